@@ -38,7 +38,7 @@ def domain(token: Token, chain_id: int) -> dict[str, Any]:
 
 
 def digest(form: str, message: dict[str, Any], token: Token, chain_id: int) -> bytes:
-    """What a signature is over. `form`: RECEIVE or TRANSFER; `message`: its FIELDS."""
+    """Return what a signature is over. `form`: RECEIVE or TRANSFER; `message`: its FIELDS."""
     signable = encode_typed_data(
         domain_data=domain(token, chain_id), message_types={form: list(FIELDS)}, message_data=message
     )

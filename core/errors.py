@@ -40,7 +40,7 @@ class VpmError(Exception):
         super().__init__(self.message)
 
     def sentence(self) -> str:
-        """What a person at a terminal should read: the message, then the hint."""
+        """Return what a person at a terminal should read: the message, then the hint."""
         return f"{self.message} {self.hint}".strip()
 
 

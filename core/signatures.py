@@ -13,7 +13,7 @@ _HALF_ORDER = 0x7FFFFFFFFFFFFFFFFFFFFFFFFFFFFFFF5D576E7357A4501DDFE92F46681B20A0
 
 
 def message_hash(signable: SignableMessage) -> bytes:
-    """What a wallet signs of it."""
+    """Return the digest of a message that a wallet signs."""
     return keccak(b"\x19" + signable.version + signable.header + signable.body)
 
 
@@ -41,7 +41,7 @@ def recover(digest: bytes, r_s: bytes, parity: int) -> bytes | None:
 
 
 def signer_of(signed: bytes, signature: bytes) -> str | None:
-    """Who signed this digest, checksummed, or None when it is no ECDSA signature the token would take."""
+    """Return who signed this digest, checksummed, or None when it is no ECDSA signature the token would take."""
     if len(signature) != 65 or signature[64] not in (27, 28):
         return None
     if int.from_bytes(signature[32:64]) > _HALF_ORDER:

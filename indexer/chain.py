@@ -395,7 +395,7 @@ class ChainFollower:
             self._noted.done("state", (state, problem))
 
     async def _noting(self, reading: Coroutine[Any, Any, Page]) -> Page:
-        """What is missing is read while it is written down how far the chain is. Whichever fails, both are over."""
+        """Read what is missing while writing down how far the chain is. If either fails, both end."""
         read, noted = await asyncio.gather(reading, self._note(), return_exceptions=True)
         for each in (noted, read):
             if isinstance(each, BaseException):
@@ -422,7 +422,7 @@ class ChainFollower:
         self._measure()
 
     def _believe_what_is_final(self) -> bool:
-        """What was called final while the tables followed this chain to its head is so. Whether that was news."""
+        """Take what was called final while the tables followed this chain to its head. Return whether that is news."""
         before = self._finalized
         if self._said_final is not None:
             self._finalized = max(self._said_final, before or 0)

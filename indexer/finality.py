@@ -65,7 +65,7 @@ class FinalityTracker:
         return min(self._moving(numbers, now) or numbers.values())
 
     def _moving(self, numbers: Mapping[int, int], now: float) -> list[int]:
-        """Of these, by the nodes' places, what was not said for too long."""
+        """Return those of these numbers, by the nodes' places, that were not said for too long."""
         for place, number in numbers.items():
             if place not in self.last or self.last[place].number != number:
                 self.last[place] = _Said(number, now)
@@ -92,7 +92,7 @@ def common_ancestor(stored: Sequence[BlockInfo], on_chain: Mapping[int, bytes]) 
 
 
 def confirms(fork: Fork, ancestor_hash: bytes | None, replaced_hash: bytes | None) -> bool:
-    """Whether another node, asked for both blocks' hashes by number, tells of the same fork.
+    """Return whether another node, asked for both blocks' hashes by number, tells of the same fork.
 
     None means it has no such block: it may lag, and confirms nothing, except that a chain cut short lacks what was
     replaced."""

@@ -45,5 +45,5 @@ class Page:
 
     @property
     def hashes(self) -> dict[int, bytes]:
-        """Of the blocks by their numbers; those of the logs are among them."""
+        """Return the hashes of blocks by their numbers; those of the logs are among them."""
         return {each.number: each.hash for each in self.blocks}

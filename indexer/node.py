@@ -58,7 +58,7 @@ class ChainNode(Protocol):
         """Each node by itself, at most two: what both say is believed where a mistake would be costly."""
 
     def look_closely(self) -> None:
-        """What it gave was faulty: for a while it passes on no log before it has looked at every field."""
+        """Check every field of each log for a while, because the node gave a faulty one."""
 
 
 class RpcNode:

@@ -128,7 +128,7 @@ class ChainService:
             metrics.forget_state(self.chain.name)
 
     async def _feeds(self, rpc: ChainProvider, deployment: Deployment) -> dict[bytes, FeedRounds]:
-        """Who announces the feeds' rounds, asked until a node answers."""
+        """Ask who announces the feeds' rounds, until a node answers."""
         pause = FIRST_PAUSE_SECONDS
         while True:
             try:
@@ -183,7 +183,7 @@ class ChainService:
         self.problem = message
 
     async def health(self) -> tuple[bool, str]:
-        """Whether this process does its part: stands by, or leads and is at the head or getting nearer."""
+        """Return whether this process does its part: stands by, or leads and is at the head or getting nearer."""
         follower = self.follower
         if not self.leadership.is_leader or follower is None or follower.cursor is None:
             if self.problem in ("standing by", "not deployed"):

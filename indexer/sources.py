@@ -87,7 +87,7 @@ class Sources:
 
     @property
     def l1_blocks(self) -> bool:
-        """Whether contracts see another block.number than the block's own."""
+        """Return whether contracts see another block.number than the block's own."""
         return self.kind == "arbitrum-orbit"
 
     @property

@@ -40,7 +40,7 @@ class NodeQuorum:
 
     @property
     def remark(self) -> str:
-        """Who was not heard, as the end of a sentence; empty when all were."""
+        """Return who was not heard, as the end of a sentence; empty when all were."""
         return f" ({self._away})" if self.silent else ""
 
     @property

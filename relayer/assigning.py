@@ -140,7 +140,7 @@ class Assigner:
             await self._sign(checked.ready, by_id)
 
     async def _admit(self, checked: Checked, terms: CheckTerms) -> None:
-        """Of what strangers have signed, lets go what their wallets' past allows (`relayer.policy`)."""
+        """Let through what strangers have signed as far as their wallets' past allows (`relayer.policy`)."""
         signed = [each for each in checked.ready if each.candidate.payer is not None]
         if not signed:
             return
@@ -203,7 +203,7 @@ class Assigner:
         return dict(zip(unsigned, signed, strict=False))
 
     async def _resolve(self, checked: Checked, by_id: dict[int, Candidate]) -> None:
-        """What had a nonce and would be refused now: landed after all, refused for certain, or not known yet."""
+        """Sort what had a nonce and would be refused now: landed after all, refused for certain, or not known yet."""
         former = await self._queries.former([each.intent_id for each in checked.doubted])
         for refusal in checked.doubted:
             signed = former.get(refusal.intent_id, [])

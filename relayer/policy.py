@@ -144,7 +144,7 @@ class PayerBook:
 
     @property
     def newcomers_wei(self) -> int:
-        """What reverts may have burnt when a newcomer of a code above its bound still goes; rounded down."""
+        """Return what reverts may have burnt when a newcomer of a code above its bound still goes; rounded down."""
         return self.allowance_wei // NEWCOMERS_SHARE
 
     def judge(self, payer: bytes, code: bytes | None, worst_wei: int) -> PayerRefusal | bool:
@@ -177,7 +177,7 @@ class PayerBook:
         return not is_proven and excess >= CODE_REVERTS_ALLOWED
 
     def _refusal(self, wallet: PayerRecord, alike: PayerRecord | None, worst_wei: int) -> PayerRefusal | None:
-        """By what has ended; what is on its way is only waited for."""
+        """Judge by what has ended; what is on its way is only waited for."""
         if wallet.excess >= WALLET_REVERTS_ALLOWED:
             said = f"{wallet.reverted} transactions of this wallet reverted within an hour and burnt our gas."
             return PayerRefusal(WALLET_REVERTS, f"{said} {_LATER}")

@@ -47,7 +47,7 @@ class Checked:
     out_of_funds: str | None = None
 
     def refuse(self, candidate: Candidate, refusal: IntentRefusal) -> None:
-        """What had a nonce may be refused only because it landed ("already spent"): that is for the chain to say."""
+        """File a refusal. What had a nonce may be refused only because it landed: that is for the chain to say."""
         (self.doubted if candidate.had_nonce else self.refused).append(refusal)
 
 
@@ -137,7 +137,7 @@ def _request(candidate: Candidate, sender: bytes, max_gas: int, block: str) -> t
 
 
 def _refusal(candidate: Candidate, answer: str | RpcError, terms: CheckTerms) -> IntentRefusal | None:
-    """By what a node says of the call."""
+    """Return a refusal if what a node says of the call is one."""
     if isinstance(answer, RpcError):
         match fate(answer.kind):
             case "revert":
@@ -157,7 +157,7 @@ def _refusal(candidate: Candidate, answer: str | RpcError, terms: CheckTerms) ->
 def _judge(
     checked: Checked, candidate: Candidate, answer: str | RpcError, code: str | RpcError, terms: CheckTerms
 ) -> None:
-    """Of what is not refused. `code`: of its payer's wallet."""
+    """File what is not refused. `code`: that of its payer's wallet."""
     if isinstance(answer, RpcError):
         if fate(answer.kind) == "funds":
             checked.out_of_funds = answer.message

@@ -363,7 +363,7 @@ class LaneStore:
             await self._set_next(connection, next_nonce)
 
     async def report(self, status: LaneStatus, detail: str, balance_wei: int | None) -> None:
-        """What others read about this lane."""
+        """Write what others read about this lane."""
         async with self._fenced() as (connection, _):
             await connection.execute(
                 "UPDATE outbox_lane SET status = %s, status_detail = %s, balance_wei = %s WHERE id = %s",

@@ -66,5 +66,5 @@ def bound_nonce(hashed: bytes) -> bytes:
 
 
 def is_marked(nonce: bytes) -> bool:
-    """Whether a nonce belongs to the receive form alone."""
+    """Return whether a nonce belongs to the receive form alone."""
     return nonce.startswith(NONCE_MARK)

@@ -72,7 +72,7 @@ def fee_of(amount: int, fee_bps: int) -> int:
 
 
 def buying(amount: int, fee_bps: int) -> int:
-    """What buys shares: the stake less the fee rounded up. At most one unit less than the stake less its fee."""
+    """Return what buys shares: the stake less the fee rounded up. At most one unit less than the stake less its fee."""
     return amount * (BPS - fee_bps) // BPS  # down
 
 
@@ -169,11 +169,11 @@ class Book:
         return replace(self, net=tuple(net), shares=tuple(shares), excess=tuple(excess)), got
 
     def pays_alike(self, winner: int) -> bool:
-        """Whether every share of the winner is paid the same: the pool holds a dollar for each."""
+        """Return whether every share of the winner is paid the same: the pool holds a dollar for each."""
         return self.net_pool >= self.shares[winner]
 
     def payout(self, winner: int, amount: int, shares: int) -> int:
-        """What a stake on the winning outcome is paid, rounded down, when losers' money is split."""
+        """Return what a stake on the winning outcome is paid, rounded down, when losers' money is split."""
         if self.pays_alike(winner):
             return mul_div(shares, self.net_pool, self.shares[winner])
         net = amount - fee_of(amount, self.fee_bps)
@@ -186,13 +186,13 @@ class Book:
         return winner is None or self.shares[winner] == 0 or self.net[winner] == self.net_pool
 
     def owed(self, winner: int | None, outcome: int, amount: int, shares: int) -> int:
-        """What a stake is owed once its market is settled; `winner` None means void."""
+        """Return what a stake is owed once its market is settled; `winner` None means void."""
         if winner is None or self.refunds(winner):
             return amount
         return self.payout(winner, amount, shares) if outcome == winner else 0
 
     def projected(self, outcome: int, amount: int, shares: int) -> int:
-        """What a stake in this book would be paid if its outcome won with the book as it stands."""
+        """Return what a stake in this book would be paid if its outcome won with the book as it stands."""
         return self.owed(outcome, outcome, amount, shares)
 
 
@@ -257,7 +257,7 @@ class MarketTerms:
 
 
 def listing_terms(spec: MarketSpec, feed: FeedTerms, bounds: ListingBounds, now: int) -> MarketTerms:
-    """What `AgentLister.preview` answers at `now` for a feed on the list; Unlistable where it refuses the times.
+    """Return what `AgentLister.preview` answers at `now` for a feed on the list; Unlistable where it refuses the times.
 
     Outcomes, bounds, weights and the feed itself are not looked at: whether these will do is the chain's to say.
     """
@@ -369,7 +369,7 @@ class Verdict:
 
 
 def crosses(terms: DecidingTerms, reading: Reading, now: int) -> bool:
-    """Whether a promptly recorded reading settles the market as YES at once."""
+    """Return whether a promptly recorded reading settles the market as YES at once."""
     return (
         terms.early_resolvable
         and reading.answer > 0
@@ -385,7 +385,7 @@ def bucket(bounds: tuple[int, ...], value: int) -> int:
 
 
 def fault(terms: DecidingTerms, reading: Reading | None, moment: int) -> VoidReason | None:
-    """Why the reading in effect at `moment` (None: the feed has none) cannot decide a market."""
+    """Return why the reading in effect at `moment` (None: the feed has none) cannot decide a market."""
     if reading is None:
         return VoidReason.NO_READING
     if reading.answer <= 0:
@@ -394,7 +394,7 @@ def fault(terms: DecidingTerms, reading: Reading | None, moment: int) -> VoidRea
 
 
 def decide(terms: DecidingTerms, end: Reading | None, start: Reading | None = None) -> Verdict:
-    """What the readings in effect at the end, and for a direction at the start, make of a market once final.
+    """Return what the readings in effect at the end, and for a direction at the start, make of a market once final.
 
     On chain a fault needs `voidMarket` and everything else `resolve`; the answer is the same. A crossing goes before
     all of it.

@@ -83,7 +83,7 @@ class Specification(DecidingTerms):
 
     @classmethod
     def of_listing(cls, spec: MarketSpec, feed: bytes, terms: MarketTerms) -> Specification:
-        """Of a market that is to be listed."""
+        """Make the specification of a market that is to be listed."""
         return made_of(cls, {**asdict(spec), **asdict(terms), "feed": feed})
 
 
@@ -269,7 +269,7 @@ def _asked(spec: Specification, what: str, name: str) -> tuple[str, str, str]:
 
 
 def _rule(spec: Specification, what: str) -> tuple[str, ...]:
-    """What decides, in sentences; the first says it all in short."""
+    """Return what decides, in sentences; the first says it all in short."""
     back = "every stake is given back whole"
     end = moment(spec.ends_at)
     if spec.kind is MarketKind.DIRECTION:

@@ -102,7 +102,7 @@ class Abi:
                     self.errors[error.selector] = error
 
     def function(self, name: str) -> Function:
-        """By name, or by signature such as `resolve(bytes32,uint80)` where the name is overloaded."""
+        """Find a function by name, or by signature such as `resolve(bytes32,uint80)` where the name is overloaded."""
         named = self._functions[name]
         if len(named) > 1:
             raise KeyError(f"{name} is overloaded; use one of {', '.join(each.signature for each in named)}")

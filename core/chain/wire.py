@@ -39,7 +39,7 @@ class Block(msgspec.Struct, frozen=True, rename="camel", gc=False):
 
     @property
     def l1_block_number(self) -> int:
-        """What `block.number` reads inside a contract: on an Arbitrum-style chain the Ethereum block."""
+        """Return what `block.number` reads inside a contract: on an Arbitrum-style chain the Ethereum block."""
         return int(self.l1_block_number_hex, 16) if self.l1_block_number_hex else self.number
 
     @property
@@ -96,7 +96,7 @@ class Receipt(msgspec.Struct, frozen=True, rename="camel", gc=False):
 
     @property
     def fee_wei(self) -> int:
-        """What the sender paid for gas in all."""
+        """Return what the sender paid for gas in all."""
         price = int(self.effective_gas_price, 16) if self.effective_gas_price else 0
         return self.gas_used * price + (int(self.l1_fee, 16) if self.l1_fee else 0)
 

@@ -130,12 +130,12 @@ class Deployment(Part):
 
     @property
     def price_feeds(self) -> tuple[PriceFeed, ...]:
-        """What decides stock markets."""
+        """Return what decides stock markets."""
         return tuple(feed for feed in self.feeds if isinstance(feed, PriceFeed))
 
     @property
     def agent_feeds(self) -> tuple[AgentFeed, ...]:
-        """What decides agent markets, of whichever kind."""
+        """Return what decides agent markets, of whichever kind."""
         return tuple(feed for feed in self.feeds if not isinstance(feed, PriceFeed))
 
     @property

@@ -18,7 +18,7 @@ def ours(name: str) -> str:
 
 
 def under(source: Any, *names: str) -> dict[str, Any]:
-    """What an object has, under the names that a contract has for it."""
+    """Return what an object has, under the names that a contract has for it."""
     return {name: getattr(source, ours(name)) for name in names}
 
 

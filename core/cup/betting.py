@@ -198,7 +198,7 @@ async def _place(connection: Connection, bet: RouletteBet, clock: Callable[[], d
 
 
 async def _locked_balance(connection: Connection, wallet: str) -> int:
-    """Of a wallet that nobody else changes until this transaction ends; 0 for one that never claimed."""
+    """Lock a wallet until this transaction ends and return its balance; 0 for one that never claimed."""
     free = await ledger.lock_free_wallets(connection, [wallet])
     if wallet not in free and await ledger.balance(connection, wallet_account(wallet)) is not None:
         raise WalletBusy
@@ -218,7 +218,7 @@ async def _too_late(connection: Connection, bet: RouletteBet) -> BetReceipt:
 
 
 async def require_allowed(connection: Connection, bet: RouletteBet, balance_cents: int) -> None:
-    """Of a bet on the live round by a wallet that holds this; its signature is not looked at."""
+    """Refuse a bet on the live round that this balance does not allow; its signature is not looked at."""
     if await replayed(connection, bet) is None:
         await _require_allowed(connection, bet, balance_cents)
 

@@ -65,7 +65,7 @@ def week_of(moment: datetime) -> str:
 
 
 def is_week(text: str) -> bool:
-    """Whether it names an ISO week that exists, such as 2026-W47."""
+    """Return whether it names an ISO week that exists, such as 2026-W47."""
     week = _WEEK.fullmatch(text)
     if not week:
         return False

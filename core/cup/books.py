@@ -111,7 +111,7 @@ async def find(connection: Connection, slug: str, *, lock: bool = False) -> Pape
 
 
 async def find_all(connection: Connection, slugs: Collection[str]) -> dict[str, PaperMarket]:
-    """Those that there are, by slug."""
+    """Return those of the markets that exist, by slug."""
     cursor = await connection.execute(
         f"{_MARKETS} WHERE c.slug = ANY(%s)".encode(), ([slug for slug in slugs if is_slug(slug)],)
     )

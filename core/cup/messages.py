@@ -76,7 +76,7 @@ def signer_of(message: str, signature: bytes) -> str | None:
 
 
 def _personal(message: bytes) -> bytes:
-    """What EIP-191 personal_sign hashes."""
+    """Return what EIP-191 personal_sign hashes."""
     return b"\x19Ethereum Signed Message:\n%d%b" % (len(message), message)
 
 
@@ -99,5 +99,5 @@ def parse_issued_at(text: str) -> datetime:
 
 
 def in_window(text: str, now: datetime) -> bool:
-    """Whether it was issued within five minutes of `now`, either way."""
+    """Return whether it was issued within five minutes of `now`, either way."""
     return abs(parse_issued_at(text) - now) <= WINDOW

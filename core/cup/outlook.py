@@ -33,7 +33,7 @@ class PaperCaution:
 
 
 async def hindrance(check: Awaitable[None]) -> list[PaperCaution]:
-    """Of what would not be done for real: `check` refuses it."""
+    """Return a caution for what would be refused if it were real: `check` refuses it."""
     try:
         await check
     except Refusal as refusal:
@@ -42,7 +42,7 @@ async def hindrance(check: Awaitable[None]) -> list[PaperCaution]:
 
 
 def warnings(market: PaperMarket, outcome: int, now: datetime) -> list[PaperCaution]:
-    """Of a trade that might be made in this book."""
+    """Return the cautions about a trade that might be made in this book."""
     cautions: list[PaperCaution] = []
     label = market.sides[outcome].label
     if market.book.net[outcome] == 0:

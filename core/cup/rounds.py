@@ -173,7 +173,7 @@ async def finish(
 
 
 async def _pay(connection: Connection, round_no: int, pocket: int) -> dict[str, int]:
-    """What each wallet's score changes by, in cents."""
+    """Return what each wallet's score changes by, in cents."""
     cursor = await connection.execute(
         "SELECT wallet, bet_key, stake_cents, at FROM cup_bet WHERE round_no = %s ORDER BY wallet, bet_key", (round_no,)
     )

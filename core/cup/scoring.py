@@ -40,7 +40,7 @@ def wheel_pools(results: Iterable[SettledStake]) -> list[WagerPool]:
 
 
 def counted(pools: Iterable[WagerPool], seasoned: Collection[str]) -> dict[str, int]:
-    """What each wallet's score changes by, in cents. `seasoned`: those that had traded on an earlier day."""
+    """Return what each wallet's score changes by, in cents. `seasoned`: those that had traded on an earlier day."""
     gains: dict[str, int] = {}
     for pool in pools:
         whole = sum(paid < staked and wallet in seasoned for wallet, (staked, paid) in pool.items()) >= SEASONED

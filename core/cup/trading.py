@@ -55,7 +55,7 @@ def simulate(market: PaperMarket, side: str, size_cents: int, balance_cents: int
 
 
 async def require_allowed(connection: Connection, wallet: str, size_cents: int, balance_cents: int) -> None:
-    """Of a wallet's trade of this size, whichever market takes it."""
+    """Refuse a trade of this size that the wallet may not make, in whichever market."""
     await enrolment.require_may_trade(connection, wallet)
     require_funds(balance_cents, size_cents)
 
@@ -92,7 +92,7 @@ class PlacedTrade:
 
 
 async def placed(connection: Connection, trade_ids: Sequence[str]) -> dict[str, PlacedTrade]:
-    """Those of these trades that were made, by id."""
+    """Return those of these trades that were made, by id."""
     cursor = await connection.execute(
         "SELECT trade_id, wallet, slug, outcome, size_cents, shares_cents, balance_cents, projected_cents, pool_cents "
         "FROM cup_trade WHERE trade_id = ANY(%s)",

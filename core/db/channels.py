@@ -80,13 +80,13 @@ def _wallets_of(text: str) -> Collection[bytes] | Resync:
 
 
 def _lane_group_of(text: str) -> LaneGroup:
-    """Of `<chain id>:<lane group>`."""
+    """Parse `<chain id>:<lane group>`."""
     chain_id, _, group = text.partition(":")
     return LaneGroup(int(chain_id), group)
 
 
 def _intent_ids_of(text: str) -> Collection[int]:
-    """Of `<intent id>:<state>` joined by commas."""
+    """Parse `<intent id>:<state>` joined by commas."""
     return [int(each.partition(":")[0]) for each in text.split(",")]
 
 

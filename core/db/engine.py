@@ -269,7 +269,7 @@ def _now() -> float:
 
 
 def _trusted(connection: Connection) -> bool:
-    """Whether it was in use a moment ago and nothing has come over it since: neither its end nor a word of the
+    """Return whether it was in use a moment ago and nothing has come over it since: neither its end nor a word of the
     server."""
     if connection.closed or _now() - _used_at.get(connection, -math.inf) >= TRUSTED_SECONDS:
         return False
@@ -357,7 +357,7 @@ async def _session_of(connection: Connection) -> int:
 
 
 def connection_error(url: str, error: psycopg.Error) -> DatabaseError:
-    """What a failed connection means, without the password."""
+    """Return what a failed connection means, without the password."""
     where = redact_url(url)
     text = redact_text(" ".join(str(error).split()))
     lowered = text.lower()

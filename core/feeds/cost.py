@@ -91,7 +91,7 @@ class PricedPool:
     # ---------------------------------------------------------------- Pushes
 
     def unopposed(self, move: float) -> float:
-        """What a push of the log price costs while nobody arbitrages: it stays, and comes back at the end."""
+        """Return what a push of the log price costs while nobody arbitrages: it stays, and comes back at the end."""
         pool = self.pool.copy()
         there = pool.swap_to(moved(pool.sqrt_price, move))
         back = pool.swap_to(self.pool.sqrt_price)

@@ -70,6 +70,6 @@ def batches(times: list[int], size: int, most: int) -> list[tuple[int, ...]]:
 
 
 def ring_for(outage: int, window: int, step: int) -> int:
-    """How many observations a pool must remember so that nothing is forgotten while nobody records for `outage`
+    """Return how many observations a pool must remember so that nothing is forgotten while nobody records for `outage`
     seconds, at one observation a second, the most there can be."""
     return min(outage + window + step + 1, MAX_RING)

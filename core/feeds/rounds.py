@@ -133,7 +133,7 @@ def prove_in_effect_at(head: FeedHead, proposed: int, time: int) -> RoundReads[R
 
 
 def judge(spec: Spec, strike: Round, final: Round, *, paused: bool) -> PreviewStatus:
-    """What two readings in effect at the strike and the final time say.
+    """Return what two readings in effect at the strike and the final time say.
 
     `paused` says whether a pause was witnessed over one of them, or a change of the multiplier between them.
     """
@@ -151,7 +151,7 @@ def judge(spec: Spec, strike: Round, final: Round, *, paused: bool) -> PreviewSt
 
 
 def settlement(status: PreviewStatus) -> tuple[StockOutcome, StockReason] | None:
-    """What `Settled` says when a market is settled in this status; None when nothing settles it yet."""
+    """Return what `Settled` says when a market is settled in this status; None when nothing settles it yet."""
     return _SETTLEMENTS.get(status)
 
 

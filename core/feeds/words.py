@@ -48,7 +48,7 @@ class Computed:
         )
 
     def rules(self, *, max_age: int, either: bool) -> tuple[str, ...]:
-        """What the reading at a moment is, and when there is none. `either`: two readings decide."""
+        """Return what the reading at a moment is, and when there is none. `either`: two readings decide."""
         used = "either reading" if either else "the reading"
         pool = "both pools" if len(self.pools) > 1 else "the pool"
         return (
@@ -72,7 +72,7 @@ class FeedWords:
 
 
 def told_by(feeds: Iterable[AgentFeed]) -> dict[bytes, FeedWords]:
-    """By the feeds' addresses."""
+    """Return the words of feeds by their addresses."""
     return {
         bytes_of(feed.address): FeedWords(feed.key, Computed.by(feed) if isinstance(feed, PoolFeed) else None)
         for feed in feeds

@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 def times_cancelled() -> int:
-    """How often the running task was asked to stop."""
+    """Return how often the running task was asked to stop."""
     task = asyncio.current_task()
     return 0 if task is None else task.cancelling()
 

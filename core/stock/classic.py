@@ -16,7 +16,7 @@ def fee_on_gain(gross: int, principal: int, fee_bps: int) -> int:
 
 
 def classic_payout(accepted: int, pool: int, winning_pool: int, fee_bps: int) -> int:
-    """What an ordinary pool pays a winning stake of `accepted` after the fee on its gain.
+    """Return what an ordinary pool pays a winning stake of `accepted` after the fee on its gain.
 
     `pool` is everything accepted on both outcomes, seed included; `winning_pool` the winner's part of it. The share is
     rounded down: a pool cannot pay a fraction of a unit. Losers get nothing from either kind of pool.

@@ -45,5 +45,5 @@ def halt(
 
 
 def is_back(answer: int, started_at: int, now: int) -> bool:
-    """Whether a sequencer's uptime feed says that it is up, and has been for long enough."""
+    """Return whether a sequencer's uptime feed says that it is up, and has been for long enough."""
     return answer == 0 and now >= started_at + GRACE_SECONDS

@@ -102,7 +102,7 @@ class VestedMarket:
 
     @property
     def distributed(self) -> int:
-        """What has left the pool: payouts before fees, and the residue."""
+        """Return what has left the pool: payouts before fees, and the residue."""
         return self.paid + self.fees + self.residue_claimed
 
     @property
@@ -176,7 +176,7 @@ def capacity(market: VestedMarket, outcome: int) -> int:
 
 
 def room(market: VestedMarket) -> Pair:
-    """What each outcome's vintage may be accepted in all, from the books as they stand, before any demand."""
+    """Return what each outcome's vintage may be accepted in all, from the books as they stand, before any demand."""
     up, down = market.books[UP].principal, market.books[DOWN].principal
     return (
         max(0, capacity(market, DOWN) - up),
@@ -185,7 +185,7 @@ def room(market: VestedMarket) -> Pair:
 
 
 def demand(market: VestedMarket) -> Pair:
-    """What the vintage not matched yet offers."""
+    """Return what the vintage not matched yet offers."""
     return market.vintage.offered if market.vintage is not None else (0, 0)
 
 
@@ -258,7 +258,7 @@ def share(before: int, offered: int, accepted: int, demanded: int) -> int:
 
 
 def accepted_of(position: Position, vintage: Vintage) -> int | None:
-    """What of a position was accepted; None while its vintage is not matched."""
+    """Return what of a position was accepted; None while its vintage is not matched."""
     if vintage.accepted is None:
         return None
     if position.seed:
@@ -268,7 +268,7 @@ def accepted_of(position: Position, vintage: Vintage) -> int | None:
 
 
 def gross_payout(market: VestedMarket, position: Position, vintage: Vintage) -> int:
-    """What the books promise a position of a matched vintage if its side wins, before the fee.
+    """Return what the books promise a position of a matched vintage if its side wins, before the fee.
 
     Rounded down: the fraction of a unit stays in the pool and ends in the residue.
     """

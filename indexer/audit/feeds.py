@@ -113,7 +113,7 @@ class _PoolFeed:
         await self.holes({newest - n * self._step for n in range(RECENT_STEPS)})
 
     async def holes(self, moments: set[int]) -> None:
-        """What the contract has recorded of times that matter, and no row says so."""
+        """Compare times that matter: what the contract has recorded and no row says."""
         times = {grid_time(at, self._step) for at in moments}
         rows = await self._scene.rows(_KNOWN, (self._scene.sources.chain_id, self._feed, list(times)))
         unknown = sorted(at for at in times - {at for (at,) in rows} if at > 0)

@@ -54,7 +54,7 @@ class Scene:
         return await (await self.connection.execute(query, values)).fetchall()
 
     async def row(self, query: bytes, values: Any = None) -> tuple[Any, ...]:
-        """Of a query that always has one."""
+        """Return the row of a query that always has one."""
         row = await (await self.connection.execute(query, values)).fetchone()
         assert row is not None
         return row

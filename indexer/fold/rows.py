@@ -72,7 +72,7 @@ class RowKind:
         return self.new(*values, stored=True)
 
     def write(self, rows: Iterable[Any], added: Iterable[tuple[Any, ...]] = ()) -> Write:
-        """What to store of row objects, and of rows that are new and never were objects."""
+        """Return what to store of row objects, and of rows that are new and never were objects."""
         write = Write(self.table, list(added), [])
         for row in rows:
             (write.changed if row.stored else write.added).append(self.values(row))

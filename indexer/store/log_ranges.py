@@ -46,5 +46,5 @@ async def make_ranges(connection: Connection, chain_id: int, first: int, last: i
 
 
 def enters_range(first: int, last: int) -> bool:
-    """Whether blocks `first` to `last` hold the beginning of a range."""
+    """Return whether blocks `first` to `last` hold the beginning of a range."""
     return (first - 1) // BLOCKS != last // BLOCKS

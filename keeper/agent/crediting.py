@@ -82,7 +82,7 @@ class Backlog:
         return self._whole_at is None or now - self._whole_at >= WHOLE_EVERY_SECONDS
 
     def is_refused(self, key: tuple[bytes, bytes], latest: Intent | None) -> bool:
-        """By the latest attempt that ended: while another one is under way, what was said before it counts."""
+        """Return what the latest ended attempt says: while another one is under way, what was said before it counts."""
         if latest is not None and (latest.state.ended or latest.outcome is not None):
             (self.refused.add if latest.reason_code in REFUSED_FOR_GOOD else self.refused.discard)(key)
         return key in self.refused

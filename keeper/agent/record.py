@@ -192,7 +192,7 @@ def _in_words(times: Sequence[int]) -> str:
 
 
 async def _watch(run: JobRun, feed: PoolFeed) -> None:
-    """How deep and how quiet its pools are now, as a reading would see it."""
+    """Measure how deep and how quiet its pools are now, as a reading would see it."""
     at = grid_time(run.now - 1, feed.step_seconds)
     (answer,) = await run.read_all([run.chain.at(feed.address, "PoolFeed").call("measure", at)])
     if isinstance(answer, RpcError):

@@ -81,7 +81,7 @@ class FeedState:
 
     @property
     def hindrance(self) -> str | None:
-        """Why the lister would refuse a market on it now, or None."""
+        """Return why the lister would refuse a market on it now, or None."""
         if not self.allowed:
             return f"the lister does not allow the feed {self.address}"
         return "its stock's oracle is paused" if self.is_paused else None

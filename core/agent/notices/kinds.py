@@ -29,7 +29,7 @@ RESOLUTIONS = (EventType.MARKET_RESOLVED, EventType.POSITION_WON, EventType.POSI
 
 
 def source_of(event_type: EventType, *parts: bytes | int | str) -> bytes:
-    """What an event tells of, in 16 bytes: the same occurrence always has the same name, on any database."""
+    """Return what an event tells of, in 16 bytes: the same occurrence always has the same name, on any database."""
     digest = hashlib.sha256(event_type.value.encode())
     for part in parts:
         raw = part if isinstance(part, bytes) else str(part).encode()

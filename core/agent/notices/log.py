@@ -209,7 +209,7 @@ async def _insert(connection: Connection, rows: Sequence[_Row]) -> None:
 
 
 async def _wake(connection: Connection, rows: Sequence[_Row]) -> None:
-    """What is pushed to, and had all there was, has something to get again."""
+    """Wake the callbacks that had caught up: there is something to push again."""
     await connection.execute(
         "UPDATE agent_webhook SET attempt_at = now() WHERE wallet = ANY(%b) AND attempt_at = 'infinity'"
         " AND (trade_id IS NULL OR trade_id = ANY(%b))",

@@ -24,7 +24,7 @@ _QUERY = (
 
 
 async def named(connection: Connection, keys: Iterable[bytes]) -> dict[bytes, Named]:
-    """By the contract's id; a market the index does not hold is left out."""
+    """Return markets by the contract's id, without those that the index does not hold."""
     chosen = list(set(keys))
     if not chosen:
         return {}

@@ -52,7 +52,7 @@ async def notices_from(
 
 
 async def resolutions_after(connection: Connection, wallet: bytes, micros: int, limit: int) -> list[Notice]:
-    """How the wallet's markets ended, after a moment."""
+    """Return how the wallet's markets ended, after a moment."""
     query = (
         f"SELECT {_COLUMNS} FROM agent_event WHERE wallet = %s AND at_micros > %s AND type = ANY(%s)"  # noqa: S608
         " ORDER BY at_micros, seq LIMIT %s"

@@ -54,7 +54,7 @@ class Layout:
         object.__setattr__(self, "topic", bytes(event_abi_to_log_topic(self.entry)))
 
     def fits(self, topics: bytes, data: bytes) -> bool:
-        """Whether sizes are as the layout needs them."""
+        """Return whether sizes are as the layout needs them."""
         if len(topics) != self.topics_bytes:
             return False
         return len(data) == self.data_bytes if self.data_bytes is not None else len(data) >= self.least_data_bytes
