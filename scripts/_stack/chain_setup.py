@@ -7,13 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from eth_abi.abi import encode
-from eth_utils.crypto import keccak
-
 from core.chain import Call, Contract
 from core.contracts.abi import abi
 from core.contracts.feeds import PriceFeed
-from core.hexadecimal import hex_of
 from scripts._local.anvil import ask
 from scripts._stack import wallets
 from scripts._stack.genesis import PlacedContract, compiled_code, safe_contracts, usdc_contracts
@@ -22,7 +18,6 @@ from scripts._stack.options import StackError
 TOKENS_EACH = 1_000_000 * 10**6  # units a local wallet starts with
 ETH_EACH = 1_000 * wallets.ETH
 MINED_WITHIN_SECONDS = 30
-BALANCE_SLOTS = range(256)  # where a token's balances mapping may lie
 
 # Roughly where these stocks trade; the simulated feeds start here. 8 decimals.
 FIRST_PRICES = {"NVDA": 187_40000000, "TSLA": 402_15000000, "COIN": 268_90000000}
@@ -59,22 +54,12 @@ def place_stock(node: LocalNode, usdg: str, feeds: Sequence[PriceFeed], now: int
     send_all(node, calls)
 
 
-def fund(node: LocalNode, token: str, *, local_token: bool) -> None:
-    """ETH for everybody who sends, tokens for whoever bets or seeds."""
+def fund(node: LocalNode, token: str) -> None:
+    """Give ETH to all who send transactions, and tokens to all who bet or seed."""
     for one in wallets.GAS_HOLDERS:
         node.ask("anvil_setBalance", one.address, hex(ETH_EACH))
-    holders = [w.address for w in (*wallets.DEV, *wallets.BETTORS, wallets.DEMO, wallets.OPENER)]
-    if local_token:
-        minting = Contract(token, abi("LocalUSDC"))  # the other local token mints alike
-        send_all(node, [minting.call("mint", to, TOKENS_EACH) for to in holders])
-    else:
-        slot = _balance_slot(node, token)
-        for to in holders:
-            node.ask("anvil_setStorageAt", token, mapping_slot(to, slot), f"0x{TOKENS_EACH:064x}")
-
-
-def mapping_slot(key: str, slot: int) -> str:
-    return hex_of(keccak(encode(["address", "uint256"], [key, slot])))
+    for one in (*wallets.DEV, *wallets.BETTORS, wallets.DEMO, wallets.OPENER):
+        node.ask("anvil_dealERC20", one.address, token, hex(TOKENS_EACH))
 
 
 def place(node: LocalNode, placed: Sequence[PlacedContract]) -> None:
@@ -99,19 +84,3 @@ def send_all(node: LocalNode, calls: Sequence[Call], sender: str = wallets.DEPLO
             time.sleep(0.05)
         if receipt["status"] != "0x1":
             raise StackError(f"setting up the local chain failed: a call to {call.to} reverted.")
-
-
-def _balance_slot(node: LocalNode, token: str) -> int:
-    """Find the storage slot of a live token's balances by writing a probe and reading it back (forks only)."""
-    probe = wallets.DEV[0].address
-    marker = 123_456_789
-    asked = Contract(token, abi("LocalUSDC")).call("balanceOf", probe).parameters()
-    for slot in BALANCE_SLOTS:
-        at = mapping_slot(probe, slot)
-        before = node.ask("eth_getStorageAt", token, at, "latest")
-        node.ask("anvil_setStorageAt", token, at, f"0x{marker:064x}")
-        balance = int(node.ask("eth_call", asked, "latest"), 16)
-        if balance == marker:
-            return slot
-        node.ask("anvil_setStorageAt", token, at, before)
-    raise StackError(f"cannot find where {token} keeps its balances, so dev wallets cannot be funded on this fork.")

@@ -150,7 +150,7 @@ def _prepare_chain(chain: LocalChain, state: State) -> None:
         _place_pools(node, token, state, chain.today)
     elif not chain.fork:
         chain_setup.place_stock(node, token, live.price_feeds, today)
-    chain_setup.fund(node, token, local_token=not chain.fork)
+    chain_setup.fund(node, token)
     local: dict[str, Any] = {"kind": "local", "name": f"{live.name} (local)", "explorer_url": None}
     if chain.name == "base" and state.pools.exists():
         factory = AgentPools.load(state.pools).exchange.factory
