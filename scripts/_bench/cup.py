@@ -126,7 +126,7 @@ async def _trades(cup: Cup, folder: Path, trades: int) -> LoadResult:
 
 
 async def _rounds(database_url: str, bettors: int) -> tuple[float, float]:
-    """The slowest of some full rounds, from the beacon to the last bet, and the slowest bare write; milliseconds."""
+    """Return the slowest of some full rounds, from beacon to last bet, and the slowest bare write; milliseconds."""
     names = [f"0x{number:040x}" for number in range(1, bettors + 1)]
     took, bare = [], []
     async with await connect(database_url, autocommit=True) as connection:
@@ -181,7 +181,7 @@ async def _bet(connection: Connection, live: RouletteRound, names: list[str]) ->
 
 
 async def _load(cup: Cup, lines: list[str], folder: Path, *path: str) -> LoadResult:
-    """From a process of its own, that the server has this one to itself."""
+    """Load the server from another process, so that it has this one to itself."""
     file = folder / "asked"
     file.write_text("\n".join(lines))
     asked = ("-m", "scripts._bench.http_load", str(urlsplit(cup.url).port), str(AT_ONCE), str(file), *path)

@@ -19,7 +19,7 @@ _claims: dict[int, socket.socket] = {}
 
 
 def free_port(preferred: int | None = None) -> int:
-    """A port of 127.0.0.1 that nobody uses now; the preferred one if it is free, so that a restarted program keeps its
+    """Return an unused port of 127.0.0.1; the preferred one if it is free, so that a restarted program keeps its
     address.
 
     Between this answer and the moment a program listens there, nobody else may take the port: another caller would find

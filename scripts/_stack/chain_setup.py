@@ -38,7 +38,7 @@ def place_base(node: LocalNode, usdc: str) -> None:
 
 
 def place_stock(node: LocalNode, usdg: str, feeds: Sequence[PriceFeed], now: int) -> None:
-    """Tokens and feeds with names, and two rounds each, so that a reading exists from the first block on."""
+    """Place tokens and feeds, with names and two rounds each, so that a reading exists from the first block on."""
     placed = [*safe_contracts(), PlacedContract(usdg, compiled_code("LocalUSDG"))]
     feed_code, stock_code = compiled_code("LocalFeed"), compiled_code("LocalStockToken")
     for one in feeds:

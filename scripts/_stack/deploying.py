@@ -62,7 +62,7 @@ async def deploy_all(chains: Mapping[str, LocalChain], state: State) -> None:
 
 
 async def _make(chain: LocalChain, state: State, started: Ape) -> None:
-    """What one chain holds, and saves it. ape works for one at a time; whatever else there is to do goes on."""
+    """Put the contracts on one chain and save it. ape works for one at a time; all other work goes on."""
     file = state.deployment(chain.name)
     for old in (file, Journal(file).path):  # a start may have been stopped in the middle of a deployment
         old.unlink(missing_ok=True)
@@ -209,7 +209,7 @@ async def _deploy(chain: LocalChain, state: State, started: Ape) -> None:
 
 @contextmanager
 def _mined_at_once(node: LocalNode) -> Iterator[None]:
-    """A block for each transaction; after it, one a second again, on a chain that had that."""
+    """Mine a block for each transaction, and afterwards one a second again on a chain that had that."""
     was_so = node.ask("anvil_getAutomine")
     node.ask("evm_setAutomine", True)
     try:

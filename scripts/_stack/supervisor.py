@@ -20,7 +20,7 @@ LOOK_SECONDS = 0.05
 
 
 async def together(*parts: Coroutine[Any, Any, Any]) -> list[Any]:
-    """None waits for another; the first that fails ends the others, and its error is raised."""
+    """Run parts at the same time; the first that fails ends the others, and its error is raised."""
     try:
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(part) for part in parts]

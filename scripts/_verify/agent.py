@@ -142,7 +142,7 @@ def _only(layouts: Mapping[bytes, Layout], *names: str) -> dict[bytes, Layout]:
 
 
 async def check_listing(chain: PinnedChain, market: AgentMarket, said: Findings) -> None:
-    """By which rules it was listed: the Safe's numbers of that moment, and the times that follow from them."""
+    """Check by which rules it was listed: the Safe's numbers of that moment, and the times that follow from them."""
     lister, listing, spec = chain.contract("AgentLister").address, market.listing, market.spec
     said.says(
         "the market's id is the one its specification gives",
@@ -186,7 +186,7 @@ async def check_listing(chain: PinnedChain, market: AgentMarket, said: Findings)
 
 
 async def _as_kept(chain: PinnedChain, market: AgentMarket, said: Findings) -> None:
-    """The settler and the resolver keep what the lister's log says."""
+    """Check that settler and resolver keep what the lister's log says."""
     spec, given, key = market.spec, market.given, market.key
     view = await chain.read(chain.contract("SettlementWallet").call("market", key))
     said.same(
@@ -237,7 +237,7 @@ async def check_book(chain: PinnedChain, market: AgentMarket, said: Findings) ->
 
 
 async def check_result(chain: PinnedChain, market: AgentMarket, said: Findings) -> None:
-    """The readings in effect, what they decide, and that the contracts closed the market so."""
+    """Check the readings in effect, what they decide, and that the contracts closed the market so."""
     if market.closed is None:
         return
     if market.decided is None:
@@ -354,7 +354,7 @@ def _named(market: AgentMarket, verdict: Verdict) -> str:
 
 
 def check_words(market: AgentMarket, stated: dict[str, Any], said: Findings) -> None:
-    """Whatever a document calls the market is what its specification says, word for word."""
+    """Check that what a document calls the market is what its specification says, word for word."""
     source = f"AgentLister.MarketListed in {market.listing.tx}, in the words of core.agent.document"
     words = {name: (text, source) for name, text in market.document.texts.items() if name != "rules"}
     said.fields("the market's", stated, words)
@@ -398,7 +398,7 @@ async def find_stake(chain: PinnedChain, trade_id: str, tx: Any = None) -> SeenL
 
 
 async def check_stake(chain: PinnedChain, market: AgentMarket, stake: SeenLog, said: Findings) -> None:
-    """The transfer that paid for it, that it paid for nothing else, and what went out again."""
+    """Check the transfer that paid for it, that it paid for nothing else, and what went out again."""
     event, wallet = stake.event, chain.contract("SettlementWallet")
     owner = checksum(event.wallet)
     view = await chain.read(wallet.call("stake", event.stake_id))

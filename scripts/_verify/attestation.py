@@ -30,7 +30,7 @@ def check_receipt(
 
 
 def check_challenge(chain: PinnedChain, body: dict[str, Any], said: Findings, attester: str | None) -> None:
-    """A 402 answer: what it asks to be paid, to whom, and that the attestation key signed just that."""
+    """Check a 402 answer: what it asks to be paid, to whom, and that the attestation key signed just that."""
     wallet, token = chain.contract("SettlementWallet").address, chain.token.address
     for accept in body.get("accepts") or []:
         said.address("the challenge pays the settlement wallet", accept.get("payTo"), wallet, "the deployment file")

@@ -76,7 +76,7 @@ async def recorded_at(chain: PinnedChain, feed: PoolFeedFacts, round_id: int) ->
 
 
 async def check_reading(chain: PinnedChain, feed: PoolFeedFacts, at: int, when: str, said: Findings) -> None:
-    """The recorded reading of a time against the one that follows from the pools' past."""
+    """Compare the recorded reading of a time with the one that follows from the pools' past."""
     round_id = at // feed.terms.step
     stands = await chain.round(feed.address, round_id)
     quality = await chain.read(feed.contract.call("qualityOf", at))

@@ -122,7 +122,7 @@ def fold_into(market: StockMarket, logs: list[SeenLog]) -> None:
 
 
 async def check_books(chain: PinnedChain, market: StockMarket, said: Findings) -> None:
-    """The logs follow from each other, and the contract's own views say the same at the pinned block."""
+    """Check that the logs follow from each other, and that the contract's views say the same at the pinned block."""
     said.says(
         f"market {market.id}: every vintage, payout and refund follows from the entries before it",
         not market.diverged,
@@ -148,7 +148,7 @@ async def check_books(chain: PinnedChain, market: StockMarket, said: Findings) -
 
 
 async def check_settlement(chain: PinnedChain, market: StockMarket, said: Findings) -> None:
-    """The rounds in effect at both times, what they say, and that the market was settled as they say."""
+    """Check the rounds in effect at both times, what they say, and that the market was settled as they say."""
     spec, registered, settled = market.spec, market.registered, market.settled
     shown = f"RoundResolver.Settled of market {market.id}"
     if not market.folded.settled:
@@ -245,7 +245,7 @@ async def _proven(
 
 
 async def check_detail(chain: PinnedChain, body: dict[str, Any], said: Findings) -> None:
-    """An answer of GET /api/markets/[id]: compared at the very block it speaks of."""
+    """Check an answer of GET /api/markets/[id] at the very block it speaks of."""
     listed: dict[str, Any] = body["market"] if isinstance(body.get("market"), dict) else body
     market_id = whole(listed.get("id"))
     if market_id is None:
@@ -359,7 +359,7 @@ async def check_position_of(
 async def _check_delivery(
     chain: PinnedChain, market: StockMarket, position_id: int, stated: dict[str, Any], said: Findings
 ) -> None:
-    """What was sent: the Delivered events, and that the token really moved in the same transactions."""
+    """Check what was sent: the Delivered events, and that the token really moved in the same transactions."""
     of = f"position {position_id}"
     sent = market.deliveries.get(position_id, [])
     total = sum(one.event.payout for one in sent)
@@ -402,7 +402,7 @@ async def check_positions(chain: PinnedChain, positions: list[dict[str, Any]], s
 
 
 async def check_view(chain: PinnedChain, market: StockMarket, position_id: int, said: Findings) -> None:
-    """The contract's own settlement of a position against the fold, at the pinned block."""
+    """Check the contract's own settlement of a position against the fold, at the pinned block."""
     due = market.view(position_id).settlement
     ours = (due.gross, due.fee, due.net, due.refund, due.total, due.deliverable)
     stated = await chain.read(chain.contract("VestedMarkets").call("settlement", position_id))

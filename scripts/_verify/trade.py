@@ -104,7 +104,7 @@ async def check_positions(chain: PinnedChain, positions: list[dict[str, Any]], s
 
 
 async def check_trade(chain: PinnedChain, trade_id: str, said: Findings) -> None:
-    """Only the id: what the chain says of it."""
+    """Check what the chain says of a trade id."""
     market, stake = await _open(chain, trade_id, trade_id, said, may_be_refund=True)
     await _bet(chain, stake, said)
     await _all(chain, market, [stake], said)
@@ -113,7 +113,7 @@ async def check_trade(chain: PinnedChain, trade_id: str, said: Findings) -> None
 async def check_market(
     chain: PinnedChain, market_id: Any, said: Findings, result: dict[str, Any] | None = None
 ) -> None:
-    """A market by its readable id, or by the 32 bytes of its key."""
+    """Check a market, named by its readable id or by the 32 bytes of its key."""
     key = bytes_of(market_id) if is_hash(market_id) else key_of(market_id)
     market = await read_market(chain, key)
     await _all(chain, market, market.stakes.values(), said)

@@ -289,7 +289,7 @@ class _Stamp:
 
 @contextlib.contextmanager
 def step(what: str):  # type: ignore[no-untyped-def]
-    """A line when it begins and one when it is done: two steps may be under way."""
+    """Print a line when a step begins and one when it is done: two may be under way."""
     start = time.monotonic()
     print(f"  · {what} ...", flush=True)
     yield
@@ -297,7 +297,7 @@ def step(what: str):  # type: ignore[no-untyped-def]
 
 
 def _at_once(*steps) -> None:  # type: ignore[no-untyped-def]
-    """Each in a thread of its own; when all have ended, the first error of any is raised."""
+    """Run each step in a thread; when all have ended, raise the first error of any."""
     with concurrent.futures.ThreadPoolExecutor(len(steps)) as pool:
         begun = [pool.submit(step) for step in steps]
     for each in begun:
@@ -306,7 +306,7 @@ def _at_once(*steps) -> None:  # type: ignore[no-untyped-def]
 
 @contextlib.contextmanager
 def only_one_at_a_time():  # type: ignore[no-untyped-def]
-    """Two stacks started at once must not install into the same environment."""
+    """Hold the lock of set-up: two stacks started at once must not install into the same environment."""
     import fcntl  # noqa: PLC0415
 
     with (ENV / "lock").open("w") as handle:

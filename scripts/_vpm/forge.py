@@ -23,7 +23,7 @@ PROFILE = {"FOUNDRY_PROFILE": "long" if os.environ.get("VPM_TEST_LONG") else "qu
 def forge(
     *arguments: str, output: int | IO[str] | None = subprocess.PIPE, **environment: str
 ) -> subprocess.CompletedProcess[str]:
-    """A run of the pinned forge; both its streams are one. With an output of its own it runs beside tests."""
+    """Run the pinned forge, with both its streams as one. With an output it runs while tests do."""
     beside = output not in (None, subprocess.PIPE)
     program = [*(GIVING_WAY if beside else ()), str(foundry_binary("forge")), *arguments]
     return run(program, {**os.environ, **PROFILE, **environment}, output)
@@ -46,7 +46,7 @@ def run(argv: Sequence[str], env: dict[str, str], output: int | IO[str] | None) 
 
 @contextmanager
 def compiling() -> Iterator[None]:
-    """One at a time: the second finds what the first compiled."""
+    """Hold the lock of the compiler: the second finds what the first compiled."""
     BUILDS.mkdir(parents=True, exist_ok=True)
     with LOCK.open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
