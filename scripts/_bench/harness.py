@@ -29,7 +29,6 @@ class Figure:
     least: float | None = None
     most: float | None = None
     least_ratio: float | None = None
-    most_ratio: float | None = None
 
     @property
     def ratio(self) -> float | None:
@@ -37,13 +36,11 @@ class Figure:
 
     @property
     def missed(self) -> bool:
-        return _outside(self.ours, self.least, self.most) or _outside(self.ratio, self.least_ratio, self.most_ratio)
+        return _outside(self.ours, self.least, self.most) or _outside(self.ratio, self.least_ratio, None)
 
     def target(self) -> str:
-        limits = (("at least", self.least), ("at most", self.most))
-        of_bare = (("at least", self.least_ratio), ("at most", self.most_ratio))
-        words = [f"{word} {limit:,g}" for word, limit in limits if limit is not None]
-        return ", ".join([*words, *(f"ratio {word} {limit:g}" for word, limit in of_bare if limit is not None)])
+        limits = (("at least", self.least), ("at most", self.most), ("ratio at least", self.least_ratio))
+        return ", ".join(f"{word} {limit:,g}" for word, limit in limits if limit is not None)
 
 
 def _outside(value: float | None, least: float | None, most: float | None) -> bool:

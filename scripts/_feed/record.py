@@ -172,7 +172,7 @@ async def _record(chain: PinnedChain, feed: PoolFeed, due: list[int], account: L
 
 
 async def send(client: ChainClient, chain_id: int, account: LocalAccount, call: Call) -> tuple[str, int, int]:
-    """Send a call; return the transaction's hash, its gas and its cost in wei. RpcError or CannotRecord if it failed."""
+    """Send a call; return its transaction, its gas and its cost in wei. RpcError or CannotRecord if it failed."""
     request: TxParams = {"from": account.address, "to": checksum(call.to), "data": call.data}
     try:
         needed = await client.eth.estimate_gas(request)
