@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -25,7 +25,6 @@ from keeper.sources.simulated import first_value, step
 from scripts._stack import wallets
 from scripts._stack.chain_setup import LocalNode, place
 from scripts._stack.genesis import PlacedContract, compiled_code, creation_code
-from scripts._stack.options import StackError
 from scripts._stack.uniswap import SPACINGS, Actor, Exchange, PoolKey, artifact, make_room, pool_abi
 
 WETH: Final = "0x4200000000000000000000000000000000000006"
@@ -273,9 +272,10 @@ def lay_past(node: LocalNode, pools: AgentPools, until: int | None, every: int) 
     node.ask("evm_setAutomine", False)
     try:
         for now in range(begin + every, until or int(time.time()), every):
-            sent = [_send(node, walk.who, call) for call in walk.calls(now)]
+            sent = [node.begin(walk.who.address, call.parameters()) for call in walk.calls(now)]
             node.ask("evm_mine", {"timestamp": now})
-            _check(node, sent)
+            for each in sent:
+                node.mined(each, "a swap in the local pools")
         node.ask("evm_mine", {"timestamp": until or int(time.time())})
     finally:
         node.ask("evm_setAutomine", True)
@@ -285,17 +285,6 @@ def trade_once(node: LocalNode, walk: Walk, now: int) -> None:
     """The swaps of one moment on a chain that mines by itself."""
     for call in walk.calls(now):
         walk.who.send(call)
-
-
-def _send(node: LocalNode, who: Actor, call: Call) -> str:
-    return str(node.ask("eth_sendTransaction", {**call.parameters(), "from": who.address, "gas": hex(1_000_000)}))
-
-
-def _check(node: LocalNode, hashes: Sequence[str]) -> None:
-    for each in hashes:
-        receipt = node.ask("eth_getTransactionReceipt", each)
-        if receipt is None or receipt["status"] != "0x1":
-            raise StackError("setting up the local pools failed: a swap of their past was not carried out.")
 
 
 WETH_ABI: Final = Abi([{"type": "function", "name": "deposit", "inputs": [], "outputs": []}])

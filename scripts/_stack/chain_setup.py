@@ -18,6 +18,7 @@ from scripts._stack.options import StackError
 TOKENS_EACH = 1_000_000 * 10**6  # units a local wallet starts with
 ETH_EACH = 1_000 * wallets.ETH
 MINED_WITHIN_SECONDS = 30
+CALL_GAS = 3_000_000
 
 # Roughly where these stocks trade; the simulated feeds start here. 8 decimals.
 FIRST_PRICES = {"NVDA": 187_40000000, "TSLA": 402_15000000, "COIN": 268_90000000}
@@ -31,6 +32,21 @@ class LocalNode:
 
     def ask(self, method: str, *params: object) -> Any:
         return ask(self.url, method, *params)
+
+    def begin(self, sender: str, transaction: dict[str, Any], gas: int = CALL_GAS) -> str:
+        """Send a transaction of an account that the node impersonates; return its hash."""
+        return str(self.ask("eth_sendTransaction", {**transaction, "from": sender, "gas": hex(gas)}))
+
+    def mined(self, transaction: str, what: str) -> dict[str, Any]:
+        """Wait for a receipt; StackError if the transaction is not mined in time, or reverts."""
+        deadline = time.monotonic() + MINED_WITHIN_SECONDS
+        while (receipt := self.ask("eth_getTransactionReceipt", transaction)) is None:
+            if time.monotonic() > deadline:
+                raise StackError(f"setting up the local chain failed: {what} was not mined.")
+            time.sleep(0.05)
+        if receipt["status"] != "0x1":
+            raise StackError(f"setting up the local chain failed: {what} reverted.")
+        return dict(receipt)
 
 
 def place_base(node: LocalNode, usdc: str) -> None:
@@ -72,15 +88,7 @@ def send_all(node: LocalNode, calls: Sequence[Call], sender: str = wallets.DEPLO
     """Send from an account the node impersonates, and make sure each call was carried out."""
     node.ask("anvil_setBalance", sender, hex(ETH_EACH))
     node.ask("anvil_impersonateAccount", sender)
-    hashes = [
-        node.ask("eth_sendTransaction", {**call.parameters(), "from": sender, "gas": hex(3_000_000)}) for call in calls
-    ]
+    hashes = [node.begin(sender, call.parameters()) for call in calls]
     node.ask("anvil_stopImpersonatingAccount", sender)
-    deadline = time.monotonic() + MINED_WITHIN_SECONDS
     for call, transaction in zip(calls, hashes, strict=True):
-        while (receipt := node.ask("eth_getTransactionReceipt", transaction)) is None:
-            if time.monotonic() > deadline:
-                raise StackError(f"setting up the local chain failed: a call to {call.to} was not mined.")
-            time.sleep(0.05)
-        if receipt["status"] != "0x1":
-            raise StackError(f"setting up the local chain failed: a call to {call.to} reverted.")
+        node.mined(transaction, f"a call to {call.to}")

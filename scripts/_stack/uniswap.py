@@ -7,7 +7,6 @@ repository. The bytecode is read from `node_modules` and runs on local chains an
 from __future__ import annotations
 
 import json
-import time
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
@@ -20,7 +19,7 @@ from core.contracts.abi import abi
 from core.feeds.uniswap.ticks import MAX_TICK
 from core.hexadecimal import bytes_of, hex_of
 from scripts._local.packages import NODE_MODULES
-from scripts._stack.chain_setup import MINED_WITHIN_SECONDS, LocalNode
+from scripts._stack.chain_setup import LocalNode
 from scripts._stack.options import StackError
 
 SPACINGS = {500: 10, 3_000: 60, 10_000: 200}
@@ -73,15 +72,7 @@ class Actor:
 
     def _sent(self, transaction: dict[str, Any], what: str) -> dict[str, Any]:
         self.node.ask("anvil_impersonateAccount", self.address)
-        sent = self.node.ask("eth_sendTransaction", {**transaction, "from": self.address, "gas": hex(_GAS)})
-        deadline = time.monotonic() + MINED_WITHIN_SECONDS
-        while (receipt := self.node.ask("eth_getTransactionReceipt", sent)) is None:
-            if time.monotonic() > deadline:
-                raise StackError(f"{what} was not mined within {MINED_WITHIN_SECONDS} s.")
-            time.sleep(0.05)
-        if receipt["status"] != "0x1":
-            raise StackError(f"{what} reverted on the local chain.")
-        return dict(receipt)
+        return self.node.mined(self.node.begin(self.address, transaction, _GAS), what)
 
 
 class PoolKey(NamedTuple):
