@@ -58,7 +58,12 @@ class ForkServer:
             ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
             argv = [python, "-m", __name__, json.dumps({"imports": imports, "eager": eager})]
             self._server = subprocess.Popen(
-                argv, stdin=theirs.fileno(), cwd=REPOSITORY, env=env, start_new_session=True
+                argv,
+                stdin=theirs.fileno(),
+                cwd=REPOSITORY,
+                env=env,
+                start_new_session=True,
+                preexec_fn=die_with_parent(),  # noqa: PLW1509 - it only makes two system calls
             )
 
     def can(self, argv: Sequence[str], env: Mapping[str, str], cwd: str) -> bool:
@@ -156,6 +161,24 @@ def close_servers() -> None:
         servers.pop().close()
     if can_serve():
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
+
+
+def die_with_parent(number: int = signal.SIGKILL) -> Callable[[], None] | None:
+    """Return what a new child calls first, so that the kernel signals it when this process dies, however it dies.
+
+    Linux only; and called in the main thread, for it is the thread whose end counts.
+    """
+    if not sys.platform.startswith("linux"):
+        return None
+    libc = ctypes.CDLL(None, use_errno=True)
+    parent = os.getpid()
+
+    def in_child() -> None:
+        libc.prctl(PR_SET_PDEATHSIG, number)
+        if os.getppid() != parent:  # it died between fork and prctl
+            os._exit(1)
+
+    return in_child
 
 
 # ---------------------------------------------------------------- the server

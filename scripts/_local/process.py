@@ -7,12 +7,10 @@ enough that Ctrl-C and SIGTERM stop everything.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,6 +20,7 @@ from typing import IO, Protocol
 from core.errors import ProcessError
 from core.paths import REPOSITORY
 from scripts._local import forking
+from scripts._local.forking import die_with_parent
 
 POLL_SECONDS = 0.03
 
@@ -171,24 +170,6 @@ def spawn(
         start_new_session=True,
         preexec_fn=die_with_parent(orphan_signal),  # noqa: PLW1509 - it only makes two system calls
     )
-
-
-def die_with_parent(number: int = signal.SIGKILL) -> Callable[[], None] | None:
-    """Return what a new child calls first, so that the kernel signals it when this process dies, however it dies.
-
-    Linux only; and called in the main thread, for it is the thread whose end counts.
-    """
-    if not sys.platform.startswith("linux"):
-        return None
-    libc = ctypes.CDLL(None, use_errno=True)
-    parent = os.getpid()
-
-    def in_child() -> None:
-        libc.prctl(forking.PR_SET_PDEATHSIG, number)
-        if os.getppid() != parent:  # it died between fork and prctl
-            os._exit(1)
-
-    return in_child
 
 
 def wait_until(check: Callable[[], bool], running: RunningProcess, timeout_seconds: float, what: str) -> None:

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from typing import IO
 
 from core.paths import REPOSITORY
+from scripts._local.forking import die_with_parent
 from scripts._local.packages import foundry_binary
-from scripts._local.process import die_with_parent
 
 BUILDS = REPOSITORY / ".vpm" / "build"  # the only place where Solidity tests may read
 LOCK = BUILDS / "forge-quick.lock"
