@@ -1,4 +1,5 @@
-"""Commands that were given no settings find the local stack of the checkout, if one runs, and say so."""
+"""Commands that were given no settings find the local stack of the checkout, if one runs, and say so; a database that
+cannot be used is one sentence."""
 
 from __future__ import annotations
 
@@ -11,7 +12,9 @@ import pytest
 
 from scripts._feed import __main__ as feed
 from scripts._stack import found
+from scripts._stack.database import check_database_given
 from scripts._stack.found import Stack, local_stack
+from scripts._stack.options import StackError
 from scripts._stack.state import State, exclusive
 from scripts._verify import __main__ as verify
 from scripts._vpm import cli
@@ -123,3 +126,17 @@ def test_half_a_name_names_no_service(
         program(words)
     assert refused.value.code == 2
     assert "unrecognized arguments" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("url", "reason"),
+    [
+        ("postgresql://nobody:wrong@127.0.0.1:1/none", "Connection refused"),
+        ("mysql://root@127.0.0.1/vpm", "not a PostgreSQL URL"),
+    ],
+)
+def test_a_wrong_database_url_is_one_sentence(url: str, reason: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DATABASE_URL", url)
+    with pytest.raises(StackError, match=f"^DATABASE_URL cannot be used: .*{reason}") as refused:
+        check_database_given()
+    assert "\n" not in str(refused.value)
