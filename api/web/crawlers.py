@@ -19,7 +19,6 @@ MAX_SETTLED = 500
 # An address's positions are nobody's to list, and the API has its own documents.
 ROBOTS = """User-agent: *
 Disallow: /api/
-Disallow: /live
 Disallow: /positions
 
 Sitemap: {origin}/sitemap.xml

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import AsyncIterator, Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, TypeVar
@@ -40,7 +39,6 @@ from api.web.history import ChartHistory
 from api.web.home import HomePage
 from api.web.portfolio import PortfolioPage
 from api.web.proof import ProofPage
-from api.web.pulse import Pulse
 from api.web.recent_activity import MarketActivity
 from api.web.reference import Reference
 from api.web.sharing import PNG, SharePictures
@@ -74,8 +72,6 @@ async def pages_surface(context: Context, made: Sequence[Surface]) -> AsyncItera
     agent = _part(made, Reads)
     proof, cup = _part(made, Proof), _part(made, CupService)
     caller = partial(caller_ip, settings=settings)
-    pulse = Pulse(_stamps(reads, agent), caller)
-    context.spawn("pages pulse", pulse.run())
     sitemap = Sitemap(pages, origin, tuple(href for href, _ in NAVIGATION if href != "/positions"), reads, agent)
     activity = MarketActivity(context.engine, reads, agent)
     portfolio = PortfolioPage(pages, (reads, agent, cup), context.limits, settings)
@@ -87,7 +83,6 @@ async def pages_surface(context: Context, made: Sequence[Surface]) -> AsyncItera
         *_market_pages(context, pages, reads, proof, agent, stock, base),
         *_cup_pages(pages, cup),
         _page("/positions", portfolio.get, "An address's positions"),
-        _page("/live", pulse.stream, "Beats of change", "text/event-stream", timed=False),
         _page("/how", pages.lasting("how", partial(pages.render, "how.html", path="/how")), "How it works"),
         *_reference_pages(pages, _part(made, ServiceDescription), reads, agent),
     ]
@@ -205,23 +200,13 @@ def demo_wallet(key: SecretStr | None, deployments: Iterable[Deployment]) -> dic
     return {"address": str(Account.from_key(given).address), "key": given}
 
 
-def _stamps(reads: StockReads | None, agent: Reads | None) -> dict[str, Callable[[], Hashable]]:
-    """By kind of page. The tournament's pages change by the second, as the wheel's clock does."""
-    return {
-        "markets": lambda: (None if reads is None else reads.stamp, None if agent is None else agent.stamp),
-        "stock": lambda: None if reads is None else reads.stamp,
-        "agent": lambda: None if agent is None else agent.stamp,
-        "cup": lambda: int(time.time()),
-    }
-
-
 def _part(made: Sequence[Surface], kind: type[T]) -> T | None:
     return next((each for surface in made for each in surface.reads if isinstance(each, kind)), None)
 
 
-def _page(path: str, handler: Handler, summary: str, content_type: str = HTML, *, timed: bool = True) -> Operation:
+def _page(path: str, handler: Handler, summary: str, content_type: str = HTML) -> Operation:
     answers = {200: DocumentedAnswer(summary, content_type=content_type)}
-    return Operation("GET", path, _soon_there_again(handler), summary, answers, timed=timed, hidden=True)
+    return Operation("GET", path, _soon_there_again(handler), summary, answers, hidden=True)
 
 
 def _soon_there_again(handler: Handler) -> Handler:

@@ -17,7 +17,6 @@ from relayer.leases import LaneSpec, Leases
 from relayer.signing import LocalSigner
 from scripts._local.ports import free_port
 from scripts._stack.daemons import DAEMONS
-from tests.support.cup_rig import cup_door
 from tests.support.promtool import firing
 
 NOBODY: Sequence[str] = ()
@@ -324,18 +323,3 @@ async def test_what_a_rule_counts_up_or_misses_is_shown_as_0_before_it_happens()
     assert REGISTRY.get_sample_value("vpm_relayer_lane_held", of) == 0
     assert REGISTRY.get_sample_value("vpm_leader", {"role": "nobody's role"}) == 0
     assert outcomes.UNKNOWN.collect()[0].samples[0].name == "vpm_agent_trades_unknown_total"
-
-
-async def test_a_page_that_is_open_for_minutes_is_no_slow_read(database_url: str) -> None:
-    """VpmHttpSlow is about what somebody waits for; a page listens for changes as long as it is open."""
-
-    def timed(page: str) -> float:
-        return REGISTRY.get_sample_value("vpm_http_request_seconds_count", {"operation": f"get_{page}"}) or 0
-
-    before = timed("live"), timed("cup")
-    async with cup_door(database_url) as door:
-        async with door.session.get(f"{door.url}/live", params={"of": "cup"}) as response:
-            assert await response.content.readuntil(b"\n\n") == b"retry: 2000\n\n"
-        async with door.session.get(f"{door.url}/cup") as response:
-            assert response.status == 200
-    assert (timed("live"), timed("cup")) == (before[0], before[1] + 1)

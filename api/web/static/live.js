@@ -1,16 +1,11 @@
-// Live pages without a second rendering: when the stream of changes beats, asks for the page again (304 while nothing
-// changed) and puts in the parts marked data-live that differ. What has the focus is left alone until later. Where the
-// stream cannot be held, the page is asked for every few seconds.
+// Live pages without a second rendering: asks for the page again every few seconds while it is seen (304 while nothing
+// changed) and puts in the parts marked data-live that differ. What has the focus is left alone until later.
 
 const EVERY_MS = 2500;
-const MIN_MS = 800;
 const query = new URLSearchParams(location.search);
 const last = new Map();
 let skew = 0; // seconds our clock is ahead of the server's
 let timer = 0;
-let stream = null;
-let waiting = false;
-let asked = 0; // when the page was last asked for
 let told = document.body.dataset.now;
 let asking = false;
 
@@ -26,7 +21,6 @@ export function ask(name, value) {
 export async function refresh() {
   if (!("live" in document.body.dataset) || asking) return;
   asking = true;
-  asked = Date.now();
   try {
     const text = query.toString();
     const answer = await fetch(location.pathname + (text ? `?${text}` : ""), { cache: "no-cache", headers: { Accept: "text/html" } });
@@ -92,31 +86,14 @@ function setClock(now) {
   skew = Date.now() / 1000 - now;
 }
 
-function listen() {
-  stream?.close();
+function watch() {
   clearInterval(timer);
   if (document.hidden || !("live" in document.body.dataset)) return;
   refresh();
-  stream = new EventSource(`/live?of=${document.body.dataset.live}`);
-  stream.onopen = () => clearInterval(timer);
-  stream.onmessage = soon;
-  stream.onerror = () => {
-    clearInterval(timer);
-    timer = setInterval(refresh, EVERY_MS);
-  };
-}
-
-/** Several changes at once are one; a page is asked for at most once in MIN_MS. */
-function soon() {
-  if (waiting) return;
-  waiting = true;
-  setTimeout(() => {
-    waiting = false;
-    refresh();
-  }, Math.max(0, asked + MIN_MS - Date.now()));
+  timer = setInterval(refresh, EVERY_MS);
 }
 
 if (told !== undefined) setClock(Number(told));
 setInterval(count, 1000);
-document.addEventListener("visibilitychange", listen);
-window.addEventListener("load", () => setTimeout(listen, MIN_MS));
+document.addEventListener("visibilitychange", watch);
+window.addEventListener("load", () => setTimeout(watch, 800));
