@@ -20,13 +20,11 @@ Tone = Literal["main", "up", "down", "quiet"]
 
 @dataclass(frozen=True, slots=True)
 class ChartLine:
-    """A line through points. `step`: holds its value until the next point, as a reading in effect does. `label`: its
-    name where there are several."""
+    """A line that holds the value of each point until the next, as a reading in effect does. `label`: its name where
+    there are several."""
 
     points: Sequence[Point]
     tone: Tone = "main"
-    step: bool = True
-    fill: bool = False
     label: str = ""
 
 
@@ -49,8 +47,7 @@ class Level:
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """How values are written: `one` of them are one of what is shown, with so many decimals. An `after` that is a word
-    of its own is left out at the axis, which has no room for it on every line: what stands above the chart names it."""
+    """How values are written: `one` of them are one of what is shown, with so many decimals."""
 
     one: int
     decimals: int

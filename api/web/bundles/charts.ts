@@ -7,8 +7,6 @@ import uPlot from "uplot";
 interface Line {
   label: string;
   tone: string;
-  step: boolean;
-  fill: boolean;
   points: [number, number][];
 }
 
@@ -56,9 +54,8 @@ function told(figures: Figures, value: number): string {
   return figures.before + value.toLocaleString(undefined, digits) + figures.after;
 }
 
-/** For the axis: as told, but of large values only the first figures, and without a unit that is a word of its own. */
+/** For the axis: as told, but of large values only the first figures. */
 function shortly(figures: Figures, value: number): string {
-  if (figures.after.startsWith(" ")) return shortly({ ...figures, after: "" }, value);
   if (Math.abs(value) < 100_000) return told(figures, value);
   return figures.before + value.toLocaleString("en", { notation: "compact", maximumFractionDigits: 2 }) + figures.after;
 }
@@ -79,7 +76,7 @@ function spread(seconds: number[]): number[] {
   });
 }
 
-/** The lines on one axis of times, as uPlot wants them; between its points a line keeps its value or runs straight. */
+/** The lines on one axis of times, as uPlot wants them. */
 function aligned(figures: Figures): uPlot.AlignedData {
   const tables = figures.lines.map((line): uPlot.AlignedData => {
     return [spread(line.points.map(([at]) => at)), line.points.map(([, value]) => value / figures.one)];
@@ -185,8 +182,7 @@ function options(figures: Figures, box: HTMLElement, tip: HTMLElement): uPlot.Op
         width: 2,
         spanGaps: true,
         points: { show: false },
-        ...(line.fill ? { fill: colour(`${TONES[line.tone] ?? "--accent"}-sunk`) } : {}),
-        ...(line.step ? { paths: uPlot.paths.stepped!({ align: 1 }) } : {}),
+        paths: uPlot.paths.stepped!({ align: 1 }),
       })),
     ],
     hooks: { draw: [annotate(figures)], setCursor: [(chart) => tell(figures, chart, tip)] },
