@@ -1,4 +1,4 @@
-"""The reference for people: /docs, a page for each group of operations, each with what it takes and answers and a form
+"""The reference for people: /docs, and a page for each group of operations with what each takes and answers, and a form
 that asks it. Made of the same document that describes the service to machines."""
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from api.web.answers import or_none
 from api.web.templating import Pages
 
 JSON_TYPE = "application/json"
-# Of an address nobody has: what is read of it is empty, and well formed.
+# An address without positions: what is read of it is empty, and well formed.
 NOBODY = "0x0000000000000000000000000000000000000001"
 GROUP_TITLES = {
     "markets": "Markets",
@@ -31,43 +31,6 @@ GROUP_TITLES = {
     "platform": "The platform",
     "events": "Events and webhooks",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Parameter:
-    """What a request names. `value`: what the form that tries it has in the beginning."""
-
-    name: str
-    place: str
-    required: bool
-    type: str
-    about: Markup
-    choices: tuple[str, ...]
-    value: str
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """An operation as its page shows it. `tried`: the page has a form that asks it."""
-
-    id: str
-    method: str
-    path: str
-    summary: Markup
-    text: Markup
-    parameters: tuple[Parameter, ...]
-    body: Markup | None
-    answers: tuple[tuple[str, Markup, Markup], ...]
-    tried: bool
-
-
-@dataclass(frozen=True, slots=True)
-class NamedSchema:
-    """A schema: its fields, each with its type and what it says."""
-
-    name: str
-    text: Markup
-    fields: tuple[tuple[str, bool, Markup, Markup], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,14 +44,11 @@ class Group:
 
 
 class Reference:
-    """The pages of the reference. `stock` and `agent` give the forms what exists now."""
+    """The pages of the reference. What a page shows of an operation, a parameter or a body is its description in the
+    document. `stock` and `agent` give the forms what exists now."""
 
     def __init__(
-        self,
-        pages: Pages,
-        described: ServiceDescription,
-        stock: StockReads | None,
-        agent: Reads | None,
+        self, pages: Pages, described: ServiceDescription, stock: StockReads | None, agent: Reads | None
     ) -> None:
         self._pages = pages
         self._described = described
@@ -98,8 +58,7 @@ class Reference:
 
     async def overview(self, request: web.Request) -> web.StreamResponse:
         async def render() -> bytes:
-            surfaces = [(each, _text(each.description)) for each in self._described.surfaces]
-            return self._pages.render("docs.html", path="/docs", groups=self._groups, here=None, surfaces=surfaces)
+            return self._render(here=None, surfaces=self._described.surfaces)
 
         return await self._pages.answer(request, "docs", None, render)
 
@@ -111,22 +70,22 @@ class Reference:
 
         async def render() -> bytes:
             whole = await self._described.whole.get()
-            entries = [_entry(whole, each, samples) for each in group.operations]
             schemas: Mapping[str, Json] = whole["components"]["schemas"]
-            return self._pages.render(
-                "docs.html",
-                path="/docs",
-                groups=self._groups,
+            return self._render(
                 here=group,
-                entries=entries,
-                bodies=[_body(name, schemas[name]) for name in sorted(_used(whole, group))],
-                errors=f"/errors.txt#{group.surface.name}",
+                entries=[(each, _operation(whole, each), _is_tried(each)) for each in group.operations],
+                samples=samples,
+                bodies={name: schemas[name] for name in sorted(_used(whole, group))},
             )
 
         return await self._pages.answer(request, ("docs", group.slug), tuple(samples.items()), render)
 
+    def _render(self, **values: Any) -> bytes:
+        written = {"type_of": described_type, "paragraphs": paragraphs, "inline": inline}
+        return self._pages.render("docs.html", path="/docs", groups=self._groups, **written, **values)
+
     def _samples(self, surface: str) -> dict[str, str]:
-        """What the forms ask about: a market that exists now, by what each surface calls it."""
+        """Return what the forms ask about: a market that exists now, by what each surface calls it."""
         samples = {"owner": NOBODY, "wallet": NOBODY, "address": NOBODY}
         if surface == "stock":
             overview = None if self._stock is None else or_none(partial(self._stock.overview, 1))
@@ -149,32 +108,15 @@ def _operation(whole: OpenApi, operation: Operation) -> Json:
     return described
 
 
-def _entry(whole: OpenApi, operation: Operation, samples: Mapping[str, str]) -> Entry:
-    described = _operation(whole, operation)
-    body = described.get("requestBody")
-    answers = tuple(
-        (status, _inline(answer["description"]), _answer_body(answer))
-        for status, answer in described["responses"].items()
-    )
+def _is_tried(operation: Operation) -> bool:
+    """Return whether the page has a form that asks it."""
     success = operation.answers.get(200)
-    return Entry(
-        id=operation.id,
-        method=operation.method,
-        path=operation.path,
-        summary=_inline(operation.summary),
-        text=_text(operation.description),
-        parameters=tuple(_parameter(each, samples) for each in described.get("parameters", ())),
-        body=None if body is None else _type(body["content"][JSON_TYPE]["schema"]),
-        answers=answers,
-        tried=operation.method == "GET"
-        and operation.security is None
-        and success is not None
-        and success.content_type == JSON_TYPE,
-    )
+    is_json = success is not None and success.content_type == JSON_TYPE
+    return operation.method == "GET" and operation.security is None and is_json
 
 
 def _used(whole: OpenApi, group: Group) -> set[str]:
-    """The schemas that a group's operations name, and those that these name."""
+    """Return the schemas that a group's operations name, and those that these name."""
     names: set[str] = set()
     waiting = [name for each in group.operations for name in _named(_operation(whole, each))]
     while waiting:
@@ -194,35 +136,6 @@ def _groups(surfaces: tuple[Surface, ...]) -> Iterator[Group]:
             yield Group(slug, title, surface, tuple(each for each in shown if each.group == name))
 
 
-def _parameter(described: Json, samples: Mapping[str, str]) -> Parameter:
-    schema = described["schema"]
-    examples = schema.get("examples", ())
-    value = str(samples.get(described["name"]) or (examples[0] if examples else "")) if described["required"] else ""
-    return Parameter(
-        name=described["name"],
-        place=described["in"],
-        required=described["required"],
-        type=_plain_type(schema),
-        about=_inline(described.get("description", "")),
-        choices=tuple(str(each) for each in schema.get("enum", ())),
-        value=value,
-    )
-
-
-def _body(name: str, schema: Json) -> NamedSchema:
-    required = set(schema.get("required", ()))
-    fields = tuple(
-        (field, field in required, _type(described), _inline(described.get("description", "")))
-        for field, described in schema.get("properties", {}).items()
-    )
-    return NamedSchema(name, _text(schema.get("description", "")), fields)
-
-
-def _answer_body(answer: Json) -> Markup:
-    content = answer.get("content")
-    return Markup("") if not content else _type(next(iter(content.values()))["schema"])
-
-
 def _named(value: Any) -> Iterator[str]:
     """The schemas that a description refers to."""
     if isinstance(value, Mapping):
@@ -235,15 +148,15 @@ def _named(value: Any) -> Iterator[str]:
             yield from _named(each)
 
 
-def _type(schema: Json) -> Markup:
-    """A type, as a link to what it is made of where it has a name."""
+def described_type(schema: Json) -> Markup:
+    """Return a type, as a link to what it is made of where it has a name."""
     if "$ref" in schema:
         name = schema["$ref"].rpartition("/")[2]
         return Markup('<a href="#schema-{0}"><code>{0}</code></a>').format(name)
     if "anyOf" in schema:
-        return Markup(" or ").join(_type(each) for each in schema["anyOf"])
+        return Markup(" or ").join(described_type(each) for each in schema["anyOf"])
     if schema.get("type") == "array" and "items" in schema:
-        return Markup("array of ") + _type(schema["items"])
+        return Markup("array of ") + described_type(schema["items"])
     return Markup("<code>{}</code>").format(_plain_type(schema))
 
 
@@ -257,17 +170,17 @@ def _plain_type(schema: Json) -> str:
     return str(schema.get("type", "any"))
 
 
-def _text(text: str) -> Markup:
-    """Paragraphs and bullet lists of the little Markdown the descriptions use."""
+def paragraphs(text: str) -> Markup:
+    """Return paragraphs and bullet lists of the little Markdown the descriptions use."""
     blocks = []
     for block in re.split(r"\n\s*\n", text.strip()):
         if block.startswith("- "):
-            items = [Markup("<li>{}</li>").format(_inline(each[2:])) for each in re.split(r"\n(?=- )", block)]
+            items = [Markup("<li>{}</li>").format(inline(each[2:])) for each in re.split(r"\n(?=- )", block)]
             blocks.append(Markup("<ul>{}</ul>").format(Markup("").join(items)))
         elif block:
-            blocks.append(Markup("<p>{}</p>").format(_inline(block)))
+            blocks.append(Markup("<p>{}</p>").format(inline(block)))
     return Markup("").join(blocks)
 
 
-def _inline(text: str) -> Markup:
+def inline(text: str) -> Markup:
     return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))  # noqa: S704 escaped before
