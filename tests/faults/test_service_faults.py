@@ -26,6 +26,7 @@ from core.contracts.statuses import Quality, StakeStatus, StockMarketStatus
 from core.db.engine import conninfo
 from core.feeds.grid import grid_time
 from core.hexadecimal import bytes_of
+from keeper.agent.record import FRESH_SECONDS
 from scripts._stack import wallets
 from scripts._stack.agent_pools import AgentPools, trader
 from scripts._stack.chain_setup import LocalNode
@@ -213,9 +214,9 @@ async def test_stakes_on_a_pool_that_lost_its_liquidity_go_back(service: tuple[F
     taken = await asyncio.to_thread(take_out, *pool)
     assert taken
     try:
-        await running.until(lambda: _is_deep(running, feed, False), "metrics of a thin pool", RUN_SECONDS)
-
+        # The window of the market's end begins after this.
         await running.warp("base", ends_at + 1 - await running.now("base"))
+        await running.until(lambda: _is_deep(running, feed, False), "metrics of a thin pool", RUN_SECONDS)
         await running.until(
             lambda: _are_back(running, placed), f"the stakes on {market} given back", 2 * RUN_SECONDS, pause=0.5
         )
@@ -229,7 +230,7 @@ async def test_stakes_on_a_pool_that_lost_its_liquidity_go_back(service: tuple[F
         newest = await running.read("base", Contract(feed.address, abi("PoolFeed")).call("latestRoundData"))
         return int(newest[3]) > since and int(newest[1]) > 0
 
-    await running.warp("base", feed.window_seconds)
+    await running.warp("base", max(feed.window_seconds, FRESH_SECONDS))  # else nobody needs another
     await running.until(reads_on, f"a good reading of {feed.key}", 2 * RUN_SECONDS)
     await running.until(lambda: _is_deep(running, feed, True), "metrics of a deep pool", RUN_SECONDS)
 

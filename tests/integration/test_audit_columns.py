@@ -83,7 +83,7 @@ async def index(fresh_database_url: str) -> AsyncIterator[Index]:
     ]
     seldom += [crowd.tx("set_agent_feed", FEEDS[0], True, 60), crowd.tx("set_lister", address_of("lister"), True)]
     simulated.mine([*seldom, crowd.tx("round", POOL_FEED, 7), crowd.tx("set_feed", FEEDS[0], "NVDA", True)])
-    for _ in range(30):
+    for _ in range(18):
         simulated.mine([crowd.next(simulated.head.world) for _ in range(5)])
     for _ in range(110):
         simulated.mine([])  # until every market may end
