@@ -54,13 +54,6 @@ def test_commands_exist(page: Path) -> None:
     assert not NOT_AS_TYPED.findall(text), "a reader types ./vpm"
 
 
-def test_every_file_of_the_journeys_exists() -> None:
-    """docs/architecture.md lists the files that a bet, a trade, a log and a cup trade pass through."""
-    named = re.findall(r"^\d+\. `([^`]+)`", (REPOSITORY / "docs" / "architecture.md").read_text(), re.MULTILINE)
-    assert len(named) > 30
-    assert [path for path in named if not (REPOSITORY / path).is_file()] == []
-
-
 def test_every_decision_has_a_number_of_its_own() -> None:
     records = sorted((REPOSITORY / "docs" / "decisions").glob("[0-9]*.md"))
     numbers = [int(record.name[:4]) for record in records]
