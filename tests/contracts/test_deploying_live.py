@@ -172,6 +172,15 @@ def test_a_killed_deployment_goes_on_where_it_was(operator: Operator) -> None:
     killed_at(operator, [(0, "before"), (0, "after"), (3, "before"), (2, "after")])
 
 
+@pytest.mark.thorough
+def test_a_deployment_survives_kills_at_every_step(operator: Operator) -> None:
+    """Each command goes one transaction further: killed once it is stored and not sent, and once it is sent and not
+    yet known. The last is killed when all is sent and nothing recorded."""
+    counted = operator.deploy(answer="n\n").stdout
+    steps = sum(": " in line and line.strip()[:1].isdigit() for line in counted.splitlines())
+    killed_at(operator, [point for _ in range(steps) for point in ((0, "before"), (0, "after"))])
+
+
 def test_a_torn_journal_and_other_options_are_no_trap(operator: Operator) -> None:
     operator.kill_at = (2, "after")
     assert operator.deploy().returncode == -signal.SIGKILL
