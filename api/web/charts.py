@@ -20,11 +20,13 @@ Tone = Literal["main", "up", "down", "quiet"]
 
 @dataclass(frozen=True, slots=True)
 class ChartLine:
-    """A line that holds the value of each point until the next, as a reading in effect does. `label`: its name where
-    there are several."""
+    """A line through points. `step`: holds its value until the next point, as a reading in effect does. `label`: its
+    name where there are several."""
 
     points: Sequence[Point]
     tone: Tone = "main"
+    step: bool = True
+    fill: bool = False
     label: str = ""
 
 
@@ -47,7 +49,8 @@ class Level:
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """How values are written: `one` of them are one of what is shown, with so many decimals."""
+    """How values are written: `one` of them are one of what is shown, with so many decimals. An `after` that is a word
+    of its own is left out at the axis, which has no room for it on every line: what stands above the chart names it."""
 
     one: int
     decimals: int

@@ -147,4 +147,8 @@ def bps(value: int) -> str:
 
 def ordinal(position_id: str) -> Markup:
     """A position's number within its market; its whole id, which holds the market's in the high half, as the title."""
-    return Markup('<span title="position {}">{}</span>').format(position_id, f"#{int(position_id) & 0xFFFF_FFFF}")
+    return Markup('<span title="position {}">{}</span>').format(position_id, ordinal_text(position_id))
+
+
+def ordinal_text(position_id: str) -> str:
+    return f"#{int(position_id) & 0xFFFF_FFFF}"

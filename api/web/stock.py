@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from aiohttp import web
@@ -13,7 +12,7 @@ from api.stock.chain import StockContracts
 from api.stock.reads import StockReads
 from api.web import stock_view
 from api.web.answers import PRIVATE, REVALIDATE, owner_of
-from api.web.history import FeedHistory, Reading
+from api.web.history import ChartHistory, MarketPast
 from api.web.templating import Pages
 from core.contracts.deployments import Deployment
 from core.money import to_json
@@ -22,7 +21,7 @@ from core.money import to_json
 class StockPages:
     """The pages of the stock markets."""
 
-    def __init__(self, pages: Pages, reads: StockReads, history: FeedHistory, deployment: Deployment) -> None:
+    def __init__(self, pages: Pages, reads: StockReads, history: ChartHistory, deployment: Deployment) -> None:
         self._pages = pages
         self._reads = reads
         self._history = history
@@ -37,30 +36,32 @@ class StockPages:
             market = stock_view.readable(body.market)
             detail = structs.replace(body, market=market)
             start, _ = stock_view.window(market, detail.head.timestamp)
-            stamp = to_json([market.live, len(detail.positions), detail.resolution is not None, start])
-            readings = await self._history.get(market.id, market.feed, start, market.final_time, stamp)
-            return self._pages.render("stock.html", path="/", **self._facts(detail, readings, owner, whole))
+            stamp = (market.live, market.totals, len(detail.positions), detail.resolution is not None)
+            past = await self._history.get(market.id, market.feed, start, market.final_time, to_json([*stamp, start]))
+            return self._pages.render("stock.html", path="/", **self._facts(detail, past, owner, whole))
 
         page = ("market", request.match_info["id"], owner, whole)
         return await self._pages.answer(request, page, tag, render, REVALIDATE if owner is None else PRIVATE)
 
-    def _facts(
-        self, detail: MarketDetailBody, readings: Sequence[Reading], owner: str | None, whole: bool
-    ) -> dict[str, Any]:
+    def _facts(self, detail: MarketDetailBody, past: MarketPast, owner: str | None, whole: bool) -> dict[str, Any]:
         market = detail.market
         both = stock_view.sides(detail)
         positions = detail.positions
         mine = [each for each in positions if owner is not None and each.owner.lower() == owner]
         shown = positions if whole else positions[:2] + positions[2:][-stock_view.POSITIONS_SHOWN :]
+        book = stock_view.book_chart(detail, past)
+        charts = {each.id: stock_view.accrual_chart(detail, past, each) for each in mine[-6:]}
         return {
             "detail": detail,
             "market": market,
             "now": detail.head.timestamp,
             "sides": both,
             "examples": stock_view.examples(market),
-            "price_chart": stock_view.price_chart(detail, readings).draw("price"),
+            "price_chart": stock_view.price_chart(detail, past).draw("price"),
+            "book_chart": None if book is None else book.draw("book"),
             "owner": owner,
             "mine": mine,
+            "mine_charts": {name: chart.draw(f"accrual-{name}") for name, chart in charts.items() if chart is not None},
             "positions": shown,
             "left_out": len(positions) - len(shown),
             "settling": None if self._contracts is None else stock_view.settling(detail, self._contracts),

@@ -1,26 +1,28 @@
-"""A stock market as its page shows it: its price, its books, what an entry would meet, and the call that settles it.
+"""A stock market as its page shows it: charts, books, what an entry would meet, and the call that settles it.
 
-From the body of `GET /api/markets/{id}` and what the feed read. Amounts are token units (6 decimals) rounded down
+From the body of `GET /api/markets/{id}` and the market's past. Amounts are token units (6 decimals) rounded down
 against nobody: they are the contract's own numbers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from msgspec import structs
 
 from api.stock.bodies.markets import MarketBody, MarketDetailBody
+from api.stock.bodies.positions import PositionBody
 from api.stock.bodies.quotes import QuoteBody
 from api.stock.chain import StockContracts
 from api.stock.facts import SIDES
+from api.web import figures
 from api.web.charts import Chart, ChartLine, Level, Mark, Tone, Unit
-from api.web.history import Reading
+from api.web.history import Batch, MarketPast
 from core.chain import Call
 from core.contracts.statuses import PreviewStatus
 from core.money import USD
 from core.stock.settling import ending_call
+from core.stock.vested import UP, S
 
 CARD_STAKE = 10 * USD
 POSITIONS_SHOWN = 100
@@ -164,18 +166,19 @@ _ENDINGS = {
 _NOT_IN_TIME = ("Nobody settled it in time. Anyone can void it now, and every stake is given back.", "once it may")
 
 
-# ---------------------------------------------------------------- the price chart
+# ---------------------------------------------------------------- charts
 
 _DOLLARS = Unit(10**8, 2, before="$")  # as feeds tell them
+_USDG = Unit(10**6, 2, after=" USDG")
 
 
-def price_chart(detail: MarketDetailBody, readings: Sequence[Reading]) -> Chart:
+def price_chart(detail: MarketDetailBody, past: MarketPast) -> Chart:
     """The readings since a little before the strike, with both bells."""
     market, now = detail.market, detail.head.timestamp
     strike_at, final_at = market.strike_time, market.final_time
     start, end = window(market, now)
     seen = min(now, end)
-    points = [(max(at, start), answer) for at, answer in readings if at <= seen]
+    points = [(max(at, start), answer) for at, answer in past.readings if at <= seen]
     if points:
         points.append((seen, points[-1][1]))
     levels = []
@@ -213,7 +216,76 @@ def window(market: MarketBody, now: int) -> tuple[int, int]:
     return max(market.opened_at, strike_at - max(60, length // 4)), final_at
 
 
-def _two(answer: int | str) -> str:
-    """Return an answer with two decimals, rounded down: for the labels of a drawing only."""
-    cents = int(answer) // 10**6
+def book_chart(detail: MarketDetailBody, past: MarketPast) -> Chart | None:
+    """What each side had accepted after each batch."""
+    batches = past.batches
+    if len(batches) < 2:
+        return None
+    market, now = detail.market, min(detail.head.timestamp, detail.market.final_time)
+    opened = market.opened_at
+    up = down = 0
+    lines: tuple[list[tuple[int, int]], list[tuple[int, int]]] = ([], [])
+    for batch in batches:
+        up, down = up + batch.accepted[0], down + batch.accepted[1]
+        at = _at(batch, market)
+        lines[0].append((at, up))
+        lines[1].append((at, down))
+    now = max(now, lines[0][-1][0])
+    present = (int(detail.books[0].principal), int(detail.books[1].principal))
+    for line, value in zip(lines, present, strict=True):
+        line.append((now, value))
+    return Chart(
+        title="What each side holds",
+        said=f"UP holds {figures.plain(present[0])} and DOWN {figures.plain(present[1])} USDG.",
+        lines=[ChartLine(lines[0], "up", label="UP"), ChartLine(lines[1], "down", label="DOWN")],
+        start=opened,
+        end=now,
+        unit=_USDG,
+        levels=[
+            Level(present[0], f"UP {_two(present[0], 6)}", "up"),
+            Level(present[1], f"DOWN {_two(present[1], 6)}", "down"),
+        ],
+        marks=[Mark(opened, "listed")],
+        floor=0,
+    )
+
+
+def accrual_chart(detail: MarketDetailBody, past: MarketPast, position: PositionBody) -> Chart | None:
+    """What one position would be paid if its side won, after each batch since its own: it only rises."""
+    if position.accepted is None:
+        return None
+    market = detail.market
+    side = SIDES.index(position.side)
+    accepted, vintage = int(position.accepted), int(position.vintage)
+    mine = [each for each in past.batches if each.vintage >= vintage]
+    if not mine:
+        return None
+    entry = 0 if position.seed else mine[0].acc[side]
+    points = [(_at(each, market), accepted * (S + each.acc[side] - entry) // S) for each in mine]
+    now = max(min(detail.head.timestamp, market.final_time), points[-1][0])
+    accrued = int(position.accrued)
+    points.append((now, max(accrued, points[-1][1])))
+    tone: Tone = "up" if side == UP else "down"
+    return Chart(
+        title=f"Position {figures.ordinal_text(position.id)}: paid if {position.side} wins, before the fee",
+        said=f"It began at {figures.plain(accepted)} and stands at {figures.plain(accrued)} USDG.",
+        lines=[ChartLine(points, tone, fill=True)],
+        start=points[0][0],
+        end=now,
+        levels=[
+            Level(accepted, f"stake {_two(accepted, 6)}", "quiet"),
+            Level(accrued, f"promised {_two(accrued, 6)}", tone),
+        ],
+        floor=0,
+        unit=_USDG,
+    )
+
+
+def _at(batch: Batch, market: MarketBody) -> int:
+    return market.opened_at if batch.vintage == 0 else batch.at
+
+
+def _two(value: int | str, decimals: int = 8) -> str:
+    """With two decimals, rounded down: for the labels of a drawing only."""
+    cents = int(value) * 100 // 10**decimals
     return f"{cents // 100:,}.{cents % 100:02d}"

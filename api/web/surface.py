@@ -35,7 +35,7 @@ from api.web.assets import load_assets
 from api.web.crawlers import APP, MANIFEST, ROBOTS, XML, Sitemap
 from api.web.cup import CupPages
 from api.web.guide import guide_text, identity_document, paid_resources
-from api.web.history import FeedHistory
+from api.web.history import ChartHistory
 from api.web.home import HomePage
 from api.web.portfolio import PortfolioPage
 from api.web.proof import ProofPage
@@ -121,7 +121,7 @@ def _market_pages(
     base: Deployment,
 ) -> Iterator[Operation]:
     if reads is not None:
-        history = FeedHistory(context.engine, stock.chain_id)
+        history = ChartHistory(context.engine, stock.chain_id)
         yield _page("/m/{id}", StockPages(pages, reads, history, stock).market, "A stock market")
     if proof is not None:
         yield _page("/proof", ProofPage(pages, proof, base).get, "Proof of what was done")

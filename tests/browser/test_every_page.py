@@ -145,8 +145,9 @@ def test_reading_needs_no_script(site: Site, visitor: Visitor) -> None:
         assert f"The {whose} contract holds {holds} {solvency['token']} and owes {owes}." in said
     shows("live", "Every position", "#2", "Least if right", "The book", "bell in")
     assert page.locator("#price-now .chart").count() == 1
+    assert page.locator("#books .chart").count() == 1
     visit.open(f"{path_of(site, 'live')}?owner={wallets.DEV[0].address}")
-    assert page.locator("#yours .position").count() == 2, "it entered twice"
+    assert page.locator("#yours .chart").count() == 2, "it entered twice"
     assert not page.locator("#bet-form").is_visible()
     shows("settled", "Who was paid what", "68.18", "An ordinary pool", "RoundResolver.findRound")
     shows("equal", "every stake is given back")

@@ -55,11 +55,14 @@ def test_a_gasless_bet_is_signed_and_seen_confirmed(site: Site, visitor: Visitor
     visit.clean()
 
 
-def test_what_a_position_is_paid_rises_when_the_other_side_bets(site: Site, visitor: Visitor) -> None:
+def test_the_accrual_line_rises_when_the_other_side_bets(site: Site, visitor: Visitor) -> None:
+    """Within the second of its own bet, as a fast chain's blocks come, and later: keys tell every step."""
     wallet, other = wallets.DEV[0], wallets.DEV[1]
     market = site.open_market(ticker="COIN")
-    site.stock.enter(wallet, market, 0, 10 * USDG)
-    site.stock.enter(other, market, 1, 8 * USDG)
+    with site.stock.one_second():
+        site.stock.enter(wallet, market, 0, 10 * USDG)
+        site.stock.enter(other, market, 1, 4 * USDG)
+        site.stock.enter(other, market, 1, 4 * USDG)
     site.stock.warp_to(site.stock.now + 5)
     visit, _ = visitor.with_wallet(wallet)
     visit.open(f"/m/{market}")
@@ -70,6 +73,14 @@ def test_what_a_position_is_paid_rises_when_the_other_side_bets(site: Site, visi
     site.stock.enter(other, market, 1, 12 * USDG)
     site.stock.mine()
     expect(yours.locator("dd").last).to_have_text("20.00")
+    plot = yours.locator(".plot")
+    expect(plot).to_have_attribute("aria-label", re.compile(r"It began at 10 and stands at 20 USDG"))
+    plot.focus()
+    told = []
+    for _ in range(8):  # to the first point, however many there are; from there it goes no further
+        page.keyboard.press("ArrowLeft")
+        told.append(yours.locator(".chart-tip").inner_text().split("\n")[-1])
+    assert list(dict.fromkeys(told)) == ["20.00 USDG", "14.00 USDG", "12.00 USDG", "10.00 USDG"]
     visit.clean()
 
 

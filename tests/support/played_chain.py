@@ -77,6 +77,15 @@ class PlayedChain(Generic[K]):
             self.ask(method, on)
             self.mine()
 
+    @contextmanager
+    def one_second(self) -> Iterator[None]:
+        """Blocks within share the second of the head, as several do on a fast chain."""
+        self.ask("anvil_setBlockTimestampInterval", 0)
+        try:
+            yield
+        finally:
+            self.ask("anvil_removeBlockTimestampInterval")
+
     def until_sent(self) -> None:
         """Waits until the node's pool holds a transaction, on a chain that mines on demand."""
         wait(lambda: int(self.ask("txpool_status")["pending"], 16) > 0, "a transaction to be sent")

@@ -7,6 +7,8 @@ import uPlot from "uplot";
 interface Line {
   label: string;
   tone: string;
+  step: boolean;
+  fill: boolean;
   points: [number, number][];
 }
 
@@ -54,8 +56,9 @@ function told(figures: Figures, value: number): string {
   return figures.before + value.toLocaleString(undefined, digits) + figures.after;
 }
 
-/** For the axis: as told, but of large values only the first figures. */
+/** For the axis: as told, but of large values only the first figures, and without a unit that is a word of its own. */
 function shortly(figures: Figures, value: number): string {
+  if (figures.after.startsWith(" ")) return shortly({ ...figures, after: "" }, value);
   if (Math.abs(value) < 100_000) return told(figures, value);
   return figures.before + value.toLocaleString("en", { notation: "compact", maximumFractionDigits: 2 }) + figures.after;
 }
@@ -76,7 +79,7 @@ function spread(seconds: number[]): number[] {
   });
 }
 
-/** The lines on one axis of times, as uPlot wants them. */
+/** The lines on one axis of times, as uPlot wants them; between its points a line keeps its value or runs straight. */
 function aligned(figures: Figures): uPlot.AlignedData {
   const tables = figures.lines.map((line): uPlot.AlignedData => {
     return [spread(line.points.map(([at]) => at)), line.points.map(([, value]) => value / figures.one)];
@@ -182,7 +185,8 @@ function options(figures: Figures, box: HTMLElement, tip: HTMLElement): uPlot.Op
         width: 2,
         spanGaps: true,
         points: { show: false },
-        paths: uPlot.paths.stepped!({ align: 1 }),
+        ...(line.fill ? { fill: colour(`${TONES[line.tone] ?? "--accent"}-sunk`) } : {}),
+        ...(line.step ? { paths: uPlot.paths.stepped!({ align: 1 }) } : {}),
       })),
     ],
     hooks: { draw: [annotate(figures)], setCursor: [(chart) => tell(figures, chart, tip)] },
