@@ -20,6 +20,7 @@ import pytest
 from core.agent.bet import idem_hash
 from core.chain import Call
 from core.contracts.statuses import Form, RefundReason, StakeStatus
+from core.hexadecimal import bytes_of
 from core.money import USD
 from scripts._stack import wallets
 from scripts._stack.wallets import DEV, Wallet
@@ -329,10 +330,13 @@ async def test_a_payment_first_brought_after_it_was_used_is_kept_for_its_bet(
 ) -> None:
     """The API had never seen it. One call is enough: the keeper books it, though nobody comes back."""
     who, chain = payer(service, "honest"), service.chain
-    mine = await asked(buyer, who, market)
+    hook = "https://example.org/hook"
+    mine = await asked(buyer, who, market, callbackUrl=hook)
     chain.send(spending(chain, mine.envelope), STRANGER.address)
     response, refused = await buyer.post(mine.body, headers=mine.headers)
     assert (response.status, refused["retriable"]) == (429, True), refused
+    callbacks = "SELECT url FROM agent_webhook WHERE trade_id = %s"
+    assert rows(service, callbacks, bytes_of(mine.offer["extra"]["intentNonce"])) == [(hook,)]
     # Nor does it serve another bet meanwhile, whoever holds it; nor is its payer asked for another payment.
     response, other = await buyer.post({**mine.body, "side": "no"}, headers=mine.headers)
     assert (response.status, other["error"]) == (422, "payment_invalid"), other

@@ -150,7 +150,7 @@ class SignedBet:
         return bytes_of(self.bet.wallet)
 
 
-async def bring(connection: Connection, brought: SignedBet) -> None:
+async def bring(connection: Connection, brought: SignedBet, callback_url: str | None) -> None:
     """Record what an authorization is to pay for; refused when that was another bet.
 
     A failed transaction shows its authorization to everybody: it pays for what its payer brought it for, or nothing.
@@ -164,6 +164,8 @@ async def bring(connection: Connection, brought: SignedBet) -> None:
     )
     if await brought_for(connection, brought.wallet, brought.nonce) != brought.bet_hash:
         raise trade_refusals.spoken_for()
+    if callback_url is not None:
+        await add_callback(connection, brought.wallet, brought.bet_hash, callback_url)
 
 
 async def take_in(
@@ -184,7 +186,7 @@ async def take_in(
     booked = await find_trade(connection, wallet, trade.idem_hash)
     if (0 if booked is None else booked.attempt) != after_attempt:
         raise Overtaken
-    await bring(connection, brought)
+    await bring(connection, brought, callback_url)
     await check_twin(connection, trade)
     await _PROMISES.check(connection, Spend(request.chain_id, wallet, brought.nonce, trade.amount), funds)
     if quote_id is not None:
@@ -215,6 +217,4 @@ async def take_in(
             intent.id,
         ),
     )
-    if callback_url is not None:
-        await add_callback(connection, wallet, brought.bet_hash, callback_url)
     return intent

@@ -321,8 +321,12 @@ class TradeHandler:
         """Answer for an authorization that was used while its key has settled nothing. `fault`: why it does not pay for
         this order; if it does, the keeper books what it brought."""
         if fault is None and payment.nonce not in facts.booked:
-            async with storage("The payment records"), free_connection(self._pool) as connection:
-                await store.bring(connection, self._signed_bet(order, payment))
+            async with (
+                storage("The payment records"),
+                free_connection(self._pool) as connection,
+                connection.transaction(),
+            ):
+                await store.bring(connection, self._signed_bet(order, payment), order.request.callback_url)
         stake = await self._arrivals.used(payment, order.bet.amount, facts, fault=fault)
         if stake.idem_hash != order.bet.idem_hash:
             raise trade_refusals.has_paid(stake)
