@@ -58,10 +58,11 @@ class Comparison:
 
 def under_names(row: Any, *names: str) -> dict[str, Any]:
     """Columns under the names that contracts' views have for them, and as these are decoded."""
-    return {name: _as_decoded(value) for name, value in under(row, *names).items()}
+    return {name: as_decoded(value) for name, value in under(row, *names).items()}
 
 
-def _as_decoded(value: Any) -> Any:
+def as_decoded(value: Any) -> Any:
+    """Return a column's value as a view's answer has it."""
     if isinstance(value, bytes) and len(value) == ADDRESS_BYTES:
         return hex_of(value)
     return [int(each) for each in value] if isinstance(value, list) else value

@@ -93,11 +93,14 @@ class View(NamedTuple):
 
 
 def of_rows(
-    name: str, kind: RowKind, column: str, views: Callable[[Scene, list[Any]], Awaitable[list[View]]]
+    name: str, kind: RowKind, column: str, views: Callable[[Scene, list[Any]], Awaitable[list[View]]], role: Role
 ) -> AuditStage:
-    """Return a stage that asks for the views of a table's rows, in the order of a column with an index."""
+    """Return a stage that asks for the views of a table's rows, in the order of a column with an index, where the chain
+    has the contract that they are of."""
 
     async def page(scene: Scene, after: Place | None) -> Place | None:
+        if role not in scene.contracts:
+            return None
         rows = await rows_after(scene.connection, kind, (column,), after, ROWS_AT_ONCE)
         if not rows:
             return None

@@ -18,16 +18,14 @@ from core.db.engine import Connection, ConnectionPool
 from core.db.leader import lock_key
 from core.hexadecimal import hex_of
 from core.stock.vested import Moment
-from indexer.audit import agent, chain, feeds, folded, stock, totals
+from indexer.audit import chain, feeds, folded, totals, views
 from indexer.audit.compare import Comparison
-from indexer.audit.pages import AuditStage, Place, Scene, View, compare_views, whole
+from indexer.audit.pages import AuditStage, Place, Scene
 from indexer.errors import AuditRuns, NodeFault
 from indexer.fetch import Fetcher
-from indexer.fold.venues import GUARDIAN
 from indexer.node import RpcNode
 from indexer.sources import Sources
 from indexer.store.cursor import known_feeds
-from indexer.store.tables import all_rows
 
 ABIS = {
     Role.SETTLER: "VestedMarkets",
@@ -61,19 +59,7 @@ class AuditReport:
 def stages_of(sources: Sources) -> list[AuditStage]:
     """Return the stages in the order they are gone through."""
     roles = list(sources.contracts)
-    stages = chain.stages() + folded.stages(roles) + totals.stages(roles)
-    stages += stock.stages() if Role.SETTLER in roles else []
-    stages += agent.stages() if Role.WALLET in roles else []
-    stages += [whole("guardians", _guardians, of_views=True)] if Role.PAUSER in roles else []
-    return stages + feeds.stages()
-
-
-async def _guardians(scene: Scene) -> None:
-    rows = [row for row in await all_rows(scene.connection, GUARDIAN) if row.chain_id == scene.sources.chain_id]
-    await compare_views(
-        scene,
-        (View("guardian", r.account, Role.PAUSER, "isGuardian", (hex_of(r.account),), r.allowed) for r in rows),
-    )
+    return chain.stages() + folded.stages(roles) + totals.stages(roles) + views.stages() + feeds.stages()
 
 
 async def audit(

@@ -12,7 +12,7 @@ import pytest
 from core.chain import ChainClient
 from core.chain.provider import ChainProvider
 from core.db.engine import ConnectionPool
-from indexer.audit import agent, stock
+from indexer.audit import views
 from indexer.audit.compare import Comparison
 from indexer.audit.run import audit
 from indexer.chain import ChainFollower
@@ -103,12 +103,11 @@ async def _busy_history(side: str, database_url: str, running: RunningChain) -> 
         for statement in ALTERED[side]:
             async with pool.connection() as connection, connection.transaction(force_rollback=True):
                 assert (await connection.execute(statement.encode())).rowcount == 1, statement
-                found = await compare(connection, client, sources, VIEWS[side]())
+                found = await compare(connection, client, sources, views.stages())
                 assert found.mismatches > 0, statement
 
 
 # What the contracts' own views tell; tests/integration/test_audit_columns.py alters every column of every table.
-VIEWS = {"stock": stock.stages, "base": agent.stages}
 ALTERED = {
     "stock": (
         "UPDATE stock_market SET acc_up = acc_up + 1 WHERE market_id = 1",
