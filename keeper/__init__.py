@@ -5,8 +5,9 @@ key, and every job may be run by hand: `python -m keeper run-once resolve --dry-
 
 - `jobs`: which jobs there are, for which chain, and how often; `service` runs them while this process leads.
 - `stock`, `agent`, `cup`: the jobs of each side, with the pure decisions that they rest on.
-- `payouts`, `settling`: what the jobs of both sides share when they pay and when they end a market.
+- `payouts`, `settling`: what the jobs of both sides share when they pay and when they end a market; `settling` also
+  asks other nodes before money is given back.
 - `run`, `attempts`: what a job reads and how it asks: one attempt at a time for each subject, whichever keeper runs.
-- `confirmations`, `node_quorum`: what must be read twice, and by other nodes, before money is given back.
+- `confirmations`: what must be read twice before money is given back.
 - `sources`: where observations come from.
 """

@@ -25,7 +25,7 @@ from keeper import metrics
 from keeper.agent.canary_job import canary
 from keeper.agent.caps_job import work_out_caps
 from keeper.agent.credit_job import credit
-from keeper.agent.list_job import list_rounds, list_series
+from keeper.agent.listing import list_rounds, list_series
 from keeper.agent.pay import pay
 from keeper.agent.record import record_readings
 from keeper.agent.resolve import resolve_markets as resolve_agent_markets
@@ -34,7 +34,7 @@ from keeper.cup import follow_markets, spin
 from keeper.report import RunReport
 from keeper.run import JobRun, Keeper, index_state
 from keeper.stock.deliver import deliver
-from keeper.stock.open_job import open_drills, open_markets, open_refund_drill
+from keeper.stock.opening import open_drills, open_markets, open_refund_drill
 from keeper.stock.price_job import move_prices
 from keeper.stock.resolve import resolve_markets
 from keeper.stock.witness import witness_stocks

@@ -10,7 +10,6 @@ from pydantic import Field
 from core.config.loading import SettingsBase, named_after
 
 Interval = Annotated[float, Field(gt=0, le=86_400, description="a number of seconds above 0")]
-ADDRESS = r"^0x[0-9a-fA-F]{40}$"
 
 
 class KeeperSettings(SettingsBase):
@@ -51,10 +50,6 @@ class KeeperSettings(SettingsBase):
         le=2**32 - 1,
         description="the average virtual weight of an outcome in token units, 1000000 being one dollar",
     )
-    volatility_percent: Annotated[int, Field(ge=1, le=10_000)] | None = Field(
-        default=None,
-        description="percent a year, for the priors of listed markets; unset: 80, and the simulated walk's locally",
-    )
     pool_outage_seconds: Annotated[int, Field(ge=0, le=64_800)] | None = Field(
         default=None,
         description="so long an outage pools are made to remember, 0 to 64800 seconds, 0 leaves them as they are; "
@@ -66,13 +61,7 @@ class KeeperSettings(SettingsBase):
         "unset: 1, on local deployments 0",
     )
     canary: bool = Field(default=True, description="1 to quote and trade (simulated) through VPM_PUBLIC_URL")
-    canary_wallet: str = Field(
-        default="0x00000000000000000000000000000000Ca4a4700",
-        pattern=ADDRESS,
-        description="an address of 0x and 40 hexadecimal digits; it needs no money",
-    )
 
     # Local deployments only
     local_drills: bool = Field(default=True, description="1 to keep short markets going on local deployments")
     local_prices: bool = Field(default=True, description="1 to move the price feeds of local deployments")
-    simulation_seed: str = Field(default="vpm", description="any text; the same text gives the same walk")

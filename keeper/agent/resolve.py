@@ -16,9 +16,8 @@ from core.contracts.statuses import AgentMarketStatus, MarketKind, RoundProblem,
 from core.db.schema.index_agent import agent_feed, agent_market
 from core.feeds import rounds
 from core.hexadecimal import hex_of
-from keeper.node_quorum import NO_OTHER_NODES, NodeQuorum, NodeVerdict, ask_each
 from keeper.run import JobRun
-from keeper.settling import Wait, ask_to_end, wait_before_void
+from keeper.settling import NO_OTHER_NODES, NodeQuorum, NodeVerdict, Wait, ask_each, ask_to_end, wait_before_void
 
 BY_FINDING = 0
 """As a round: the contract finds it."""

@@ -125,7 +125,7 @@ async def _sample(
             if not run.chain.is_local:
                 raise SampleRefused(Why.UNCONFIGURED, "simulated values are for local deployments only")
             home = await _home(run, feed, contract)
-            return simulated.sample(last, home, run.keeper.how.simulation_seed, feed.key, run.now)
+            return simulated.sample(last, home, simulated.SEED, feed.key, run.now)
         case _:
             assert_never(source)
 

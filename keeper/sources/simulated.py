@@ -20,6 +20,7 @@ FIRST_DOLLARS = {
     "BNKR/daily_volume": 3_150_000,
 }
 OTHERS_FIRST_DOLLARS = 100_000_000
+SEED = "vpm"
 
 VOLATILITY_PPM_PER_MINUTE = 4_000
 """A standard deviation of 0.4% a minute, 3% an hour: enough to see, not enough to leave the range of its markets."""

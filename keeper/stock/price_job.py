@@ -32,7 +32,7 @@ async def move_prices(run: JobRun) -> None:
             run.report.skip(feed.ticker, "its last round is as new as the newest block")
             continue
         home = first.answer if first is not None else latest.answer
-        value = simulated.step(latest, home, run.keeper.how.simulation_seed, feed.ticker, run.now)
+        value = simulated.step(latest, home, simulated.SEED, feed.ticker, run.now)
         await _push(run, feed.ticker, bound[position].call("push", value, run.now), value)
 
 

@@ -13,9 +13,8 @@ from core.contracts.statuses import PreviewStatus, RoundProblem, StockMarketStat
 from core.db.schema.index_stock import stock_market
 from core.hexadecimal import hex_of
 from core.stock.settling import EndingCall, ending_call
-from keeper.node_quorum import NO_OTHER_NODES, NodeQuorum, NodeVerdict, ask_each
 from keeper.run import JobRun
-from keeper.settling import Wait, ask_to_end, wait_before_void
+from keeper.settling import NO_OTHER_NODES, NodeQuorum, NodeVerdict, Wait, ask_each, ask_to_end, wait_before_void
 
 AFTER_BELL_SECONDS = 60
 """Nothing is done earlier: a round of the final second may still be on its way into a block. The resolver's own delay

@@ -12,8 +12,7 @@ from core.agent.book import Book, DecidingTerms, Reading
 from core.contracts.statuses import AgentMarketStatus, MarketKind, RoundProblem, StakeStatus
 from keeper.agent.pay import MIN_LOST, Counters, dues, has_lost, lost_ids
 from keeper.agent.resolve import RESOLVE, VOID, Facts, InEffect, Settle, claim, decide_market
-from keeper.node_quorum import NodeQuorum
-from keeper.settling import Wait
+from keeper.settling import NodeQuorum, Wait
 
 BEGINS, ENDS, LAG = 1_005_000, 1_100_000, 600
 DELAY = 72 * 3600

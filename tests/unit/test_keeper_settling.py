@@ -8,8 +8,7 @@ import pytest
 
 from core.contracts.statuses import PreviewStatus, RoundProblem
 from keeper.confirmations import Confirmation
-from keeper.node_quorum import NodeQuorum
-from keeper.settling import Wait
+from keeper.settling import NodeQuorum, Wait
 from keeper.stock.resolve import Facts, Settle, decide
 
 BELL = 1_000_000
