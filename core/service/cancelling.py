@@ -8,11 +8,7 @@ cancelled would then run for ever.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine
-from contextlib import asynccontextmanager
-from typing import Any, TypeVar
-
-T = TypeVar("T")
+from typing import Any
 
 
 def times_cancelled() -> int:
@@ -39,13 +35,3 @@ async def end(*tasks: asyncio.Future[Any]) -> None:
             each.cancel()
         _, waiting = await asyncio.wait(waiting, timeout=AGAIN_SECONDS)
     await asyncio.gather(*tasks, return_exceptions=True)
-
-
-@asynccontextmanager
-async def background_task(work: Coroutine[Any, Any, T]) -> AsyncIterator[asyncio.Task[T]]:
-    """Run `work` as a task that is cancelled when the block ends. Its failure is ignored unless the block awaits it."""
-    task = asyncio.create_task(work)
-    try:
-        yield task
-    finally:
-        await end(task)
