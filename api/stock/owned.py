@@ -14,13 +14,13 @@ from sqlalchemy import literal, select, text, tuple_
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from api.http.application import unavailable
+from api.stock.bodies.positions import OwnerTotalsBody
 from api.stock.facts import HeldPosition
 from api.stock.rows import HELD, held_position
 from core.db.schema.index import chain_cursor
 from core.db.schema.index_stock import stock_market, stock_position
 from core.stock.projection import market_of
 from core.stock.vested import DOWN, UP, Moment, S, as_of
-from core.stock.vested_views import OwnerTotals
 
 # `matched`: vintages that are finished and not matched on chain yet, as if they were. All quotients round down, for
 # `accrued` once for each market and side.
@@ -47,7 +47,6 @@ WITH matched AS (
         WHERE p.market_id = held.market_id AND p.vintage = matching AND p.owner = :owner AND p.outcome = held.outcome
     ) END AS joining FROM held
 )
--- in the order of OwnerTotals
 SELECT coalesce(sum(offered), 0) AS staked,
     coalesce(sum(div(settled_in * ({S} + acc) - weight, {S}) + joining) FILTER (WHERE market_id > 0), 0) AS accrued,
     coalesce(sum(payout), 0) AS paid,
@@ -59,6 +58,9 @@ FROM seen
 """)  # noqa: S608 - constants only
 
 
+NO_TOTALS = OwnerTotalsBody(staked="0", accrued="0", paid="0", accepted="0", deliverable="0", open=0)
+
+
 @dataclass(frozen=True, slots=True)
 class OwnedPage:
     """A page of an address's positions, the newest first, and the totals of all it has, as of block `number`."""
@@ -66,7 +68,7 @@ class OwnedPage:
     number: int
     positions: Sequence[HeldPosition]
     more: bool
-    totals: OwnerTotals
+    totals: OwnerTotalsBody
 
 
 async def read_owned(
@@ -98,7 +100,7 @@ async def read_owned(
     )
 
 
-async def read_totals(connection: AsyncConnection, owner: bytes, now: Moment) -> OwnerTotals:
+async def read_totals(connection: AsyncConnection, owner: bytes, now: Moment) -> OwnerTotalsBody:
     pending = select(stock_market).where(stock_market.c.pending_vintage.is_not(None))
     seen = [as_of(market_of(row), now) for row in await connection.execute(pending)]
     matched = [(market, vintage) for market, vintage in seen if vintage is not None and vintage.accepted is not None]
@@ -110,4 +112,11 @@ async def read_totals(connection: AsyncConnection, owner: bytes, now: Moment) ->
         columns[f"accepted_{name}"] = [Decimal((vintage.accepted or (0, 0))[side]) for _, vintage in matched]
         columns[f"acc_{name}"] = [Decimal(market.books[side].acc) for market, _ in matched]
     totals = (await connection.execute(_TOTALS, {"owner": owner, **columns})).one()
-    return OwnerTotals(*map(int, totals))
+    return OwnerTotalsBody(
+        staked=str(totals.staked),
+        accrued=str(totals.accrued),
+        paid=str(totals.paid),
+        accepted=str(totals.accepted),
+        deliverable=str(totals.deliverable),
+        open=int(totals.open),
+    )

@@ -1,4 +1,4 @@
-"""Positions as bodies, alone and as an owner's list with totals."""
+"""Positions as bodies, alone and as an owner's list."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from msgspec import structs
 
 from api.stock import words
-from api.stock.bodies.positions import OwnedPositionBody, OwnerTotalsBody, PositionBody, SettlementBody
+from api.stock.bodies.positions import OwnedPositionBody, PositionBody, SettlementBody
 from api.stock.facts import SIDES, HeldPosition, ListedMarket
 from core.stock.vested import Moment
-from core.stock.vested_views import OwnerTotals, PositionView, position_view
+from core.stock.vested_views import PositionView, position_view
 
 
 def position_body(market: ListedMarket, entry: HeldPosition, now: Moment) -> PositionBody:
@@ -43,17 +43,6 @@ def owned_bodies(
             )
         )
     return rows
-
-
-def totals_body(totals: OwnerTotals) -> OwnerTotalsBody:
-    return OwnerTotalsBody(
-        staked=str(totals.staked),
-        accrued=str(totals.accrued),
-        paid=str(totals.paid),
-        accepted=str(totals.accepted),
-        deliverable=str(totals.deliverable),
-        open=totals.open,
-    )
 
 
 def _body(market: ListedMarket, entry: HeldPosition, view: PositionView) -> PositionBody:

@@ -1,6 +1,6 @@
 """GET /api/proof: what was done with the money, each number with the call that shows the same.
 
-Gathered in the background, at once when a market changed and else every few seconds; a section whose source is away
+Gathered in the background every few seconds; a section whose source is away
 keeps its last content and is named in `missing`.
 """
 
@@ -57,10 +57,8 @@ from core.log import get_logger
 log = get_logger(__name__)
 
 PROOF_CACHE = shared(60)
-PAUSE_SECONDS = 3.0
-# What follows a gathering at the least: the longer the history, the longer it takes, and it is to take a fifth of the
-# time at most.
-MIN_PAUSE_SECONDS = 0.2
+PAUSE_SECONDS = 2.0
+# The longer the history, the longer a gathering takes; it is to take a fifth of the time at most.
 PAUSE_PER_GATHERING = 4
 CHAIN_TIMEOUT_SECONDS = 3.0
 # The newest; `newestOnly` says when there are more.
@@ -128,21 +126,7 @@ class Proof:
             started = time.monotonic()
             await self.refresh()
             took = time.monotonic() - started
-            await asyncio.sleep(min(PAUSE_SECONDS, max(MIN_PAUSE_SECONDS, PAUSE_PER_GATHERING * took)))
-            await self._market_changed()
-
-    async def _market_changed(self) -> None:
-        """Waits until a market differs from what was gathered, or time is up."""
-        until = time.monotonic() + PAUSE_SECONDS
-        while (left := until - time.monotonic()) > 0:
-            index, earlier = self._index, self._gathered.venue
-            if index is None:
-                await asyncio.sleep(left)
-                return
-            tick, venue = index.tick, index.venue
-            if venue is not None and (earlier is None or venue.markets != earlier.markets):
-                return
-            await index.changed(tick, left)
+            await asyncio.sleep(max(PAUSE_SECONDS, PAUSE_PER_GATHERING * took))
 
     async def refresh(self) -> None:
         gathered = await self._read_chain(await self._read_logs(self._gathered))

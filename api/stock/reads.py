@@ -32,8 +32,8 @@ from api.stock.bodies.positions import OwnedPositionBody, OwnerBody, PositionBod
 from api.stock.bodies.prices import PriceReading, PricesBody
 from api.stock.facts import HeldPosition, ListedMarket, Oracle, Venue
 from api.stock.index import StockIndex
-from api.stock.owned import OwnedPage, read_owned
-from api.stock.position_view import owned_bodies, position_body, totals_body
+from api.stock.owned import NO_TOTALS, OwnedPage, read_owned
+from api.stock.position_view import owned_bodies, position_body
 from api.stock.requests import POSITIONS_LISTED, MarketsQuery, OwnerQuery
 from api.stock.rows import MAX_SETTLED, read_positions
 from api.stock.sources import StockSources
@@ -41,7 +41,6 @@ from core.chain import checksum
 from core.hexadecimal import bytes_of
 from core.money import to_json
 from core.stock.vested import finished
-from core.stock.vested_views import OwnerTotals
 
 PRICES_CACHE = shared(15)
 MARKETS_CACHE = shared(15)
@@ -157,7 +156,7 @@ class StockReads:
                 owner=owner,
                 deployed=False,
                 positions=[],
-                totals=totals_body(OwnerTotals()),
+                totals=NO_TOTALS,
                 read_at=0,
                 stale=False,
                 next_before=None,
@@ -368,7 +367,7 @@ class StockReads:
             owner=owner,
             deployed=True,
             positions=make() if len(page.positions) <= MADE_ASIDE else await asyncio.to_thread(make),
-            totals=totals_body(page.totals),
+            totals=page.totals,
             read_at=self.read_at,
             stale=self.stale or is_old,
             next_before=str(page.positions[-1].position.position_id) if page.more else None,

@@ -15,7 +15,7 @@ from api.stock.reads import StockReads
 from api.web import figures
 from api.web.answers import awaited_or_none, exact, or_none
 from api.web.recent_activity import MarketActivity
-from api.web.stock_view import example_of_each, readable
+from api.web.stock_view import readable
 from api.web.templating import Pages
 
 SETTLED_SHOWN = 8
@@ -64,7 +64,6 @@ class HomePage:
             "home.html",
             path="/",
             stock=None if listed is None else structs.replace(listed, markets=markets),
-            examples={each.id: example_of_each(each) for each in markets},
             proof=None if proof is None else proof[0],
             agent=agent_exact,
             agent_now=agent_now,

@@ -45,7 +45,6 @@ class StockPages:
 
     def _facts(self, detail: MarketDetailBody, past: MarketPast, owner: str | None, whole: bool) -> dict[str, Any]:
         market = detail.market
-        both = stock_view.sides(detail)
         positions = detail.positions
         mine = [each for each in positions if owner is not None and each.owner.lower() == owner]
         shown = positions if whole else positions[:2] + positions[2:][-stock_view.POSITIONS_SHOWN :]
@@ -55,8 +54,6 @@ class StockPages:
             "detail": detail,
             "market": market,
             "now": detail.head.timestamp,
-            "sides": both,
-            "examples": stock_view.examples(market),
             "price_chart": stock_view.price_chart(detail, past).draw("price"),
             "book_chart": None if book is None else book.draw("book"),
             "owner": owner,

@@ -1,4 +1,4 @@
-"""A stock market as its page shows it: charts, books, what an entry would meet, and the call that settles it.
+"""A stock market as its page shows it: charts, and the call that settles it.
 
 From the body of `GET /api/markets/{id}` and the market's past. Amounts are token units (6 decimals) rounded down
 against nobody: they are the contract's own numbers.
@@ -12,7 +12,6 @@ from msgspec import structs
 
 from api.stock.bodies.markets import MarketBody, MarketDetailBody
 from api.stock.bodies.positions import PositionBody
-from api.stock.bodies.quotes import QuoteBody
 from api.stock.chain import StockContracts
 from api.stock.facts import SIDES
 from api.web import figures
@@ -20,38 +19,10 @@ from api.web.charts import Chart, ChartLine, Level, Mark, Tone, Unit
 from api.web.history import Batch, MarketPast
 from core.chain import Call
 from core.contracts.statuses import PreviewStatus
-from core.money import USD
 from core.stock.settling import ending_call
 from core.stock.vested import UP, S
 
-CARD_STAKE = 10 * USD
 POSITIONS_SHOWN = 100
-
-
-@dataclass(frozen=True, slots=True)
-class BookSide:
-    """One book. `collects` is what its positions share if it is right: the whole pool, before fees."""
-
-    name: str
-    principal: int
-    vested: int
-    capacity: int
-    room: int
-    demand: int
-    collects: int
-
-
-@dataclass(frozen=True, slots=True)
-class StakeExample:
-    """What a stake entered now would meet, and what it is likely paid if right: never less than what is accepted, as
-    later bets of the other side only add."""
-
-    side: str
-    stake: int
-    accepted: int
-    back: int
-    likely: int
-    break_even_pct: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,45 +44,6 @@ def readable(market: MarketBody) -> MarketBody:
     """The market with readings that are not there as None; the API has zeros for them once the strike has passed."""
     strike, live = (None if each is None or each.answer == "0" else each for each in (market.strike, market.live))
     return structs.replace(market, strike=strike, live=live)
-
-
-def sides(detail: MarketDetailBody) -> tuple[BookSide, BookSide]:
-    pool = sum(int(book.principal) for book in detail.books)
-    up, down = (
-        BookSide(
-            name=SIDES[at],
-            principal=int(book.principal),
-            vested=int(book.vested),
-            capacity=int(book.capacity),
-            room=int(detail.headroom.up if at == 0 else detail.headroom.down),
-            demand=int(book.demand),
-            collects=pool,
-        )
-        for at, book in enumerate(detail.books)
-    )
-    return up, down
-
-
-def examples(market: MarketBody) -> list[StakeExample]:
-    """What the quoted stakes on either side would meet; nothing while no bets are taken."""
-    return [_example(each) for each in market.quotes.bets]
-
-
-def example_of_each(market: MarketBody) -> list[StakeExample]:
-    """What `CARD_STAKE` entered now on either side of a listed market would meet; nothing where it cannot be."""
-    return [each for each in examples(market) if each.stake == CARD_STAKE]
-
-
-def _example(quote: QuoteBody) -> StakeExample:
-    stake, accepted = int(quote.amount), int(quote.accepted)
-    return StakeExample(
-        quote.side,
-        stake,
-        accepted,
-        stake - accepted,
-        int(quote.likely_payout),
-        quote.break_even_pct,
-    )
 
 
 def settling(detail: MarketDetailBody, contracts: StockContracts) -> SettlingCall | None:

@@ -82,22 +82,6 @@ class PositionView:
     open: bool
 
 
-@dataclass(frozen=True, slots=True)
-class OwnerTotals:
-    """The sums over all positions of one owner."""
-
-    staked: int = 0
-    accrued: int = 0
-    """Sum over open positions if their side won now, before fees."""
-    paid: int = 0
-    """Settlement payouts already sent, after fees."""
-    accepted: int = 0
-    deliverable: int = 0
-    """What claims and refunds would deliver now."""
-    open: int = 0
-    """How many positions are in markets not settled yet."""
-
-
 def market_view(market: VestedMarket, now: Moment) -> MarketView:
     seen, _ = as_of(market, now)
     offered, closing = demand(seen), live(market, now)

@@ -14,7 +14,8 @@ from sqlalchemy import Connection, event, insert, make_url, text
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from api.agent.rows import read_holdings, read_positions
-from api.stock.owned import OwnedPage, read_owned, read_totals
+from api.stock.bodies.positions import OwnerTotalsBody
+from api.stock.owned import NO_TOTALS, OwnedPage, read_owned, read_totals
 from core.contracts.statuses import AgentMarketStatus, StakeStatus
 from core.db.schema.index import chain_cursor
 from core.db.schema.index_agent import agent_market, agent_outcome
@@ -37,7 +38,7 @@ from core.stock.vested import (
     seed_vintage,
     settlement,
 )
-from core.stock.vested_views import OwnerTotals, position_view
+from core.stock.vested_views import position_view
 from tests.support.holdings import sum_holdings
 
 OWNER, OTHER, FEW, NOBODY = b"\x01" * 20, b"\x02" * 20, b"\x03" * 20, bytes(20)
@@ -193,20 +194,20 @@ async def test_totals_are_the_sums_of_the_views_of_all_positions(engine: AsyncEn
     await sum_holdings(fresh_database_url)
     async with engine.connect() as reading:
         totals = await read_totals(reading, OWNER, NOW)
-        assert await read_totals(reading, NOBODY, NOW) == OwnerTotals(0, 0, 0, 0, 0, 0)
+        assert await read_totals(reading, NOBODY, NOW) == NO_TOTALS
     open_ones = [view for view in expected if view.open]
     accrued = sum(view.accrued for view in open_ones)
-    assert accrued <= totals.accrued < accrued + len(open_ones), "rounded down for each market and side"
-    assert totals == OwnerTotals(
-        staked=sum(view.offered for view in expected),
+    assert accrued <= int(totals.accrued) < accrued + len(open_ones), "rounded down for each market and side"
+    assert totals == OwnerTotalsBody(
+        staked=str(sum(view.offered for view in expected)),
         accrued=totals.accrued,
-        paid=sum(view.paid_out or 0 for view in expected),
-        accepted=sum(view.accepted or 0 for view in expected),
-        deliverable=sum(view.settlement.total for view in expected),
+        paid=str(sum(view.paid_out or 0 for view in expected)),
+        accepted=str(sum(view.accepted or 0 for view in expected)),
+        deliverable=str(sum(view.settlement.total for view in expected)),
         open=len(open_ones),
     )
-    assert min(totals.accrued, totals.paid, totals.deliverable, totals.open) > 0
-    assert totals.accepted < totals.staked
+    assert min(accrued, int(totals.paid), int(totals.deliverable), totals.open) > 0
+    assert int(totals.accepted) < int(totals.staked)
 
 
 # ---------------------------------------------------------------- what reading costs
