@@ -210,7 +210,7 @@ def _listed(market: ListedMarket, venue: Venue, oracle: Oracle, view: MarketView
             down=str(down.principal),
             pending_up=str(view.pending[UP]),
             pending_down=str(view.pending[DOWN]),
-            paid_out=str(view.paid),
+            paid_out=str(market.market.paid),
         ),
         headroom=_pair(view.headroom),
         limits=LimitsBody(

@@ -54,12 +54,6 @@ class MarketView:
     """Accepted on both outcomes, seed included, a finished vintage counted."""
     pending: Pair
     """Offered in the open vintage."""
-    paid: int
-    """Settlement payouts sent so far, after fees; refused parts are in `refunded`."""
-    fees: int
-    refunded: int
-    distributed: int
-    unpaid_principal: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,11 +96,6 @@ def market_view(market: VestedMarket, now: Moment) -> MarketView:
         vintage_block=seen.vintage.number if seen.vintage is not None else None,
         pool=seen.pool,
         pending=offered,
-        paid=market.paid,
-        fees=market.fees,
-        refunded=market.refunded,
-        distributed=market.distributed,
-        unpaid_principal=market.unpaid_principal,
     )
 
 

@@ -287,7 +287,8 @@ def _stock_market(row: Any, now: Moment) -> Iterator[View]:
         "status": _status(market),
         "vintageBlock": row.pending_vintage or 0,
         **under_names(row, "vintages", "positions"),
-        **under_names(shown, "pool", "distributed", "unpaidPrincipal"),
+        "pool": shown.pool,
+        **under_names(market, "distributed", "unpaidPrincipal"),
     }
     yield View("market", row.market_id, Role.SETTLER, "market", key, ours)
     totals = ("principal", "acc", "capacity", "vested", "demand", "live")
