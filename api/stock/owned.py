@@ -47,6 +47,7 @@ WITH matched AS (
         WHERE p.market_id = held.market_id AND p.vintage = matching AND p.owner = :owner AND p.outcome = held.outcome
     ) END AS joining FROM held
 )
+-- in the order in which they are read below
 SELECT coalesce(sum(offered), 0) AS staked,
     coalesce(sum(div(settled_in * ({S} + acc) - weight, {S}) + joining) FILTER (WHERE market_id > 0), 0) AS accrued,
     coalesce(sum(payout), 0) AS paid,
@@ -112,11 +113,12 @@ async def read_totals(connection: AsyncConnection, owner: bytes, now: Moment) ->
         columns[f"accepted_{name}"] = [Decimal((vintage.accepted or (0, 0))[side]) for _, vintage in matched]
         columns[f"acc_{name}"] = [Decimal(market.books[side].acc) for market, _ in matched]
     totals = (await connection.execute(_TOTALS, {"owner": owner, **columns})).one()
+    staked, accrued, paid, accepted, deliverable, open_ones = map(int, totals)
     return OwnerTotalsBody(
-        staked=str(totals.staked),
-        accrued=str(totals.accrued),
-        paid=str(totals.paid),
-        accepted=str(totals.accepted),
-        deliverable=str(totals.deliverable),
-        open=int(totals.open),
+        staked=str(staked),
+        accrued=str(accrued),
+        paid=str(paid),
+        accepted=str(accepted),
+        deliverable=str(deliverable),
+        open=open_ones,
     )
