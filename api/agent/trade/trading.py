@@ -294,8 +294,12 @@ class TradeHandler:
         """Take a payment in and wait for its stake. `funds`: of the wallet."""
         asked = await self._take_in(order, payment, context.past.attempt, kit, funds)
         context.leave()
-        if asked is None:
-            raise trade_refusals.settling(kit, is_on_its_way=True)
+        if asked is None:  # another call with this key was faster: its attempt is waited for
+            past = await self._outcomes.before(order.request, order.bet.idem_hash)
+            past.check_same(order.request, context.market)
+            if past.trade is None or not past.is_on_its_way:
+                raise trade_refusals.settling(kit, is_on_its_way=True)
+            return await self._outcomes.repeated(order.request, past.trade.intent)
         intent = await self._attempts.result(asked, RESULT_WAIT_SECONDS)
         if intent.refused or intent.outcome is MinedOutcome.REVERTED:
             try:
