@@ -26,8 +26,7 @@ for name in sys.argv[1:]:
         if not module.name.endswith("__main__"):
             importlib.import_module(module.name)
     from core import metrics
-    print(json.dumps([name, [[each, one._type, list(labels), one._documentation] for each, (one, labels) in
-        metrics._declared.items()]]))
+    print(json.dumps([name, [[each, *declared] for each, declared in metrics.DECLARED.items()]]))
     sys.exit()
 """
 

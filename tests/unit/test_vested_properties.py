@@ -65,7 +65,7 @@ def test_the_mirror_folded_from_events_equals_the_model_after_every_step(history
             assert seen.books[side].acc == model.promised_since_the_seed(side)
             assert seen.books[side].demand == model.demand(side)
             assert seen.headroom[side] == model.headroom(side)
-        assert seen.unpaid_principal == model.unpaid_principal()
+        assert market.unpaid_principal == model.unpaid_principal()
         for entry, position_id in zip(model.entries, narrator.ids, strict=True):
             position = ledger.positions[position_id]
             view = position_view(market, position, ledger.vintage_of(position), now)
