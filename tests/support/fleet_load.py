@@ -216,7 +216,9 @@ class Load:
         # A bet whose confirmation was delivered before is 409, and says that it is confirmed.
         if fields.get("receipt") == "confirmed" or (status == 200 and fields.get("receipt") != "pending"):
             promise.report = LoadReport.REFUSED if fields.get("receipt") == "reverted" else LoadReport.TAKEN
-        elif fields.get("error") in refusals or (status == 402 and promise.tries > UNPAID_TRIES):
+        elif (fields.get("error") in refusals and fields.get("final", True)) or (
+            status == 402 and promise.tries > UNPAID_TRIES
+        ):
             promise.report = LoadReport.REFUSED
         return max(PAUSE_SECONDS, min(float(fields.get("retryAfter") or 0), 10.0)) * (4 if status == 429 else 1)
 
@@ -249,6 +251,7 @@ class Load:
         promise = Promise("stock", wallet, str(message["nonce"]), amount)
         self.promises.append(promise)
         refusals = frozenset({"expired", "market_closed", "already_used", "insufficient_balance", "bad_signature"})
+        refusals |= {"amount_out_of_bounds"}  # its side was filled by others meanwhile
         await self.insist(promise, "/api/relay/enter", body, refusals)
         return promise
 
