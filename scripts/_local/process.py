@@ -72,6 +72,8 @@ class RunningProcess:
     plan: SpawnPlan
     program: Program
     log_path: Path
+    is_asked: bool = False
+    """To end; a second signal would tell a daemon to hurry."""
 
     @property
     def pid(self) -> int:
@@ -105,8 +107,10 @@ class RunningProcess:
         self.kill()
 
     def begin_to_stop(self) -> None:
-        """Ask the program to end and do not wait."""
-        self.program.send_signal(self.plan.stop_signal)
+        """Ask the program to end, once, and do not wait."""
+        if not self.is_asked:
+            self.is_asked = True
+            self.program.send_signal(self.plan.stop_signal)
 
     def kill(self) -> None:
         """Kill the program and what it left in its session, and remove its scratch folder."""
