@@ -30,7 +30,6 @@ from core.outbox import IntentWatch
 from core.service import jobs
 from core.service.cancelling import end, heed_cancellation
 from core.service.daemon import Daemon
-from core.stock.sessions import sessions_around
 from keeper import metrics
 from keeper.jobs import BY_NAME, JOBS, Job, Runner, follow
 from keeper.report import RunReport
@@ -108,8 +107,6 @@ class Keeping:
         await self.leadership.run(self._lead)
 
     async def _lead(self) -> None:
-        # The calendar takes seconds to load the first time: here, rather than inside a run that others wait for.
-        await asyncio.to_thread(sessions_around, int(time.time()))
         is_first, self._led_since = not self._led_since, time.monotonic()
         self._finished.clear()
         self._failed = asyncio.get_running_loop().create_future()

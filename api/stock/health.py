@@ -169,7 +169,7 @@ class Health:
 
     async def _open_schedule(self) -> CheckFinding:
         venue = self._venue()
-        session = await asyncio.to_thread(trading_day, venue.head.timestamp)
+        session = trading_day(venue.head.timestamp)
         if session is None:
             return True, "no session today"
         if not session.opens <= venue.head.timestamp < session.closes:
@@ -224,7 +224,7 @@ class Health:
         if missing:
             return False, f"no round of {', '.join(missing)}"
         now = oracle.head_time
-        session = await asyncio.to_thread(trading_day, now)
+        session = trading_day(now)
         if session is None or not session.opens <= now < session.closes:
             return True, f"{len(latest)} feeds, no session now"
         silent = [

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -26,7 +25,7 @@ from core.contracts.statuses import RoundProblem
 from core.feeds.rounds import Round
 from core.log import get_logger
 from core.stock.halts import halt, is_back
-from core.stock.sessions import Session, sessions_around
+from core.stock.sessions import sessions_around
 
 log = get_logger(__name__)
 
@@ -37,7 +36,6 @@ REREAD_SECONDS = 10.0
 TIMEOUT_SECONDS = 3.0
 MAX_BESIDES = 64
 STALE_AFTER_SECONDS = 10.0
-SESSIONS_SECONDS = 6 * 3600
 """How long the exchange's sessions that were looked up last are kept; by the chain's clock."""
 
 
@@ -71,8 +69,6 @@ class OracleWatch:
         self._contracts = contracts
         self._index = index
         self._engine = engine
-        self._sessions: Sequence[Session] = ()
-        self._sessions_of = -1
         self._asked: dict[int, _Asked] = {}
         self._besides: LRUCache[int, ListedMarket] = LRUCache(MAX_BESIDES)
 
@@ -163,7 +159,7 @@ class OracleWatch:
         }
         uptime = None if sequencer is None else answers[-1]
         is_up = uptime is None or (not isinstance(uptime, RpcError) and is_back(uptime[1], uptime[2], now))
-        sessions = await self._sessions_at(now)
+        sessions = sessions_around(now)
         halts = {}
         for feed, paused in zip(feeds, answers[len(feeds) : 2 * len(feeds)], strict=True):
             newest = latest.get(feed.proxy)
@@ -178,12 +174,6 @@ class OracleWatch:
             if why is not None:
                 halts[feed.proxy] = why
         return latest, halts
-
-    async def _sessions_at(self, now: int) -> Sequence[Session]:
-        if now // SESSIONS_SECONDS != self._sessions_of:
-            self._sessions = await asyncio.to_thread(sessions_around, now)
-            self._sessions_of = now // SESSIONS_SECONDS
-        return self._sessions
 
     def _needs(self, market: ListedMarket, latest: Round | None, now: int) -> bool:
         if now < market.strike_time or _settled_by_rounds(market):

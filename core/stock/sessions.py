@@ -1,19 +1,24 @@
 """New York trading sessions: which days have one, when it opens and closes, and which make a week.
 
-Opens and closes come from exchange_calendars (XNYS): holidays, early closes and both changes of the clock are its
-business, and nothing here knows an offset. Times are Unix seconds.
+Days without a session and days with an early close come from `holidays` (XNYS), and offsets from the time zone. Times
+are Unix seconds.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from functools import lru_cache
-from typing import Any
 from zoneinfo import ZoneInfo
 
+import holidays
+
 NEW_YORK = ZoneInfo("America/New_York")
+OPENS, CLOSES, CLOSES_EARLY = time(9, 30), time(16), time(13)
+SATURDAY = 5
+HOLIDAYS = holidays.financial_holidays("XNYS")
+HALF_DAYS = holidays.financial_holidays("XNYS", categories=holidays.HALF_DAY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +41,7 @@ class TradingDay:
 
 
 def weeks(sessions: Sequence[Session]) -> list[list[Session]]:
-    """Sessions by their ISO week in New York."""
+    """Group sessions by their ISO week in New York."""
     by_week: dict[tuple[int, int], list[Session]] = {}
     for each in sessions:
         year, week, _ = each.day.isocalendar()
@@ -45,7 +50,7 @@ def weeks(sessions: Sequence[Session]) -> list[list[Session]]:
 
 
 def trading_day(at: int) -> TradingDay | None:
-    """The session of the New York day that `at` lies in; None on weekends and holidays. Slow the first time."""
+    """Return the session of the New York day that `at` lies in; None on weekends and holidays."""
     day = datetime.fromtimestamp(at, UTC).astimezone(NEW_YORK).date()
     for week in weeks(sessions_around(at)):
         for session in week:
@@ -55,25 +60,26 @@ def trading_day(at: int) -> TradingDay | None:
 
 
 def sessions_around(now: int) -> tuple[Session, ...]:
-    """The sessions of the weeks around `now`, every week whole. Slow the first time; use a thread."""
+    """Return the sessions of the weeks around `now`, every week whole."""
     today = datetime.fromtimestamp(now, UTC).date()
     start = today - timedelta(days=8)
     start -= timedelta(days=start.weekday())
     end = today + timedelta(days=16)
     end += timedelta(days=6 - end.weekday())
     years = sorted({start.year, end.year})
-    return tuple(each for year in years for each in _sessions(year) if start <= each.day <= end)
+    return tuple(each for year in years for each in sessions_of(year) if start <= each.day <= end)
 
 
 @lru_cache(maxsize=4)
-def _sessions(year: int) -> tuple[Session, ...]:
-    """All sessions of one year."""
-    # Imported here: it brings pandas along, which takes longer to load than everything else together.
-    import exchange_calendars  # type: ignore[import-untyped]  # noqa: PLC0415
-
-    calendar: Any = exchange_calendars.get_calendar("XNYS", start=f"{year - 1}-12-01", end=f"{year + 1}-01-31")
+def sessions_of(year: int) -> tuple[Session, ...]:
+    """Return all sessions of one year."""
+    days = (date(year, 1, 1) + timedelta(days=each) for each in range(366))
     return tuple(
-        Session(label.date(), int(row["open"].timestamp()), int(row["close"].timestamp()))
-        for label, row in calendar.schedule.iterrows()
-        if label.year == year
+        Session(day, _bell(day, OPENS), _bell(day, CLOSES_EARLY if day in HALF_DAYS else CLOSES))
+        for day in days
+        if day.year == year and day.weekday() < SATURDAY and day not in HOLIDAYS
     )
+
+
+def _bell(day: date, at: time) -> int:
+    return int(datetime.combine(day, at, NEW_YORK).timestamp())

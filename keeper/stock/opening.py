@@ -7,7 +7,6 @@ Windows follow from New York's sessions.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -251,7 +250,7 @@ async def open_markets(run: JobRun) -> None:
     if await _cannot_list(run):
         return
     how = run.keeper.how
-    sessions = await asyncio.to_thread(sessions_around, run.now)
+    sessions = sessions_around(run.now)
     windows = [
         daily_window(sessions, run.now, how.daily_lead_seconds),
         weekly_window(sessions, run.now, how.weekly_lead_seconds),

@@ -26,13 +26,12 @@ from sqlalchemy import make_url
 
 from core.db.engine import conninfo
 from core.db.migrate import migrate
-from core.stock.sessions import sessions_around
 from scripts._local.ports import free_port
 from scripts._local.postgres import UNSAFE_BUT_FAST, prepare_postgres, start_postgres
 from tests.simulator import clock
 from tests.simulator.origin import origin
 from tests.simulator.sides import CHAINS
-from tests.simulator.world import EPOCH, Told, World
+from tests.simulator.world import Told, World
 from tests.support.genesis import Genesis, started
 
 TEMPLATE = "simulated_template"
@@ -158,7 +157,6 @@ def standing(surface: str, weather: str = "") -> Iterator[Stand]:
         try:
             stand = Stand(server.url(), folder, surface, origin(CHAINS[surface]), weather)
             stand.make_template()
-            sessions_around(int(EPOCH))  # what it imports, and the calendar, every world would need again
             clock.that_keep_a_clock()
             clock.that_ask()
             gc.freeze()

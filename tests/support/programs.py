@@ -17,7 +17,7 @@ from scripts._stack import ape
 DAEMONS = {
     "api": ["api.app", "api.context", "api.__main__"],
     "indexer": ["indexer.cli"],
-    "keeper": ["keeper.__main__", "exchange_calendars"],  # which it imports when it first asks for sessions
+    "keeper": ["keeper.__main__"],
     "relayer": ["relayer.service"],
 }
 # Not ape itself, which looks for its folders while it is imported: what takes it two seconds, and its provider of test

@@ -79,7 +79,6 @@ def keeping(monkeypatch: pytest.MonkeyPatch) -> tuple[Keeping, Runs]:
     async def nobody_asks(_: Keeping) -> None:
         await asyncio.Event().wait()
 
-    monkeypatch.setattr("keeper.service.sessions_around", lambda _: ())
     monkeypatch.setattr(Keeping, "_serve_requests", nobody_asks)
     monkeypatch.setattr("keeper.jobs.datetime", Wall)
     for module in ("keeper.service", "apscheduler.schedulers.base", "apscheduler.triggers.interval"):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 
 import pytest
 
 from core.contracts.statuses import Family
-from core.stock.sessions import sessions_around
+from core.stock.sessions import sessions_around, sessions_of
 from keeper.stock.opening import MarketWindow, NotNow, daily_window, weekly_window
 
 DAILY_LEAD, WEEKLY_LEAD = 18 * 3600, 72 * 3600
@@ -117,3 +117,22 @@ def test_sessions_come_in_whole_weeks_and_in_order() -> None:
     assert list(found) == sorted(found, key=lambda each: each.opens)
     assert all(each.opens < each.closes for each in found)
     assert {each.day.year for each in found} == {2026, 2027}
+
+
+@pytest.mark.parametrize(
+    ("year", "sessions", "half_days"),
+    [(2001, 248, 3), (2012, 250, 3), (2018, 251, 3), (2024, 252, 3), (2025, 250, 3), (2026, 251, 2), (2028, 251, 2)],
+)
+def test_a_year_has_as_many_sessions_as_the_exchange_held_or_announced(
+    year: int, sessions: int, half_days: int
+) -> None:
+    found = sessions_of(year)
+    assert (len(found), sum(each.closes - each.opens < 6 * 3600 for each in found)) == (sessions, half_days)
+
+
+@pytest.mark.parametrize(
+    "day",
+    ["2001-09-11", "2001-09-14", "2012-10-29", "2012-10-30", "2018-12-05", "2025-01-09", "2026-06-19", "2027-12-24"],
+)
+def test_the_exchange_was_closed_on_days_of_mourning_storms_and_new_holidays(day: str) -> None:
+    assert date.fromisoformat(day) not in {each.day for each in sessions_of(int(day[:4]))}

@@ -15,6 +15,7 @@ import pytest
 
 from core.contracts.deployments import load_deployment
 from core.paths import REPOSITORY
+from core.stock.sessions import sessions_of
 
 FEEDS = load_deployment(REPOSITORY / "deployments" / "stock.json").price_feeds
 HOUR = 3600
@@ -28,10 +29,7 @@ DAILY = {"NVDA": 0.024, "TSLA": 0.029, "COIN": 0.040}
 @pytest.fixture(scope="module")
 def sessions() -> list[tuple[int, int]]:
     """Opens and closes of ten years, early closes and days of mourning included."""
-    import exchange_calendars  # type: ignore[import-untyped]
-
-    calendar: Any = exchange_calendars.get_calendar("XNYS", start="2016-11-28", end="2026-11-27")
-    found = [(int(row["open"].timestamp()), int(row["close"].timestamp())) for _, row in calendar.schedule.iterrows()]
+    found = [(each.opens, each.closes) for year in range(2017, 2027) for each in sessions_of(year)]
     assert len(found) > 2_500
     return found
 
