@@ -8,39 +8,24 @@ A pool feed's pot cap is compared with what `vpm feed cost` finds of its pools a
 a live network, unless --evidence says where it is shown that they bear it; the deployment file keeps that.
 """
 
-from pathlib import Path
-from typing import Any
-
 import click
-from ape import Contract, accounts, project
-from ape.cli import ConnectedProviderCommand, network_option
 
-from core.contracts.deployments import load_deployment, write_deployment
+from core.contracts.deployments import write_deployment
 from core.contracts.feeds import PoolFeed
-from scripts._deploy import caps, feeds, handover, pools
-from scripts._deploy.session import is_local, open_session, plain_refusals
+from scripts._deploy import caps, feeds, pools
+from scripts._deploy.command import command
+from scripts._deploy.session import Script
 
 
-@click.command(cls=ConnectedProviderCommand)
-@network_option()
-@click.option("--facts", required=True, help="the network's deployment file")
-@click.option("--account", "alias", required=True, help="the alias of the ape account that pays the gas")
+@command(send="record readings, execute with the keys in VPM_SAFE_OWNER_KEYS")
 @click.option(
     "--feed", "keys", multiple=True, help="which, like BNKR/market_cap (repeatable); all of the file if left out"
 )
 @click.option("--evidence", metavar="FILE|URL", help="shows that the pools of --feed bear a larger pot cap")
 @click.option("--drop", is_flag=True, help="take it off the list instead; markets already listed go on")
-@click.option("--send", is_flag=True, help="record readings, execute with the keys in VPM_SAFE_OWNER_KEYS")
-@plain_refusals
-def cli(
-    provider: Any, facts: str, alias: str, keys: tuple[str, ...], evidence: str | None, drop: bool, send: bool
-) -> None:
+def cli(script: Script, keys: tuple[str, ...], evidence: str | None, drop: bool) -> None:
     """Allow feeds for agent markets, or take them off the list."""
-    path = Path(facts)
-    deployment = load_deployment(path)
-    session = open_session(provider, accounts, alias, send, deployment.chain_id)
-    owner = feeds.safe_of(deployment)
-    lister = feeds.lister_of(project, deployment)
+    deployment, session, lister = script.file, script.session, script.contract("AgentLister")
     if drop and not keys:
         raise click.UsageError("--drop needs --feed KEY")
     if evidence is not None and (drop or len(keys) != 1):
@@ -50,17 +35,16 @@ def cli(
     for one in () if drop else sources:
         if not isinstance(one, PoolFeed) or feeds.is_as_recorded(lister.feed(one.address), one):
             continue
-        limit = caps.borne(provider.http_uri, deployment, one)
-        click.echo(caps.judged(one, limit, local=is_local(provider), evidence=shown))
+        limit = caps.borne(session.url, deployment, one)
+        click.echo(caps.judged(one, limit, local=session.local, evidence=shown))
         if shown is not None and not limit.covers(one):
             deployment = caps.with_evidence(deployment, one, shown, limit)
-            write_deployment(deployment, path)
+            write_deployment(deployment, script.path)
         if session.goes_ahead():
-            now = int(provider.get_block("latest").timestamp)
-            pools.record_newest(session.sender, project.PoolFeed.at(one.address), now)
-    made = [feeds.drop(lister, one) if drop else feeds.allow(lister, one, owner) for one in sources]
+            pools.record_newest(session, script.project, one.address)
+    made = [feeds.drop(lister, one) if drop else feeds.allow(lister, one, script.safe) for one in sources]
     calls = [call for call in made if call is not None]
     if not calls:
         click.echo("nothing to do: the list is as the file says")
         return
-    handover.put_to_safe(session, Contract, owner, calls)
+    script.put_to_safe(calls)

@@ -5,17 +5,13 @@ from typing import Any
 
 import click
 from ape import Contract, project
-from ape.cli import ConnectedProviderCommand, network_option
 
 from core.contracts.deployments import load_deployment
 from scripts._deploy import wiring
-from scripts._deploy.session import plain_refusals
+from scripts._deploy.command import connected
 
 
-@click.command(cls=ConnectedProviderCommand)
-@network_option()
-@click.option("--facts", required=True, help="the network's deployment file")
-@plain_refusals
+@connected
 def cli(provider: Any, facts: str) -> None:
     """Check code, constructor facts, bounds, feeds, owners and powers; exit code 1 when anything differs."""
     findings = wiring.check(provider, project, Contract, load_deployment(Path(facts)))

@@ -5,33 +5,19 @@ be used again. Prints what the Safe's owners have to sign; a local stack, whose 
 (VPM_SAFE_OWNER_KEYS), executes it.
 """
 
-from pathlib import Path
-from typing import Any
-
 import click
-from ape import Contract, accounts, project
-from ape.cli import ConnectedProviderCommand, network_option
 
-from core.contracts.deployments import load_deployment
-from scripts._deploy import feeds, handover
-from scripts._deploy.session import open_session, plain_refusals
+from scripts._deploy import feeds
+from scripts._deploy.command import EXECUTES, command
+from scripts._deploy.session import Script
 
 
-@click.command(cls=ConnectedProviderCommand)
-@network_option()
-@click.option("--facts", required=True, help="the network's deployment file")
-@click.option("--account", "alias", required=True, help="the alias of the ape account that pays the gas")
+@command(send=EXECUTES)
 @click.option("--feed", "key", required=True, help="which, like BNKR/market_cap")
-@click.option("--send", is_flag=True, help="execute with the keys in VPM_SAFE_OWNER_KEYS; without it only print")
-@plain_refusals
-def cli(provider: Any, facts: str, alias: str, key: str, send: bool) -> None:
+def cli(script: Script, key: str) -> None:
     """Condemn a feed for good."""
-    deployment = load_deployment(Path(facts))
-    session = open_session(provider, accounts, alias, send, deployment.chain_id)
-    owner = feeds.safe_of(deployment)
-    lister = feeds.lister_of(project, deployment)
-    call = feeds.condemn(lister, deployment.agent_feed(key), owner)
+    call = feeds.condemn(script.contract("AgentLister"), script.file.agent_feed(key), script.safe)
     if call is None:
         click.echo(f"nothing to do: {key} is condemned already")
         return
-    handover.put_to_safe(session, Contract, owner, [call])
+    script.put_to_safe([call])

@@ -4,21 +4,19 @@ from collections.abc import Mapping
 from typing import Any
 
 import click
-from ape import Contract, accounts, project
-from ape.cli import ConnectedProviderCommand, network_option
 
 from core.contracts.deployments import ContractInfo
 from core.contracts.feeds import PublishedFeed
 from core.money import USD
 from scripts._deploy import base, flow
-from scripts._deploy.session import plain_refusals
+from scripts._deploy.command import SENDS, command
+from scripts._deploy.session import Script
 from scripts._deploy.siblings import Transactions
 
 UINT32 = click.IntRange(1, 2**32 - 1)
 
 
-@click.command(cls=ConnectedProviderCommand)
-@network_option()
+@command(account="the alias of the ape account that sends", send=SENDS)
 @flow.deployment_options
 @click.option("--lister", "listers", multiple=True, help="an account that may list markets (repeatable)")
 @click.option("--relayer", "relayers", multiple=True, help="an account that may settle x402 payments (repeatable)")
@@ -32,9 +30,8 @@ UINT32 = click.IntRange(1, 2**32 - 1)
 @click.option("--max-age", type=int, default=3_600, show_default=True, help="oldest reading that decides, seconds")
 @click.option("--pot-cap", type=int, default=500, show_default=True, help="what each market may hold, USD")
 @click.option("--feed-cap", type=int, default=12_000, show_default=True, help="all unsettled markets of a feed, USD")
-@plain_refusals
 def cli(
-    provider: Any,
+    script: Script,
     listers: tuple[str, ...],
     relayers: tuple[str, ...],
     creditors: tuple[str, ...],
@@ -50,7 +47,7 @@ def cli(
     **given: Any,
 ) -> None:
     """Deploy the settlement wallet with its three siblings and one feed per --observe, owned by a Safe."""
-    plan = flow.prepare(provider, accounts, project, Contract, **given)
+    plan = flow.prepare(script, **given)
     holders = base.Holders(listers, relayers, creditors, guardians, publisher)
     steps = [f"take stakes in {plan.facts.token('USDC').address}", f"list within {base.bounds_of(plan.facts)}"]
 
@@ -80,5 +77,5 @@ def cli(
         add=add,
         sources=sources,
     )
-    if plan.carry_out(project, course):
+    if plan.carry_out(script.project, course):
         click.echo("feeds are allowed by the Safe once their publisher has posted: ape run allow_feed")

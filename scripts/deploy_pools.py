@@ -7,43 +7,34 @@ it: `ape run allow_feed`.
 """
 
 from pathlib import Path
-from typing import Any
 
 import click
-from ape import accounts, project
-from ape.cli import ConnectedProviderCommand, network_option
 
-from core.contracts.deployments import load_deployment, write_deployment
+from core.contracts.deployments import write_deployment
 from scripts._deploy import flow, pools
-from scripts._deploy.session import ScriptRefused, is_local, open_session, plain_refusals
+from scripts._deploy.command import SENDS, command
+from scripts._deploy.session import Script, ScriptRefused
 
 
-@click.command(cls=ConnectedProviderCommand)
-@network_option()
-@click.option("--facts", required=True, help="the network's deployment file")
+@command(account="the alias of the ape account that sends", send=SENDS)
 @click.option("--pools", "asked_for", required=True, help="which feeds of which pools; deployments/pools.example.toml")
-@click.option("--account", "alias", required=True, help="the alias of the ape account that sends")
-@click.option("--send", is_flag=True, help="really send; without it a live network sees a dry run")
-@plain_refusals
-def cli(provider: Any, facts: str, asked_for: str, alias: str, send: bool) -> None:
+def cli(script: Script, asked_for: str) -> None:
     """Deploy the pool feeds of a file that do not stand yet."""
-    path = Path(facts)
-    deployment, asked = load_deployment(path), pools.read(Path(asked_for))
-    session = open_session(provider, accounts, alias, send, deployment.chain_id)
+    path, deployment, session, project = script.path, script.file, script.session, script.project
+    asked = pools.read(Path(asked_for))
     if not deployment.is_deployed:
         raise ScriptRefused(f"{path} says that {deployment.network} is not deployed; deploy_base comes first.")
     keys = pools.missing(deployment, asked)
     if not keys:
         click.echo("nothing to do: every feed of the file stands")
         return
-    if not is_local(provider):
+    if not session.local:
         pools.require_long_windows({key: asked[key] for key in keys})
         flow.require_recorded(project)
     for pool in {each.address for key in keys for each in asked[key].pools}:
-        if (fault := pools.fault_of(provider.http_uri, deployment, pool)) is not None:
+        if (fault := pools.fault_of(session.url, deployment, pool)) is not None:
             raise ScriptRefused(fault)
-    node = pools.ApeViews(provider)
-    feeds = [pools.feed_of(node, deployment, key, asked[key]) for key in keys]
+    feeds = [pools.feed_of(session, deployment, key, asked[key]) for key in keys]
     session.announce(f"Deploying {', '.join(map(pools.contract_name, keys))}")
     for feed in feeds:
         through = ", ".join(f"{pool.name} {pool.address}" for pool in feed.pools)
@@ -58,6 +49,5 @@ def cli(provider: Any, facts: str, asked_for: str, alias: str, send: bool) -> No
         deployment = pools.with_feed(deployment, feed, made)
         write_deployment(deployment, path)  # at once, so nothing deployed is ever forgotten
         click.echo(f"{pools.contract_name(feed.key)} at {made.address}, recorded in {path}")
-        now = int(provider.get_block("latest").timestamp)
-        pools.record_newest(session.sender, project.PoolFeed.at(made.address), now)
+        pools.record_newest(session, project, made.address)
     click.echo("the Safe allows them: ape run allow_feed")

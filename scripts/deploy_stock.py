@@ -3,24 +3,21 @@
 from typing import Any
 
 import click
-from ape import Contract, accounts, project
-from ape.cli import ConnectedProviderCommand, network_option
 
 from scripts._deploy import flow, stock
-from scripts._deploy.session import ScriptRefused, plain_refusals
+from scripts._deploy.command import SENDS, command
+from scripts._deploy.session import Script, ScriptRefused
 from scripts._deploy.siblings import Transactions
 
 
-@click.command(cls=ConnectedProviderCommand)
-@network_option()
+@command(account="the alias of the ape account that sends", send=SENDS)
 @flow.deployment_options
 @click.option("--opener", "openers", multiple=True, help="an account that may list markets (repeatable)")
 @click.option("--guardian", "guardians", multiple=True, help="an account that may stop new bets (repeatable)")
-@plain_refusals
-def cli(provider: Any, openers: tuple[str, ...], guardians: tuple[str, ...], **given: Any) -> None:
+def cli(script: Script, openers: tuple[str, ...], guardians: tuple[str, ...], **given: Any) -> None:
     """Deploy VestedMarkets, RoundResolver, MarketLister and Pauser, owned by a Safe."""
-    plan = flow.prepare(provider, accounts, project, Contract, **given)
-    late = [one.ticker for one in plan.facts.price_feeds if stock.is_late_feed(provider, one.proxy)]
+    plan = flow.prepare(script, **given)
+    late = [one.ticker for one in plan.facts.price_feeds if stock.is_late_feed(script.session.provider, one.proxy)]
     if late:
         raise ScriptRefused(
             f"the feeds of {', '.join(late)} are SVR proxies, which show rounds late; name the standard proxies."
@@ -31,4 +28,4 @@ def cli(provider: Any, openers: tuple[str, ...], guardians: tuple[str, ...], **g
         stock.add(new, plan.facts, safe, openers=openers, guardians=guardians)
 
     wallets = {**stock.numbered("opener", openers), **stock.numbered("guardian", guardians)}
-    plan.carry_out(project, flow.Course(tuple(stock.ROLES), stock.ROLES, steps, wallets, add))
+    plan.carry_out(script.project, flow.Course(tuple(stock.ROLES), stock.ROLES, steps, wallets, add))

@@ -54,7 +54,13 @@ POOL: Final = Abi(
     ]
 )
 FACTORY: Final = Abi([_function("getPool", "address address uint24", "address")])
-TOKEN: Final = Abi([_function("decimals", "", "uint8"), _function("symbol", "", "string")])
+TOKEN: Final = Abi(
+    [
+        _function("decimals", "", "uint8"),
+        _function("symbol", "", "string"),
+        _function("totalSupply", "", "uint256"),
+    ]
+)
 
 
 @dataclass(frozen=True, slots=True)

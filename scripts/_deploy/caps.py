@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
-from core.chain import ChainClient
-from core.chain.provider import ChainProvider
 from core.contracts.deployments import Deployment
 from core.contracts.feeds import PoolFeed
 from core.feeds.live_cost import CannotSay, borne_units
 from core.money import USD
-from scripts._deploy.session import ScriptRefused
+from scripts._deploy.session import ScriptRefused, ask_node
 
 
 @dataclass(frozen=True)
@@ -32,17 +29,12 @@ class Borne:
 
 
 def borne(url: str, facts: Deployment, feed: PoolFeed) -> Borne:
-    """By its pools at the newest block, with half of their depth taken for the attacker's own."""
+    """Return what its pools bear at the newest block, with half of their depth taken for the attacker's own."""
+    fee = int(facts.params.get("feeBps", 0))
     try:
-        return asyncio.run(_borne(url, facts, feed))
+        return Borne(ask_node(url, lambda client: borne_units(client, facts.pool_factories, feed, fee)), "")
     except CannotSay as error:
         return Borne(None, error.sentence())
-
-
-async def _borne(url: str, facts: Deployment, feed: PoolFeed) -> Borne:
-    async with ChainProvider([url], chain_id=None, timeout_seconds=30.0) as rpc:
-        fee = int(facts.params.get("feeBps", 0))
-        return Borne(await borne_units(ChainClient(rpc), facts.pool_factories, feed, fee), "")
 
 
 def judged(feed: PoolFeed, limit: Borne, *, local: bool, evidence: str | None) -> str:

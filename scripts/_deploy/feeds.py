@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from core.contracts.deployments import Deployment
 from core.contracts.feeds import AgentFeed
 from scripts._deploy.safe import SafeCall
-from scripts._deploy.session import ScriptRefused
 
 
 def allow(lister: Any, source: AgentFeed, safe: str) -> SafeCall | None:
@@ -47,13 +45,3 @@ def is_as_recorded(feed: Any, source: AgentFeed) -> bool:
 
 def _numbers(source: AgentFeed) -> tuple[int, int, int, int]:
     return source.memory_seconds, source.max_age_seconds, source.pot_cap_units, source.feed_cap_units
-
-
-def safe_of(deployment: Deployment) -> str:
-    if deployment.safe is None or not deployment.is_deployed:
-        raise ScriptRefused(f"the deployment file says that {deployment.network} is not deployed.")
-    return deployment.safe.address
-
-
-def lister_of(project: Any, deployment: Deployment) -> Any:
-    return project.AgentLister.at(deployment.contract("AgentLister").address)

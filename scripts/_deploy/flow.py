@@ -15,26 +15,21 @@ from hexbytes import HexBytes
 
 from core.contracts.deployments import ContractInfo, Deployment, Safe, load_deployment, write_deployment
 from core.contracts.feeds import AgentFeed
-from core.errors import DeploymentError
-from scripts._deploy import handover
 from scripts._deploy import safe as safes
 from scripts._deploy.journal import Journal
 from scripts._deploy.sending import Sending, Step, digest_of
-from scripts._deploy.session import DeploySession, ScriptRefused, is_local, open_session
+from scripts._deploy.session import DeploySession, Script, ScriptRefused
 from scripts._deploy.siblings import Transactions, create_address
 from scripts._vpm import bytecode
 
 
 def deployment_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the options of every deployment, which `prepare` takes as they are."""
+    """Add the options that both deployments have, which `prepare` takes as they are."""
     for option in (
         click.option("--threshold", type=int, default=2, show_default=True, help="signatures the new Safe asks for"),
         click.option("--safe-owner", "safe_owners", multiple=True, help="an owner of a new Safe (repeatable)"),
         click.option("--safe", help="the address of an existing Safe; without it a new one is made"),
         click.option("--out", help="the deployment file to write; the facts file itself if left out"),
-        click.option("--facts", required=True, help="the network's deployment file, status not-deployed"),
-        click.option("--send", is_flag=True, help="really send; without it a live network sees a dry run"),
-        click.option("--account", "alias", required=True, help="the alias of the ape account that sends"),
     ):
         function = option(function)
     return function
@@ -135,8 +130,9 @@ class Plan:
             write_deployment(deployment, self.out)
             journal.end()
         click.echo(f"recorded in {self.out}")
-        calls = list(handover.pending(binder(project), deployment))
-        handover.put_to_safe(self.session, self.bind, owner.address, calls)
+        calls = list(safes.pending(binder(project), deployment, owner.address))
+        bound = self.bind(owner.address, abi=safes.safe_abi())
+        safes.execute_or_print(self.session.sender, bound, calls, send=self.session.send)
         return True
 
     def _sending(
@@ -192,35 +188,18 @@ def binder(project: Any) -> Callable[[str, str], Any]:
     return lambda name, address: getattr(project, name.split(" ", 1)[0]).at(address)
 
 
-def prepare(
-    provider: Any,
-    accounts: Any,
-    project: Any,
-    bind: Any,
-    *,
-    facts: str,
-    out: str | None,
-    alias: str,
-    send: bool,
-    safe: str | None,
-    safe_owners: Sequence[str],
-    threshold: int,
-) -> Plan:
-    target = Path(out or facts)
-    try:
-        deployment = load_deployment(Path(facts))
-        if deployment.is_deployed:
-            raise ScriptRefused(f"{facts} says that {deployment.network} is deployed already; it is not deployed over.")
-        if target.exists() and load_deployment(target).is_deployed:
-            raise ScriptRefused(
-                f"{target} records a deployment already; it is not overwritten. Move it away to start anew."
-            )
-    except DeploymentError as error:
-        raise ScriptRefused(error.sentence()) from None
-    session = open_session(provider, accounts, alias, send, deployment.chain_id)
-    if not is_local(provider):
-        require_recorded(project)
-    return Plan(session, deployment, target, bind, safe, safe_owners, threshold)
+def prepare(script: Script, *, out: str | None, safe: str | None, safe_owners: Sequence[str], threshold: int) -> Plan:
+    """Return what is to be confirmed; ScriptRefused where a deployment stands already."""
+    target, file = Path(out) if out else script.path, script.file
+    if file.is_deployed:
+        raise ScriptRefused(f"{script.path} says that {file.network} is deployed already; it is not deployed over.")
+    if target.exists() and load_deployment(target).is_deployed:
+        raise ScriptRefused(
+            f"{target} records a deployment already; it is not overwritten. Move it away to start anew."
+        )
+    if not script.session.local:
+        require_recorded(script.project)
+    return Plan(script.session, file, target, script.bind, safe, safe_owners, threshold)
 
 
 def require_recorded(project: Any) -> None:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,22 +11,15 @@ from eth_utils.address import to_checksum_address
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from core.chain import ChainClient, Contract
-from core.chain.contract import Abi
-from core.chain.provider import ChainProvider
 from core.contracts.deployments import ContractInfo, Deployment
 from core.contracts.feeds import AddressText, FeedKey, PoolFeed, PoolSource, Seconds
 from core.errors import DeploymentError
 from core.feeds.grid import grid_time
 from core.feeds.live import POOL, TOKEN, NoPool, require_genuine
-from core.hexadecimal import bytes_of
+from core.feeds.live_cost import SAFES_FLOOR
 from core.money import USD
-from scripts._deploy.session import ScriptRefused
+from scripts._deploy.session import DeploySession, ScriptRefused, ask_node
 
-SAFES_FLOOR_SECONDS = 1_800
-"""The shortest window that the Safe allows on a live network; docs/pool-feeds.md."""
-SUPPLY: Abi = Abi(
-    [{"type": "function", "name": "totalSupply", "inputs": [], "outputs": [{"name": "", "type": "uint256"}]}]
-)
 _JSON_SAFE = 2**53  # from here on JSON's numbers lose their last digits
 
 
@@ -118,32 +109,22 @@ def _stands(facts: Deployment, key: str, asked: FeedRequest) -> bool:
 def require_long_windows(asked: Mapping[str, FeedRequest]) -> None:
     """On a live network: what moves one short window moves the result."""
     for key, each in asked.items():
-        if each.window < SAFES_FLOOR_SECONDS:
+        if each.window < SAFES_FLOOR:
             raise ScriptRefused(
-                f"the window of {key} is {each.window} s; the Safe allows none under {SAFES_FLOOR_SECONDS} s on a live "
+                f"the window of {key} is {each.window} s; the Safe allows none under {SAFES_FLOOR} s on a live "
                 "network. docs/pool-feeds.md says why."
             )
 
 
-@dataclass(frozen=True)
-class ApeViews:
-    """Views of contracts that are not ours, read through ape's provider."""
-
-    provider: Any
-
-    def read(self, address: str, abi: Abi, name: str, *arguments: Any) -> Any:
-        call = Contract(address, abi).call(name, *arguments)
-        answer = self.provider.make_request("eth_call", [call.parameters(), "latest"])
-        return call.function.decode(bytes_of(str(answer)))
-
-
-def feed_of(node: ApeViews, facts: Deployment, key: str, asked: FeedRequest) -> PoolFeed:
-    """The feed as the deployment file will have it, but for its address: with the supply and the liquidity of now."""
+def feed_of(session: DeploySession, facts: Deployment, key: str, asked: FeedRequest) -> PoolFeed:
+    """Return the feed as the deployment file will have it, but for its address: with the supply and the liquidity of
+    now."""
+    token = Contract(asked.token, TOKEN)
     pools = tuple(
         PoolSource(
             address=pool.address,
             name=pool.name,
-            reference_liquidity=harmonic_liquidity(node, pool.address, asked.window),
+            reference_liquidity=harmonic_liquidity(session, pool.address, asked.window),
         )
         for pool in asked.pools
     )
@@ -153,9 +134,9 @@ def feed_of(node: ApeViews, facts: Deployment, key: str, asked: FeedRequest) -> 
             key=key,
             address="0x" + "00" * 20,
             token=asked.token,
-            token_decimals=int(node.read(asked.token, TOKEN, "decimals")),
+            token_decimals=int(session.read(token.call("decimals"))),
             quote=facts.token("USDC").address,
-            supply=int(node.read(asked.token, SUPPLY, "totalSupply")),
+            supply=int(session.read(token.call("totalSupply"))),
             pools=pools,
             window_seconds=asked.window,
             step_seconds=asked.step,
@@ -172,22 +153,20 @@ def feed_of(node: ApeViews, facts: Deployment, key: str, asked: FeedRequest) -> 
 def fault_of(url: str, facts: Deployment, pool: str) -> str | None:
     """Return why an address is no pool that a factory of the deployment file made, or None."""
 
-    async def ask() -> None:
-        async with ChainProvider([url], chain_id=None, timeout_seconds=30.0) as rpc:
-            client = ChainClient(rpc)
-            await require_genuine(client, pool, facts.pool_factories, (await client.head()).number)
+    async def check(client: ChainClient) -> None:
+        await require_genuine(client, pool, facts.pool_factories, (await client.head()).number)
 
     try:
-        asyncio.run(ask())
+        ask_node(url, check)
     except NoPool as error:
         return error.sentence()
     return None
 
 
-def harmonic_liquidity(node: ApeViews, pool: str, window: int) -> int:
+def harmonic_liquidity(session: DeploySession, pool: str, window: int) -> int:
     """A pool's liquidity over the last window, as a feed measures it: rounded down, 1 where there is hardly any."""
     try:
-        cumulatives = node.read(pool, POOL, "observe", [window, 0])[1]
+        cumulatives = session.read(Contract(pool, POOL).call("observe", [window, 0]))[1]
     except Exception as error:  # ape and the decoder have many: all of them mean that the pool does not tell
         raise ScriptRefused(
             f"{pool} does not tell its last {window} s ({error}). Either it is no pool with the interface of Uniswap "
@@ -216,24 +195,19 @@ def configuration(feed: PoolFeed) -> dict[str, Any]:
 
 
 def deploy(sender: Any, project: Any, feed: PoolFeed) -> ContractInfo:
+    """Deploy a feed; return the contract as the deployment file describes it."""
     config = configuration(feed)
-    role = f"{feed.key} by what its pools remember; nobody posts to it, and it has no owner"
     made = sender.deploy(project.PoolFeed, tuple(config.values()))
-    return deployed(made, role, {"config": {name: _as_text(value) for name, value in config.items()}})
-
-
-def deployed(instance: Any, role: str, args: Mapping[str, Any]) -> ContractInfo:
-    """Return a contract that was just made as the deployment file describes it; `args`: the constructor's, by name."""
-    receipt = instance.creation_metadata.receipt if instance.creation_metadata else None
+    receipt = made.creation_metadata.receipt if made.creation_metadata else None
     if receipt is None:
-        raise RuntimeError(f"no receipt of the deployment of {instance.address}")
+        raise RuntimeError(f"no receipt of the deployment of {made.address}")
     return ContractInfo(
-        address=to_checksum_address(instance.address),
-        role=role,
+        address=to_checksum_address(made.address),
+        role=f"{feed.key} by what its pools remember; nobody posts to it, and it has no owner",
         deploy_tx=str(receipt.txn_hash).lower(),
         deploy_block=int(receipt.block_number),
         deployer=to_checksum_address(str(receipt.sender)),
-        constructor_args=dict(args),
+        constructor_args={"config": {name: _as_text(value) for name, value in config.items()}},
     )
 
 
@@ -262,6 +236,7 @@ def with_feed(facts: Deployment, feed: PoolFeed, made: ContractInfo) -> Deployme
     return Deployment.model_validate(changed.model_dump())
 
 
-def record_newest(sender: Any, feed: Any, now: int) -> None:
-    """The newest reading, by anybody: the Safe can allow only a feed that reads."""
-    feed.record([grid_time(now - 1, int(feed.step()))], sender=sender)
+def record_newest(session: DeploySession, project: Any, address: str) -> None:
+    """Record the newest reading, as anybody may: the Safe can allow only a feed that reads."""
+    feed, now = project.PoolFeed.at(address), int(session.provider.get_block("latest").timestamp)
+    feed.record([grid_time(now - 1, int(feed.step()))], sender=session.sender)

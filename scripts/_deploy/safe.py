@@ -1,22 +1,25 @@
-"""A Safe from the published Safe package: creating one, and executing what its owners have signed.
+"""A Safe from the published Safe package: creating one, and what it is asked to do.
 
-The local stack signs with the owners' known keys. On a live network the owners sign in their own wallets; there
-`payload` prints what they have to approve.
+The local stack signs with the owners' known keys and executes it. On a live network the owners sign in their own
+wallets; there `payload` prints what they have to approve.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import os
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import click
 from eth_account import Account
 from eth_utils.address import to_checksum_address
 from hexbytes import HexBytes
 
 from core.chain import Contract
 from core.chain.contract import Abi, Call
+from core.contracts.deployments import Deployment
 from core.hexadecimal import hex_of
 from core.paths import REPOSITORY
 
@@ -30,6 +33,7 @@ MIN_THRESHOLD = 2
 PROXY_FACTORY = "0x4e1DCf7AD4e460CfD30791CCC4F9c8a4f820ec67"
 FALLBACK_HANDLER = "0xfd0732Dc9E303f09fCEf3a7388Ad10A83459Ec99"
 ZERO = "0x0000000000000000000000000000000000000000"
+OWNER_KEYS_VARIABLE = "VPM_SAFE_OWNER_KEYS"  # local stacks only; on a live network owners sign in their own wallets
 
 
 def safe_abi() -> list[Any]:
@@ -79,3 +83,23 @@ def execute(sender: Any, safe: Any, call: SafeCall, owner_keys: Sequence[str]) -
     # The Safe wants the signatures in ascending order of their signers' addresses.
     signatures = b"".join(bytes(s.signature) for _, s in sorted(signed, key=lambda pair: int(pair[0], 16)))
     return safe.execTransaction(call.to, 0, call.data, 0, 0, 0, 0, ZERO, ZERO, signatures, sender=sender)
+
+
+def pending(contract: Any, deployment: Deployment, safe: str) -> Iterator[SafeCall]:
+    """Return what was offered to the Safe and it still has to accept. `contract(name, address)` binds one of ours with
+    its ABI."""
+    for name, info in deployment.contracts.items():
+        bound = contract(name, info.address)
+        if hasattr(bound, "pendingOwner") and bound.pendingOwner() == safe:
+            yield SafeCall(info.address, bytes(bound.acceptOwnership.encode_input()), f"accept the ownership of {name}")
+
+
+def execute_or_print(sender: Any, bound: Any, calls: Iterable[SafeCall], *, send: bool) -> None:
+    """Execute what the Safe is to do with the owners' keys, or print what the owners have to sign."""
+    keys = [key for key in os.environ.get(OWNER_KEYS_VARIABLE, "").split(",") if key] if send else []
+    for call in calls:
+        if keys:
+            execute(sender, bound, call, keys)
+            click.echo(f"the Safe did: {call.what}")
+        else:
+            click.echo(call.payload(bound.address))

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import os
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 from pydantic import ValidationError
 
+from core.chain import ChainClient
 from core.chain.contract import Call
+from core.chain.provider import ChainProvider
 from core.chain.reverts import decode_revert
 from core.contracts.abi import all_errors
-from core.contracts.deployments import faults
+from core.contracts.deployments import Deployment, faults
 from core.errors import VpmError
 from core.hexadecimal import bytes_of
+from scripts._deploy import safe as safes
 
 # Networks whose transactions cost nobody anything; everywhere else a script only shows what it would do until --send.
 LOCAL_CLIENTS = ("anvil", "hardhat", "test")
@@ -43,6 +47,10 @@ class DeploySession:
     @property
     def address(self) -> str:
         return str(self.sender.address)
+
+    @property
+    def url(self) -> str:
+        return str(self.provider.http_uri)
 
     def announce(self, what: str) -> None:
         mode = "sending" if self.send else "dry run (add --send to do it)"
@@ -76,6 +84,19 @@ class DeploySession:
             sender=self.address, data=data, nonce=nonce, chain_id=self.chain_id, **receiver
         )
         return bytes(self.sender.sign_transaction(self.sender.prepare_transaction(made)).serialize_transaction())
+
+
+T = TypeVar("T")
+
+
+def ask_node(url: str, ask: Callable[[ChainClient], Awaitable[T]]) -> T:
+    """Return what our own client of a node finds, where core has the questions."""
+
+    async def run() -> T:
+        async with ChainProvider([url], chain_id=None, timeout_seconds=30.0) as rpc:
+            return await ask(ChainClient(rpc))
+
+    return asyncio.run(run())
 
 
 def unlock(sender: Any) -> None:
@@ -114,6 +135,35 @@ def open_session(provider: Any, accounts: Any, alias: str, send: bool, expected_
     if local:
         unlock(sender)
     return DeploySession(provider.chain_id, sender, send or local, provider, local)
+
+
+@dataclass(frozen=True)
+class Script:
+    """A script of an operator's: its deployment file, the chain and the account, and ape's `project` and `Contract`."""
+
+    path: Path
+    file: Deployment
+    session: DeploySession
+    project: Any
+    bind: Callable[..., Any]
+
+    @property
+    def safe(self) -> str:
+        """Return the Safe's address; ScriptRefused where there is none."""
+        if not self.file.is_deployed:
+            raise ScriptRefused(f"{self.path} says that {self.file.network} is not deployed.")
+        if self.file.safe is None:
+            raise ScriptRefused(f"{self.path} names no Safe.")
+        return self.file.safe.address
+
+    def contract(self, name: str) -> Any:
+        """Bind a contract of the file."""
+        return getattr(self.project, name).at(self.file.contract(name).address)
+
+    def put_to_safe(self, calls: Iterable[safes.SafeCall]) -> None:
+        """Execute what the Safe is to do with the owners' keys, or print what the owners have to sign."""
+        bound = self.bind(self.safe, abi=safes.safe_abi())
+        safes.execute_or_print(self.session.sender, bound, calls, send=self.session.send)
 
 
 def _revert_data(error: BaseException | None) -> bytes | None:

@@ -18,8 +18,8 @@ from core.hexadecimal import bytes_of
 from core.outbox import CREDIT, KEEPER, LISTER, OPENER, PUBLISHER, RELAY
 from core.paths import REPOSITORY
 from keeper.sources.simulated import first_value
-from scripts._deploy.handover import OWNER_KEYS_VARIABLE
 from scripts._deploy.journal import Journal
+from scripts._deploy.safe import OWNER_KEYS_VARIABLE
 from scripts._local.anvil import ask
 from scripts._stack import agent_pools, chain_setup, wallets
 from scripts._stack.agent_pools import AgentPools

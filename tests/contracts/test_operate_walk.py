@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from core.paths import REPOSITORY
-from scripts._deploy.handover import OWNER_KEYS_VARIABLE
+from scripts._deploy.safe import OWNER_KEYS_VARIABLE
 from scripts._local.ports import free_port
 from scripts._local.process import SpawnPlan, start_process
 from scripts._stack import ape, wallets

@@ -17,8 +17,7 @@ from core.chain import Contract
 from core.contracts.abi import abi
 from core.paths import REPOSITORY
 from scripts._deploy import safe
-from scripts._deploy.handover import OWNER_KEYS_VARIABLE
-from scripts._deploy.safe import safe_abi
+from scripts._deploy.safe import OWNER_KEYS_VARIABLE, safe_abi
 from scripts._deploy.siblings import create_address
 from scripts._local.anvil import ask
 from scripts._stack import ape, wallets

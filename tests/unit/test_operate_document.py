@@ -59,7 +59,8 @@ def test_every_command_and_option_exists(words: list[str]) -> None:
     else:
         script = REPOSITORY / "scripts" / f"{words[2]}.py"
         assert script.exists(), words
-        source = script.read_text() + (REPOSITORY / "scripts" / "_deploy" / "flow.py").read_text() + '"--network"'
+        shared = [REPOSITORY / "scripts" / "_deploy" / name for name in ("command.py", "flow.py")]
+        source = "".join(path.read_text() for path in (script, *shared)) + '"--network"'
     for option in (word for word in words if word.startswith("--")):
         assert option in source, f"{' '.join(words[:3])} has no {option}"
 

@@ -1,0 +1,46 @@
+"""What makes a function an ape command of ours: the options that all of them have, and refusals in one sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+from ape import Contract, accounts, project
+from ape.cli import ConnectedProviderCommand, network_option
+
+from core.contracts.deployments import load_deployment
+from scripts._deploy.session import Script, open_session, plain_refusals
+
+SENDS = "really send; without it a live network sees a dry run"
+EXECUTES = "execute with the keys in VPM_SAFE_OWNER_KEYS; without it only print"
+
+
+def connected(function: Callable[..., Any]) -> Any:
+    """Return the command of a function that takes a connected `provider` and the path `facts`."""
+    facts = click.option("--facts", required=True, help="the network's deployment file")
+    command: Any = click.command(cls=ConnectedProviderCommand)
+    return command(network_option()(facts(plain_refusals(function))))
+
+
+def command(*, account: str = "the alias of the ape account that pays the gas", send: str) -> Callable[..., Any]:
+    """Make a command of a function that takes a `Script` and the options of its own."""
+
+    def decorate(function: Callable[..., Any]) -> Any:
+        def cli(provider: Any, facts: str, alias: str, send: bool, **own: Any) -> None:
+            path = Path(facts)
+            file = load_deployment(path)
+            session = open_session(provider, accounts, alias, send, file.chain_id)
+            function(Script(path, file, session, project, Contract), **own)
+
+        cli.__doc__ = function.__doc__
+        cli.__click_params__ = getattr(function, "__click_params__", [])  # type: ignore[attr-defined]
+        for option in (
+            click.option("--send", is_flag=True, help=send),
+            click.option("--account", "alias", required=True, help=account),
+        ):
+            option(cli)
+        return connected(cli)
+
+    return decorate
