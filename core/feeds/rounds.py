@@ -16,6 +16,7 @@ from collections.abc import Awaitable, Callable, Generator
 from dataclasses import dataclass
 from typing import Final, TypeAlias, TypeVar
 
+from core.agent.book import Reading
 from core.contracts.statuses import PreviewStatus, RoundProblem, StockOutcome, StockReason
 
 MAX_PHASES: Final = 8
@@ -59,6 +60,16 @@ class RoundReading:
 
     round: Round | None
     problem: RoundProblem
+
+    @property
+    def round_id(self) -> int:
+        """Return the round's id; 0 where there is none, as contracts take it."""
+        return 0 if self.round is None else self.round.id
+
+    @property
+    def value(self) -> Reading | None:
+        """Return the part of it that decides an agent market."""
+        return None if self.round is None else Reading(self.round.answer, self.round.updated_at)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,27 +9,19 @@ from typing import Any
 
 from sqlalchemy import func, select
 
-from core.agent.book import DecidingTerms, Reading, decide, fault
+from core.agent.book import DecidingTerms, decide, fault
 from core.agent.document import Specification
-from core.chain import ChainClient, Contract, ContractReverted, RpcError, RpcErrorKind
+from core.chain import ChainClient, Contract, ContractReverted, RpcError
 from core.contracts.statuses import AgentMarketStatus, MarketKind, RoundProblem, VoidReason
 from core.db.schema.index_agent import agent_feed, agent_market
-from core.feeds import rounds
+from core.feeds.reader import FeedReader, NotRecorded
+from core.feeds.rounds import RoundReading
 from core.hexadecimal import hex_of
 from keeper.run import JobRun
 from keeper.settling import NO_OTHER_NODES, NodeQuorum, NodeVerdict, Wait, ask_each, ask_to_end, wait_before_void
 
 BY_FINDING = 0
 """As a round: the contract finds it."""
-
-
-@dataclass(frozen=True, slots=True)
-class InEffect:
-    """The round in effect at a moment, or why there is none."""
-
-    problem: RoundProblem
-    round_id: int = 0
-    reading: Reading | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +32,8 @@ class Facts:
     is_open: bool  # as the contract says, not the index
     condemned: bool = False  # the Safe condemned its feed
     crossed: bool = False
-    end: InEffect | None = None
-    start: InEffect | None = None
+    end: RoundReading | None = None
+    start: RoundReading | None = None
     unrecorded: int | None = None  # a deciding reading that its pool feed can still be given, and has not been
     agreed: bool = False  # two reads, apart, say the same
     quorum: NodeQuorum = NO_OTHER_NODES  # of the other nodes
@@ -85,10 +77,10 @@ def decide_market(facts: Facts, now: int) -> Settle | Wait:
     return _by_readings(facts, facts.end, now)
 
 
-def _by_readings(facts: Facts, end: InEffect, now: int) -> Settle | Wait:
+def _by_readings(facts: Facts, end: RoundReading, now: int) -> Settle | Wait:
     terms = facts.terms
-    start = facts.start or InEffect(RoundProblem.OK)
-    verdict = decide(terms, end.reading, start.reading)
+    start = facts.start or RoundReading(None, RoundProblem.OK)
+    verdict = decide(terms, end.value, start.value)
     if verdict.winner is not None:
         return Settle(RESOLVE, end.round_id, start.round_id, f"outcome {verdict.winner} has won")
     reason = verdict.void
@@ -116,10 +108,10 @@ def claim(facts: Facts) -> str | None:
     end = facts.end
     if end is None or _unreadable(facts):
         return None
-    at_end = fault(facts.terms, end.reading, facts.terms.ends_at)
+    at_end = fault(facts.terms, end.value, facts.terms.ends_at)
     at_start = None
     if facts.terms.kind is MarketKind.DIRECTION and facts.start is not None:
-        at_start = fault(facts.terms, facts.start.reading, facts.terms.start_at)
+        at_start = fault(facts.terms, facts.start.value, facts.terms.start_at)
     if VoidReason.STALE not in (at_end, at_start) and VoidReason.NO_READING not in (at_end, at_start):
         return None
     rounds = f"{end.round_id} {facts.start.round_id if facts.start is not None else 0}"
@@ -215,7 +207,7 @@ async def _facts(run: JobRun, row: Any, view: Any) -> Facts:
         facts = replace(facts, crossed=await _crossed(run, row))
     if not facts.crossed and terms.settles_after < run.now <= terms.voids_after:
         try:
-            end, start = await readings(run.chain.client, run, row, run.head)
+            end, start = await readings(run.chain.client, row, run.head)
         except NotRecorded as wait:
             return replace(facts, unrecorded=wait.grid_time)
         facts = replace(facts, end=end, start=start)
@@ -235,70 +227,14 @@ async def _crossed(run: JobRun, row: Any) -> bool:
     return bool(round_id)
 
 
-class NotRecorded(Exception):
-    """The news that a pool feed's reading of this time has to be recorded first."""
-
-    def __init__(self, grid_time: int) -> None:
-        super().__init__(grid_time)
-        self.grid_time = grid_time
-
-
-async def readings(client: ChainClient, run: JobRun, row: Any, block: int) -> tuple[InEffect, InEffect | None]:
+async def readings(client: ChainClient, row: Any, block: int) -> tuple[RoundReading, RoundReading | None]:
     """Return the readings that count at the end and, for a direction, at the start. NotRecorded while one has to be
-    recorded.
-
-    A pool feed says itself which they are; of other feeds the mirror of the round finder does.
-    """
-    if row.step:
-        feed = run.chain.at(hex_of(row.feed), "PoolFeed")
-        end = await _reading_at(client, feed, row.ends_at, row.max_age, block)
-        if MarketKind(row.kind) is not MarketKind.DIRECTION:
-            return end, None
-        return end, await _reading_at(client, feed, row.start_at, row.max_age, block)
-    return await _rounds(client, run, row, block)
-
-
-async def _reading_at(client: ChainClient, feed: Contract, moment: int, max_age: int, block: int) -> InEffect:
-    try:
-        round_id, answer, at = await client.read(feed.call("readingAt", moment, max_age), block)
-    except ContractReverted as error:
-        if error.name == "NotRecordedYet" and isinstance(at := error.arguments["gridTime"], int):
-            raise NotRecorded(at) from None
-        return InEffect(RoundProblem.LATEST_UNREADABLE)
-    if round_id == 0:
-        return InEffect(RoundProblem.NO_ROUND)
-    return InEffect(RoundProblem.OK, round_id, Reading(answer, at))
-
-
-async def _rounds(client: ChainClient, run: JobRun, row: Any, block: int) -> tuple[InEffect, InEffect | None]:
-    feed = run.chain.at(hex_of(row.feed), "ObservationFeed")
-
-    async def read(round_id: int) -> rounds.Round | None:
-        try:
-            _, answer, _, updated_at, _ = await client.read(feed.call("getRoundData", round_id), block)
-        except RpcError as error:
-            if error.kind not in (RpcErrorKind.REVERTED, RpcErrorKind.BAD_ANSWER):
-                raise
-            return None
-        return rounds.Round(round_id, answer, updated_at) if updated_at else None
-
-    try:
-        latest, *_ = await client.read(feed.call("latestRoundData"), block)
-    except RpcError as error:
-        if error.kind not in (RpcErrorKind.REVERTED, RpcErrorKind.BAD_ANSWER):
-            raise
-        latest = None
-    head = rounds.FeedHead(latest)
-    end = _in_effect(await rounds.run_async(rounds.in_effect_at(head, row.ends_at), read))
+    recorded."""
+    feed, of_pools = FeedReader(client, hex_of(row.feed), block), bool(row.step)
+    end = await feed.counting_at(row.ends_at, row.max_age, of_pools=of_pools)
     if MarketKind(row.kind) is not MarketKind.DIRECTION:
         return end, None
-    return end, _in_effect(await rounds.run_async(rounds.in_effect_at(head, row.start_at), read))
-
-
-def _in_effect(reading: rounds.RoundReading) -> InEffect:
-    if reading.round is None:
-        return InEffect(reading.problem)
-    return InEffect(reading.problem, reading.round.id, Reading(reading.round.answer, reading.round.updated_at))
+    return end, await feed.counting_at(row.start_at, row.max_age, of_pools=of_pools)
 
 
 async def _agreement(run: JobRun, row: Any, facts: Facts) -> Facts:
@@ -309,13 +245,13 @@ async def _agreement(run: JobRun, row: Any, facts: Facts) -> Facts:
         return facts
     if not await run.agreed(f"agent:stale:{hex_of(row.market_id)}", what):
         return facts
-    quorum = await ask_each(run.chain.single_nodes, lambda client: _verdict(client, run, row, facts, what))
+    quorum = await ask_each(run.chain.single_nodes, lambda client: _verdict(client, row, run.head, facts, what))
     return replace(facts, agreed=True, quorum=quorum)
 
 
-async def _verdict(client: ChainClient, run: JobRun, row: Any, facts: Facts, what: str) -> NodeVerdict:
+async def _verdict(client: ChainClient, row: Any, block: int, facts: Facts, what: str) -> NodeVerdict:
     try:
-        end, start = await readings(client, run, row, run.head)
+        end, start = await readings(client, row, block)
     except NotRecorded:
         return NodeVerdict.OTHER
     return NodeVerdict.SAME if claim(replace(facts, end=end, start=start)) == what else NodeVerdict.OTHER

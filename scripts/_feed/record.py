@@ -24,7 +24,6 @@ from core.chain import Call, ChainClient, Contract, RpcError, RpcErrorKind, chec
 from core.chain.provider import ChainProvider
 from core.contracts.abi import abi
 from core.contracts.deployments import Deployment
-from core.contracts.events.agent import AGENT_LISTER_EVENTS
 from core.contracts.feeds import PoolFeed
 from core.contracts.statuses import AgentMarketStatus
 from core.errors import VpmError
@@ -126,9 +125,8 @@ async def due_of(chain: PinnedChain, feed: PoolFeed, since: int | None) -> list[
 
 async def _needs(chain: PinnedChain, feed: PoolFeed) -> list[Needs]:
     """Of the markets on the feed that are open still."""
-    layouts = {topic: each for topic, each in AGENT_LISTER_EVENTS.items() if each.name == "MarketListed"}
     topics = [None, word(bytes_of(feed.address))]
-    listed = [each.event for each in await chain.logs(chain.contract("AgentLister").address, layouts, topics)]
+    listed = [each.event for each in await chain.logs("AgentLister", topics, "MarketListed")]
     wallet, needs = chain.contract("SettlementWallet"), []
     for start in range(0, len(listed), ASKED_AT_ONCE):
         some = listed[start : start + ASKED_AT_ONCE]

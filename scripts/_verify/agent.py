@@ -3,9 +3,9 @@ decided again, and each stake's payment looked up on the token."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import pairwise
 from operator import attrgetter
 from typing import Any
 
@@ -29,17 +29,17 @@ from core.agent.document import MarketDocument, Specification, described
 from core.agent.words import outcomes_of
 from core.chain import checksum
 from core.contracts.events import agent as ev
-from core.contracts.events.layout import Layout
-from core.contracts.events.token import AUTHORIZATION_USED, TOKEN_EVENTS, AuthorizationUsed, Transfer
+from core.contracts.events.token import AuthorizationUsed, Transfer
 from core.contracts.names import made_of, under
 from core.contracts.statuses import MarketKind, RoundProblem, VoidReason
 from core.feeds.grid import PROMPT_SECONDS
-from core.feeds.rounds import RoundReading as InEffect
+from core.feeds.reader import NotRecorded
+from core.feeds.rounds import RoundReading
 from core.feeds.words import told_by
 from core.hexadecimal import bytes_of, hex_of
 from scripts._verify.chain import PinnedChain, SeenLog, is_transfer, word
 from scripts._verify.claims import Findings, NotCheckable
-from scripts._verify.pools import check_reading, crossed, pool_feed_at, reading_at, recorded_at
+from scripts._verify.pools import PoolFeedFacts, check_reading, pool_feed_at, recorded_at
 
 CENT_DECIMALS = 4
 _GIVEN = attrgetter("fee_bps", "pot_cap", "published", "max_age", "early_from", "settles_after", "voids_after")
@@ -101,16 +101,16 @@ class AgentMarket:
 async def read_market(chain: PinnedChain, key: bytes) -> AgentMarket:
     """Read a market's logs; NotCheckable when it was never listed."""
     topics = [word(key)]
-    lister = chain.contract("AgentLister").address
-    listed = await chain.logs(lister, _only(ev.AGENT_LISTER_EVENTS, "MarketListed"), topics)
+    listed = await chain.logs("AgentLister", topics, "MarketListed")
     if not listed:
+        lister = chain.contract("AgentLister").address
         raise NotCheckable(f"Market {hex_of(key)} was never listed in {lister}.")
     spec: ev.MarketSpec = listed[0].event.spec
     feed = told_by(chain.deployment.agent_feeds).get(spec.feed)
     words = described(key, specification(listed[0].event), feed.key if feed else None, feed.computed if feed else None)
     book = Book.empty(spec.weights, listed[0].event.terms.fee_bps)
     market = AgentMarket(key, listed[0], words, book)
-    for one in await chain.logs(chain.contract("SettlementWallet").address, ev.WALLET_EVENTS, topics):
+    for one in await chain.logs("SettlementWallet", topics):
         event = one.event
         if isinstance(event, ev.Staked):
             market.stakes[event.stake_id] = one
@@ -123,8 +123,7 @@ async def read_market(chain: PinnedChain, key: bytes) -> AgentMarket:
             market.closed = one
         elif isinstance(event, ev.Paid):
             market.payments[event.stake_id] = one
-    decisions = _only(ev.AGENT_RESOLVER_EVENTS, "MarketDecided")
-    for one in await chain.logs(chain.contract("FeedResolver").address, decisions, topics):
+    for one in await chain.logs("FeedResolver", topics, "MarketDecided"):
         market.decided = one
     return market
 
@@ -134,106 +133,79 @@ def specification(listed: ev.MarketListed) -> Specification:
     return made_of(Specification, {**asdict(listed.terms), **asdict(listed.spec), "kind": MarketKind(listed.spec.kind)})
 
 
-def _only(layouts: Mapping[bytes, Layout], *names: str) -> dict[bytes, Layout]:
-    return {topic: each for topic, each in layouts.items() if each.name in names}
-
-
 # ---------------------------------------------------------------- the market
 
 
 async def check_listing(chain: PinnedChain, market: AgentMarket, said: Findings) -> None:
     """Check by which rules it was listed: the Safe's numbers of that moment, and the times that follow from them."""
-    lister, listing, spec = chain.contract("AgentLister").address, market.listing, market.spec
+    listing, spec, given = market.listing, market.spec, market.given
     said.says(
         "the market's id is the one its specification gives",
         market.document.verified,
         f"AgentLister.MarketListed in {listing.tx}, named by core.agent.document",
         "" if market.document.verified else "its feed is not in the deployment file, or its key hashes other words",
     )
-    bounds = await _before(chain, listing, _only(ev.AGENT_LISTER_EVENTS, "BoundsSet"), [])
-    feed = await _before(chain, listing, _only(ev.AGENT_LISTER_EVENTS, "FeedSet"), [word(spec.feed)])
+    bounds = await _before(chain, listing, [], "BoundsSet")
+    feed = await _before(chain, listing, [word(spec.feed)], "FeedSet")
     allowed = feed is not None and feed.event.allowed
     said.says("the Safe had allowed its feed", allowed, f"AgentLister.FeedSet of {checksum(spec.feed)}")
     if bounds is None or feed is None:
-        said.says("the Safe had set bounds", bounds is not None, f"AgentLister.BoundsSet of {lister}")
+        said.says("the Safe had set bounds", bounds is not None, "AgentLister.BoundsSet")
         return
-    now = await chain.time_of(listing.block)
-    shown = f"the Safe's BoundsSet and FeedSet before {listing.tx}, by core.agent.book.listing_terms"
+    listed = said.about("", f"the Safe's BoundsSet and FeedSet before {listing.tx}, by core.agent.book.listing_terms")
+    ends_first = "stakes end before anything that decides it is measured"
     try:
         due = listing_terms(
             made_of(MarketSpec, {**asdict(spec), "kind": market.kind}),
             made_of(FeedTerms, asdict(feed.event)),
             made_of(ListingBounds, asdict(bounds.event)),
-            now,
+            await chain.time_of(listing.block),
         )
     except Unlistable as error:
-        said.says("stakes end before anything that decides it is measured", False, shown, str(error))
+        listed.says(ends_first, False, detail=str(error))
         return
-    given = market.given
-    said.says(
-        "stakes end before anything that decides it is measured",
-        True,
-        shown,
-        f"stakes until {spec.closes_at}; what decides is at most {given.max_age} s old at its moment",
-    )
-    said.same(
-        "opening, fee, pot cap, age bound and times of settling are what the Safe's numbers give",
-        (spec.opens_at, *_GIVEN(given)),
-        (due.opens_at, *_GIVEN(due)),
-        shown,
-    )
+    measured = f"stakes until {spec.closes_at}; what decides is at most {given.max_age} s old at its moment"
+    listed.says(ends_first, True, detail=measured)
+    what = "opening, fee, pot cap, age bound and times of settling are what the Safe's numbers give"
+    listed.same(what, (spec.opens_at, *_GIVEN(given)), (due.opens_at, *_GIVEN(due)))
     await _as_kept(chain, market, said)
 
 
 async def _as_kept(chain: PinnedChain, market: AgentMarket, said: Findings) -> None:
     """Check that settler and resolver keep what the lister's log says."""
-    spec, given, key = market.spec, market.given, market.key
-    view = await chain.read(chain.contract("SettlementWallet").call("market", key))
+    spec, given, terms = market.spec, market.given, market.terms
+    view, call = await chain.view("SettlementWallet", "market", market.key)
     said.same(
         "the settlement wallet keeps these terms",
         (view["opensAt"], view["closesAt"], view["feeBps"], view["potCap"], tuple(view["weights"])),
         (spec.opens_at, spec.closes_at, given.fee_bps, given.pot_cap, spec.weights),
-        f"SettlementWallet.market({hex_of(key)}) against AgentLister.MarketListed",
+        f"{call} against AgentLister.MarketListed",
     )
-    kept = await chain.read(chain.contract("FeedResolver").call("terms", key))
-    terms = market.terms
+    kept, call = await chain.view("FeedResolver", "terms", market.key)
     said.same(
         "the resolver decides by these terms",
         (kept["kind"], kept["feed"].lower(), kept["target"], tuple(kept["bounds"]), *(kept[each] for each in _RULES)),
         (int(terms.kind), hex_of(spec.feed), terms.target, terms.bounds, *under(terms, *_RULES).values()),
-        f"FeedResolver.terms({hex_of(key)}) against AgentLister.MarketListed",
+        f"{call} against AgentLister.MarketListed",
     )
 
 
-async def _before(
-    chain: PinnedChain, moment: SeenLog, layouts: Mapping[bytes, Layout], topics: list[Any]
-) -> SeenLog | None:
-    """Return the lister's last log of that kind before a moment."""
-    logs = await chain.logs(chain.contract("AgentLister").address, layouts, topics)
-    earlier = [one for one in logs if (one.block, one.index) < (moment.block, moment.index)]
-    return earlier[-1] if earlier else None
+async def _before(chain: PinnedChain, moment: SeenLog, topics: list[str], event: str) -> SeenLog | None:
+    """Return the lister's last log of an event before a moment."""
+    logs = await chain.logs("AgentLister", topics, event)
+    return next((one for one in reversed(logs) if one.place < moment.place), None)
 
 
 async def check_book(chain: PinnedChain, market: AgentMarket, said: Findings) -> None:
-    said.says(
-        "every stake of the market got the shares the formula gives, in order",
-        not market.diverged,
-        f"SettlementWallet.Staked logs of {hex_of(market.key)}, priced again",
-        market.diverged,
-    )
-    wallet = chain.contract("SettlementWallet")
-    for outcome, side in enumerate(market.sides):
-        stated = await chain.read(wallet.call("outcomeBook", market.key, outcome))
-        book = market.book
-        ours = (
-            book.net[outcome],
-            book.shares[outcome],
-            book.excess[outcome],
-            book.weight(outcome),
-            book.price(outcome),
-        )
-        call = f"SettlementWallet.outcomeBook({hex_of(market.key)}, {outcome}) against the fold"
-        said.same(f"net, shares, excess, weight and price of {side}", tuple(stated.values()), ours, call)
+    what = "every stake of the market got the shares the formula gives, in order"
+    shown = f"SettlementWallet.Staked logs of {hex_of(market.key)}, priced again"
+    said.says(what, not market.diverged, shown, market.diverged)
+    book = market.book
+    for at, side in enumerate(market.sides):
+        stated, call = await chain.view("SettlementWallet", "outcomeBook", market.key, at)
+        ours = (book.net[at], book.shares[at], book.excess[at], book.weight(at), book.price(at))
+        what = f"net, shares, excess, weight and price of {side}"
+        said.same(what, tuple(stated.values()), ours, f"{call} against the fold")
 
 
 async def check_result(chain: PinnedChain, market: AgentMarket, said: Findings) -> None:
@@ -247,24 +219,18 @@ async def check_result(chain: PinnedChain, market: AgentMarket, said: Findings) 
     closing = market.closed.event
     is_void = isinstance(closing, ev.MarketVoided)
     code = closing.reason if isinstance(closing, ev.MarketVoided) else closing.outcome
-    said.same(
-        "the settlement wallet closed it as the resolver decided",
-        (is_void, code),
-        (decided.is_void, decided.code),
-        f"FeedResolver.MarketDecided in {market.decided.tx}",
-    )
+    shown = f"FeedResolver.MarketDecided in {market.decided.tx}"
+    what = "the settlement wallet closed it as the resolver decided"
+    said.same(what, (is_void, code), (decided.is_void, decided.code), shown)
     closed_at = await chain.time_of(market.closed.block)
     if decided.is_void and decided.code == VoidReason.TIMEOUT:
         due = market.terms.voids_after
         said.says("void by timeout only after the void delay", closed_at > due, f"voidsAfter = {due}")
     elif decided.is_void and decided.code == VoidReason.CONDEMNED:
-        feed = word(market.spec.feed)
-        logs = await _before(chain, market.decided, _only(ev.AGENT_LISTER_EVENTS, "FeedCondemned"), [feed])
-        said.says(
-            "void because the Safe condemned its feed, which has a publisher",
-            logs is not None and market.terms.published,
-            f"AgentLister.FeedCondemned of {checksum(market.spec.feed)}",
-        )
+        condemned = await _before(chain, market.decided, [word(market.spec.feed)], "FeedCondemned")
+        right = condemned is not None and market.terms.published
+        what = "void because the Safe condemned its feed, which has a publisher"
+        said.says(what, right, f"AgentLister.FeedCondemned of {checksum(market.spec.feed)}")
     elif not await _early(chain, market, decided, closed_at, said):
         await _at_its_end(chain, market, decided, closed_at, said)
 
@@ -277,7 +243,8 @@ async def _early(
     pools = await pool_feed_at(chain, feed)
     if pools is None or decided.is_void or not crosses(terms, Reading(end.answer, end.updated_at), closed_at):
         return False
-    stands, recorded = await chain.round(feed, end.round_id), await recorded_at(chain, pools, end.round_id)
+    stands = await chain.feed(feed).round(end.round_id)
+    recorded = await recorded_at(chain, pools, end.round_id)
     prompt = recorded is not None and recorded <= end.updated_at + PROMPT_SECONDS
     if not prompt and closed_at > terms.settles_after:
         return False  # it may have decided as the reading at the end
@@ -303,48 +270,45 @@ async def _at_its_end(
     )
     pools = await pool_feed_at(chain, feed)
     if pools is not None and terms.early_resolvable:
-        said.says(
-            "no reading of the market's interval reached the target and was recorded within an hour",
-            not await crossed(chain, pools, terms.target, terms.early_from, terms.ends_at),
-            f"crossing({terms.target}, {terms.early_from}, {terms.ends_at}) of {feed}",
-        )
-
-    async def in_effect(moment: int) -> InEffect:
-        if pools is None:
-            return await chain.in_effect(feed, moment)
-        return await reading_at(chain, pools, moment, terms.max_age)
-
-    end = await in_effect(terms.ends_at)
-    start = await in_effect(terms.start_at) if market.kind is MarketKind.DIRECTION else None
-    for one, when in ((end, "end"), (start, "start")):
+        interval = (terms.target, terms.early_from, terms.ends_at)
+        crossing = await chain.read(chain.feed(feed).contract.call("crossing", *interval))
+        what = "no reading of the market's interval reached the target and was recorded within an hour"
+        said.says(what, not crossing[0], f"crossing{interval} of {feed}")
+    end = await _in_effect(chain, market, pools, terms.ends_at)
+    is_direction = market.kind is MarketKind.DIRECTION
+    start = await _in_effect(chain, market, pools, terms.start_at) if is_direction else None
+    used = ((decided.end, end, "end"), (decided.start, start, "start"))
+    for _, one, when in used:
         if one is not None and one.problem not in (RoundProblem.OK, RoundProblem.NO_ROUND):
-            said.unknown(f"the reading at the {when}", f"latestRoundData of {feed}", one.problem.name)
+            said.unknown(f"the reading at the {when}", one.problem.name, f"latestRoundData of {feed}")
             return
-    verdict = decide(terms, _reading(end), None if start is None else _reading(start))
+    verdict = decide(terms, end.value, None if start is None else start.value)
     result = Verdict(None, VoidReason(decided.code)) if decided.is_void else Verdict(decided.code)
-    faults = {fault(terms, _reading(end), terms.ends_at)}
-    faults |= set() if start is None else {fault(terms, _reading(start), terms.start_at)}
+    faults = {fault(terms, end.value, terms.ends_at)}
+    faults |= set() if start is None else {fault(terms, start.value, terms.start_at)}
     if result.void is not None and result.void in faults:
         verdict = result  # either of two faulty readings is proof enough
-    said.same(
-        "outcome",
-        _named(market, result),
-        _named(market, verdict),
-        f"the round in effect at {terms.ends_at} of {feed}"
-        + (f" is {end.round.id}: {end.round.answer} at {end.round.updated_at}" if end.round else " is none"),
-    )
-    for used, one, when in ((decided.end, end, "end"), (decided.start, start, "start")):
-        if one is None or one.round is None or not used.round_id:
+    found = f"is {end.round.id}: {end.round.answer} at {end.round.updated_at}" if end.round else "is none"
+    shown = f"the round in effect at {terms.ends_at} of {feed} {found}"
+    said.same("outcome", _named(market, result), _named(market, verdict), shown)
+    for by, one, when in used:
+        if one is None or one.round is None or not by.round_id:
             continue
-        stated = (used.round_id, used.answer, used.updated_at)
+        stated = (by.round_id, by.answer, by.updated_at)
         standing = (one.round.id, one.round.answer, one.round.updated_at)
         said.same(f"round, value and time of the reading at the {when}", stated, standing, f"getRoundData of {feed}")
         if pools is not None:
             await check_reading(chain, pools, one.round.updated_at, when, said)
 
 
-def _reading(one: InEffect) -> Reading | None:
-    return None if one.round is None else Reading(one.round.answer, one.round.updated_at)
+async def _in_effect(chain: PinnedChain, market: AgentMarket, pools: PoolFeedFacts | None, moment: int) -> RoundReading:
+    """Return what counts at a moment. A pool feed's reading that was absent stays so, and one that was recorded stands:
+    what it says now is what it said when the market was decided."""
+    feed = chain.feed(checksum(market.spec.feed))
+    try:
+        return await feed.counting_at(moment, market.terms.max_age, of_pools=pools is not None)
+    except NotRecorded:  # then nothing can have been decided by it: only a feed that lies says so
+        return RoundReading(None, RoundProblem.LATEST_UNREADABLE)
 
 
 def _named(market: AgentMarket, verdict: Verdict) -> str:
@@ -356,53 +320,48 @@ def _named(market: AgentMarket, verdict: Verdict) -> str:
 def check_words(market: AgentMarket, stated: dict[str, Any], said: Findings) -> None:
     """Check that what a document calls the market is what its specification says, word for word."""
     source = f"AgentLister.MarketListed in {market.listing.tx}, in the words of core.agent.document"
-    words = {name: (text, source) for name, text in market.document.texts.items() if name != "rules"}
-    said.fields("the market's", stated, words)
+    said, texts = said.about("the market's", source), market.document.texts
+    said.fields(stated, {name: text for name, text in texts.items() if name != "rules"})
     rules = stated.get("rules")
     if rules is not None:
-        whole = " ".join(map(str, rules)) if isinstance(rules, list) else rules
-        said.same("the market's rules", whole, market.document.texts["rules"], source)
+        said.same("rules", " ".join(map(str, rules)) if isinstance(rules, list) else rules, texts["rules"])
     outcomes = stated.get("outcomes")
     if isinstance(outcomes, list):
         labels = {each.key: each.label for each in market.document.outcomes}
         given = {str(each.get("key")): each.get("label", labels.get(str(each.get("key")))) for each in outcomes}
-        said.same("the market's sides and their labels", given, labels, source)
+        said.same("sides and their labels", given, labels)
     times = {
         "deadlineAt": market.spec.closes_at,
         "endsAt": market.spec.ends_at,
         "settlesAfter": market.terms.settles_after,
         "startAt": market.spec.start_at or None,
     }
-    for name, at in times.items():
-        if stated.get(name) is not None:
-            said.same(f"the market's {name}", seconds(stated[name]), at, source)
+    said.fields({name: seconds(stated[name]) for name in times if stated.get(name) is not None}, times)
 
 
 # ---------------------------------------------------------------- one stake
 
 
-_STAKES = _only(ev.WALLET_EVENTS, "Staked", "RefundBooked")
+STAKES = ("Staked", "RefundBooked")
 
 
 async def find_stake(chain: PinnedChain, trade_id: str, tx: Any = None) -> SeenLog:
     """Return the log of a trade by its bet's hash; with its transaction it is one request."""
-    wallet = chain.contract("SettlementWallet").address
     sought = bytes_of(trade_id)
-    logs = await chain.logs_in(tx, wallet, _STAKES)
+    logs = await chain.logs_in(tx, "SettlementWallet", *STAKES)
     if not any(one.event.bet_hash == sought for one in logs):
-        logs = await chain.logs(wallet, _STAKES)
+        logs = await chain.logs("SettlementWallet", (), *STAKES)
     for one in logs:
         if one.event.bet_hash == sought:
             return one
+    wallet = chain.contract("SettlementWallet").address
     raise NotCheckable(f"No stake of {wallet} carries the bet's hash {trade_id} at block {chain.head.number}.")
 
 
 async def check_stake(chain: PinnedChain, market: AgentMarket, stake: SeenLog, said: Findings) -> None:
     """Check the transfer that paid for it, that it paid for nothing else, and what went out again."""
-    event, wallet = stake.event, chain.contract("SettlementWallet")
-    owner = checksum(event.wallet)
-    view = await chain.read(wallet.call("stake", event.stake_id))
-    call = f"SettlementWallet.stake({event.stake_id})"
+    event, owner = stake.event, checksum(stake.event.wallet)
+    view, call = await chain.view("SettlementWallet", "stake", event.stake_id)
     ours = (owner.lower(), event.amount, hex_of(event.market_id))
     stated = (view["wallet"].lower(), view["amount"], hex_of(bytes(view["marketId"])))
     said.same("wallet, amount and market of the stake", stated, ours, call)
@@ -412,7 +371,7 @@ async def check_stake(chain: PinnedChain, market: AgentMarket, stake: SeenLog, s
     if paid is not None:
         right = (paid.event.amount, paid.event.refund) == (owed, back) and checksum(paid.event.wallet) == owner
         said.says("it was paid what it is owed", right, f"SettlementWallet.Paid in {paid.tx}", f"{owed} units")
-        moved = await chain.moved(paid.tx, wallet.address, owner, owed)
+        moved = await chain.moved(paid.tx, chain.contract("SettlementWallet").address, owner, owed)
         said.says("the payment reached the wallet", moved, f"Transfer of {chain.token.address} in {paid.tx}")
     elif owed:
         said.integer("owed and not sent yet", view["payable_"], owed, f"{call}.payable_")
@@ -421,36 +380,31 @@ async def check_stake(chain: PinnedChain, market: AgentMarket, stake: SeenLog, s
 async def _check_payment(chain: PinnedChain, stake: SeenLog, said: Findings) -> None:
     """The token says AuthorizationUsed(payer, nonce) and in the very next log Transfer(payer, us, amount); no other
     stake or refund was booked for the same pair."""
-    event, token = stake.event, chain.token.address
-    wallet, owner = chain.contract("SettlementWallet").address, checksum(event.wallet)
+    event, wallet, owner = stake.event, chain.contract("SettlementWallet").address, checksum(stake.event.wallet)
     nonce = hex_of(event.nonce)
-    pair = await _pair(chain, stake)
-    shown = f"AuthorizationUsed({owner}, {nonce}) of {token} and the log after it"
-    if pair is None:
-        said.says("the very transfer that paid for it", False, shown, "there is no such pair before the stake")
-    else:
+    right, detail = False, "there is no such pair before the stake"
+    if (pair := await _pair(chain, stake)) is not None:
         used, moved = pair
         # In one transaction the contract books first and pulls then; a payment that came by itself is earlier.
-        in_time = moved.tx == stake.tx or (moved.block, moved.index) < (stake.block, stake.index)
+        in_time = moved.tx == stake.tx or moved.place < stake.place
         right = in_time and is_transfer(moved.event, owner, wallet, event.amount)
         detail = f"{moved.event.value} units in {used.tx}, logs {used.index} and {moved.index}"
-        said.says("the very transfer that paid for it", right, shown, detail)
-    booked = await chain.logs(wallet, _STAKES, [None, None, word(event.wallet)])
+    shown = f"AuthorizationUsed({owner}, {nonce}) of {chain.token.address} and the log after it"
+    said.says("the very transfer that paid for it", right, shown, detail)
+    booked = await chain.logs("SettlementWallet", [None, None, word(event.wallet)], *STAKES)
     times = sum(one.event.nonce == event.nonce for one in booked)
-    said.integer(
-        "stakes and refunds booked for that transfer", times, 1, f"logs of {wallet} for {owner}, nonce {nonce}"
-    )
+    shown = f"logs of {wallet} for {owner}, nonce {nonce}"
+    said.integer("stakes and refunds booked for that transfer", times, 1, shown)
 
 
 async def _pair(chain: PinnedChain, stake: SeenLog) -> tuple[SeenLog, SeenLog] | None:
     """An authorization's use and the transfer in the next log of the same transaction: in the stake's own transaction,
     or, for a payment that came by itself, in an earlier one."""
-    event, token = stake.event, chain.token.address
+    event = stake.event
     own = await _pair_in(chain, stake.tx, event)
     if own is not None:
         return own
-    topics = [word(event.wallet), word(event.nonce)]
-    for used in await chain.logs(token, {AUTHORIZATION_USED.topic: AUTHORIZATION_USED}, topics):
+    for used in await chain.logs("token", [word(event.wallet), word(event.nonce)], "AuthorizationUsed"):
         earlier = await _pair_in(chain, used.tx, event)
         if earlier is not None:
             return earlier
@@ -458,14 +412,11 @@ async def _pair(chain: PinnedChain, stake: SeenLog) -> tuple[SeenLog, SeenLog] |
 
 
 async def _pair_in(chain: PinnedChain, tx: str, event: ev.Staked | ev.RefundBooked) -> tuple[SeenLog, SeenLog] | None:
-    logs = await chain.logs_in(tx, chain.token.address, TOKEN_EVENTS)
-    at = {one.index: one for one in logs}
-    for one in logs:
-        following = at.get(one.index + 1)
+    for one, following in pairwise(await chain.logs_in(tx, "token")):
         if (
             isinstance(one.event, AuthorizationUsed)
             and (one.event.authorizer, one.event.nonce) == (event.wallet, event.nonce)
-            and following is not None
+            and following.index == one.index + 1
             and isinstance(following.event, Transfer)
         ):
             return one, following

@@ -22,11 +22,11 @@ def check_receipt(
     payload = _signed(chain, info, info.get("receipt"), RECEIPT, said, attester)
     if payload is None:
         return
-    of = "the signed receipt"
-    said.same(f"{of} names the transaction", payload.get("transaction"), stake.tx, "SettlementWallet.Staked")
-    said.address(f"{of} names the payer", payload.get("payer"), checksum(stake.event.wallet), "SettlementWallet.Staked")
+    said = said.about("the signed receipt names", "SettlementWallet.Staked")
+    said.same("the transaction", payload.get("transaction"), stake.tx)
+    said.address("the payer", payload.get("payer"), checksum(stake.event.wallet))
     resource = str(payload.get("resourceUrl"))
-    said.same(f"{of} names the trade", resource.rpartition("#")[2], trade_id, "the resource URL's fragment")
+    said.same("the trade", resource.rpartition("#")[2], trade_id, "the resource URL's fragment")
 
 
 def check_challenge(chain: PinnedChain, body: dict[str, Any], said: Findings, attester: str | None) -> None:
@@ -37,7 +37,7 @@ def check_challenge(chain: PinnedChain, body: dict[str, Any], said: Findings, at
         said.address("the challenge asks for USDC", accept.get("asset"), token, "the deployment file")
     info = _info(body.get("extensions"))
     if info is None:
-        said.unknown("the offer is signed", "extensions", "the challenge carries no signature")
+        said.unknown("the offer is signed", "the challenge carries no signature", "extensions")
         return
     for offer in info.get("offers") or []:
         payload = _signed(chain, info, offer, OFFER, said, attester)
@@ -87,7 +87,7 @@ def _signed(
     if expected is None:
         said.unknown(
             f"{signer} is the service's attestation key",
-            "--attester ADDRESS",
             "the deployment file does not name it; compare with the address the service publishes",
+            "--attester ADDRESS",
         )
     return payload

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from core.chain import Block, Call, ChainClient, Contract, Log, Receipt, RpcError, RpcErrorKind, checksum
 from core.chain.provider import ChainProvider
@@ -14,14 +14,25 @@ from core.chain.wire import data_bytes
 from core.config import environment, setting
 from core.contracts.abi import abi
 from core.contracts.deployments import Deployment, load_deployment
+from core.contracts.events import agent, stock
 from core.contracts.events.layout import Layout
-from core.contracts.events.token import TRANSFER, Transfer
-from core.feeds.rounds import FeedHead, Round, RoundReading, in_effect_at, prove_in_effect_at, run_async
+from core.contracts.events.token import TOKEN_EVENTS, Transfer
+from core.feeds.reader import FeedReader
 from core.hexadecimal import hex_of
 from core.paths import REPOSITORY
 from scripts._verify.claims import NotCheckable
 
 TOKEN = {"base": "USDC", "stock": "USDG"}
+EVENTS: Mapping[str, Mapping[bytes, Layout]] = {
+    "VestedMarkets": stock.SETTLER_EVENTS,
+    "RoundResolver": stock.RESOLVER_EVENTS,
+    "MarketLister": stock.LISTER_EVENTS,
+    "SettlementWallet": agent.WALLET_EVENTS,
+    "FeedResolver": agent.AGENT_RESOLVER_EVENTS,
+    "AgentLister": agent.AGENT_LISTER_EVENTS,
+    "token": TOKEN_EVENTS,
+}
+Topics: TypeAlias = Sequence[str | Sequence[str] | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +44,11 @@ class SeenLog:
     index: int
     tx: str
 
+    @property
+    def place(self) -> tuple[int, int]:
+        """Return what orders the logs of a chain."""
+        return self.block, self.index
+
 
 @dataclass
 class PinnedChain:
@@ -42,8 +58,7 @@ class PinnedChain:
     deployment: Deployment
     head: Block
     _headers: dict[int, Block] = field(default_factory=dict)
-    _rounds: dict[tuple[str, int], Round | None] = field(default_factory=dict)
-    _feeds: dict[str, FeedHead] = field(default_factory=dict)
+    _feeds: dict[str, FeedReader] = field(default_factory=dict)
 
     @classmethod
     async def at(cls, rpc: ChainProvider, deployments: Path, block: int | None) -> PinnedChain:
@@ -78,20 +93,9 @@ class PinnedChain:
         symbol = TOKEN[self.name]
         return Contract(self.deployment.token(symbol).address, abi(f"Local{symbol}"))
 
-    # ------------------------------------------------------------ reading
-
     async def read(self, call: Call) -> Any:
         """Return what a view says at the pinned block."""
         return await self.client.read(call, self.head.number)
-
-    async def read_or_none(self, call: Call) -> Any:
-        """Read a view; None where the contract reverts: an id it does not know."""
-        try:
-            return await self.read(call)
-        except RpcError as error:
-            if error.kind is not RpcErrorKind.REVERTED:
-                raise
-            return None
 
     async def time_of(self, block: int) -> int:
         return (await self.header(block)).timestamp
@@ -111,23 +115,34 @@ class PinnedChain:
         receipt = await self.client.receipt(tx)
         return receipt if receipt is not None and receipt.block_number <= self.head.number else None
 
-    async def logs_in(self, tx: Any, address: str, layouts: Mapping[bytes, Layout]) -> list[SeenLog]:
+    async def view(self, name: str, function: str, *arguments: Any) -> tuple[Any, str]:
+        """Return what a view of one of our contracts says at the pinned block, and the call as people write it."""
+        written = ", ".join(hex_of(each) if isinstance(each, bytes) else str(each) for each in arguments)
+        return await self.read(self.contract(name).call(function, *arguments)), f"{name}.{function}({written})"
+
+    async def logs_in(self, tx: Any, name: str, *events: str) -> list[SeenLog]:
         """Return one contract's logs in a transaction; none if it is not mined at the pinned block."""
         receipt = await self.receipt(tx)
-        return [] if receipt is None else seen(receipt.logs, address, layouts)
+        return [] if receipt is None else seen(receipt.logs, *self._source(name, events))
 
     async def moved(self, tx: str, sender: str, to: str, value: int) -> bool:
         """Return whether a transaction moved so much of our token."""
-        transfers = await self.logs_in(tx, self.token.address, {TRANSFER.topic: TRANSFER})
+        transfers = await self.logs_in(tx, "token", "Transfer")
         return any(is_transfer(one.event, sender, to, value) for one in transfers)
 
-    async def logs(
-        self, address: str, layouts: Mapping[bytes, Layout], topics: Sequence[str | Sequence[str] | None] = ()
-    ) -> list[SeenLog]:
-        """Decoded logs of one contract from its deployment to the pinned block, in chain order."""
+    async def logs(self, name: str, topics: Topics = (), *events: str) -> list[SeenLog]:
+        """Return the logs of one of our contracts, or only those of some events; see `logs_of`."""
+        return await self.logs_of(*self._source(name, events), topics)
+
+    async def logs_of(self, address: str, layouts: Mapping[bytes, Layout], topics: Topics = ()) -> list[SeenLog]:
+        """Return decoded logs of a contract from our deployment to the pinned block, in chain order."""
         filters: list[str | Sequence[str] | None] = [[hex_of(topic) for topic in layouts], *topics]
         logs = await self.range(address, filters, self.deployment.start_block, self.head.number)
         return seen(logs, address, layouts)
+
+    def _source(self, name: str, events: Sequence[str]) -> tuple[str, Mapping[bytes, Layout]]:
+        contract = self.token if name == "token" else self.contract(name)
+        return contract.address, {t: each for t, each in EVENTS[name].items() if not events or each.name in events}
 
     async def range(self, address: str, topics: list[Any], first: int, last: int) -> list[Log]:
         """Logs of one contract between two blocks, in as many questions as the node needs."""
@@ -140,33 +155,9 @@ class PinnedChain:
         below = await self.range(address, topics, first, middle)
         return below + await self.range(address, topics, middle + 1, last)
 
-    # ------------------------------------------------------------ feeds
-
-    async def in_effect(self, feed: str, time: int) -> RoundReading:
-        """Return the round in effect, found here with core.feeds.rounds."""
-        head = await self._feed_head(feed)
-        return await run_async(in_effect_at(head, time), lambda round_id: self.round(feed, round_id))
-
-    async def proves(self, feed: str, proposed: int, time: int) -> Round | None:
-        """Return the round if it proves to be the one in effect."""
-        head = await self._feed_head(feed)
-        return await run_async(prove_in_effect_at(head, proposed, time), lambda round_id: self.round(feed, round_id))
-
-    async def round(self, feed: str, round_id: int) -> Round | None:
-        key = (feed, round_id)
-        if key not in self._rounds:
-            call = Contract(feed, abi("LocalFeed")).call("getRoundData", round_id)
-            answer = await self.read_or_none(call)
-            there = answer is not None and answer[3] != 0
-            self._rounds[key] = Round(round_id, answer[1], answer[3]) if there else None
-        return self._rounds[key]
-
-    async def _feed_head(self, feed: str) -> FeedHead:
-        if feed not in self._feeds:
-            latest = await self.read_or_none(Contract(feed, abi("LocalFeed")).call("latestRoundData"))
-            has_code = latest is not None or bool(await self.client.eth.get_code(checksum(feed), self.head.number))
-            self._feeds[feed] = FeedHead(None if latest is None else latest[0], has_code)
-        return self._feeds[feed]
+    def feed(self, address: str) -> FeedReader:
+        """Return a feed at the pinned block."""
+        return self._feeds.setdefault(address, FeedReader(self.client, address, self.head.number))
 
 
 def add_options(parser: argparse.ArgumentParser, node: str) -> None:
@@ -203,7 +194,7 @@ def seen(logs: Sequence[Log], address: str, layouts: Mapping[bytes, Layout]) -> 
             continue
         event = layout.read(topics, data_bytes(log.data))
         out.append(SeenLog(event, int(log.block_number, 16), int(log.log_index, 16), log.transaction_hash))
-    return sorted(out, key=lambda one: (one.block, one.index))
+    return sorted(out, key=lambda one: one.place)
 
 
 def is_transfer(moved: Transfer, sender: str, to: str, value: int) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -37,49 +37,62 @@ class NotCheckable(VpmError):
 @dataclass
 class Findings:
     """The claims in the order they were checked. Each method takes the document's word as it came, wrong types
-    included."""
+    included. `of` begins the sentence of each claim, and `source` shows it unless the call names another."""
 
     claims: list[Claim] = field(default_factory=list)
+    of: str = ""
+    source: str = ""
 
-    def says(self, what: str, holds: bool, shown_by: str, detail: str = "") -> bool:
-        self.claims.append(Claim(what, ClaimVerdict.HOLDS if holds else ClaimVerdict.FAILS, shown_by, detail))
+    def about(self, of: str, source: str = "") -> Findings:
+        """Return findings about one thing, which go to the same list."""
+        return Findings(self.claims, of, source)
+
+    def says(self, what: str, holds: bool, shown_by: str = "", detail: str = "") -> bool:
+        self._add(what, ClaimVerdict.HOLDS if holds else ClaimVerdict.FAILS, shown_by, detail)
         return holds
 
-    def unknown(self, what: str, shown_by: str, why: str) -> None:
-        self.claims.append(Claim(what, ClaimVerdict.UNKNOWN, shown_by, why))
+    def unknown(self, what: str, why: str, shown_by: str = "") -> None:
+        self._add(what, ClaimVerdict.UNKNOWN, shown_by, why)
 
-    def same(self, what: str, stated: Any, actual: Any, shown_by: str) -> bool:
+    def same(self, what: str, stated: Any, actual: Any, shown_by: str = "") -> bool:
         """Equal in value and kind: True is not 1 here."""
         equal = stated == actual and isinstance(stated, bool) == isinstance(actual, bool)
         return self.says(what, equal, shown_by, _both(stated, actual, equal))
 
-    def address(self, what: str, stated: Any, actual: str, shown_by: str) -> bool:
+    def address(self, what: str, stated: Any, actual: str, shown_by: str = "") -> bool:
         equal = isinstance(stated, str) and stated.lower() == actual.lower()
         return self.says(what, equal, shown_by, _both(stated, actual, equal))
 
-    def integer(self, what: str, stated: Any, actual: int | None, shown_by: str) -> bool:
+    def integer(self, what: str, stated: Any, actual: int | None, shown_by: str = "") -> bool:
         """Compare a number, or a number as text as the stock surface writes it."""
         equal = actual is not None and whole(stated) == actual
         return self.says(what, equal, shown_by, _both(stated, actual, equal))
 
-    def at_most(self, what: str, stated: Any, actual: int, shown_by: str) -> bool:
+    def at_most(self, what: str, stated: Any, actual: int, shown_by: str = "") -> bool:
         """For what only ever grows: a document of an earlier moment may say less, never more."""
         given = whole(stated)
         fits = given is not None and 0 <= given <= actual
         return self.says(what, fits, shown_by, f"the document says {stated}, by now it is {actual}")
 
-    def money(self, what: str, stated: Any, actual: int, shown_by: str, *, decimals: int = 6) -> bool:
+    def money(self, what: str, stated: Any, actual: int, shown_by: str = "", *, decimals: int = 6) -> bool:
         """Compare a JSON number of the agent surface with `actual` in its smallest unit."""
         equal = decimal_units(stated, decimals) == actual
         return self.says(what, equal, shown_by, _both(stated, decimal_text(actual, decimals), equal))
 
     def fields(
-        self, of: str, stated: dict[str, Any], checks: dict[str, tuple[Any, str]], by: Callable[..., bool] | None = None
+        self,
+        stated: Mapping[str, Any],
+        actual: Mapping[str, Any],
+        compare: Callable[..., bool] = same,
+        shown_by: str = "",
     ) -> None:
-        """Each field the document has, against what was found; fields it lacks claim nothing."""
-        for name, (actual, shown_by) in checks.items():
+        """Compare each field the document has with what was found; fields it lacks claim nothing."""
+        for name, value in actual.items():
             if name in stated:
-                (by or self.same)(f"{of} {name}".strip(), stated[name], actual, shown_by)
+                compare(self, name, stated[name], value, shown_by)
+
+    def _add(self, what: str, verdict: ClaimVerdict, shown_by: str, detail: str) -> None:
+        self.claims.append(Claim(f"{self.of} {what}".strip(), verdict, shown_by or self.source, detail))
 
     @property
     def failed(self) -> int:

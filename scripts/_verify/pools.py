@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
 from core.chain import Contract, checksum
-from core.contracts.abi import abi
 from core.contracts.events.feed import FEED_EVENTS
-from core.contracts.statuses import Quality, RoundProblem
+from core.contracts.statuses import Quality
 from core.feeds.live import POOL, TOKEN
-from core.feeds.rounds import Round, RoundReading
 from scripts._verify.chain import PinnedChain, word
 from scripts._verify.claims import Findings
 from scripts._verify.pool_readings import Observation, PoolFeedTerms, PoolState, SourceTerms, measure
@@ -24,10 +21,6 @@ class PoolFeedFacts:
     address: str
     terms: PoolFeedTerms
     pools: tuple[str, ...]
-
-    @property
-    def contract(self) -> Contract:
-        return Contract(self.address, abi("PoolFeed"))
 
 
 async def pool_feed_at(chain: PinnedChain, address: str) -> PoolFeedFacts | None:
@@ -49,37 +42,18 @@ async def pool_feed_at(chain: PinnedChain, address: str) -> PoolFeedFacts | None
     return PoolFeedFacts(checksum(address), terms, tuple(checksum(each.address) for each in named.pools))
 
 
-async def reading_at(chain: PinnedChain, feed: PoolFeedFacts, moment: int, max_age: int) -> RoundReading:
-    """What counts at a moment, by the feed. A reading that was absent stays so, and one that was recorded stands: what
-    the feed says now is what it said when the market was decided."""
-    answer = await chain.read_or_none(feed.contract.call("readingAt", moment, max_age))
-    if answer is None:
-        return RoundReading(None, RoundProblem.LATEST_UNREADABLE)
-    round_id, value, at = answer
-    return (
-        RoundReading(Round(round_id, value, at), RoundProblem.OK)
-        if round_id
-        else RoundReading(None, RoundProblem.NO_ROUND)
-    )
-
-
-async def crossed(chain: PinnedChain, feed: PoolFeedFacts, target: int, first: int, last: int) -> bool:
-    """Return whether a reading of the interval counts as a crossing, by the feed."""
-    return bool((await chain.read(feed.contract.call("crossing", target, first, last)))[0])
-
-
 async def recorded_at(chain: PinnedChain, feed: PoolFeedFacts, round_id: int) -> int | None:
     """Return the time of the block that recorded a reading."""
     layouts = {topic: each for topic, each in FEED_EVENTS.items() if each.name == "AnswerUpdated"}
-    logs = await chain.logs(feed.address, layouts, [None, word(round_id.to_bytes(32))])
+    logs = await chain.logs_of(feed.address, layouts, [None, word(round_id)])
     return await chain.time_of(logs[0].block) if logs else None
 
 
 async def check_reading(chain: PinnedChain, feed: PoolFeedFacts, at: int, when: str, said: Findings) -> None:
     """Compare the recorded reading of a time with the one that follows from the pools' past."""
-    round_id = at // feed.terms.step
-    stands = await chain.round(feed.address, round_id)
-    quality = await chain.read(feed.contract.call("qualityOf", at))
+    round_id, reader = at // feed.terms.step, chain.feed(feed.address)
+    stands = await reader.round(round_id)
+    quality = await chain.read(reader.contract.call("qualityOf", at))
     claim = f"the reading at the {when}, computed again"
     if stands is None:
         said.says(claim, False, f"getRoundData({round_id}) of {feed.address}", "it was never recorded")
@@ -89,7 +63,8 @@ async def check_reading(chain: PinnedChain, feed: PoolFeedFacts, at: int, when: 
         pool = await from_ring(chain, address, at, feed.terms.window)
         shown.append(f"observations of {address}, to {at}")
         if pool is None:
-            said.unknown(claim, shown[-1], "it has forgotten them; ask a node that keeps old states, with --block")
+            why = "it has forgotten them; ask a node that keeps old states, with --block"
+            said.unknown(claim, why, shown[-1])
             return
         pools.append(pool)
     again = measure(feed.terms, pools, at)
@@ -142,11 +117,14 @@ class _Ring:
         """Return the place of the last observation at or before a time; None when all are later."""
         if (await self.at(0)).time > time:
             return None
-
-        async def by_then(place: int) -> bool:
-            return (await self.at(place)).time <= time
-
-        return await _last(self.newest, by_then)
+        low, high = 0, self.newest
+        while low < high:
+            middle = (low + high + 1) // 2
+            if (await self.at(middle)).time <= time:
+                low = middle
+            else:
+                high = middle - 1
+        return low
 
     async def at(self, place: int) -> Observation:
         if place not in self._read:
@@ -157,15 +135,3 @@ class _Ring:
 
     async def _slot(self, slot: int) -> Any:
         return await self._chain.read(self.contract.call("observations", slot))
-
-
-async def _last(most: int, holds: Callable[[int], Awaitable[bool]]) -> int:
-    """Return the last number up to `most` for which it holds, as it does for 0 and each before."""
-    low, high = 0, most
-    while low < high:
-        middle = (low + high + 1) // 2
-        if await holds(middle):
-            low = middle
-        else:
-            high = middle - 1
-    return low

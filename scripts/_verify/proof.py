@@ -12,7 +12,6 @@ from scripts._verify.chain import PinnedChain, SeenLog
 from scripts._verify.claims import Findings, whole
 from scripts._verify.stock import StockMarket, check_settlement, fold_into
 
-_DECIDING = ("SpecRegistered", "Settled")
 _HOLDERS = {"stock": "VestedMarkets", "base": "SettlementWallet"}
 
 
@@ -29,10 +28,9 @@ async def check_page(chain: PinnedChain, body: dict[str, Any], said: Findings) -
         return
     await _contracts(chain, body, said)
     await _safe(chain, body.get("safe"), said)
-    settler = chain.contract("VestedMarkets")
-    logs = await chain.logs(settler.address, ev.SETTLER_EVENTS)
+    logs = await chain.logs("VestedMarkets")
     venue = _Venue(logs)
-    venue.totals(body.get("usdg") or {}, said)
+    said.about("usdg", "VestedMarkets logs, summed").fields(body.get("usdg") or {}, venue.totals, Findings.at_most)
     swept = {one.tx: one.event.amount for one in logs if isinstance(one.event, ev.FeesSwept)}
     for sweep in body.get("feeSweeps") or []:
         amount = swept.get(sweep.get("tx"))
@@ -41,28 +39,28 @@ async def check_page(chain: PinnedChain, body: dict[str, Any], said: Findings) -
 
 
 async def _contracts(chain: PinnedChain, body: dict[str, Any], said: Findings) -> None:
+    file = "the deployment file"
     for one in body.get("contracts") or []:
         name = str(one.get("name"))
         info = chain.deployment.contracts.get(name)
+        contract = said.about(f"contract {name}", file)
         if info is None:
-            said.says(f"contract {name} is ours", False, "the deployment file", "it lists no such contract")
+            contract.says("is ours", False, detail="it lists no such contract")
             continue
-        said.address(f"contract {name}", one.get("address"), info.address, "the deployment file")
+        contract.address("", one.get("address"), info.address)
         code = await chain.client.eth.get_code(checksum(info.address), chain.head.number)
-        said.says(f"contract {name} has code", bool(code), f"eth_getCode({info.address})", f"{len(code)} bytes")
+        contract.says("has code", bool(code), f"eth_getCode({info.address})", f"{len(code)} bytes")
         if one.get("deployTx"):
             receipt = await chain.receipt(one["deployTx"])
             made = None if receipt is None else receipt.contract_address
             shown = f"eth_getTransactionReceipt({one['deployTx']}).contractAddress"
             if made is None and receipt is not None:
-                said.unknown(f"contract {name} was deployed there", shown, "it was made by another contract's call")
+                contract.unknown("was deployed there", "it was made by another contract's call", shown)
             else:
-                said.address(f"contract {name} was deployed there", made, info.address, shown)
+                contract.address("was deployed there", made, info.address, shown)
     feeds = {feed.proxy for feed in chain.deployment.price_feeds}
     for one in body.get("feeds") or []:
-        said.says(
-            f"feed {one.get('name')}", one.get("address") in feeds, "the deployment file", str(one.get("address"))
-        )
+        said.says(f"feed {one.get('name')}", one.get("address") in feeds, file, str(one.get("address")))
 
 
 async def _safe(chain: PinnedChain, stated: Any, said: Findings) -> None:
@@ -73,8 +71,8 @@ async def _safe(chain: PinnedChain, stated: Any, said: Findings) -> None:
     threshold, owners = await chain.read(wallet.call("getThreshold")), await chain.read(wallet.call("getOwners"))
     said.integer("safe threshold", stated.get("threshold"), threshold, f"Safe.getThreshold() of {wallet.address}")
     said.integer("safe owners", stated.get("owners"), len(owners), f"Safe.getOwners() of {wallet.address}")
-    owner = await chain.read(chain.contract("MarketLister").call("owner"))
-    said.address("the Safe owns the lister", owner, wallet.address, "MarketLister.owner()")
+    owner, call = await chain.view("MarketLister", "owner")
+    said.address("the Safe owns the lister", owner, wallet.address, call)
 
 
 async def _solvency(chain: PinnedChain, stated: dict[str, Any], said: Findings) -> None:
@@ -84,24 +82,20 @@ async def _solvency(chain: PinnedChain, stated: dict[str, Any], said: Findings) 
     said.address(f"solvency is of {name}", stated.get("address"), holder.address, "the deployment file")
     calls = (token.call("balanceOf", holder.address), holder.call("liabilities"))
     balance, owed = [_whole(await chain.read(call)) for call in calls]
-    said.says(
-        f"{name} holds what it owes at block {chain.head.number}",
-        balance >= owed,
-        f"balanceOf({holder.address}) of {token.address} against {name}.liabilities()",
-        f"{balance} against {owed}",
-    )
+    shown = f"balanceOf({holder.address}) of {token.address} against {name}.liabilities()"
+    what = f"{name} holds what it owes at block {chain.head.number}"
+    said.says(what, balance >= owed, shown, f"{balance} against {owed}")
     block = whole(stated.get("block"))
     if block is None or block > chain.head.number:
         said.says("solvency block", False, "eth_blockNumber", f"{stated.get('block')} is not a block of this chain yet")
         return
     then = await chain.client.read_many(calls, block)
     for field, call, answer in zip(("balance", "liabilities"), ("balanceOf", "liabilities"), then, strict=True):
+        what, shown = f"solvency {field} at block {block}", f"{call} at block {block}"
         if isinstance(answer, Exception):
-            said.unknown(f"solvency {field} at block {block}", call, "the node no longer has that state")
+            said.unknown(what, "the node no longer has that state", shown)
         else:
-            said.integer(
-                f"solvency {field} at block {block}", stated.get(field), _whole(answer), f"{call} at block {block}"
-            )
+            said.integer(what, stated.get(field), _whole(answer), shown)
 
 
 def _whole(answer: Any) -> int:
@@ -137,29 +131,24 @@ class _Venue:
     def of(self, market_id: int) -> list[SeenLog]:
         return self._of.get(market_id, [])
 
-    def totals(self, stated: dict[str, Any], said: Findings) -> None:
-        """The page is of an earlier moment: what only grows may be less there, never more."""
-        logs = "VestedMarkets logs, summed"
-        grown = {
-            "seeded": (self.seeded, logs),
-            "staked": (self.offered - self.seeded, logs),
-            "paidOut": (self.paid, logs),
-            "feesTaken": (self.fees, logs),
-            "feesSwept": (self.swept, logs),
+    @property
+    def totals(self) -> dict[str, int]:
+        """Return what only grows: on a page, which is of an earlier moment, it may be less, never more."""
+        return {
+            "seeded": self.seeded,
+            "staked": self.offered - self.seeded,
+            "paidOut": self.paid,
+            "feesTaken": self.fees,
+            "feesSwept": self.swept,
         }
-        said.fields("usdg", stated, grown, said.at_most)
 
 
 async def _settled(chain: PinnedChain, rows: list[dict[str, Any]], venue: _Venue, said: Findings) -> None:
-    resolver = chain.contract("RoundResolver").address
-    layouts = {topic: each for topic, each in ev.RESOLVER_EVENTS.items() if each.name in _DECIDING}
     specs: dict[int, ev.SpecRegistered] = {}
-    ends: dict[int, SeenLog] = {}
-    for one in await chain.logs(resolver, layouts):
-        if isinstance(one.event, ev.SpecRegistered):
-            specs[one.event.market_id] = one.event
-        else:
-            ends[one.event.market_id] = one
+    ends: dict[int, ev.Settled] = {}
+    for one in await chain.logs("RoundResolver", (), "SpecRegistered", "Settled"):
+        kept: dict[int, Any] = specs if isinstance(one.event, ev.SpecRegistered) else ends
+        kept[one.event.market_id] = one.event
     now = Moment(chain.head.l1_block_number, chain.head.timestamp)
     for row in rows:
         market_id = whole(row.get("id"))
@@ -167,35 +156,31 @@ async def _settled(chain: PinnedChain, rows: list[dict[str, Any]], venue: _Venue
             said.says(f"market {row.get('id')} exists", False, "VestedMarkets.MarketCreated")
             continue
         market = StockMarket(market_id, chain.head.number, now)
-        market.registered = specs.get(market_id)
-        end = ends.get(market_id)
-        market.settled = None if end is None else end.event
+        market.registered, market.settled = specs.get(market_id), ends.get(market_id)
         fold_into(market, venue.of(market_id))
-        if row.get("outcome") is not None:
-            shown = f"RoundResolver.Settled / VestedMarkets.Voided of {market_id}"
-            said.same(f"market {market_id} outcome", row["outcome"], market.outcome, shown)
-        of = f"market {market_id}"
-        said.same(f"{of} resolveTx", row.get("resolveTx"), market.closing_tx, "VestedMarkets.Resolved / Voided")
-        said.integer(f"{of} positions", row.get("positions"), venue.positions[market_id], "VestedMarkets.Entered")
-        paid = venue.paid_by_market.get(market_id, 0)
-        said.at_most(f"{of} totalPaid", row.get("totalPaid"), paid, "VestedMarkets.Delivered")
-        _rounds(row, market, said)
+        _check_row(market, row, venue, said.about(f"market {market_id}"))
         await check_settlement(chain, market, said)
 
 
-def _rounds(row: dict[str, Any], market: StockMarket, said: Findings) -> None:
+def _check_row(market: StockMarket, row: dict[str, Any], venue: _Venue, said: Findings) -> None:
+    if row.get("outcome") is not None:
+        shown = f"RoundResolver.Settled / VestedMarkets.Voided of {market.id}"
+        said.same("outcome", row["outcome"], market.outcome, shown)
+    said.same("resolveTx", row.get("resolveTx"), market.closing_tx, "VestedMarkets.Resolved / Voided")
+    said.integer("positions", row.get("positions"), venue.positions[market.id], "VestedMarkets.Entered")
+    paid = venue.paid_by_market.get(market.id, 0)
+    said.at_most("totalPaid", row.get("totalPaid"), paid, "VestedMarkets.Delivered")
     settled = market.settled
     if settled is None:
         return
-    shown = f"RoundResolver.Settled of {market.id}"
-    for name, round_id, answer, at in (
+    for name, *ours in (
         ("strike", settled.strike_round, settled.strike_answer, settled.strike_at),
         ("final", settled.final_round, settled.final_answer, settled.final_at),
     ):
         stated = row.get(name)
         if isinstance(stated, dict):
-            given = (whole(stated.get("roundId")), whole(stated.get("answer")), whole(stated.get("at")))
-            said.same(f"market {market.id} {name} round, answer and time", given, (round_id, answer, at), shown)
+            given = [whole(stated.get(each)) for each in ("roundId", "answer", "at")]
+            said.same(f"{name} round, answer and time", given, ours, f"RoundResolver.Settled of {market.id}")
 
 
 def market_of(event: Any) -> int | None:

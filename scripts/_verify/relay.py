@@ -4,32 +4,27 @@ from __future__ import annotations
 
 from typing import Any
 
-from eth_abi.abi import encode
 from eth_abi.exceptions import DecodingError
-from eth_utils.crypto import keccak
 
 from core.chain import checksum
 from core.chain.wire import data_bytes
 from core.contracts.events import stock as ev
 from core.hexadecimal import hex_of
-from scripts._verify.chain import PinnedChain, is_hash, seen
+from scripts._verify.chain import PinnedChain, is_hash
 from scripts._verify.claims import Findings, NotCheckable
-from scripts._verify.stock import check_books, check_settlement, check_view, read_market
-
-ENTER_TYPEHASH = keccak(text="Enter(uint256 marketId,uint8 outcome,uint256 amount,bytes32 salt)")
+from scripts._verify.stock import check_market, check_view, read_market
 
 
 async def check_relay(chain: PinnedChain, body: dict[str, Any], said: Findings) -> None:
     if not is_hash(body.get("txHash")):
         raise NotCheckable("The relay's answer names no transaction hash.")
-    settler = chain.contract("VestedMarkets")
-    signed = _signed(chain, body, said)
+    signed = await _signed(chain, body, said)
     receipt = await chain.receipt(body["txHash"])
     shown = f"eth_getTransactionReceipt({body['txHash']})"
     stated = body.get("receipt")
     if receipt is None:
         if stated == "pending":
-            said.unknown("the bet was sent", shown, "it is not mined at this block; ask again later")
+            said.unknown("the bet was sent", "it is not mined at this block; ask again later", shown)
         else:
             said.says(f"receipt is {stated}", False, shown, "the chain knows no such transaction at this block")
         return
@@ -40,7 +35,7 @@ async def check_relay(chain: PinnedChain, body: dict[str, Any], said: Findings) 
         said.same("receipt", stated, mined, shown)
     if body.get("blockNumber") is not None:
         said.integer("blockNumber", body["blockNumber"], receipt.block_number, shown)
-    entered = [one.event for one in seen(receipt.logs, settler.address, {ev.ENTERED.topic: ev.ENTERED})]
+    entered: list[ev.Entered] = [one.event for one in await chain.logs_in(body["txHash"], "VestedMarkets", "Entered")]
     if signed is not None:
         bet = (signed["marketId"], signed["outcome"], signed["amount"], checksum(signed["from"]))
         entered = [e for e in entered if (e.market_id, e.outcome, e.offered, checksum(e.owner)) == bet]
@@ -54,12 +49,11 @@ async def check_relay(chain: PinnedChain, body: dict[str, Any], said: Findings) 
         said.says("positionId", body["positionId"] in ids, f"VestedMarkets.Entered in {shown}", str(body["positionId"]))
     event = next((e for e in entered if str(e.position_id) == body.get("positionId")), entered[0])
     market = await read_market(chain, event.market_id)
-    await check_books(chain, market, said)
-    await check_settlement(chain, market, said)
+    await check_market(chain, market, said)
     await check_view(chain, market, event.position_id, said)
 
 
-def _signed(chain: PinnedChain, body: dict[str, Any], said: Findings) -> dict[str, Any] | None:
+async def _signed(chain: PinnedChain, body: dict[str, Any], said: Findings) -> dict[str, Any] | None:
     """Return the bet in the escape kit's call data; its nonce must be the one the answer names."""
     kit = body.get("escapeKit")
     if not isinstance(kit, dict):
@@ -76,10 +70,8 @@ def _signed(chain: PinnedChain, body: dict[str, Any], said: Findings) -> dict[st
     except (ValueError, DecodingError):
         said.says("the escape kit is a bet", False, f"its data does not decode as {function.signature}")
         return None
-    parts = [ENTER_TYPEHASH, chain.deployment.chain_id, settler.address]
-    parts += [bet["marketId"], bet["outcome"], bet["amount"], bet["salt"]]
-    kinds = ["bytes32", "uint256", "address", "uint256", "uint8", "uint256", "bytes32"]
-    nonce = hex_of(keccak(encode(kinds, parts)))
-    call = f"VestedMarkets.entryNonce({bet['marketId']}, {bet['outcome']}, {bet['amount']}, salt)"
-    said.same("nonce binds market, side and amount", body.get("nonce"), nonce, call)
+    named = (bet["marketId"], bet["outcome"], bet["amount"])
+    nonce = await chain.read(settler.call("entryNonce", *named, bet["salt"]))
+    call = f"VestedMarkets.entryNonce({', '.join(map(str, named))}, salt)"
+    said.same("nonce binds market, side and amount", body.get("nonce"), hex_of(nonce), call)
     return bet

@@ -5,9 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from msgspec.structs import asdict
+
 from core.chain import checksum
 from core.contracts.events import stock as ev
+from core.contracts.names import made_of, under
 from core.contracts.statuses import PreviewStatus, StockMarketStatus, StockOutcome, StockReason
+from core.feeds.reader import FeedReader
 from core.feeds.rounds import Round, Spec, judge
 from core.feeds.rounds import settlement as settles_as
 from core.hexadecimal import bytes_of
@@ -46,11 +50,9 @@ class StockMarket:
         return self.fold.market(self.id)
 
     @property
-    def spec(self) -> Spec | None:
-        registered = self.registered
-        if registered is None:
-            return None
-        return Spec(registered.strike_time, registered.final_time, registered.max_strike_age, registered.max_final_age)
+    def books(self) -> list[dict[str, int]]:
+        """Return what the contract's `books` answers, side by side."""
+        return [under(book, *VIEWS) for book in market_view(self.folded, self.now).books]
 
     def view(self, position_id: int) -> PositionView:
         return position_view(self.folded, *self.fold.position(position_id), self.now)
@@ -67,34 +69,27 @@ class StockMarket:
 
 async def read_market(chain: PinnedChain, market_id: int, at: int | None = None) -> StockMarket:
     """Read a market's logs; NotCheckable when the chain knows no such market."""
-    settler, resolver, lister = (chain.contract(name) for name in ("VestedMarkets", "RoundResolver", "MarketLister"))
     block = chain.head.number if at is None else min(at, chain.head.number)
     header = await chain.header(block)
     market = StockMarket(market_id, block, Moment(header.l1_block_number, header.timestamp))
     mine = [word(market_id)]
-    logs = await chain.logs(settler.address, ev.SETTLER_EVENTS, mine)
+    logs = await chain.logs("VestedMarkets", mine)
     positions = [word(one.event.position_id) for one in logs if isinstance(one.event, ev.Entered)]
-    for some in range(0, len(positions), 200):
-        logs += await chain.logs(settler.address, _OF_POSITIONS, [positions[some : some + 200]])
-    logs = sorted((one for one in logs if one.block <= block), key=lambda one: (one.block, one.index))
+    for start in range(0, len(positions), 200):
+        some = [positions[start : start + 200]]
+        logs += await chain.logs("VestedMarkets", some, "Delivered", "DeliveryFailed", "PositionTransferred")
+    logs = sorted((one for one in logs if one.block <= block), key=lambda one: one.place)
     fold_into(market, logs)
     if not any(isinstance(one.event, ev.MarketCreated) for one in logs):
-        raise NotCheckable(f"No market {market_id} was created in {settler.address} up to block {block}.")
-    for one in await chain.logs(resolver.address, ev.RESOLVER_EVENTS, mine):
+        settler = chain.contract("VestedMarkets").address
+        raise NotCheckable(f"No market {market_id} was created in {settler} up to block {block}.")
+    for one in await chain.logs("RoundResolver", mine):
         if isinstance(one.event, ev.SpecRegistered):
             market.registered = one.event
         elif one.block <= block:
             market.settled = one.event
-    opened = await chain.logs(lister.address, ev.LISTER_EVENTS, mine)
-    market.opened = next((one for one in opened if isinstance(one.event, ev.MarketOpened)), None)
+    market.opened = next(iter(await chain.logs("MarketLister", mine, "MarketOpened")), None)
     return market
-
-
-_OF_POSITIONS = {
-    topic: layout
-    for topic, layout in ev.SETTLER_EVENTS.items()
-    if layout.name in ("Delivered", "DeliveryFailed", "PositionTransferred")
-}
 
 
 def fold_into(market: StockMarket, logs: list[SeenLog]) -> None:
@@ -121,123 +116,100 @@ def fold_into(market: StockMarket, logs: list[SeenLog]) -> None:
 # ---------------------------------------------------------------- the market
 
 
+async def check_market(chain: PinnedChain, market: StockMarket, said: Findings) -> None:
+    """Check the books and how the market was settled."""
+    await check_books(chain, market, said)
+    await check_settlement(chain, market, said)
+
+
 async def check_books(chain: PinnedChain, market: StockMarket, said: Findings) -> None:
     """Check that the logs follow from each other, and that the contract's views say the same at the pinned block."""
-    said.says(
-        f"market {market.id}: every vintage, payout and refund follows from the entries before it",
-        not market.diverged,
-        f"VestedMarkets logs of market {market.id}, folded again",
-        market.diverged,
-    )
+    said = said.about(f"market {market.id}:", f"VestedMarkets logs of market {market.id}, folded again")
+    what = "every vintage, payout and refund follows from the entries before it"
+    said.says(what, not market.diverged, detail=market.diverged)
     if market.diverged or market.at != chain.head.number:
         return
-    settler = chain.contract("VestedMarkets")
-    stated = await chain.read(settler.call("books", market.id))
-    for side, book in enumerate(market_view(market.folded, market.now).books):
-        for name in VIEWS:
-            said.integer(
-                f"market {market.id}: {SIDES[side]} {name}",
-                stated[side][name],
-                getattr(book, name),
-                f"VestedMarkets.books({market.id}) against the fold",
-            )
+    stated, call = await chain.view("VestedMarkets", "books", market.id)
+    for side, book in enumerate(market.books):
+        of_side = said.about(f"market {market.id}: {SIDES[side]}", f"{call} against the fold")
+        of_side.fields(stated[side], book, Findings.integer)
     folded = market.folded
     status = StockMarketStatus.VOID if folded.voided else STATUS_BY_WINNER[folded.winner]
-    stated = (await chain.read(settler.call("market", market.id)))["status"]
-    said.integer(f"market {market.id}: status", stated, status, f"VestedMarkets.market({market.id}).status")
+    stated, call = await chain.view("VestedMarkets", "market", market.id)
+    said.integer("status", stated["status"], status, f"{call}.status")
 
 
 async def check_settlement(chain: PinnedChain, market: StockMarket, said: Findings) -> None:
     """Check the rounds in effect at both times, what they say, and that the market was settled as they say."""
-    spec, registered, settled = market.spec, market.registered, market.settled
-    shown = f"RoundResolver.Settled of market {market.id}"
-    if not market.folded.settled:
+    registered, settled, folded = market.registered, market.settled, market.folded
+    said = said.about(f"market {market.id}:", f"RoundResolver.Settled of market {market.id}")
+    if not folded.settled:
         return
     if settled is None:
-        due = market.folded.terms.freeze_time + market.folded.terms.void_delay
-        said.says(
-            f"market {market.id}: void without rounds only after its void delay",
-            market.folded.voided and market.now.timestamp > due,
-            f"VestedMarkets.market({market.id}).freezeTime + voidDelay = {due}",
-        )
+        due = folded.terms.freeze_time + folded.terms.void_delay
+        in_time = folded.voided and market.now.timestamp > due
+        shown = f"VestedMarkets.market({market.id}).freezeTime + voidDelay = {due}"
+        said.says("void without rounds only after its void delay", in_time, shown)
         return
-    if spec is None or registered is None:
-        said.unknown(f"market {market.id}: what settles it", shown, "no spec was registered for it")
+    if registered is None:
+        said.unknown("what settles it", "no spec was registered for it")
         return
-    feed = checksum(registered.feed)
-    expected = market.folded.winner
     outcome = settled.outcome if settled.outcome in (StockOutcome.UP, StockOutcome.DOWN) else None
-    said.same(
-        f"market {market.id}: the settler closed it as the resolver found",
-        outcome,
-        expected,
-        f"VestedMarkets.Resolved / Voided in {market.closing_tx} against {shown}",
-    )
-    strike = await _proven(chain, feed, settled.strike_round, spec.strike_time, "strike", market.id, said)
-    final = await _proven(chain, feed, settled.final_round, spec.final_time, "final", market.id, said)
+    closing = f"VestedMarkets.Resolved / Voided in {market.closing_tx} against {said.source}"
+    said.same("the settler closed it as the resolver found", outcome, folded.winner, closing)
+    feed = chain.feed(checksum(registered.feed))
+    strike = await _proven(feed, settled.strike_round, registered.strike_time, "strike", said)
+    final = await _proven(feed, settled.final_round, registered.final_time, "final", said)
     if strike is None or final is None:
         return
     stated = (settled.strike_answer, settled.strike_at, settled.final_answer, settled.final_at)
     proven = (strike.answer, strike.updated_at, final.answer, final.updated_at)
-    said.same(f"market {market.id}: answers and times of both rounds", stated, proven, f"getRoundData of {feed}")
+    said.same("answers and times of both rounds", stated, proven, f"getRoundData of {feed.address}")
     if settled.reason in (StockReason.PAUSED, StockReason.MULTIPLIER, StockReason.OUTAGE):
-        await _check_interruption(chain, market, strike, final, said)
+        await _check_interruption(chain, registered, settled.reason, strike, final, said)
         return
-    verdict = judge(spec, strike, final, paused=False)
+    verdict = judge(made_of(Spec, asdict(registered)), strike, final, paused=False)
     ends_as = settles_as(verdict) if verdict is not PreviewStatus.NOT_READY else None
     said.same(
-        f"market {market.id}: outcome",
+        "outcome",
         StockOutcome(settled.outcome).name,
         ends_as[0].name if ends_as is not None else "nothing",
         f"strike {strike.answer} at {strike.updated_at}, final {final.answer} at {final.updated_at}, "
-        f"age bounds {spec.max_strike_age} s and {spec.max_final_age} s",
+        f"age bounds {registered.max_strike_age} s and {registered.max_final_age} s",
     )
 
 
 async def _check_interruption(
-    chain: PinnedChain, market: StockMarket, strike: Round, final: Round, said: Findings
+    chain: PinnedChain, registered: ev.SpecRegistered, reason: int, strike: Round, final: Round, said: Findings
 ) -> None:
     """Ask the resolver what was witnessed of the stock over the two rounds that voided the market."""
-    spec, registered, settled = market.spec, market.registered, market.settled
-    assert spec is not None
-    assert registered is not None
-    assert settled is not None
-    what = f"market {market.id}: why its rounds decided nothing"
-    if settled.reason == StockReason.OUTAGE:
-        said.unknown(what, "RoundResolver.sequencerFeed()", "the resolver asked the uptime feed in that block")
-        return
-    resolver, stock = chain.contract("RoundResolver"), checksum(registered.stock_token)
-    if settled.reason == StockReason.PAUSED:
-        spans = ((strike.updated_at, spec.strike_time), (final.updated_at, spec.final_time))
-        seen = [await chain.read(resolver.call("pausedBetween", stock, *span)) for span in spans]
+    what, stock = "why its rounds decided nothing", checksum(registered.stock_token)
+    if reason == StockReason.OUTAGE:
+        why = "the resolver asked the uptime feed in that block"
+        said.unknown(what, why, "RoundResolver.sequencerFeed()")
+    elif reason == StockReason.PAUSED:
+        spans = ((strike.updated_at, registered.strike_time), (final.updated_at, registered.final_time))
+        seen = [(await chain.view("RoundResolver", "pausedBetween", stock, *span))[0] for span in spans]
         source = f"RoundResolver.pausedBetween({stock}, from, to) for {spans}"
         if any(seen):
             said.says(what, True, source, "a pause was witnessed over a reading")
         else:
-            said.unknown(what, source, "the resolver itself read oraclePaused() in that block")
-        return
-    times = (strike.updated_at, spec.final_time)
-    before, after = [await chain.read(resolver.call("multiplierAt", stock, at)) for at in times]
-    source = f"RoundResolver.multiplierAt({stock}, at) for {times}"
-    said.says(what, before != after, source, f"the multiplier was {before} and then {after}")
+            said.unknown(what, "the resolver itself read oraclePaused() in that block", source)
+    else:
+        times = (strike.updated_at, registered.final_time)
+        before, after = [(await chain.view("RoundResolver", "multiplierAt", stock, at))[0] for at in times]
+        source = f"RoundResolver.multiplierAt({stock}, at) for {times}"
+        said.says(what, before != after, source, f"the multiplier was {before} and then {after}")
 
 
-async def _proven(
-    chain: PinnedChain, feed: str, proposed: int, time: int, which: str, market_id: int, said: Findings
-) -> Round | None:
-    proven = await chain.proves(feed, proposed, time)
-    detail = f"round {proposed}"
+async def _proven(feed: FeedReader, proposed: int, time: int, which: str, said: Findings) -> Round | None:
+    proven, detail = await feed.proves(proposed, time), f"round {proposed}"
     if proven is None:
-        should = await chain.in_effect(feed, time)
-        detail = f"the market used round {proposed}, in effect was " + (
-            f"{should.round.id}" if should.round is not None else f"none ({should.problem.name})"
-        )
-    said.says(
-        f"market {market_id}: the {which} round is the one in effect at {time}",
-        proven is not None,
-        f"RoundResolver.findRound({feed}, {time}); getRoundData of the round, the next one and later phases",
-        detail,
-    )
+        should = await feed.in_effect(time)
+        found = f"none ({should.problem.name})" if should.round is None else str(should.round_id)
+        detail = f"the market used round {proposed}, in effect was {found}"
+    shown = f"RoundResolver.findRound({feed.address}, {time}); getRoundData of the round, the next one and later phases"
+    said.says(f"the {which} round is the one in effect at {time}", proven is not None, shown, detail)
     return proven
 
 
@@ -255,51 +227,41 @@ async def check_detail(chain: PinnedChain, body: dict[str, Any], said: Findings)
     if at is not None and at > chain.head.number:
         raise NotCheckable(f"The document speaks of block {at}; the node is at {chain.head.number}.")
     market = await read_market(chain, market_id, at)
-    await check_books(chain, market, said)
-    await check_settlement(chain, market, said)
+    await check_market(chain, market, said)
     _check_listed(market, listed, said)
     if at is not None and not market.diverged:
-        for side, book in enumerate(market_view(market.folded, market.now).books):
+        for side, book in enumerate(market.books):
             stated = (body.get("books") or [{}, {}])[side]
-            checks = {name: (getattr(book, name), f"the fold at block {at}") for name in VIEWS}
-            said.fields(f"{SIDES[side]} book", stated, checks, said.integer)
+            said.about(f"{SIDES[side]} book", f"the fold at block {at}").fields(stated, book, Findings.integer)
     _check_resolution(market, body.get("resolution"), said)
     for position in body.get("positions") or []:
         await check_position_of(chain, market, position, said, exact=at is not None)
 
 
 def _check_listed(market: StockMarket, listed: dict[str, Any], said: Findings) -> None:
-    terms, spec, registered = market.folded.terms, market.spec, market.registered
-    source = f"VestedMarkets.market({market.id})"
+    terms, winner, registered = market.folded.terms, market.folded.winner, market.registered
+    said = said.about("market", f"VestedMarkets.market({market.id})")
     if isinstance(listed.get("opener"), str):
-        said.address("opener", listed["opener"], checksum(terms.opener), source)
-    said.fields("market", listed, {"seedPerLeg": (terms.seed_per_leg, source)}, said.integer)
-    if "winner" in listed:
-        winner = None if market.folded.winner is None else SIDES[market.folded.winner]
-        said.same("market winner", listed["winner"], winner, source)
-    if spec is not None and registered is not None:
-        source = f"RoundResolver.spec({market.id})"
-        numbers = {
-            "strikeTime": (spec.strike_time, source),
-            "finalTime": (spec.final_time, source),
-            "maxStrikeAge": (spec.max_strike_age, source),
-            "maxFinalAge": (spec.max_final_age, source),
-        }
-        said.fields("market", listed, numbers, said.integer)
-        said.fields("market", listed, {"feed": (checksum(registered.feed), source)}, said.address)
-    if market.opened is not None and "ticker" in listed:
-        said.same("market ticker", listed["ticker"], market.opened.event.ticker, "MarketLister.MarketOpened")
+        said.address("opener", listed["opener"], checksum(terms.opener))
+    said.fields(listed, {"seedPerLeg": terms.seed_per_leg}, Findings.integer)
+    said.fields(listed, {"winner": None if winner is None else SIDES[winner]})
+    if registered is not None:
+        of_spec = said.about("market", f"RoundResolver.spec({market.id})")
+        numbers = under(registered, "strikeTime", "finalTime", "maxStrikeAge", "maxFinalAge")
+        of_spec.fields(listed, numbers, Findings.integer)
+        of_spec.fields(listed, {"feed": checksum(registered.feed)}, Findings.address)
+    if market.opened is not None:
+        said.fields(listed, {"ticker": market.opened.event.ticker}, shown_by="MarketLister.MarketOpened")
 
 
 def _check_resolution(market: StockMarket, stated: Any, said: Findings) -> None:
     if not isinstance(stated, dict):
         return
-    source = f"RoundResolver.Settled of market {market.id}"
-    checks: dict[str, tuple[Any, str]] = {"outcome": (market.outcome, source), "tx": (market.closing_tx, source)}
+    checks = {"outcome": market.outcome, "tx": market.closing_tx}
     if market.settled is not None:
-        both = (("strikeRound", market.settled.strike_round), ("finalRound", market.settled.final_round))
-        checks |= {name: (str(value) if value else None, source) for name, value in both}
-    said.fields("resolution", stated, checks)
+        both = under(market.settled, "strikeRound", "finalRound")
+        checks |= {name: str(value) if value else None for name, value in both.items()}
+    said.about("resolution", f"RoundResolver.Settled of market {market.id}").fields(stated, checks)
 
 
 async def check_position_of(
@@ -313,73 +275,55 @@ async def check_position_of(
         return
     assert position_id is not None
     position, _ = market.fold.position(position_id)
-    entry, view = market.entries[position_id], market.view(position_id)
-    of, call = f"position {position_id}", f"VestedMarkets.position({position_id})"
-    settling = f"VestedMarkets.settlement({position_id})"
+    entry, view, owners = market.entries[position_id], market.view(position_id), market.owners[position_id]
+    of = f"position {position_id}"
+    entered = said.about(of, f"VestedMarkets.Entered, block {entry.block}")
+    settling = said.about(of, f"VestedMarkets.settlement({position_id})")
+    said = said.about(of, f"VestedMarkets.position({position_id})")
     if "owner" in stated:
         # An owner of before a transfer was the owner when the document was made.
-        held_by = [checksum(position.owner)] if exact else market.owners[position_id]
+        held_by = [checksum(position.owner)] if exact else owners
         given = str(stated["owner"]).lower()
         then = next((one for one in held_by if one.lower() == given), checksum(position.owner))
-        said.address(f"{of} owner", stated["owner"], then, call)
-    bettor = (market.owners[position_id][0], f"VestedMarkets.Entered, block {entry.block}")
-    said.fields(of, stated, {"enteredBy": bettor}, said.address)
-    said.fields(
-        of,
-        stated,
-        {
-            "side": (SIDES[position.outcome], call),
-            "seed": (position.seed, call),
-            "opener": (bettor[0] == checksum(market.folded.terms.opener), bettor[1]),
-            "entryTx": (entry.tx, f"VestedMarkets.Entered, block {entry.block}"),
-        },
-    )
-    numbers = {"marketId": (market.id, call), "offered": (view.offered, call), "vintage": (position.vintage, call)}
-    said.fields(of, stated, numbers, said.integer)
-    if stated.get("enteredAt") is not None:
-        said.integer(f"{of} enteredAt", stated["enteredAt"], await chain.time_of(entry.block), f"block {entry.block}")
-    if stated.get("accepted") is not None:
-        matched = {"accepted": (view.accepted, call), "refused": (view.offered - (view.accepted or 0), call)}
-        said.fields(of, stated, matched, said.integer)
-    final = exact or market.folded.settled
+        said.address("owner", stated["owner"], then)
+    entered.fields(stated, {"enteredBy": owners[0]}, Findings.address)
+    entered.fields(stated, {"opener": owners[0] == checksum(market.folded.terms.opener), "entryTx": entry.tx})
+    said.fields(stated, {"side": SIDES[position.outcome], "seed": position.seed})
+    numbers = {"marketId": market.id, "offered": view.offered, "vintage": position.vintage}
+    said.fields(stated, numbers, Findings.integer)
+    present = {name: value for name, value in stated.items() if value is not None}
+    if "enteredAt" in present:
+        said.integer("enteredAt", stated["enteredAt"], await chain.time_of(entry.block), f"block {entry.block}")
+    if "accepted" in present:
+        matched = {"accepted": view.accepted, "refused": view.offered - (view.accepted or 0)}
+        said.fields(stated, matched, Findings.integer)
     if "accrued" in stated:
-        compare = said.integer if exact or stated.get("payout") is not None else said.at_most
-        compare(f"{of} accrued", stated["accrued"], view.accrued, f"VestedMarkets.accrued({position_id})")
-    if final:
-        due = view.settlement
-        ends = {"payout": (view.payout, settling), "classicPayout": (view.classic_payout, "core.stock.classic")}
-        present = {name: value for name, value in stated.items() if value is not None}
-        said.fields(of, present, ends, said.integer)
-        if stated.get("payout") is not None or exact:
-            parts = {name: (getattr(due, name), settling) for name in ("gross", "fee", "net", "refund")}
-            said.fields(f"{of} settlement", stated.get("settlement") or {}, parts, said.integer)
-    await _check_delivery(chain, market, position_id, stated, said)
+        compare = said.integer if exact or "payout" in present else said.at_most
+        compare("accrued", stated["accrued"], view.accrued, f"VestedMarkets.accrued({position_id})")
+    if exact or market.folded.settled:
+        settling.fields(present, {"payout": view.payout}, Findings.integer)
+        settling.fields(present, {"classicPayout": view.classic_payout}, Findings.integer, "core.stock.classic")
+        if exact or "payout" in present:
+            parts = under(view.settlement, "gross", "fee", "net", "refund")
+            of_parts = said.about(f"{of} settlement", settling.source)
+            of_parts.fields(stated.get("settlement") or {}, parts, Findings.integer)
+    await _check_delivery(chain, market, position_id, present, said)
 
 
 async def _check_delivery(
     chain: PinnedChain, market: StockMarket, position_id: int, stated: dict[str, Any], said: Findings
 ) -> None:
     """Check what was sent: the Delivered events, and that the token really moved in the same transactions."""
-    of = f"position {position_id}"
+    said = said.about(f"position {position_id}", f"VestedMarkets.Delivered of {position_id}")
     sent = market.deliveries.get(position_id, [])
-    total = sum(one.event.payout for one in sent)
-    if stated.get("paidOut") is not None:
-        said.integer(f"{of} paidOut", stated["paidOut"], total, f"VestedMarkets.Delivered of {position_id}")
-    if stated.get("payoutTx") is not None:
-        said.says(
-            f"{of} payoutTx",
-            any(one.tx == stated["payoutTx"] for one in sent),
-            f"VestedMarkets.Delivered of {position_id}",
-            str(stated["payoutTx"]),
-        )
+    said.fields(stated, {"paidOut": sum(one.event.payout for one in sent)}, Findings.integer)
+    if "payoutTx" in stated:
+        named = stated["payoutTx"]
+        said.says("payoutTx", any(one.tx == named for one in sent), detail=str(named))
     for one in sent:
-        await _moved(chain, one, said, of)
-
-
-async def _moved(chain: PinnedChain, one: SeenLog, said: Findings, of: str) -> None:
-    amount, owner = one.event.payout + one.event.refund, checksum(one.event.owner)
-    moved = await chain.moved(one.tx, chain.contract("VestedMarkets").address, owner, amount)
-    said.says(f"{of}: {amount} units reached {owner}", moved, f"Transfer of {chain.token.address} in {one.tx}")
+        amount, owner = one.event.payout + one.event.refund, checksum(one.event.owner)
+        moved = await chain.moved(one.tx, chain.contract("VestedMarkets").address, owner, amount)
+        said.says(f"{amount} units reached {owner}", moved, f"Transfer of {chain.token.address} in {one.tx}")
 
 
 async def check_positions(chain: PinnedChain, positions: list[dict[str, Any]], said: Findings) -> None:
@@ -387,28 +331,23 @@ async def check_positions(chain: PinnedChain, positions: list[dict[str, Any]], s
     markets: dict[int, StockMarket] = {}
     for stated in positions:
         position_id = whole(stated.get("id"))
-        market_id = None if position_id is None else position_id >> 32
-        if market_id is None:
+        if position_id is None:
             said.says(f"position {stated.get('id')} has an id", False, "an id is marketId << 32 | n")
             continue
+        market_id = position_id >> 32
         if market_id not in markets:
             markets[market_id] = await read_market(chain, market_id)
-            await check_books(chain, markets[market_id], said)
-            await check_settlement(chain, markets[market_id], said)
+            await check_market(chain, markets[market_id], said)
         market = markets[market_id]
         await check_position_of(chain, market, stated, said, exact=False)
         if position_id in market.entries:
-            await check_view(chain, market, position_id or 0, said)
+            await check_view(chain, market, position_id, said)
 
 
 async def check_view(chain: PinnedChain, market: StockMarket, position_id: int, said: Findings) -> None:
     """Check the contract's own settlement of a position against the fold, at the pinned block."""
     due = market.view(position_id).settlement
     ours = (due.gross, due.fee, due.net, due.refund, due.total, due.deliverable)
-    stated = await chain.read(chain.contract("VestedMarkets").call("settlement", position_id))
-    said.same(
-        f"position {position_id}: gross, fee, net, refund, unsent total, deliverable",
-        tuple(stated),
-        ours,
-        f"VestedMarkets.settlement({position_id}) against the fold",
-    )
+    stated, call = await chain.view("VestedMarkets", "settlement", position_id)
+    what = f"position {position_id}: gross, fee, net, refund, unsent total, deliverable"
+    said.same(what, tuple(stated), ours, f"{call} against the fold")

@@ -33,6 +33,8 @@ from scripts._verify.agent import (
 from scripts._verify.chain import PinnedChain, SeenLog, is_hash
 from scripts._verify.claims import Findings, NotCheckable
 
+STAKED = "SettlementWallet.Staked"
+
 
 async def check_receipt(chain: PinnedChain, body: dict[str, Any], said: Findings, attester: str | None) -> None:
     receipt = body["receipt"] if isinstance(body.get("receipt"), dict) else body
@@ -41,17 +43,17 @@ async def check_receipt(chain: PinnedChain, body: dict[str, Any], said: Findings
     market, stake = await _open(chain, receipt.get("tradeId"), receipt.get("txHash"), said)
     event: ev.Staked = stake.event
     _same_trade(market, stake, receipt, said)
-    said.fields("receipt", receipt, {"intentHash": (_trade(event), "SettlementWallet.Staked")})
+    of_receipt = said.about("receipt", STAKED)
+    of_receipt.fields(receipt, {"intentHash": _trade(event)})
     position = receipt.get("position")
     if isinstance(position, dict):
-        said.money("receipt shares", position.get("shares"), event.shares, "SettlementWallet.Staked, priced again")
-        price = average_cents(event)
+        of_receipt.money("shares", position.get("shares"), event.shares, f"{STAKED}, priced again")
         stated = position.get("avgPriceCents")
-        said.money("receipt avgPriceCents", stated, price, "(amount - fee) / shares", decimals=CENT_DECIMALS)
+        shown = "(amount - fee) / shares"
+        of_receipt.money("avgPriceCents", stated, average_cents(event), shown, decimals=CENT_DECIMALS)
     if "builderCode" in receipt:
-        builder = checksum(event.builder)
         given = receipt["builderCode"] or ZERO_ADDRESS
-        said.address("receipt builderCode", given, builder, "SettlementWallet.Staked.builder")
+        of_receipt.address("builderCode", given, checksum(event.builder), f"{STAKED}.builder")
     await _recorded(chain, stake, receipt.get("recordedAt"), said)
     await _bet(chain, stake, said)
     attestation.check_receipt(chain, body.get("extensions"), _trade(event), stake, said, attester)
@@ -66,16 +68,15 @@ async def check_proof(chain: PinnedChain, body: dict[str, Any], said: Findings) 
     check_words(market, listed, said)
     flat = {"marketId": listed.get("id"), "side": position.get("side"), "sizeUsd": position.get("sizeUsd")}
     _same_trade(market, stake, {**flat, "txHash": settled.get("txHash")}, said)
+    proof = said.about("proof", STAKED)
     if "walletAddress" in position:
-        said.address("proof wallet", position["walletAddress"], checksum(event.wallet), "SettlementWallet.Staked")
-    for name, units in (("shares", event.shares), ("feeUsd", event.fee)):
-        if name in position:
-            said.money(f"proof {name}", position[name], units, "SettlementWallet.Staked")
-    numbers = {"stakeId": (event.stake_id, "SettlementWallet.Staked"), "blockNumber": (stake.block, stake.tx)}
-    said.fields("proof", settled, numbers, said.integer)
+        proof.address("wallet", position["walletAddress"], checksum(event.wallet))
+    proof.fields(position, {"shares": event.shares, "feeUsd": event.fee}, Findings.money)
+    proof.fields(settled, {"stakeId": event.stake_id}, Findings.integer)
+    proof.fields(settled, {"blockNumber": stake.block}, Findings.integer, stake.tx)
     if "contract" in settled:
         address = chain.contract("SettlementWallet").address
-        said.address("proof contract", settled["contract"], address, "the deployment file")
+        proof.address("contract", settled["contract"], address, "the deployment file")
     await _recorded(chain, stake, settled.get("settledAt"), said)
     await _bet(chain, stake, said)
     await _all(chain, market, [stake], said)
@@ -84,21 +85,20 @@ async def check_proof(chain: PinnedChain, body: dict[str, Any], said: Findings) 
 async def check_positions(chain: PinnedChain, positions: list[dict[str, Any]], said: Findings) -> None:
     for stated in positions:
         if not is_hash(stated.get("tradeId")):
-            said.unknown(f"a position in {stated.get('marketId')}", "tradeId", "the document names no trade")
+            said.unknown(f"a position in {stated.get('marketId')}", "the document names no trade", "tradeId")
             continue
         market, stake = await _open(chain, stated["tradeId"], None, said, may_be_refund=True)
         event = stake.event
-        of = f"position {stated['tradeId'][:10]}"
-        said.money(f"{of} stakedUsd", stated.get("stakedUsd"), event.amount, "SettlementWallet.Staked")
+        position = said.about(f"position {stated['tradeId'][:10]}", STAKED)
+        position.money("stakedUsd", stated.get("stakedUsd"), event.amount)
         if isinstance(event, ev.Staked):
-            source = "SettlementWallet.Staked"
-            said.money(f"{of} shares", stated.get("shares"), event.shares, source)
-            said.fields(of, stated, {"side": (market.sides[event.outcome], source)})
+            position.money("shares", stated.get("shares"), event.shares)
+            position.fields(stated, {"side": market.sides[event.outcome]})
             status, owed = status_of(market, event), market.owed(event)[0]
             if stated.get("status") != "open" and "status" in stated:
-                said.same(f"{of} status", stated["status"], status, f"SettlementWallet.market({hex_of(market.key)})")
-                said.money(f"{of} pnlUsd", stated.get("pnlUsd"), owed - event.amount, "payout less stake")
-                said.fields(of, stated, {"payoutUsd": (owed, "the fold of the book, rule by rule")}, said.money)
+                position.same("status", stated["status"], status, f"SettlementWallet.market({hex_of(market.key)})")
+                position.money("pnlUsd", stated.get("pnlUsd"), owed - event.amount, "payout less stake")
+                position.fields(stated, {"payoutUsd": owed}, Findings.money, "the fold of the book, rule by rule")
         check_words(market, stated, said)
         await _all(chain, market, [stake], said)
 
@@ -122,29 +122,29 @@ async def check_market(
 
 
 def _result(market: AgentMarket, stated: dict[str, Any], said: Findings) -> None:
-    call = f"SettlementWallet.market({hex_of(market.key)})"
+    said = said.about("result", f"SettlementWallet.market({hex_of(market.key)})")
     status = "pending" if market.closed is None else "resolved"
     if stated.get("status") == "pending" and status == "resolved":
-        said.says("result status was pending", True, call, "by now it is resolved")
+        said.says("status was pending", True, detail="by now it is resolved")
         return
-    said.same("result status", stated.get("status"), status, call)
+    said.same("status", stated.get("status"), status)
     if market.closed is None:
         return
     winner, book = market.winner, market.book
     won = "void" if winner is None else market.sides[winner]
-    said.fields("result", stated, {"resolvedOutcome": (won, call), "txHash": (market.closed.tx, call)})
+    said.fields(stated, {"resolvedOutcome": won, "txHash": market.closed.tx})
     shares = 0 if winner is None else book.shares[winner]
-    said.money("result poolUsd", stated.get("poolUsd"), book.net_pool, f"{call}.netPool")
-    said.money("result winningShares", stated.get("winningShares"), shares, f"{call} winner's shares")
+    said.money("poolUsd", stated.get("poolUsd"), book.net_pool, f"{said.source}.netPool")
+    said.money("winningShares", stated.get("winningShares"), shares, f"{said.source} winner's shares")
     check_words(market, {name: value for name, value in stated.items() if name != "source"}, said)
     if "payoutPerShareUsd" not in stated:
         return
     if winner is None or book.refunds(winner) or not book.pays_alike(winner):
         rule = "stakes go back whole, or the pool holds less than a dollar a share: shares are not paid alike"
-        said.same("result payoutPerShareUsd", stated["payoutPerShareUsd"], None, rule)
+        said.same("payoutPerShareUsd", stated["payoutPerShareUsd"], None, rule)
     else:
         each = book.net_pool * 10**6 // shares  # down, as it is rounded there
-        said.money("result payoutPerShareUsd", stated["payoutPerShareUsd"], each, "netPool / winning shares, down")
+        said.money("payoutPerShareUsd", stated["payoutPerShareUsd"], each, "netPool / winning shares, down")
 
 
 # ---------------------------------------------------------------- parts
@@ -158,17 +158,18 @@ async def _open(
     stake = await find_stake(chain, trade_id, tx)
     if not isinstance(stake.event, ev.Staked) and not may_be_refund:
         raise NotCheckable("The payment was owed back, not staked; there is no receipt of a trade for it.")
-    said.says(f"trade {trade_id} is on chain", True, f"SettlementWallet.Staked in {stake.tx}", f"block {stake.block}")
+    said.says(f"trade {trade_id} is on chain", True, f"{STAKED} in {stake.tx}", f"block {stake.block}")
     return await read_market(chain, stake.event.market_id), stake
 
 
 def _same_trade(market: AgentMarket, stake: SeenLog, stated: dict[str, Any], said: Findings) -> None:
-    event, source = stake.event, "SettlementWallet.Staked"
+    event = stake.event
+    trade = said.about("trade", STAKED)
     if "marketId" in stated:
         key = hex_of(key_of(stated["marketId"]))
-        said.same("keccak256 of marketId is the market's key", key, hex_of(market.key), source)
-    said.fields("trade", stated, {"side": (market.sides[event.outcome], source), "txHash": (stake.tx, source)})
-    said.money("trade sizeUsd", stated.get("sizeUsd"), event.amount, source)
+        said.same("keccak256 of marketId is the market's key", key, hex_of(market.key), STAKED)
+    trade.fields(stated, {"side": market.sides[event.outcome], "txHash": stake.tx})
+    trade.money("sizeUsd", stated.get("sizeUsd"), event.amount)
 
 
 async def _recorded(chain: PinnedChain, stake: SeenLog, stated: Any, said: Findings) -> None:
@@ -186,7 +187,7 @@ async def _bet(chain: PinnedChain, stake: SeenLog, said: Findings) -> None:
     data = b"" if transaction is None else data_bytes(transaction.input)
     name = names.get(data[:4])
     if transaction is None or name is None or (transaction.to or "").lower() != wallet.address.lower():
-        said.unknown(what, stake.tx, "the call came through another contract")
+        said.unknown(what, "the call came through another contract", stake.tx)
         return
     try:
         given = wallet.abi.function(name).decode_inputs(data)
@@ -198,13 +199,9 @@ async def _bet(chain: PinnedChain, stake: SeenLog, said: Findings) -> None:
     said.same(what, _trade(stake.event), hex_of(hashed), f"SettlementWallet.betHash of the input of {stake.tx}")
     _binding(given["a"], hashed, stake, said)
     if isinstance(stake.event, ev.Staked):
-        least = decimal_text(bet.min_shares)
-        said.says(
-            "it got at least the shares it asked for",
-            stake.event.shares >= bet.min_shares,
-            f"minShares in the input of {stake.tx}",
-            f"{decimal_text(stake.event.shares)}, asked for {least}",
-        )
+        got, least = decimal_text(stake.event.shares), decimal_text(bet.min_shares)
+        enough, shown = stake.event.shares >= bet.min_shares, f"minShares in the input of {stake.tx}"
+        said.says("it got at least the shares it asked for", enough, shown, f"{got}, asked for {least}")
 
 
 def _bet_of(given: Any) -> Bet:
@@ -224,13 +221,11 @@ def _binding(authorization: Any, hashed: bytes, stake: SeenLog, said: Findings) 
     """Whether what the payer signed names this bet; else the holder of RELAYER chose what it was staked on."""
     nonce, shown = bytes(authorization["nonce"]), f"the authorization in the input of {stake.tx}"
     said.same("the authorization is the one the log names", hex_of(nonce), hex_of(stake.event.nonce), shown)
+    is_bound = "the payer's signature is bound to this bet"
     if authorization["form"] == Form.RECEIVE:
-        bound = nonce == bound_nonce(hashed)
-        said.says(
-            "the payer's signature is bound to this bet", bound, shown, "receive form: its nonce is the bet's hash"
-        )
+        said.says(is_bound, nonce == bound_nonce(hashed), shown, "receive form: its nonce is the bet's hash")
     elif authorization["validAfter"] == BOUND_ONLY and isinstance(stake.event, ev.Staked):
-        said.says("the payer's signature is bound to this bet", nonce == hashed, shown, "its nonce is the bet's hash")
+        said.says(is_bound, nonce == hashed, shown, "its nonce is the bet's hash")
     else:
         detail = "its nonce says nothing of a bet, so who held RELAYER decided what it was staked on"
         said.says("the payer signed an ordinary payment", True, shown, detail)

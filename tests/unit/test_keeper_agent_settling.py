@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from core.agent.book import Book, DecidingTerms, Reading
+from core.agent.book import Book, DecidingTerms
 from core.contracts.statuses import AgentMarketStatus, MarketKind, RoundProblem, StakeStatus
+from core.feeds.rounds import Round, RoundReading
 from keeper.agent.pay import MIN_LOST, Counters, dues, has_lost, lost_ids
-from keeper.agent.resolve import RESOLVE, VOID, Facts, InEffect, Settle, claim, decide_market
+from keeper.agent.resolve import RESOLVE, VOID, Facts, Settle, claim, decide_market
 from keeper.settling import NodeQuorum, Wait
 
 BEGINS, ENDS, LAG = 1_005_000, 1_100_000, 600
@@ -37,16 +38,18 @@ DISPUTABLE = replace(THRESHOLD, published=True, settles_after=ENDS + LAG + 3600,
 AFTER = ENDS + LAG + 1
 
 
-def read(answer: int, updated_at: int = ENDS - 10, round_id: int = 77) -> InEffect:
-    return InEffect(RoundProblem.OK, round_id, Reading(answer, updated_at))
+def read(answer: int, updated_at: int = ENDS - 10, round_id: int = 77) -> RoundReading:
+    return RoundReading(Round(round_id, answer, updated_at), RoundProblem.OK)
 
 
-def started(answer: int, updated_at: int = BEGINS - 10) -> InEffect:
+def started(answer: int, updated_at: int = BEGINS - 10) -> RoundReading:
     return read(answer, updated_at, 33)
 
 
-NOTHING = InEffect(RoundProblem.NO_ROUND)
-DEAD = InEffect(RoundProblem.LATEST_UNREADABLE)
+NOTHING = RoundReading(None, RoundProblem.NO_ROUND)
+DEAD = RoundReading(None, RoundProblem.LATEST_UNREADABLE)
+NO_FEED = RoundReading(None, RoundProblem.NO_FEED)
+NO_PHASE = RoundReading(None, RoundProblem.NO_PHASE)
 
 
 @pytest.mark.parametrize(
@@ -69,7 +72,7 @@ DEAD = InEffect(RoundProblem.LATEST_UNREADABLE)
     ],
 )
 def test_what_the_readings_decide(
-    terms: DecidingTerms, end: InEffect, start: InEffect | None, function: str, said: str
+    terms: DecidingTerms, end: RoundReading, start: RoundReading | None, function: str, said: str
 ) -> None:
     decision = decide_market(Facts(terms, True, end=end, start=start), terms.settles_after + 1)
     assert isinstance(decision, Settle)
@@ -110,7 +113,7 @@ def test_a_reached_target_settles_at_any_time(now: int) -> None:
     [(1, True, False), (QUARTER - 1, True, False), (QUARTER, False, False), (QUARTER, True, True)],
 )
 def test_a_missing_or_stale_reading_voids_late_and_twice_read(
-    terms: DecidingTerms, end: InEffect, start: InEffect | None, seconds: int, agreed: bool, voids: bool
+    terms: DecidingTerms, end: RoundReading, start: RoundReading | None, seconds: int, agreed: bool, voids: bool
 ) -> None:
     facts = Facts(terms, True, end=end, start=start, agreed=agreed)
     decision = decide_market(facts, terms.settles_after + seconds)
@@ -148,9 +151,11 @@ def test_who_contradicts_stops_a_void_and_who_is_away_only_delays_it(
 
 @pytest.mark.parametrize(
     ("end", "start"),
-    [(DEAD, None), (read(10), DEAD), (InEffect(RoundProblem.NO_FEED), None), (InEffect(RoundProblem.NO_PHASE), None)],
+    [(DEAD, None), (read(10), DEAD), (NO_FEED, None), (NO_PHASE, None)],
 )
-def test_a_feed_that_does_not_answer_proves_nothing_until_the_timeout(end: InEffect, start: InEffect | None) -> None:
+def test_a_feed_that_does_not_answer_proves_nothing_until_the_timeout(
+    end: RoundReading, start: RoundReading | None
+) -> None:
     facts = Facts(DIRECTION, True, end=end, start=start, agreed=True)
     assert claim(facts) is None
     assert isinstance(decide_market(facts, DIRECTION.voids_after), Wait)

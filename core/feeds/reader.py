@@ -1,0 +1,90 @@
+"""What a feed says at one block of one node: its rounds, and which of them counts at a moment.
+
+A pool feed says itself which reading counts; of other feeds `core.feeds.rounds` finds the round in effect, as the
+contracts do.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from core.chain import ChainClient, Contract, ContractReverted, RpcError, RpcErrorKind
+from core.contracts.abi import abi
+from core.contracts.statuses import RoundProblem
+from core.feeds.rounds import FeedHead, Round, RoundReading, in_effect_at, prove_in_effect_at, run_async
+
+
+class NotRecorded(Exception):
+    """The news that a pool feed's reading of this time has to be recorded first."""
+
+    def __init__(self, grid_time: int) -> None:
+        super().__init__(grid_time)
+        self.grid_time = grid_time
+
+
+class FeedReader:
+    """A feed at one block of one node; each round is read once. Methods raise RpcError where the node does not answer,
+    never for what the feed itself answers."""
+
+    def __init__(self, client: ChainClient, address: str, block: int) -> None:
+        self.contract = Contract(address, abi("PoolFeed"))  # the other feeds answer to a part of it
+        self.address = self.contract.address
+        self._client = client
+        self._block = block
+        self._rounds: dict[int, Round | None] = {}
+        self._known_head: FeedHead | None = None
+
+    async def counting_at(self, moment: int, max_age: int, *, of_pools: bool) -> RoundReading:
+        """Return what decides a market at a moment. NotRecorded while a pool feed's reading has to be recorded."""
+        return await (self.reading_at(moment, max_age) if of_pools else self.in_effect(moment))
+
+    async def reading_at(self, moment: int, max_age: int) -> RoundReading:
+        """Return what a pool feed says counts at a moment; see `counting_at`."""
+        try:
+            round_id, answer, at = await self._client.read(
+                self.contract.call("readingAt", moment, max_age), self._block
+            )
+        except ContractReverted as error:
+            if error.name == "NotRecordedYet" and isinstance(grid_time := error.arguments["gridTime"], int):
+                raise NotRecorded(grid_time) from None
+            return RoundReading(None, RoundProblem.LATEST_UNREADABLE)
+        if round_id == 0:
+            return RoundReading(None, RoundProblem.NO_ROUND)
+        return RoundReading(Round(round_id, answer, at), RoundProblem.OK)
+
+    async def in_effect(self, time: int) -> RoundReading:
+        """Find the round in effect at a time."""
+        return await run_async(in_effect_at(await self._head(), time), self.round)
+
+    async def proves(self, proposed: int, time: int) -> Round | None:
+        """Return the round with the id `proposed` if it proves to be the one in effect at a time."""
+        return await run_async(prove_in_effect_at(await self._head(), proposed, time), self.round)
+
+    async def round(self, round_id: int) -> Round | None:
+        """Return a round; None where the feed has none of that id."""
+        if round_id not in self._rounds:
+            answer = await self._answer("getRoundData", round_id)
+            there = answer is not None and answer[3] != 0
+            self._rounds[round_id] = Round(round_id, answer[1], answer[3]) if there else None
+        return self._rounds[round_id]
+
+    async def _head(self) -> FeedHead:
+        if self._known_head is None:
+            latest = await self._answer("latestRoundData")
+            has_code = latest is not None or bool(await self._client.eth.get_code(self.address, self._block))
+            self._known_head = FeedHead(None if latest is None else latest[0], has_code)
+        return self._known_head
+
+    async def _answer(self, view: str, *arguments: int) -> Any:
+        """Return what a view answers; None where it reverts or its answer cannot be decoded, as contracts take it."""
+        call = self.contract.call(view, *arguments)
+        try:
+            data = await self._client.simulate(call, self._block)
+        except RpcError as error:
+            if error.kind is not RpcErrorKind.REVERTED:
+                raise
+            return None
+        try:
+            return call.function.decode(data)
+        except RpcError:
+            return None
