@@ -12,7 +12,7 @@ import click
 
 from core.contracts.deployments import write_deployment
 from core.contracts.feeds import PoolFeed
-from scripts._deploy import caps, feeds, pools
+from scripts._deploy import feeds, pools
 from scripts._deploy.command import command
 from scripts._deploy.session import Script
 
@@ -30,15 +30,15 @@ def cli(script: Script, keys: tuple[str, ...], evidence: str | None, drop: bool)
         raise click.UsageError("--drop needs --feed KEY")
     if evidence is not None and (drop or len(keys) != 1):
         raise click.UsageError("--evidence is for one feed that is to be allowed: give one --feed KEY and no --drop")
-    shown = None if evidence is None else caps.evidence_of(evidence)
+    shown = None if evidence is None else feeds.evidence_of(evidence)
     sources = [deployment.agent_feed(key) for key in keys] or deployment.agent_feeds
     for one in () if drop else sources:
         if not isinstance(one, PoolFeed) or feeds.is_as_recorded(lister.feed(one.address), one):
             continue
-        limit = caps.borne(session.url, deployment, one)
-        click.echo(caps.judged(one, limit, local=session.local, evidence=shown))
+        limit = feeds.borne(session.url, deployment, one)
+        click.echo(feeds.judged(one, limit, local=session.local, evidence=shown))
         if shown is not None and not limit.covers(one):
-            deployment = caps.with_evidence(deployment, one, shown, limit)
+            deployment = feeds.with_evidence(deployment, one, shown, limit)
             write_deployment(deployment, script.path)
         if session.goes_ahead():
             pools.record_newest(session, script.project, one.address)

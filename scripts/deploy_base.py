@@ -10,8 +10,8 @@ from core.contracts.feeds import PublishedFeed
 from core.money import USD
 from scripts._deploy import base, flow
 from scripts._deploy.command import SENDS, command
+from scripts._deploy.sending import Transactions
 from scripts._deploy.session import Script
-from scripts._deploy.siblings import Transactions
 
 UINT32 = click.IntRange(1, 2**32 - 1)
 

@@ -6,8 +6,8 @@ import click
 
 from scripts._deploy import flow, stock
 from scripts._deploy.command import SENDS, command
+from scripts._deploy.sending import Transactions
 from scripts._deploy.session import Script, ScriptRefused
-from scripts._deploy.siblings import Transactions
 
 
 @command(account="the alias of the ape account that sends", send=SENDS)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass
 from itertools import islice
+from typing import Any
 
 from core.contracts.statuses import MarketKind
 
@@ -29,10 +30,13 @@ class Needs:
     within: int | None = None
 
     @classmethod
-    def of(cls, kind: int, *, early_resolvable: bool, early_from: int, start_at: int, ends_at: int) -> Needs:
-        if early_resolvable:
-            return cls((ends_at,), (early_from, ends_at), PROMPT_SECONDS)
-        return cls((start_at, ends_at) if MarketKind(kind) is MarketKind.DIRECTION else (ends_at,))
+    def of(cls, market: Any) -> Needs:
+        """Return the needs of a market: of its DecidingTerms, or of its row of `agent_market`."""
+        if market.early_resolvable:
+            return cls((market.ends_at,), (market.early_from, market.ends_at), PROMPT_SECONDS)
+        if MarketKind(market.kind) is MarketKind.DIRECTION:
+            return cls((market.start_at, market.ends_at))
+        return cls((market.ends_at,))
 
     def times(self, step: int, oldest: int, before: int) -> Iterator[int]:
         """The grid times it needs from `oldest` on that are over at `before`, in no order; some may come twice."""

@@ -11,7 +11,7 @@ from typing import Any
 from core.chain import ChainClient, Contract, ContractReverted, RpcError, RpcErrorKind
 from core.contracts.abi import abi
 from core.contracts.statuses import RoundProblem
-from core.feeds.rounds import FeedHead, Round, RoundReading, in_effect_at, prove_in_effect_at, run_async
+from core.feeds.rounds import FeedHead, Round, RoundReading, in_effect_at, prove_in_effect_at
 
 
 class NotRecorded(Exception):
@@ -54,11 +54,11 @@ class FeedReader:
 
     async def in_effect(self, time: int) -> RoundReading:
         """Find the round in effect at a time."""
-        return await run_async(in_effect_at(await self._head(), time), self.round)
+        return await in_effect_at(await self._head(), time, self.round)
 
     async def proves(self, proposed: int, time: int) -> Round | None:
         """Return the round with the id `proposed` if it proves to be the one in effect at a time."""
-        return await run_async(prove_in_effect_at(await self._head(), proposed, time), self.round)
+        return await prove_in_effect_at(await self._head(), proposed, time, self.round)
 
     async def round(self, round_id: int) -> Round | None:
         """Return a round; None where the feed has none of that id."""

@@ -4,17 +4,16 @@ The reading at time T is the round in effect at T: among the feed's phases up to
 has a round with `updated_at <= T`, and in it the last such round. Round ids are `phase << 64 | number`; the rounds of a
 phase are numbered from 1 and their times never fall. A round that cannot be read, or says `updated_at == 0`, is absent.
 
-Nothing here does I/O. Searches and proofs are generators that yield the round ids they want to read and are sent the
-rounds (None for an absent one), as `run_async` does from a chain. They read the same rounds in the same order as the
-contract, so they give the same answer even for feeds that break the rules. Times are Unix seconds, answers are in the
-feed's 8 decimals.
+Nothing here does I/O. Searches and proofs are given `read`, which returns the round of an id, or None for an absent
+one; all its answers must be of one block. They read the same rounds in the same order as the contract, so they give the
+same answer even for feeds that break the rules. Times are Unix seconds, answers are in the feed's 8 decimals.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Final, TypeAlias, TypeVar
+from typing import Final, TypeAlias
 
 from core.agent.book import Reading
 from core.contracts.statuses import PreviewStatus, RoundProblem, StockOutcome, StockReason
@@ -82,24 +81,11 @@ class Spec:
     max_final_age: int
 
 
-T = TypeVar("T")
-RoundReads: TypeAlias = Generator[int, Round | None, T]
-"""A computation that yields the ids of rounds it wants to read and is sent those rounds."""
+ReadRound: TypeAlias = Callable[[int], Awaitable[Round | None]]
 
 
 def round_id(phase: int, number: int) -> int:
     return phase << 64 | number
-
-
-async def run_async(reads: RoundReads[T], read: Callable[[int], Awaitable[Round | None]]) -> T:
-    """Drives a computation with reads that have to be waited for. All of them must see one block."""
-    try:
-        asked_id = next(reads)
-        while True:
-            asked_id = reads.send(await read(asked_id))
-    except StopIteration as done:
-        result: T = done.value
-        return result
 
 
 def current_phase(head: FeedHead) -> tuple[int, int, RoundProblem]:
@@ -112,21 +98,21 @@ def current_phase(head: FeedHead) -> tuple[int, int, RoundProblem]:
     return phase, head.latest_round_id & (2**64 - 1), RoundProblem.OK
 
 
-def in_effect_at(head: FeedHead, time: int) -> RoundReads[RoundReading]:
+async def in_effect_at(head: FeedHead, time: int, read: ReadRound) -> RoundReading:
     """Finds the round in effect at `time`."""
     phase_now, latest, problem = current_phase(head)
     if problem is not RoundProblem.OK:
         return RoundReading(None, problem)
     oldest = max(1, phase_now - MAX_PHASES + 1)
     for phase in range(phase_now, oldest - 1, -1):
-        first = yield from _at_or_before(round_id(phase, 1), time)
+        first = await _at_or_before(round_id(phase, 1), time, read)
         if first is not None:
-            last = yield from _last(first, latest if phase == phase_now else 1, time)
+            last = await _last(first, latest if phase == phase_now else 1, time, read)
             return RoundReading(last, RoundProblem.OK)
     return RoundReading(None, RoundProblem.NO_ROUND if oldest == 1 else RoundProblem.TOO_MANY_PHASES)
 
 
-def prove_in_effect_at(head: FeedHead, proposed: int, time: int) -> RoundReads[Round | None]:
+async def prove_in_effect_at(head: FeedHead, proposed: int, time: int, read: ReadRound) -> Round | None:
     """The round with id `proposed` if it proves to be the one in effect at `time`, else None."""
     phase_now, _, problem = current_phase(head)
     if problem is not RoundProblem.OK:
@@ -134,11 +120,11 @@ def prove_in_effect_at(head: FeedHead, proposed: int, time: int) -> RoundReads[R
     phase, number = proposed >> 64, proposed & (2**64 - 1)
     if phase == 0 or phase > phase_now or phase_now - phase >= MAX_PHASES or not 1 <= number <= MAX_NUMBER:
         return None
-    candidate = yield from _at_or_before(proposed, time)
-    if candidate is None or (yield from _at_or_before(proposed + 1, time)) is not None:
+    candidate = await _at_or_before(proposed, time, read)
+    if candidate is None or (await _at_or_before(proposed + 1, time, read)) is not None:
         return None
     for later in range(phase + 1, phase_now + 1):
-        if (yield from _at_or_before(round_id(later, 1), time)) is not None:
+        if (await _at_or_before(round_id(later, 1), time, read)) is not None:
             return None
     return candidate
 
@@ -180,12 +166,12 @@ def _out_of_band(r: Round) -> bool:
     return not 0 < r.answer < TOO_HIGH
 
 
-def _at_or_before(asked_id: int, time: int) -> RoundReads[Round | None]:
-    candidate = yield asked_id
+async def _at_or_before(asked_id: int, time: int, read: ReadRound) -> Round | None:
+    candidate = await read(asked_id)
     return candidate if candidate is not None and candidate.updated_at <= time else None
 
 
-def _last(low: Round, hint: int, time: int) -> RoundReads[Round]:
+async def _last(low: Round, hint: int, time: int, read: ReadRound) -> Round:
     """The last round at or before `time` in the phase of `low`, its round 1, which is one.
 
     Gallops away from `hint`, or from 1, then halves; the hint saves reads and is not trusted.
@@ -194,13 +180,13 @@ def _last(low: Round, hint: int, time: int) -> RoundReads[Round]:
     lowest, high, step = 1, 0, 1  # high 0: no round that is later or absent is known yet
     hint = min(hint, MAX_NUMBER)
     if hint > 1:
-        earlier = yield from _at_or_before(base + hint, time)
+        earlier = await _at_or_before(base + hint, time, read)
         if earlier is not None:
             lowest, low = hint, earlier
         else:
             high = hint
     while high > lowest + step:
-        earlier = yield from _at_or_before(base + high - step, time)
+        earlier = await _at_or_before(base + high - step, time, read)
         if earlier is not None:
             lowest, low = high - step, earlier
             break
@@ -209,14 +195,14 @@ def _last(low: Round, hint: int, time: int) -> RoundReads[Round]:
         if lowest + step > MAX_NUMBER:
             high = MAX_NUMBER + 1
             break
-        earlier = yield from _at_or_before(base + lowest + step, time)
+        earlier = await _at_or_before(base + lowest + step, time, read)
         if earlier is not None:
             lowest, low, step = lowest + step, earlier, step * 2
         else:
             high = lowest + step
     while high - lowest > 1:
         middle = (lowest + high) // 2
-        earlier = yield from _at_or_before(base + middle, time)
+        earlier = await _at_or_before(base + middle, time, read)
         if earlier is not None:
             lowest, low = middle, earlier
         else:

@@ -121,14 +121,7 @@ async def _needs(run: JobRun) -> defaultdict[bytes, list[Needs]]:
     )
     needs: defaultdict[bytes, list[Needs]] = defaultdict(list)
     for row in await run.rows(query):
-        need = Needs.of(
-            row.kind,
-            early_resolvable=row.early_resolvable,
-            early_from=row.early_from,
-            start_at=row.start_at,
-            ends_at=row.ends_at,
-        )
-        needs[row.feed].append(need)
+        needs[row.feed].append(Needs.of(row))
     return needs
 
 

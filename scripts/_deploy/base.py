@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from eth_utils.crypto import keccak
 
 from core.contracts.deployments import Deployment
-from scripts._deploy.siblings import Transactions
+from scripts._deploy.sending import Transactions
 from scripts._deploy.stock import PAUSER_ROLE, numbered
 
 RELAYER = keccak(text="RELAYER")

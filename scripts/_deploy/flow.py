@@ -17,9 +17,8 @@ from core.contracts.deployments import ContractInfo, Deployment, Safe, load_depl
 from core.contracts.feeds import AgentFeed
 from scripts._deploy import safe as safes
 from scripts._deploy.journal import Journal
-from scripts._deploy.sending import Sending, Step, digest_of
+from scripts._deploy.sending import Sending, Step, Transactions, create_address, digest_of
 from scripts._deploy.session import DeploySession, Script, ScriptRefused
-from scripts._deploy.siblings import Transactions, create_address
 from scripts._vpm import bytecode
 
 

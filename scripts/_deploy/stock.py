@@ -10,7 +10,7 @@ from hexbytes import HexBytes
 from core.contracts.deployments import Deployment
 from core.hexadecimal import hex_of
 from scripts._deploy.safe import ZERO
-from scripts._deploy.siblings import Transactions
+from scripts._deploy.sending import Transactions
 
 PAUSER_ROLE = "stops new bets at once by any guardian key; only the Safe, which owns it, lets them go on"
 ROLES = {

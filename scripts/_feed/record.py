@@ -11,7 +11,7 @@ import asyncio
 import getpass
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,7 @@ from core.contracts.statuses import AgentMarketStatus
 from core.errors import VpmError
 from core.feeds.grid import Needs, batches, missing
 from core.hexadecimal import bytes_of
+from scripts._verify.agent import specification
 from scripts._verify.chain import PinnedChain, node_url, word
 from scripts._verify.chain import add_options as add_chain_options
 
@@ -127,36 +128,25 @@ async def _needs(chain: PinnedChain, feed: PoolFeed) -> list[Needs]:
     """Of the markets on the feed that are open still."""
     topics = [None, word(bytes_of(feed.address))]
     listed = [each.event for each in await chain.logs("AgentLister", topics, "MarketListed")]
-    wallet, needs = chain.contract("SettlementWallet"), []
-    for start in range(0, len(listed), ASKED_AT_ONCE):
-        some = listed[start : start + ASKED_AT_ONCE]
-        for event, view in zip(
-            some, await _read(chain, [wallet.call("market", each.market_id) for each in some]), strict=True
-        ):
-            if view["status"] == AgentMarketStatus.OPEN:
-                needs.append(
-                    Needs.of(
-                        event.spec.kind,
-                        early_resolvable=event.spec.early_resolvable,
-                        early_from=event.terms.early_from,
-                        start_at=event.spec.start_at,
-                        ends_at=event.spec.ends_at,
-                    )
-                )
-    return needs
+    wallet = chain.contract("SettlementWallet")
+    views = await _read(chain, [wallet.call("market", each.market_id) for each in listed])
+    return [
+        Needs.of(specification(event))
+        for event, view in zip(listed, views, strict=True)
+        if view["status"] == AgentMarketStatus.OPEN
+    ]
 
 
 async def _unrecorded(chain: PinnedChain, contract: Contract, times: Sequence[int]) -> list[int]:
-    left: list[int] = []
-    for start in range(0, len(times), ASKED_AT_ONCE):
-        some = times[start : start + ASKED_AT_ONCE]
-        qualities = await _read(chain, [contract.call("qualityOf", at) for at in some])
-        left += [at for at, quality in zip(some, qualities, strict=True) if not quality]
-    return left
+    qualities = await _read(chain, [contract.call("qualityOf", at) for at in times])
+    return [at for at, quality in zip(times, qualities, strict=True) if not quality]
 
 
-async def _read(chain: PinnedChain, calls: Iterable[Call]) -> list[Any]:
-    return values(await chain.client.read_many(list(calls), chain.head.number))
+async def _read(chain: PinnedChain, calls: Sequence[Call]) -> list[Any]:
+    answers: list[Any] = []
+    for start in range(0, len(calls), ASKED_AT_ONCE):
+        answers += await chain.client.read_many(calls[start : start + ASKED_AT_ONCE], chain.head.number)
+    return values(answers)
 
 
 # ---------------------------------------------------------------- sending

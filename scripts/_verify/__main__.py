@@ -39,12 +39,13 @@ def main(argv: list[str] | None = None) -> int:
         away = "the node could not be asked: " if isinstance(error, RpcError) else ""
         print(f"vpm verify: {away}{error.sentence()}", file=sys.stderr)
         return CANNOT_ASK
-    about = _about(chain, subject)
+    chain_id, head = chain.deployment.chain_id, chain.head
     if options.json:
-        print(json.dumps({**about, "holds": said.exit_code == 0, "claims": said.body()}, indent=2))
+        about: dict[str, Any] = {"subject": subject.name, "kind": subject.kind.value, "chainId": chain_id}
+        about |= {"block": head.number, "hash": head.hash, "holds": said.exit_code == 0, "claims": said.body()}
+        print(json.dumps(about, indent=2))
     else:
-        where = f"chain {about['chainId']} at block {about['block']} ({about['hash']})"
-        print(f"{subject.kind} {subject.name}, on {where}\n")
+        print(f"{subject.kind} {subject.name}, on chain {chain_id} at block {head.number} ({head.hash})\n")
         print("\n".join(said.lines()))
     return said.exit_code
 
@@ -105,17 +106,6 @@ def _objects(rows: Any) -> list[dict[str, Any]]:
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise NotCheckable("The document's positions are not a list of objects.")
     return rows
-
-
-def _about(chain: PinnedChain, subject: Subject) -> dict[str, Any]:
-    head = chain.head
-    return {
-        "subject": subject.name,
-        "kind": subject.kind.value,
-        "chainId": chain.deployment.chain_id,
-        "block": head.number,
-        "hash": head.hash,
-    }
 
 
 if __name__ == "__main__":

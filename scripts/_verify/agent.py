@@ -52,6 +52,9 @@ class AgentMarket:
 
     key: bytes
     listing: SeenLog
+    spec: ev.MarketSpec
+    given: ev.MarketTerms  # what the Safe's bounds made of it, as the lister's log says
+    terms: Specification
     document: MarketDocument
     book: Book
     stakes: dict[int, SeenLog] = field(default_factory=dict)
@@ -61,32 +64,13 @@ class AgentMarket:
     diverged: str = ""
 
     @property
-    def spec(self) -> ev.MarketSpec:
-        spec: ev.MarketSpec = self.listing.event.spec
-        return spec
-
-    @property
-    def given(self) -> ev.MarketTerms:
-        """Return what the Safe's bounds made of it, as the lister's log says."""
-        given: ev.MarketTerms = self.listing.event.terms
-        return given
-
-    @property
-    def kind(self) -> MarketKind:
-        return MarketKind(self.spec.kind)
-
-    @property
-    def terms(self) -> Specification:
-        return specification(self.listing.event)
-
-    @property
     def winner(self) -> int | None:
         return self.closed.event.outcome if self.closed and isinstance(self.closed.event, ev.MarketResolved) else None
 
     @property
     def sides(self) -> tuple[str, ...]:
         """Return the keys a trade names."""
-        return tuple(each.key for each in outcomes_of(self.kind, self.spec.bounds))
+        return tuple(each.key for each in outcomes_of(self.terms.kind, self.spec.bounds))
 
     def owed(self, stake: ev.Staked | ev.RefundBooked) -> tuple[int, bool]:
         """Return what a stake is owed now, and whether that is its own money back."""
@@ -101,15 +85,14 @@ class AgentMarket:
 async def read_market(chain: PinnedChain, key: bytes) -> AgentMarket:
     """Read a market's logs; NotCheckable when it was never listed."""
     topics = [word(key)]
-    listed = await chain.logs("AgentLister", topics, "MarketListed")
-    if not listed:
-        lister = chain.contract("AgentLister").address
-        raise NotCheckable(f"Market {hex_of(key)} was never listed in {lister}.")
-    spec: ev.MarketSpec = listed[0].event.spec
-    feed = told_by(chain.deployment.agent_feeds).get(spec.feed)
-    words = described(key, specification(listed[0].event), feed.key if feed else None, feed.computed if feed else None)
-    book = Book.empty(spec.weights, listed[0].event.terms.fee_bps)
-    market = AgentMarket(key, listed[0], words, book)
+    listing = next(iter(await chain.logs("AgentLister", topics, "MarketListed")), None)
+    if listing is None:
+        raise NotCheckable(f"Market {hex_of(key)} was never listed in {chain.contract('AgentLister').address}.")
+    listed: ev.MarketListed = listing.event
+    terms, book = specification(listed), Book.empty(listed.spec.weights, listed.terms.fee_bps)
+    feed = told_by(chain.deployment.agent_feeds).get(listed.spec.feed)
+    words = described(key, terms, feed.key if feed else None, feed.computed if feed else None)
+    market = AgentMarket(key, listing, listed.spec, listed.terms, terms, words, book)
     for one in await chain.logs("SettlementWallet", topics):
         event = one.event
         if isinstance(event, ev.Staked):
@@ -138,7 +121,7 @@ def specification(listed: ev.MarketListed) -> Specification:
 
 async def check_listing(chain: PinnedChain, market: AgentMarket, said: Findings) -> None:
     """Check by which rules it was listed: the Safe's numbers of that moment, and the times that follow from them."""
-    listing, spec, given = market.listing, market.spec, market.given
+    listing, spec, given, lister = market.listing, market.spec, market.given, chain.contract("AgentLister").address
     said.says(
         "the market's id is the one its specification gives",
         market.document.verified,
@@ -150,13 +133,13 @@ async def check_listing(chain: PinnedChain, market: AgentMarket, said: Findings)
     allowed = feed is not None and feed.event.allowed
     said.says("the Safe had allowed its feed", allowed, f"AgentLister.FeedSet of {checksum(spec.feed)}")
     if bounds is None or feed is None:
-        said.says("the Safe had set bounds", bounds is not None, "AgentLister.BoundsSet")
+        said.says("the Safe had set bounds", bounds is not None, f"AgentLister.BoundsSet of {lister}")
         return
     listed = said.about("", f"the Safe's BoundsSet and FeedSet before {listing.tx}, by core.agent.book.listing_terms")
     ends_first = "stakes end before anything that decides it is measured"
     try:
         due = listing_terms(
-            made_of(MarketSpec, {**asdict(spec), "kind": market.kind}),
+            made_of(MarketSpec, {**asdict(spec), "kind": market.terms.kind}),
             made_of(FeedTerms, asdict(feed.event)),
             made_of(ListingBounds, asdict(bounds.event)),
             await chain.time_of(listing.block),
@@ -275,7 +258,7 @@ async def _at_its_end(
         what = "no reading of the market's interval reached the target and was recorded within an hour"
         said.says(what, not crossing[0], f"crossing{interval} of {feed}")
     end = await _in_effect(chain, market, pools, terms.ends_at)
-    is_direction = market.kind is MarketKind.DIRECTION
+    is_direction = market.terms.kind is MarketKind.DIRECTION
     start = await _in_effect(chain, market, pools, terms.start_at) if is_direction else None
     used = ((decided.end, end, "end"), (decided.start, start, "start"))
     for _, one, when in used:

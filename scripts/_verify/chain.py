@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -207,6 +208,4 @@ def word(value: int | bytes) -> str:
 
 
 def is_hash(value: Any) -> bool:
-    if not isinstance(value, str) or len(value) != 66 or not value.startswith("0x"):
-        return False
-    return all(digit in "0123456789abcdefABCDEF" for digit in value[2:])
+    return isinstance(value, str) and re.fullmatch(r"0x[0-9a-fA-F]{64}", value) is not None

@@ -11,6 +11,7 @@ from core.agent.bet import BOUND_ONLY, ZERO_ADDRESS, Bet, bet_hash, bound_nonce
 from core.chain import checksum
 from core.chain.wire import data_bytes
 from core.contracts.events import agent as ev
+from core.contracts.names import made_of
 from core.contracts.statuses import Form
 from core.hexadecimal import bytes_of, hex_of
 from core.money import decimal_text
@@ -194,7 +195,7 @@ async def _bet(chain: PinnedChain, stake: SeenLog, said: Findings) -> None:
     except DecodingError:
         said.says(what, False, f"the input of {stake.tx} does not decode")
         return
-    bet = _bet_of(given["b"])
+    bet = made_of(Bet, given["b"])
     hashed = bet_hash(bet, chain.deployment.chain_id, wallet.address)
     said.same(what, _trade(stake.event), hex_of(hashed), f"SettlementWallet.betHash of the input of {stake.tx}")
     _binding(given["a"], hashed, stake, said)
@@ -202,19 +203,6 @@ async def _bet(chain: PinnedChain, stake: SeenLog, said: Findings) -> None:
         got, least = decimal_text(stake.event.shares), decimal_text(bet.min_shares)
         enough, shown = stake.event.shares >= bet.min_shares, f"minShares in the input of {stake.tx}"
         said.says("it got at least the shares it asked for", enough, shown, f"{got}, asked for {least}")
-
-
-def _bet_of(given: Any) -> Bet:
-    return Bet(
-        bytes(given["marketId"]),
-        given["outcome"],
-        given["amount"],
-        given["minShares"],
-        given["wallet"],
-        bytes(given["idemHash"]),
-        given["builder"],
-        bytes(given["ref"]),
-    )
 
 
 def _binding(authorization: Any, hashed: bytes, stake: SeenLog, said: Findings) -> None:

@@ -18,7 +18,7 @@ from core.contracts.abi import abi
 from core.paths import REPOSITORY
 from scripts._deploy import safe
 from scripts._deploy.safe import OWNER_KEYS_VARIABLE, safe_abi
-from scripts._deploy.siblings import create_address
+from scripts._deploy.sending import create_address
 from scripts._local.anvil import ask
 from scripts._stack import ape, wallets
 from scripts._stack.chain_setup import LocalNode, send_all

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from core.contracts.statuses import PreviewStatus
-from core.feeds.rounds import FeedHead, Round, RoundReads, Spec, in_effect_at, judge
+from core.feeds.rounds import FeedHead, ReadRound, Round, Spec, in_effect_at, judge
 
 T = TypeVar("T")
 
@@ -22,26 +22,34 @@ class Preview:
     final: Round | None = None
 
 
-def run(reads: RoundReads[T], read: Callable[[int], Round | None]) -> T:
-    """Drives a computation from memory, for example `tape.get`."""
+def memory(read: Callable[[int], Round | None]) -> ReadRound:
+    """Rounds from memory, for example `tape.get`, as the mirror reads them."""
+
+    async def wait(asked_id: int) -> Round | None:
+        return read(asked_id)
+
+    return wait
+
+
+def run(search: Coroutine[Any, Any, T]) -> T:
+    """Return what a search finds that waits for nothing."""
     try:
-        asked_id = next(reads)
-        while True:
-            asked_id = reads.send(read(asked_id))
+        search.send(None)
     except StopIteration as done:
         result: T = done.value
         return result
+    raise AssertionError("it waits for something")
 
 
-def preview(spec: Spec, head: FeedHead, *, paused: bool, now: int) -> RoundReads[Preview]:
+async def preview(spec: Spec, head: FeedHead, read: ReadRound, *, paused: bool, now: int) -> Preview:
     """The contract's `preview` of a registered market at the block time `now`.
 
     `paused` says whether a pause was witnessed over a reading.
     """
     if now <= spec.final_time:
         return Preview(PreviewStatus.NOT_READY)
-    strike = (yield from in_effect_at(head, spec.strike_time)).round
-    final = (yield from in_effect_at(head, spec.final_time)).round
+    strike = (await in_effect_at(head, spec.strike_time, read)).round
+    final = (await in_effect_at(head, spec.final_time, read)).round
     if strike is None or final is None:
         return Preview(PreviewStatus.BAD_PROOF, strike, final)
     return Preview(judge(spec, strike, final, paused=paused), strike, final)

@@ -14,8 +14,8 @@ from core.contracts.feeds import PublishedFeed
 from core.paths import REPOSITORY
 from scripts._deploy.flow import Course, Plan
 from scripts._deploy.safe import SINGLETON
+from scripts._deploy.sending import Transactions, create_address
 from scripts._deploy.session import ScriptRefused, plain_refusals
-from scripts._deploy.siblings import Transactions, create_address
 
 SAFE, DEPLOYER, PUBLISHER, OWNER, FIRST, EMPTY = (create_address("0x" + "11" * 20, number) for number in range(6))
 NAMES = ("SettlementWallet", "ObservationFeed BNKR/market_cap")

@@ -15,7 +15,7 @@ from core.errors import EXIT_CONFIG, DeploymentError
 from core.money import USD
 from core.paths import REPOSITORY
 from scripts._deploy.base import Holders
-from scripts._deploy.siblings import Transactions, create_address
+from scripts._deploy.sending import Transactions, create_address
 
 FOLDER = REPOSITORY / "deployments"
 ADDRESS = "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,7 +16,8 @@ MINUTE = 60
 
 
 def needs(kind: MarketKind, *, early: bool = False, early_from: int = 0, start: int = 0, end: int = NOW - 30) -> Needs:
-    return Needs.of(kind, early_resolvable=early, early_from=early_from, start_at=start, ends_at=end)
+    market = SimpleNamespace(kind=kind, early_resolvable=early, early_from=early_from, start_at=start, ends_at=end)
+    return Needs.of(market)
 
 
 def due(*every: Needs, recorded: set[int] | None = None, oldest: int = 0, now: int = NOW) -> list[int]:

@@ -10,7 +10,7 @@ import pytest
 from core.contracts.deployments import load_deployment, write_deployment
 from core.money import USD
 from core.paths import REPOSITORY
-from scripts._deploy.caps import Borne, evidence_of, judged, with_evidence
+from scripts._deploy.feeds import Borne, evidence_of, judged, with_evidence
 from scripts._deploy.session import ScriptRefused
 from tests.support.pool_feeds import pool_feed
 

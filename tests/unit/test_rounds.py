@@ -17,11 +17,10 @@ from core.feeds.rounds import (
     in_effect_at,
     prove_in_effect_at,
     round_id,
-    run_async,
     settlement,
 )
 from tests.support.depth import EXAMPLES
-from tests.support.rounds import run
+from tests.support.rounds import memory, run
 
 Phases = list[list[int]]
 """Times of the rounds of each phase."""
@@ -47,7 +46,7 @@ def test_finder_and_proof_equal_the_scan(phases: Phases, time: int) -> None:
     rounds = tape(phases)
     fits = [r for r in rounds.values() if r.updated_at <= time and r.phase > len(phases) - 8]
     want = max(fits, key=lambda r: r.id, default=None)
-    reading = run(in_effect_at(head(phases), time), rounds.get)
+    reading = run(in_effect_at(head(phases), time, memory(rounds.get)))
     assert reading.round == want
     if want is None:
         assert reading.problem is (RoundProblem.TOO_MANY_PHASES if len(phases) > 8 else RoundProblem.NO_ROUND)
@@ -55,7 +54,7 @@ def test_finder_and_proof_equal_the_scan(phases: Phases, time: int) -> None:
         wanted
         for p in range(len(phases) + 2)
         for n in range(14)
-        if run(prove_in_effect_at(head(phases), wanted := round_id(p, n), time), rounds.get) is not None
+        if run(prove_in_effect_at(head(phases), wanted := round_id(p, n), time, memory(rounds.get))) is not None
     ]
     assert proven == ([] if want is None else [want.id])
 
@@ -70,34 +69,33 @@ def test_long_phases_take_few_reads_whatever_the_hint(length: int, time: int, hi
         number = wanted & (2**64 - 1)
         return Round(wanted, number, number * 10) if 1 <= number <= length else None
 
-    reading = run(in_effect_at(FeedHead(round_id(3, hint)), time), read)
+    reading = run(in_effect_at(FeedHead(round_id(3, hint)), time, memory(read)))
     want = min(time // 10, length)
     assert (reading.round.number if reading.round else 0) == want
     assert reads <= 32
 
 
 def test_problems() -> None:
-    assert run(in_effect_at(FeedHead(None, has_code=False), 5), tape([[]]).get) == RoundReading(
-        None, RoundProblem.NO_FEED
-    )
-    assert run(in_effect_at(FeedHead(None), 5), tape([[]]).get) == RoundReading(None, RoundProblem.LATEST_UNREADABLE)
-    assert run(in_effect_at(FeedHead(7), 5), tape([[]]).get) == RoundReading(None, RoundProblem.NO_PHASE)
-    assert run(in_effect_at(FeedHead(1 << 80), 5), tape([[]]).get) == RoundReading(None, RoundProblem.NO_PHASE)
-    assert run(prove_in_effect_at(FeedHead(None), round_id(1, 1), 5), tape([[1]]).get) is None
+    nothing = memory(tape([[]]).get)
+    assert run(in_effect_at(FeedHead(None, has_code=False), 5, nothing)) == RoundReading(None, RoundProblem.NO_FEED)
+    assert run(in_effect_at(FeedHead(None), 5, nothing)) == RoundReading(None, RoundProblem.LATEST_UNREADABLE)
+    assert run(in_effect_at(FeedHead(7), 5, nothing)) == RoundReading(None, RoundProblem.NO_PHASE)
+    assert run(in_effect_at(FeedHead(1 << 80), 5, nothing)) == RoundReading(None, RoundProblem.NO_PHASE)
+    assert run(prove_in_effect_at(FeedHead(None), round_id(1, 1), 5, memory(tape([[1]]).get))) is None
 
 
 def test_numbers_end_below_the_last_that_fits() -> None:
-    def endless(wanted: int) -> Round:
+    async def endless(wanted: int) -> Round:
         return Round(wanted, 1, 1)
 
     for hint in (1, 2**64 - 1):
-        reading = run(in_effect_at(FeedHead(round_id(1, hint)), 5), endless)
+        reading = run(in_effect_at(FeedHead(round_id(1, hint)), 5, endless))
         assert reading.round is not None
         assert reading.round.number == MAX_NUMBER
-    assert run(prove_in_effect_at(FeedHead(round_id(1, 1)), round_id(1, 2**64 - 1), 5), endless) is None
+    assert run(prove_in_effect_at(FeedHead(round_id(1, 1)), round_id(1, 2**64 - 1), 5, endless)) is None
 
 
-def test_async_driver_reads_the_same() -> None:
+def test_a_search_that_waits_for_its_reads_finds_the_same() -> None:
     phases = [[10, 20, 30], [25, 35]]
     rounds = tape(phases)
 
@@ -106,8 +104,8 @@ def test_async_driver_reads_the_same() -> None:
         return rounds.get(wanted)
 
     for time in range(0, 45, 5):
-        found = asyncio.run(run_async(in_effect_at(head(phases), time), read))
-        assert found == run(in_effect_at(head(phases), time), rounds.get)
+        found = asyncio.run(in_effect_at(head(phases), time, read))
+        assert found == run(in_effect_at(head(phases), time, memory(rounds.get)))
 
 
 def test_what_settles_and_what_it_says() -> None:

@@ -16,8 +16,8 @@ from eth_utils.crypto import keccak
 
 from core.feeds import rounds
 from core.feeds.rounds import FeedHead, Round, Spec, round_id
+from tests.support.rounds import memory, run
 from tests.support.rounds import preview as previewed
-from tests.support.rounds import run
 
 FORGE_TEST = Path(__file__).parents[1] / "contracts" / "forge" / "rounds" / "RoundMirror.t.sol"
 EPOCH = 1000
@@ -91,19 +91,19 @@ def draw_tape(seed: int) -> Tape:
 def fold_tape(digest: bytes, seed: int) -> bytes:
     """`RoundMirrorTest.fold`."""
     tape = draw_tape(seed)
+    read = memory(tape.read)
     for missing_reverts in (True, False):
         head = tape.head(missing_reverts=missing_reverts)
         for time in (tape.spec.strike_time, tape.spec.final_time):
-            reading = run(rounds.in_effect_at(head, time), tape.read)
+            reading = run(rounds.in_effect_at(head, time, read))
             values = (*fields(reading.round), int(reading.problem))
             digest = keccak(digest + encode(["uint80", "int256", "uint256", "uint8"], values))
             for phase in range(tape.phases + 2):
                 for number in range(10):
-                    proof = rounds.prove_in_effect_at(head, round_id(phase, number), time)
-                    if run(proof, tape.read) is not None:
+                    if run(rounds.prove_in_effect_at(head, round_id(phase, number), time, read)) is not None:
                         digest = keccak(digest + encode(["uint256", "uint256"], (phase, number)))
         now = tape.spec.final_time + seed % 5
-        preview = run(previewed(tape.spec, head, paused=tape.paused, now=now), tape.read)
+        preview = run(previewed(tape.spec, head, read, paused=tape.paused, now=now))
         types = ["uint8", *["uint80", "int256", "uint256"] * 2]
         digest = keccak(digest + encode(types, (int(preview.status), *fields(preview.strike), *fields(preview.final))))
     return digest
