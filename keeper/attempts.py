@@ -88,14 +88,14 @@ def _resting(attempt: Attempt, pause: float, why: str) -> str | None:
 
 async def recall(connection: Connection, chain_id: int, subjects: Iterable[str]) -> dict[str, Attempt]:
     """Return the latest attempts for those subjects that ever had one."""
-    cursor = await connection.execute(
+    rows = await connection.fetch_all(
         "SELECT subject, attempts, failures, extract(epoch FROM clock_timestamp() - asked_at)::float8, intent_id "
         "FROM keeper_attempt WHERE chain_id = %s AND subject = ANY(%s)",
         (chain_id, list(subjects)),
     )
     latest: dict[str, Attempt] = {}
     intents: dict[int, Intent | None] = {}
-    for subject, number, failures, rested, intent_id in await cursor.fetchall():
+    for subject, number, failures, rested, intent_id in rows:
         if intent_id not in intents:
             intents[intent_id] = await read(connection, intent_id)
         intent = intents[intent_id]

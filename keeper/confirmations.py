@@ -24,22 +24,20 @@ class Confirmation:
 
 
 async def recall(connection: Connection, chain_id: int, subject: str) -> Confirmation | None:
-    cursor = await connection.execute(
+    row = await connection.fetch_one(
         "SELECT what, since FROM keeper_confirmation WHERE chain_id = %s AND subject = %s", (chain_id, subject)
     )
-    row = await cursor.fetchone()
     return None if row is None else Confirmation(*row)
 
 
 async def note(connection: Connection, chain_id: int, subject: str, what: str, now: int) -> Confirmation:
     """Remember a read: a new one starts the wait afresh, the same one keeps its start (unless time went back)."""
-    cursor = await connection.execute(
+    row = await connection.fetch_one(
         "INSERT INTO keeper_confirmation AS c (chain_id, subject, what, since) VALUES (%s, %s, %s, %s) "
         "ON CONFLICT (chain_id, subject) DO UPDATE SET what = excluded.what, since = excluded.since "
         "WHERE c.what <> excluded.what OR c.since > excluded.since RETURNING c.what, c.since",
         (chain_id, subject, what, now),
     )
-    row = await cursor.fetchone()
     if row is not None:
         return Confirmation(*row)
     kept = await recall(connection, chain_id, subject)

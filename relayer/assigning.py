@@ -123,11 +123,7 @@ class Assigner:
             checked = Checked(deferred={each.intent_id: error.message for each in candidates})
         by_id = {each.intent_id: each for each in candidates}
         if checked.out_of_funds is not None:
-            log.warning(
-                checked.out_of_funds,
-                action="relayer.lane_short",
-                **self._transactions.where,
-            )
+            log.warning(checked.out_of_funds, action="relayer.lane_short", **self._transactions.where)
         await self._admit(checked, terms)
         if checked.doubted:
             await self._resolve(checked, by_id)
@@ -167,7 +163,7 @@ class Assigner:
         if not refusals:
             return
         async with self._transactions.writing:
-            ended = set(await self._store.refuse(refusals))
+            ended = await self._store.refuse(refusals)
         for refusal in refusals:
             if refusal.intent_id in ended:
                 candidate = by_id[refusal.intent_id]
@@ -246,8 +242,8 @@ class Assigner:
         published: tuple[LaneStatus, str] | None = None
         while True:
             async with self._transactions.writing:
-                self._transactions.spent_wei = await self._queries.spent_wei(3600)
-                self._transactions.burnt_wei = await self._queries.burnt_wei(3600)
+                spent_wei, burnt_wei = await self._queries.gas_of_the_hour()
+                self._transactions.spent_wei, self._transactions.burnt_wei = spent_wei, burnt_wei
             for kind, wei in self._transactions.burnt_wei.items():
                 metrics.BURNT.labels(chain, lane, kind.value).set(wei / 1e18)
             metrics.SPENT.labels(chain, lane).set(self._transactions.spent_wei / 1e18)

@@ -162,8 +162,7 @@ class Lane:
         follower = Follower(parts, nonces, Replacer(parts))
         if not begins:
             await self._store.set_next_nonce(owned)
-        transactions.spent_wei = await self._queries.spent_wei(3600)
-        transactions.burnt_wei = await self._queries.burnt_wei(3600)
+        transactions.spent_wei, transactions.burnt_wei = await self._queries.gas_of_the_hour()
         while not await nonces.repair(latest, begins=begins):
             self.lease.check()
             await asyncio.sleep(POLL_SECONDS)

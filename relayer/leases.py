@@ -27,6 +27,7 @@ from relayer.signing import Signer
 
 log = get_logger(__name__)
 
+_LANE_ID = "SELECT id FROM outbox_lane WHERE chain_id = %s AND address = %s"
 # Two-part advisory lock keys: (this, lane id), and (this, 0) shared by every live relayer process.
 LOCK_CLASS = 0x7670_6D72
 PRESENCE = 0
@@ -157,27 +158,21 @@ class Leases:
         by_id: dict[int, LaneSpec] = {}
         for spec in self._specs:
             named = (spec.chain_id, spec.signer.address)
-            lane_id = await self._lane_id(connection, named)
+            lane_id = await connection.fetch_value(_LANE_ID, named)
             if lane_id is None:
                 await connection.execute(
                     "INSERT INTO outbox_lane (chain_id, address, groups) VALUES (%s, %s, %s) ON CONFLICT DO NOTHING",
                     (*named, list(spec.groups)),
                 )
-                lane_id = await self._lane_id(connection, named)
-                assert lane_id is not None
+                lane_id = await connection.fetch_value(_LANE_ID, named)
             by_id[lane_id] = spec
         self._by_id = by_id
-
-    async def _lane_id(self, connection: Connection, named: tuple[int, bytes]) -> int | None:
-        cursor = await connection.execute("SELECT id FROM outbox_lane WHERE chain_id = %s AND address = %s", named)
-        row = await cursor.fetchone()
-        return row[0] if row else None
 
     async def _renew(self, connection: Connection) -> None:
         if not self.by_lane:
             return
         asked_at = time.monotonic()
-        cursor = await connection.execute(
+        rows = await connection.fetch_all(
             "UPDATE outbox_lane l SET lease_until = clock_timestamp() + make_interval(secs => %s) "
             "FROM unnest(%s::int[], %s::bigint[]) AS u (id, epoch) WHERE l.id = u.id AND l.epoch = u.epoch "
             "AND l.holder = %s RETURNING l.id",
@@ -188,7 +183,7 @@ class Leases:
                 self._holder,
             ),
         )
-        renewed = {row[0] for row in await cursor.fetchall()}
+        renewed = {row[0] for row in rows}
         for lane_id in list(self.by_lane):
             if lane_id in renewed:
                 self.by_lane[lane_id].valid_until = asked_at + self._seconds * (1 - MARGIN)
@@ -199,14 +194,13 @@ class Leases:
                 await self._unlock(connection, lane_id)
 
     async def _live_processes(self, connection: Connection) -> int:
-        cursor = await connection.execute(
+        live = await connection.fetch_value(
             "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted AND classid = %s::bigint::oid "
             "AND objid = %s::bigint::oid AND objsubid = 2 "
             "AND database = (SELECT oid FROM pg_database WHERE datname = current_database())",
             (LOCK_CLASS, PRESENCE),
         )
-        row = await cursor.fetchone()
-        return row[0] if row else 1
+        return int(live)
 
     async def _try_take(self, connection: Connection, lane_id: int, *, wants: bool) -> None:
         """Take the lane if no process works it: its lock is free, or its lease ran out."""
@@ -222,52 +216,48 @@ class Leases:
         try:
             async with connection.transaction():
                 await connection.execute(f"SET LOCAL lock_timeout = {PATIENCE_MS}".encode())
-                cursor = await connection.execute(
+                epoch = await connection.fetch_value(
                     "UPDATE outbox_lane SET holder = %s, holder_name = %s, groups = %s, epoch = epoch + 1, "
                     "status = 'starting', status_detail = '', "
                     "lease_until = clock_timestamp() + make_interval(secs => %s) "
                     "WHERE id = %s AND (%s OR lease_until IS NULL OR lease_until < clock_timestamp()) RETURNING epoch",
                     (self._holder, INSTANCE, list(spec.groups), self._seconds, lane_id, locked),
                 )
-                row = await cursor.fetchone()
         except psycopg.errors.LockNotAvailable:
             await self._end_session_on(connection, lane_id)  # the lane is taken at the next look
             return
-        if row is None:
+        if epoch is None:
             return
         self._free_since.pop(lane_id, None)
-        lease = Lease(lane_id, row[0], spec.chain_id, spec.groups, spec.signer, now + self._seconds * (1 - MARGIN))
+        lease = Lease(lane_id, epoch, spec.chain_id, spec.groups, spec.signer, now + self._seconds * (1 - MARGIN))
         self.by_lane[lane_id] = lease
         metrics.HELD.labels(spec.chain, spec.signer.label).set(1)
-        log.info("took a lane", action="relayer.lane_gained", chain=spec.chain, lane_id=lane_id, epoch=row[0])
+        log.info("took a lane", action="relayer.lane_gained", chain=spec.chain, lane_id=lane_id, epoch=epoch)
         self._gained(spec, lease)
 
     async def _end_session_on(self, connection: Connection, lane_id: int) -> None:
         """Of the transaction that holds the lane's row. PostgreSQL's own limits do not reach one whose client stopped
         between two messages of a pipeline, or does not read."""
         try:
-            cursor = await connection.execute(
+            ended = await connection.fetch_all(
                 "SELECT l.pid, pg_terminate_backend(l.pid) FROM outbox_lane o JOIN pg_locks l "
                 "ON l.locktype = 'transactionid' AND l.transactionid = o.xmax AND l.granted WHERE o.id = %s",
                 (lane_id,),
             )
-            for pid, _ in await cursor.fetchall():
+            for pid, _ in ended:
                 log.warning("ended a session on a lane", action="relayer.session_ended", lane_id=lane_id, pid=pid)
         except psycopg.errors.InsufficientPrivilege as error:
             log.error("a lane is locked by another role", action="relayer.lane_locked", lane_id=lane_id, exc=error)
 
     async def _expired(self, connection: Connection, lane_id: int) -> bool:
-        cursor = await connection.execute(
+        over = await connection.fetch_value(
             "SELECT lease_until IS NULL OR lease_until < clock_timestamp() FROM outbox_lane WHERE id = %s", (lane_id,)
         )
-        row = await cursor.fetchone()
-        return bool(row and row[0])
+        return bool(over)
 
     async def _lock(self, connection: Connection, lane_id: int) -> bool:
         if lane_id not in self._locks:
-            cursor = await connection.execute("SELECT pg_try_advisory_lock(%s, %s)", (LOCK_CLASS, lane_id))
-            row = await cursor.fetchone()
-            if not row or not row[0]:
+            if not await connection.fetch_value("SELECT pg_try_advisory_lock(%s, %s)", (LOCK_CLASS, lane_id)):
                 return False
             self._locks.add(lane_id)
         return True

@@ -80,7 +80,7 @@ class PendingNotices:
 
     async def poll_once(self) -> None:
         async with self._pool.connection() as connection:
-            rows = await (await connection.execute(_PENDING, (self._chain_ids, TRIES, _TOGETHER))).fetchall()
+            rows = await connection.fetch_all(_PENDING, (self._chain_ids, TRIES, _TOGETHER))
         for (intent_id,) in rows:
             try:
                 await self._announce(intent_id)
@@ -95,8 +95,7 @@ class PendingNotices:
     async def _failed(self, intent_id: int, error: Exception) -> None:
         async with self._pool.connection() as connection:
             said = f"{type(error).__name__}: {error}"
-            row = await (await connection.execute(_FAILED, (POLL_SECONDS, said, intent_id))).fetchone()
-        tries = TRIES if row is None else row[0]
+            tries = await connection.fetch_value(_FAILED, (POLL_SECONDS, said, intent_id)) or TRIES
         if tries in (1, TRIES):
             log.error(
                 "failed to write a notice", action="relayer.notice_failed", exc=error, intent=intent_id, tries=tries
@@ -104,7 +103,7 @@ class PendingNotices:
 
     async def _measure(self) -> None:
         async with self._pool.connection() as connection:
-            rows = await (await connection.execute(_COUNTS, (TRIES, TRIES))).fetchall()
+            rows = await connection.fetch_all(_COUNTS, (TRIES, TRIES))
         counts = {chain_id: (waiting, given_up) for chain_id, waiting, given_up in rows}
         for chain_id in self._chain_ids:
             for name, count in zip(("waiting", "given_up"), counts.get(chain_id, (0, 0)), strict=True):
@@ -113,6 +112,6 @@ class PendingNotices:
     async def _announce(self, intent_id: int) -> None:
         """Write one notice and forget it, both or neither."""
         async with self._pool.connection() as connection, connection.transaction():
-            for chain_id, kind, data, tx_hash in await (await connection.execute(_TAKE, (intent_id,))).fetchall():
+            for chain_id, kind, data, tx_hash in await connection.fetch_all(_TAKE, (intent_id,)):
                 notice = submitted.Submitted(intent_id, kind, bytes(data), bytes(tx_hash))
                 await submitted.announce(connection, chain_id, [notice])

@@ -55,7 +55,7 @@ class Gauges:
         """Measure how many intents wait for each group of lanes, and how long the first has; also for groups without a
         key."""
         async with self._pool.connection() as connection:
-            rows = await (await connection.execute(_QUEUES)).fetchall()
+            rows = await connection.fetch_all(_QUEUES)
         queues = {
             (self._names[chain], group): (count, oldest) for chain, group, count, oldest in rows if chain in self._names
         }
@@ -68,9 +68,8 @@ class Gauges:
     async def read_economy(self) -> None:
         """Measure a day's gas on each chain and a day's fees of Base's bets."""
         async with self._pool.connection() as connection:
-            spent = await (await connection.execute(_GAS, (list(self._names),))).fetchall()
-            fees = await (await connection.execute(_FEES)).fetchone()
+            spent = await connection.fetch_all(_GAS, (list(self._names),))
+            fees = await connection.fetch_value(_FEES)
         for chain_id, wei in spent:
             metrics.GAS_DAY.labels(self._names[chain_id]).set(int(wei) / 1e18)
-        assert fees is not None
-        metrics.FEES_DAY.set(int(fees[0]) / USD)
+        metrics.FEES_DAY.set(int(fees) / USD)

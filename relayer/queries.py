@@ -108,7 +108,7 @@ class LaneQueries:
 
     async def _candidates(self, query: bytes, limit: int, excluded: Sequence[int], **more: int) -> list[Candidate]:
         async with self._pool.connection() as connection:
-            cursor = await connection.execute(
+            rows = await connection.fetch_all(
                 query,
                 {
                     "chain_id": self._lease.chain_id,
@@ -120,32 +120,23 @@ class LaneQueries:
                 },
                 prepare=True,
             )
-            return [_candidate_of(row) for row in await cursor.fetchall()]
+        return [_candidate_of(row) for row in rows]
 
-    async def spent_wei(self, seconds: int) -> int:
-        """Gas paid by this lane's key in the last `seconds`."""
+    async def gas_of_the_hour(self) -> tuple[int, dict[PayerKind, int]]:
+        """Return the gas this lane's key paid within the last hour, in wei, and the part of it that went to what
+        reverted, by whose signature that carried."""
         async with self._pool.connection() as connection:
-            cursor = await connection.execute(
-                "SELECT coalesce(sum(fee_wei), 0) FROM outbox_intent WHERE lane_id = %s AND mined_at IS NOT NULL "
-                "AND mined_at > now() - make_interval(secs => %s)",
-                (self._lease.lane_id, seconds),
+            rows = await connection.fetch_all(
+                "SELECT outcome = 'reverted', payer IS NOT NULL, payer_code IS NOT NULL, coalesce(sum(fee_wei), 0) "
+                "FROM outbox_intent WHERE lane_id = %s AND mined_at IS NOT NULL "
+                "AND mined_at > now() - make_interval(secs => %s) GROUP BY 1, 2, 3",
+                (self._lease.lane_id, WINDOW_SECONDS),
             )
-            row = await cursor.fetchone()
-        return int(row[0]) if row else 0
-
-    async def burnt_wei(self, seconds: int) -> dict[PayerKind, int]:
-        """Gas paid by this lane's key in the last `seconds` for what reverted, by whose signature it carried."""
-        async with self._pool.connection() as connection:
-            cursor = await connection.execute(
-                "SELECT payer IS NOT NULL, payer_code IS NOT NULL, sum(fee_wei) FROM outbox_intent WHERE lane_id = %s "
-                "AND mined_at IS NOT NULL AND mined_at > now() - make_interval(secs => %s) AND outcome = 'reverted' "
-                "GROUP BY 1, 2",
-                (self._lease.lane_id, seconds),
-            )
-            burnt = dict.fromkeys(PayerKind, 0)
-            for is_signed, has_code, wei in await cursor.fetchall():
+        burnt = dict.fromkeys(PayerKind, 0)
+        for has_reverted, is_signed, has_code, wei in rows:
+            if has_reverted:
                 burnt[PayerKind.of(is_signed=is_signed, has_code=has_code)] += int(wei)
-        return burnt
+        return sum(int(wei) for *_, wei in rows), burnt
 
     async def payer_records(
         self, wallets: Collection[bytes], codes: Collection[bytes]
@@ -161,8 +152,8 @@ class LaneQueries:
         }
         async with self._pool.connection() as connection:
             # These first: what is mined in between is counted twice, not left out.
-            live = await (await connection.execute(_ON_THEIR_WAY, asked, prepare=True)).fetchall()
-            rows = await (await connection.execute(_PAYER_RECORDS, asked, prepare=True)).fetchall()
+            live = await connection.fetch_all(_ON_THEIR_WAY, asked, prepare=True)
+            rows = await connection.fetch_all(_PAYER_RECORDS, asked, prepare=True)
         records: tuple[dict[bytes, PayerRecord], dict[bytes, PayerRecord]] = ({}, {})
         for is_code, key, reverted, succeeded, has_settled in rows:
             records[is_code][bytes(key)] = PayerRecord(reverted, succeeded, has_settled=has_settled)
@@ -175,7 +166,7 @@ class LaneQueries:
     async def former(self, intent_ids: Sequence[int]) -> dict[int, list[Former]]:
         """Return what was ever signed for these intents, by this lane or another."""
         async with self._pool.connection() as connection:
-            rows = await (await connection.execute(_FORMER, (list(intent_ids),))).fetchall()
+            rows = await connection.fetch_all(_FORMER, (list(intent_ids),))
         former: dict[int, list[Former]] = {}
         for intent_id, lane_id, address, nonce, digest in rows:
             former.setdefault(intent_id, []).append(Former(lane_id, bytes(address), nonce, bytes(digest)))
@@ -185,10 +176,8 @@ class LaneQueries:
         """Return those that no other lane has told it is having signed. For signers that take their time: a claim saves
         signatures, it guards nothing, and ends by itself."""
         async with self._pool.connection() as connection:
-            cursor = await connection.execute(_CLAIM, (
-                self._lease.lane_id, seconds, [each.candidate.intent_id for each in prepared],
-            ))  # fmt: skip
-            ours = {row[0] for row in await cursor.fetchall()}
+            ids = [each.candidate.intent_id for each in prepared]
+            ours = {row[0] for row in await connection.fetch_all(_CLAIM, (self._lease.lane_id, seconds, ids))}
         return [each for each in prepared if each.candidate.intent_id in ours]
 
     async def unclaim(self, prepared: Sequence[Prepared]) -> None:

@@ -11,6 +11,8 @@ import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
+from psycopg.abc import QueryNoTemplate
+
 from core.db.engine import Connection, ConnectionPool
 from core.hexadecimal import hex_of
 from core.outbox.lanes import LaneStatus
@@ -68,16 +70,21 @@ class LaneStore:
         """A transaction that holds the lane's row; gives the lane's next nonce. LeaseLost when it is not ours."""
         async with self._pool.connection() as connection, connection.transaction():
             # Not in a pipeline with the BEGIN before it: after that PostgreSQL 18 does not count the time it is idle.
-            cursor = await connection.execute(
+            row = await connection.fetch_one(
                 "SELECT next_nonce, set_config('idle_in_transaction_session_timeout', %s, true) FROM outbox_lane "
                 "WHERE id = %s AND epoch = %s AND lease_until > clock_timestamp() FOR UPDATE",
                 (str(IDLE_IN_TRANSACTION_MS), self.lease.lane_id, self.lease.epoch),
                 prepare=True,
             )
-            row = await cursor.fetchone()
             if row is None:
                 raise LeaseLost(f"Lane {self.lease.lane_id} is no longer ours (epoch {self.lease.epoch}).")
             yield connection, row[0]
+
+    async def _write(self, query: QueryNoTemplate, *values: object) -> set[int]:
+        """Run one statement in a fenced transaction of its own; return the ids that it gives, if any."""
+        async with self._fenced() as (connection, _):
+            cursor = await connection.execute(query, values, prepare=True)
+            return {row[0] for row in await cursor.fetchall()} if cursor.description else set()
 
     # What it has on its way
 
@@ -85,11 +92,10 @@ class LaneStore:
         """(everything on its way by nonce, the lane's next nonce, the highest nonce any row of it has)."""
         async with self._fenced() as (connection, next_nonce):
             transactions = await self._read(connection, _LIVE, self.lease.lane_id)
-            cursor = await connection.execute(
+            highest = await connection.fetch_value(
                 "SELECT max(nonce) FROM outbox_intent WHERE lane_id = %s", (self.lease.lane_id,)
             )
-            highest = await cursor.fetchone()
-        return transactions, next_nonce, highest[0] if highest else None
+        return transactions, next_nonce, highest
 
     async def ended_from(self, nonce: int) -> list[LaneTransaction]:
         """Ended intents with this nonce or a later one, as if they were on its way again."""
@@ -99,9 +105,9 @@ class LaneStore:
     async def _read(self, connection: Connection, condition: bytes, *values: int) -> list[LaneTransaction]:
         """Return the transactions of these rows by nonce, each with what was signed for the nonce it has."""
         query = b"SELECT " + _TRANSACTION_COLUMNS + b" FROM outbox_intent WHERE " + condition + b" ORDER BY nonce"
-        rows = await (await connection.execute(query, values)).fetchall()
+        rows = await connection.fetch_all(query, values)
         by_intent: dict[int, list[Signed]] = {}
-        for row in await (await connection.execute(_ATTEMPTS, ([row[0] for row in rows],))).fetchall():
+        for row in await connection.fetch_all(_ATTEMPTS, ([row[0] for row in rows],)):
             by_intent.setdefault(row[0], []).append(_attempt_read(row[1:]))
         return [_transaction_read(row, by_intent[row[0]]) for row in rows]
 
@@ -122,22 +128,18 @@ class LaneStore:
 
     # Before the chain
 
-    async def refuse(self, refusals: Sequence[IntentRefusal]) -> list[int]:
+    async def refuse(self, refusals: Sequence[IntentRefusal]) -> set[int]:
         """End queued intents without a nonce; the ids of those that were still queued."""
-        async with self._fenced() as (connection, _):
-            cursor = await connection.execute(
-                "UPDATE outbox_intent i SET state = 'failed', reason_code = u.code, reason = u.reason, "
-                "block_number = u.block, state_at = clock_timestamp() "
-                "FROM unnest(%s::bigint[], %s::text[], %s::text[], %s::bigint[]) AS u (id, code, reason, block)"
-                " WHERE i.id = u.id AND i.state = 'queued' RETURNING i.id",
-                (
-                    [each.intent_id for each in refusals],
-                    [each.code for each in refusals],
-                    [each.reason for each in refusals],
-                    [each.block_number for each in refusals],
-                ),
-            )
-            return [row[0] for row in await cursor.fetchall()]
+        return await self._write(
+            "UPDATE outbox_intent i SET state = 'failed', reason_code = u.code, reason = u.reason, "
+            "block_number = u.block, state_at = clock_timestamp() "
+            "FROM unnest(%s::bigint[], %s::text[], %s::text[], %s::bigint[]) AS u (id, code, reason, block)"
+            " WHERE i.id = u.id AND i.state = 'queued' RETURNING i.id",
+            [each.intent_id for each in refusals],
+            [each.code for each in refusals],
+            [each.reason for each in refusals],
+            [each.block_number for each in refusals],
+        )
 
     async def sign(
         self, prepared: Sequence[Prepared], ready: Mapping[Unsigned, Signed] | None = None
@@ -151,12 +153,12 @@ class LaneStore:
         async with self._fenced() as (connection, next_nonce):
             if next_nonce is None:
                 raise LeaseLost(f"Lane {self.lease.lane_id} was not compared with the chain.")
-            cursor = await connection.execute(
+            rows = await connection.fetch_all(
                 "SELECT id FROM outbox_intent WHERE id = ANY(%s) AND state = 'queued' FOR UPDATE SKIP LOCKED",
                 ([each.candidate.intent_id for each in prepared],),
                 prepare=True,
             )
-            ours = {row[0] for row in await cursor.fetchall()}
+            ours = {row[0] for row in rows}
             transactions: list[LaneTransaction] = []
             now = time.monotonic()
             for each in prepared:
@@ -221,14 +223,12 @@ class LaneStore:
 
     async def mark_sent(self, transactions: Sequence[LaneTransaction]) -> set[int]:
         """Signed bytes were offered to a node; the ids that were still `signed`."""
-        async with self._fenced() as (connection, _):
-            cursor = await connection.execute(
-                "UPDATE outbox_intent SET state = 'sent', state_at = clock_timestamp() "
-                "WHERE id = ANY(%s) AND lane_id = %s AND state = 'signed' RETURNING id",
-                ([each.intent_id for each in transactions], self.lease.lane_id),
-                prepare=True,
-            )
-            return {row[0] for row in await cursor.fetchall()}
+        return await self._write(
+            "UPDATE outbox_intent SET state = 'sent', state_at = clock_timestamp() "
+            "WHERE id = ANY(%s) AND lane_id = %s AND state = 'signed' RETURNING id",
+            [each.intent_id for each in transactions],
+            self.lease.lane_id,
+        )
 
     async def add_attempts(self, pairs: Sequence[tuple[LaneTransaction, Signed]]) -> None:
         """Store replacements before they are sent."""
@@ -245,69 +245,57 @@ class LaneStore:
             )
 
     async def mark_mined(self, mined: Sequence[Mined]) -> set[int]:
-        async with self._fenced() as (connection, _):
-            cursor = await connection.execute(
-                _MINED,
-                (
-                    [each.transaction.intent_id for each in mined],
-                    [each.tx_hash for each in mined],
-                    [each.outcome.value for each in mined],
-                    [each.code for each in mined],
-                    [each.reason for each in mined],
-                    [each.block_number for each in mined],
-                    [each.block_hash for each in mined],
-                    [each.gas_used for each in mined],
-                    [each.fee_wei for each in mined],
-                    self.lease.lane_id,
-                ),
-                prepare=True,
-            )
-            return {row[0] for row in await cursor.fetchall()}
+        return await self._write(
+            _MINED,
+            [each.transaction.intent_id for each in mined],
+            [each.tx_hash for each in mined],
+            [each.outcome.value for each in mined],
+            [each.code for each in mined],
+            [each.reason for each in mined],
+            [each.block_number for each in mined],
+            [each.block_hash for each in mined],
+            [each.gas_used for each in mined],
+            [each.fee_wei for each in mined],
+            self.lease.lane_id,
+        )
 
     async def mark_dropped(self, transactions: Sequence[LaneTransaction]) -> None:
         """A reorg undid them (or an end was undone): on its way again, with the bytes they had."""
-        async with self._fenced() as (connection, _):
-            await connection.execute(
-                "UPDATE outbox_intent SET state = 'sent', outcome = NULL, reason_code = NULL, reason = NULL, "
-                "block_number = NULL, block_hash = NULL, gas_used = NULL, fee_wei = NULL, mined_at = NULL, "
-                "state_at = clock_timestamp() WHERE id = ANY(%s) AND lane_id = %s "
-                "AND state IN ('mined', 'final', 'failed', 'replaced')",
-                ([each.intent_id for each in transactions], self.lease.lane_id),
-            )
+        await self._write(
+            "UPDATE outbox_intent SET state = 'sent', outcome = NULL, reason_code = NULL, reason = NULL, "
+            "block_number = NULL, block_hash = NULL, gas_used = NULL, fee_wei = NULL, mined_at = NULL, "
+            "state_at = clock_timestamp() WHERE id = ANY(%s) AND lane_id = %s "
+            "AND state IN ('mined', 'final', 'failed', 'replaced')",
+            [each.intent_id for each in transactions],
+            self.lease.lane_id,
+        )
 
     async def mark_ended(self, ends: Sequence[tuple[LaneTransaction, IntentState]]) -> None:
         """Their blocks are final."""
-        async with self._fenced() as (connection, _):
-            await connection.execute(
-                "UPDATE outbox_intent i SET state = u.state, state_at = clock_timestamp() "
-                "FROM unnest(%s::bigint[], %s::text[]) AS u (id, state) WHERE i.id = u.id AND i.lane_id = %s "
-                "AND i.state = 'mined'",
-                (
-                    [transaction.intent_id for transaction, _ in ends],
-                    [state.value for _, state in ends],
-                    self.lease.lane_id,
-                ),
-                prepare=True,
-            )
+        await self._write(
+            "UPDATE outbox_intent i SET state = u.state, state_at = clock_timestamp() "
+            "FROM unnest(%s::bigint[], %s::text[]) AS u (id, state) WHERE i.id = u.id AND i.lane_id = %s "
+            "AND i.state = 'mined'",
+            [transaction.intent_id for transaction, _ in ends],
+            [state.value for _, state in ends],
+            self.lease.lane_id,
+        )
 
     async def requeue(self, transactions: Sequence[LaneTransaction]) -> None:
         """Their nonces went to foreign transactions, named in the history: queued again, to get new ones."""
-        async with self._fenced() as (connection, _):
-            await connection.execute(
-                "UPDATE outbox_intent i SET state = 'queued', lane_id = NULL, nonce = NULL, tx_hash = NULL, "
-                "reason = u.reason, state_at = clock_timestamp() "
-                "FROM unnest(%s::bigint[], %s::text[]) AS u (id, reason)"
-                " WHERE i.id = u.id AND i.lane_id = %s AND i.state IN ('signed', 'sent')",
-                (
-                    [each.intent_id for each in transactions],
-                    [
-                        f"Nonce {each.nonce} went to another transaction of its key, {hex_of(each.rival.tx_hash)}."
-                        for each in transactions
-                        if each.rival is not None
-                    ],
-                    self.lease.lane_id,
-                ),
-            )
+        await self._write(
+            "UPDATE outbox_intent i SET state = 'queued', lane_id = NULL, nonce = NULL, tx_hash = NULL, "
+            "reason = u.reason, state_at = clock_timestamp() "
+            "FROM unnest(%s::bigint[], %s::text[]) AS u (id, reason)"
+            " WHERE i.id = u.id AND i.lane_id = %s AND i.state IN ('signed', 'sent')",
+            [each.intent_id for each in transactions],
+            [
+                f"Nonce {each.nonce} went to another transaction of its key, {hex_of(each.rival.tx_hash)}."
+                for each in transactions
+                if each.rival is not None
+            ],
+            self.lease.lane_id,
+        )
 
     async def fill_holes(self, signed: Sequence[Signed], next_nonce: int) -> list[LaneTransaction]:
         """Store no-ops for nonces no intent owns, as intents of their own, and sets the lane's next nonce."""
@@ -315,7 +303,7 @@ class LaneStore:
         transactions: list[LaneTransaction] = []
         async with self._fenced() as (connection, _):
             for each in signed:
-                cursor = await connection.execute(
+                intent_id = await connection.fetch_value(
                     "INSERT INTO outbox_intent (key, fingerprint, chain_id, lane_group, kind, to_address, data, "
                     "value_wei, gas_limit, simulate, replay_safe, priority, state, lane_id, nonce, tx_hash) VALUES "
                     "(%s, %s, %s, 'noop', 'noop', %s, '', 0, %s, false, true, 0, 'signed', %s, %s, %s) RETURNING id",
@@ -330,11 +318,9 @@ class LaneStore:
                         each.hash,
                     ),
                 )
-                row = await cursor.fetchone()
-                assert row is not None
                 transactions.append(
                     LaneTransaction(
-                        intent_id=row[0],
+                        intent_id=intent_id,
                         nonce=each.nonce,
                         kind="noop",
                         to=own,
@@ -364,11 +350,13 @@ class LaneStore:
 
     async def report(self, status: LaneStatus, detail: str, balance_wei: int | None) -> None:
         """Write what others read about this lane."""
-        async with self._fenced() as (connection, _):
-            await connection.execute(
-                "UPDATE outbox_lane SET status = %s, status_detail = %s, balance_wei = %s WHERE id = %s",
-                (status.value, detail, balance_wei, self.lease.lane_id),
-            )
+        await self._write(
+            "UPDATE outbox_lane SET status = %s, status_detail = %s, balance_wei = %s WHERE id = %s",
+            status.value,
+            detail,
+            balance_wei,
+            self.lease.lane_id,
+        )
 
 
 def _attempt_read(row: tuple[Any, ...]) -> Signed:

@@ -104,32 +104,30 @@ def round_closed(round_no: int, live: RouletteRound | None) -> Refusal:
 
 
 async def crowd(connection: Connection, round_no: int) -> RoundTotals:
-    cursor = await connection.execute(
+    pools: list[tuple[str, int]] = await connection.fetch_all(
         "SELECT bet_key, sum(stake_cents)::bigint FROM cup_bet WHERE round_no = %s GROUP BY bet_key", (round_no,)
     )
-    pools: dict[str, int] = dict(await cursor.fetchall())
-    cursor = await connection.execute(
+    bets: list[tuple[str, int]] = await connection.fetch_all(
         "SELECT wallet, count(*) FROM cup_bet WHERE round_no = %s GROUP BY wallet", (round_no,)
     )
-    return RoundTotals(pools, dict(await cursor.fetchall()))
+    return RoundTotals(dict(pools), dict(bets))
 
 
 async def bets_of(connection: Connection, round_no: int, wallet: str) -> list[PlacedBet]:
-    cursor = await connection.execute(
+    rows = await connection.fetch_all(
         "SELECT bet_key, stake_cents, status, paid_cents FROM cup_bet WHERE round_no = %s AND wallet = %s "
         "ORDER BY transaction_id",
         (round_no, wallet),
     )
-    return [PlacedBet(*row) for row in await cursor.fetchall()]
+    return [PlacedBet(*row) for row in rows]
 
 
 async def replayed(connection: Connection, bet: RouletteBet) -> BetReceipt | None:
     """The first receipt of this wallet, round and key; a Refusal when the stake was another."""
-    cursor = await connection.execute(
+    row = await connection.fetch_one(
         "SELECT stake_cents, balance_cents FROM cup_bet WHERE round_no = %s AND wallet = %s AND bet_key = %s",
         (bet.round_no, bet.wallet, bet.bet_key),
     )
-    row = await cursor.fetchone()
     if row is None:
         return None
     if row[0] != bet.stake_cents:
@@ -225,12 +223,10 @@ async def require_allowed(connection: Connection, bet: RouletteBet, balance_cent
 
 async def _require_allowed(connection: Connection, bet: RouletteBet, balance_cents: int) -> None:
     await require_may_trade(connection, bet.wallet)
-    cursor = await connection.execute(
+    already: int = await connection.fetch_value(
         "SELECT COALESCE(sum(stake_cents), 0)::bigint FROM cup_bet WHERE round_no = %s AND wallet = %s",
         (bet.round_no, bet.wallet),
     )
-    row = await cursor.fetchone()
-    already = int(row[0]) if row else 0
     if already + bet.stake_cents > wheel.MAX_ROUND_CENTS:
         raise _out_of_bounds(
             f"A wallet bets at most {text_of(wheel.MAX_ROUND_CENTS)} pUSDC on one round; "

@@ -110,15 +110,12 @@ async def top(
     if agents:
         before, those = None, f"{those} AND EXISTS (SELECT FROM cup_enrolment a WHERE a.wallet = s.wallet)"
     async with one_moment(connection):
-        cursor = await connection.execute("SELECT changes FROM cup_board WHERE period = %s", (period,))
-        row = await cursor.fetchone()
-        changes = int(row[0]) if row else 0
+        changes: int = await connection.fetch_value("SELECT changes FROM cup_board WHERE period = %s", (period,)) or 0
         best = (
             "SELECT s.wallet, -s.debit_cents, EXISTS (SELECT FROM cup_enrolment e WHERE e.wallet = s.wallet) "  # noqa: S608 - constants only
             f"FROM cup_score s WHERE {those} ORDER BY s.debit_cents, s.reached_at, s.wallet LIMIT %s"
         )
-        cursor = await connection.execute(best.encode(), (period, limit))
-        entries = tuple(BoardRow(*row) for row in await cursor.fetchall())
+        entries = tuple(BoardRow(*row) for row in await connection.fetch_all(best.encode(), (period, limit)))
         if before is not None and before.changes == changes:
             return replace(before, entries=entries)
         places = (

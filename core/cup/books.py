@@ -112,10 +112,10 @@ async def find(connection: Connection, slug: str, *, lock: bool = False) -> Pape
 
 async def find_all(connection: Connection, slugs: Collection[str]) -> dict[str, PaperMarket]:
     """Return those of the markets that exist, by slug."""
-    cursor = await connection.execute(
+    rows = await connection.fetch_all(
         f"{_MARKETS} WHERE c.slug = ANY(%s)".encode(), ([slug for slug in slugs if is_slug(slug)],)
     )
-    return {row[0]: _market(row) for row in await cursor.fetchall()}
+    return {row[0]: _market(row) for row in rows}
 
 
 async def lock_all(connection: Connection, slugs: Collection[str]) -> dict[str, PaperMarket]:
@@ -135,13 +135,13 @@ def no_market() -> Refusal:
 
 async def open_markets(connection: Connection, now: datetime, limit: int) -> list[PaperMarket]:
     """The markets that take trades, those that end first first."""
-    cursor = await connection.execute(
+    rows = await connection.fetch_all(
         f"{_MARKETS} WHERE c.status = 'open' AND a.status = {AgentMarketStatus.OPEN:d} AND c.opens_at <= %s "
         "AND c.closes_at > %s "
         "ORDER BY c.closes_at, c.slug LIMIT %s".encode(),
         (now, now, limit),
     )
-    return [_market(row) for row in await cursor.fetchall()]
+    return [_market(row) for row in rows]
 
 
 _LISTED = (

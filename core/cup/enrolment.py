@@ -19,8 +19,7 @@ BARRED = (
 async def enrol(connection: Connection, wallet: str, note: str, issued_at: str, signature: bytes) -> bool:
     """True when it was not enrolled before; the first enrolment stands. House wallets are refused."""
     async with connection.transaction():
-        cursor = await connection.execute("SELECT 1 FROM cup_house_wallet WHERE wallet = %s", (wallet,))
-        if await cursor.fetchone() is not None:
+        if await connection.fetch_one("SELECT 1 FROM cup_house_wallet WHERE wallet = %s", (wallet,)) is not None:
             raise Refusal(
                 403, "house_fleet_wallet", "This wallet belongs to one of the operator's own fleets and cannot enroll."
             )
@@ -33,21 +32,17 @@ async def enrol(connection: Connection, wallet: str, note: str, issued_at: str, 
 
 
 async def is_enrolled(connection: Connection, wallet: str) -> bool:
-    cursor = await connection.execute("SELECT 1 FROM cup_enrolment WHERE wallet = %s", (wallet,))
-    return await cursor.fetchone() is not None
+    return await connection.fetch_one("SELECT 1 FROM cup_enrolment WHERE wallet = %s", (wallet,)) is not None
 
 
 async def trading_halted(connection: Connection) -> bool:
-    cursor = await connection.execute("SELECT is_on FROM operator_switch WHERE name = %s", (HALT_SWITCH,))
-    row = await cursor.fetchone()
-    return bool(row and row[0])
+    return bool(await connection.fetch_value("SELECT is_on FROM operator_switch WHERE name = %s", (HALT_SWITCH,)))
 
 
 async def require_may_trade(connection: Connection, wallet: str) -> None:
     """Refuses while live writes are halted, unless the wallet is enrolled (and is not one of the house's)."""
     query = f"SELECT {BARRED} FROM (SELECT %(wallet)s::text AS w) AS u"  # noqa: S608
-    cursor = await connection.execute(query.encode(), {"wallet": wallet, "halt": HALT_SWITCH})
-    if await cursor.fetchone() != (False,):
+    if await connection.fetch_value(query.encode(), {"wallet": wallet, "halt": HALT_SWITCH}) is not False:
         raise halted()
 
 

@@ -45,9 +45,10 @@ async def open_account(connection: Connection, account: str) -> bool:
 
 async def balance(connection: Connection, account: str) -> int | None:
     """Cents, or None for an account that was never opened."""
-    query = "SELECT balance_cents FROM cup_account WHERE account = %s"
-    row = await (await connection.execute(query, (account,))).fetchone()
-    return None if row is None else int(row[0])
+    cents: int | None = await connection.fetch_value(
+        "SELECT balance_cents FROM cup_account WHERE account = %s", (account,)
+    )
+    return cents
 
 
 async def lock_wallets(connection: Connection, wallets: Sequence[str]) -> None:
@@ -60,12 +61,12 @@ async def lock_wallets(connection: Connection, wallets: Sequence[str]) -> None:
 
 async def lock_free_wallets(connection: Connection, wallets: Collection[str]) -> dict[str, int]:
     """Locks those that nobody holds, without waiting for the others: the balance of each."""
-    cursor = await connection.execute(
+    balances: list[tuple[str, int]] = await connection.fetch_all(
         "SELECT substr(account, 8), balance_cents FROM cup_account WHERE account = ANY(%s) "
         "FOR NO KEY UPDATE SKIP LOCKED",
         ([wallet_account(wallet) for wallet in wallets],),
     )
-    return dict(await cursor.fetchall())
+    return dict(balances)
 
 
 async def post(connection: Connection, kind: str, key: str, entries: Mapping[str, int]) -> int:
@@ -74,18 +75,16 @@ async def post(connection: Connection, kind: str, key: str, entries: Mapping[str
     psycopg.errors.UniqueViolation when `key` was posted before; CheckViolation when it would leave an account owing.
     """
     moving = {account: cents for account, cents in entries.items() if cents}
-    cursor = await connection.execute(
+    posted: int = await connection.fetch_value(
         "INSERT INTO cup_transaction (kind, key) VALUES (%s, %s) RETURNING id", (kind, f"{kind}:{key}")
     )
-    row = await cursor.fetchone()
-    assert row is not None
     if moving:
         await connection.execute(
             "INSERT INTO cup_entry (transaction_id, account, amount_cents) "
             "SELECT %s, a, c FROM unnest(%s::text[], %s::bigint[]) AS u(a, c)",
-            (row[0], list(moving), list(moving.values())),
+            (posted, list(moving), list(moving.values())),
         )
-    return int(row[0])
+    return posted
 
 
 async def pay_out(

@@ -69,7 +69,7 @@ class RouletteRound:
 
 async def _rounds(connection: Connection, which: str, *values: int) -> list[RouletteRound]:
     query = f"SELECT {_COLUMNS} FROM cup_round {which}"  # noqa: S608 - constants only
-    return [RouletteRound(*row) for row in await (await connection.execute(query.encode(), values)).fetchall()]
+    return [RouletteRound(*row) for row in await connection.fetch_all(query.encode(), values)]
 
 
 async def latest(connection: Connection) -> RouletteRound | None:
@@ -141,10 +141,10 @@ async def close(connection: Connection, round_no: int, clock: Callable[[], datet
 
 
 async def _with_hash(connection: Connection, round_: RouletteRound) -> RouletteRound:
-    cursor = await connection.execute(
+    bets = await connection.fetch_all(
         "SELECT wallet, bet_key, stake_cents FROM cup_bet WHERE round_no = %s", (round_.round_no,)
     )
-    hashed = wheel.bets_hash(round_.round_no, [wheel.WheelStake(*row) for row in await cursor.fetchall()])
+    hashed = wheel.bets_hash(round_.round_no, [wheel.WheelStake(*row) for row in bets])
     await connection.execute("UPDATE cup_round SET bets_hash = %s WHERE round_no = %s", (hashed, round_.round_no))
     return replace(round_, bets_hash=hashed)
 
@@ -174,12 +174,12 @@ async def finish(
 
 async def _pay(connection: Connection, round_no: int, pocket: int) -> dict[str, int]:
     """Return what each wallet's score changes by, in cents."""
-    cursor = await connection.execute(
+    bets = await connection.fetch_all(
         "SELECT wallet, bet_key, stake_cents, at FROM cup_bet WHERE round_no = %s ORDER BY wallet, bet_key", (round_no,)
     )
     stakes: list[wheel.WheelStake] = []
     first: dict[str, datetime] = {}
-    for wallet, bet_key, cents, at in await cursor.fetchall():
+    for wallet, bet_key, cents, at in bets:
         stakes.append(wheel.WheelStake(wallet, bet_key, cents))
         first[wallet] = min(at, first.get(wallet, at))
     if not stakes:

@@ -70,13 +70,13 @@ async def seasoned(connection: Connection, pools: Iterable[WagerPool], first: Ma
         asked = sorted(losers - veterans - fresh)
         if needed <= 0 or not asked:
             continue
-        cursor = await connection.execute(
+        known = await connection.fetch_all(
             "SELECT w FROM unnest(%s::text[], %s::timestamptz[]) AS u(w, day)"
             " WHERE EXISTS (SELECT FROM cup_trade t WHERE t.wallet = w AND t.at < day)"
             " OR (SELECT b.at FROM cup_bet b WHERE b.wallet = w ORDER BY b.round_no, b.at LIMIT 1) < day LIMIT %s",
             (asked, [day_of(first[wallet]) for wallet in asked], needed),
         )
-        these = {wallet for (wallet,) in await cursor.fetchall()}
+        these = {wallet for (wallet,) in known}
         veterans |= these
         if len(these) < needed:  # so all of them were looked up
             fresh.update(asked)

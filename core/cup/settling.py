@@ -29,10 +29,9 @@ async def due(connection: Connection, chain_id: int, finality_blocks: int) -> li
     otherwise. Void, too, is a market past its close whose listing was taken back by one and, as far as the index of
     `chain_id` is final, did not come again: no result will ever come. `finality_blocks`: where nodes name none.
     """
-    cursor = await connection.execute(_DUE, (chain_id,))
     return [
         (slug, winner)
-        for slug, winner, indexed, finalized, ended in await cursor.fetchall()
+        for slug, winner, indexed, finalized, ended in await connection.fetch_all(_DUE, (chain_id,))
         if ended is not None and ended <= final_block(indexed, finalized, finality_blocks)
     ]
 
@@ -49,10 +48,9 @@ async def settle(connection: Connection, slug: str, winner: int | None, clock: C
             return None
         book = market.book
         refunds = book.refunds(winner)
-        cursor = await connection.execute(
+        rows: list[tuple[str, int, int, int]] = await connection.fetch_all(
             "SELECT wallet, outcome, cost_cents, shares_cents FROM cup_position WHERE slug = %s", (slug,)
         )
-        rows: list[tuple[str, int, int, int]] = await cursor.fetchall()
         paid: dict[str, int] = {}
         pool: dict[str, tuple[int, int]] = {}
         gains: dict[str, int] = {}
@@ -74,11 +72,10 @@ async def settle(connection: Connection, slug: str, winner: int | None, clock: C
                 (wallets, outcomes, statuses, amounts, slug),
             )
         if pool:
-            cursor = await connection.execute(
+            first: list[tuple[str, datetime]] = await connection.fetch_all(
                 "SELECT wallet, min(at) FROM cup_trade WHERE slug = %s GROUP BY wallet", (slug,)
             )
-            first: dict[str, datetime] = dict(await cursor.fetchall())
-            gains = scoring.counted([pool], await scoring.seasoned(connection, [pool], first))
+            gains = scoring.counted([pool], await scoring.seasoned(connection, [pool], dict(first)))
         now = clock()
         await board.record(connection, gains, now)
         await connection.execute(

@@ -93,12 +93,12 @@ class PlacedTrade:
 
 async def placed(connection: Connection, trade_ids: Sequence[str]) -> dict[str, PlacedTrade]:
     """Return those of these trades that were made, by id."""
-    cursor = await connection.execute(
+    rows = await connection.fetch_all(
         "SELECT trade_id, wallet, slug, outcome, size_cents, shares_cents, balance_cents, projected_cents, pool_cents "
         "FROM cup_trade WHERE trade_id = ANY(%s)",
         (list(trade_ids),),
     )
-    return {trade_id: PlacedTrade(*row) for trade_id, *row in await cursor.fetchall()}
+    return {trade_id: PlacedTrade(*row) for trade_id, *row in rows}
 
 
 class WalletBusy(Exception):
@@ -164,12 +164,12 @@ class _Wallet:
 
 async def _lock_wallets(connection: Connection, wallets: Collection[str]) -> dict[str, _Wallet]:
     """Locks those that nobody holds. Whoever settles holds many for long: their orders wait, the others' do not."""
-    cursor = await connection.execute(
+    rows = await connection.fetch_all(
         f"SELECT w, {enrolment.BARRED}, EXISTS (SELECT FROM cup_account WHERE account = 'wallet:' || w) "  # noqa: S608
         "FROM unnest(%(wallets)s::text[]) AS u(w)".encode(),
         {"wallets": list(wallets), "halt": enrolment.HALT_SWITCH},
     )
-    locked = {wallet: _Wallet(barred, None if claimed else 0) for wallet, barred, claimed in await cursor.fetchall()}
+    locked = {wallet: _Wallet(barred, None if claimed else 0) for wallet, barred, claimed in rows}
     for wallet, cents in (await ledger.lock_free_wallets(connection, wallets)).items():
         locked[wallet].balance_cents = cents
     return locked

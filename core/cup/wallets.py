@@ -69,13 +69,12 @@ async def summary(connection: Connection, wallet: str) -> Summary:
     """All of one moment; zeros for a wallet that never claimed."""
     async with one_moment(connection):
         balance_cents = await balance(connection, wallet_account(wallet))
-        cursor = await connection.execute(
+        spinning: int = await connection.fetch_value(
             "SELECT COALESCE(sum(stake_cents), 0)::bigint FROM cup_bet WHERE wallet = %s"
             " AND round_no = ANY(ARRAY(SELECT round_no FROM cup_round WHERE settled_at IS NULL))",
             (wallet,),
         )
-        spinning = await cursor.fetchone()
-        cursor = await connection.execute(
+        rows = await connection.fetch_all(
             "SELECT m.market_id, m.slug, m.outcomes, p.outcome, p.cost_cents, p.shares_cents, p.status, p.paid_cents, "
             "m.weights_cents, m.net_cents, m.shares_cents, m.closes_at, m.start_at, m.ends_at,"
             " to_timestamp(a.settles_after) FROM cup_position p JOIN cup_market m USING (slug)"
@@ -83,7 +82,6 @@ async def summary(connection: Connection, wallet: str) -> Summary:
             "WHERE p.wallet = %s ORDER BY (p.status = 'open') DESC, p.opened_at DESC, p.slug, p.outcome",
             (wallet,),
         )
-        rows = await cursor.fetchall()
     positions = []
     for market_id, slug, outcomes, outcome, cost, shares, status, paid, weights, net, issued, *times in rows:
         is_open = status == "open"
@@ -103,6 +101,6 @@ async def summary(connection: Connection, wallet: str) -> Summary:
             )
         )
     # What it has and what is at stake, less what it was given: a board may count less of it.
-    at_stake = sum(each.cost_cents for each in positions if each.status == "open") + (spinning[0] if spinning else 0)
+    at_stake = sum(each.cost_cents for each in positions if each.status == "open") + spinning
     realized = 0 if balance_cents is None else balance_cents + at_stake - CLAIM_CENTS
     return Summary(balance_cents or 0, realized, tuple(positions))

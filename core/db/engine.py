@@ -32,7 +32,7 @@ from weakref import WeakKeyDictionary
 
 import psycopg
 from psycopg import AsyncConnection, AsyncTransaction
-from psycopg.abc import PQGen
+from psycopg.abc import Params, PQGen, QueryNoTemplate
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.rows import TupleRow
 from psycopg_pool import AsyncConnectionPool
@@ -113,6 +113,23 @@ class Connection(AsyncConnection[TupleRow]):
             yield begun
         if begun.status is AsyncTransaction.Status.FAILED:
             raise psycopg.OperationalError("the connection was lost in a transaction: nothing of it is stored")
+
+    async def fetch_all(
+        self, query: QueryNoTemplate, values: Params | None = None, *, prepare: bool | None = None
+    ) -> list[TupleRow]:
+        """Return every row of a statement."""
+        return await (await self.execute(query, values, prepare=prepare)).fetchall()
+
+    async def fetch_one(
+        self, query: QueryNoTemplate, values: Params | None = None, *, prepare: bool | None = None
+    ) -> TupleRow | None:
+        """Return the first row of a statement; None when it has none."""
+        return await (await self.execute(query, values, prepare=prepare)).fetchone()
+
+    async def fetch_value(self, query: QueryNoTemplate, values: Params | None = None) -> Any:
+        """Return the first column of the first row; None when there is no row."""
+        row = await self.fetch_one(query, values)
+        return None if row is None else row[0]
 
 
 class ConnectionPool(AsyncConnectionPool[Connection]):
@@ -351,9 +368,7 @@ async def _require_sessions(url: str, connect_timeout_seconds: float) -> None:
 
 
 async def _session_of(connection: Connection) -> int:
-    row = await (await connection.execute("SELECT pg_backend_pid()")).fetchone()
-    assert row is not None
-    return int(row[0])
+    return int(await connection.fetch_value("SELECT pg_backend_pid()"))
 
 
 def connection_error(url: str, error: psycopg.Error) -> DatabaseError:

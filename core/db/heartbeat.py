@@ -80,13 +80,12 @@ async def beat_forever(
                 )
 
 
-async def silence_of(connection: psycopg.AsyncConnection[Any], daemon: str) -> float | None:
+async def silence_of(connection: Connection, daemon: str) -> float | None:
     """Seconds since any process of this daemon gave a sign of life; None when there is none."""
-    asked = await connection.execute(
+    silence: float | None = await connection.fetch_value(
         "SELECT extract(epoch FROM now() - max(seen_at))::float8 FROM daemon_heartbeat WHERE daemon = %s", (daemon,)
     )
-    row = await asked.fetchone()
-    return None if row is None else row[0]
+    return silence
 
 
 # Only for whom somebody waits, and only sessions of ours: what an operator types by hand is the operator's.
@@ -104,7 +103,7 @@ SELECT silent.*, pg_terminate_backend(silent.pid) FROM (
 
 async def end_silent_sessions(connection: Connection, after_seconds: float = IDLE_IN_TRANSACTION_MS / 1000) -> int:
     """Ends each session whose process has said nothing for so long and has what another waits for; returns how many."""
-    ended = await (await connection.execute(_END, (after_seconds,))).fetchall()
+    ended = await connection.fetch_all(_END, (after_seconds,))
     for pid, application, seconds, _ in ended:
         log.warning(
             "ended a session whose process says nothing, and that held up others",

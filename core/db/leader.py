@@ -141,6 +141,4 @@ def lock_key(role: str) -> int:
 
 async def _ask(connection: Connection, query: str, *values: int) -> bool:
     async with asyncio.timeout(ANSWER_SECONDS):
-        cursor = await connection.execute(query.encode(), values)
-        row = await cursor.fetchone()
-    return bool(row and row[0])
+        return bool(await connection.fetch_value(query.encode(), values))

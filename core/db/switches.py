@@ -28,8 +28,7 @@ async def set_switch(connection: Connection, name: str, is_on: bool, *, reason: 
 
 async def read_switches(connection: Connection) -> Mapping[str, bool]:
     """Every switch ever set; one that is absent is off."""
-    cursor = await connection.execute("SELECT name, is_on FROM operator_switch")
-    rows: list[tuple[str, bool]] = await cursor.fetchall()
+    rows: list[tuple[str, bool]] = await connection.fetch_all("SELECT name, is_on FROM operator_switch")
     return dict(rows)
 
 

@@ -149,11 +149,11 @@ async def enqueue(connection: Connection, request: IntentRequest) -> Intent:
         request.depends_on,
         None if request.payer is None else bytes_of(request.payer),
     )
-    row = await (await connection.execute(_INSERT.encode(), values, prepare=True)).fetchone()
+    row = await connection.fetch_one(_INSERT.encode(), values, prepare=True)
     if row is not None:
         return _intent(row)
     query = f"SELECT fingerprint, {_COLUMNS} FROM outbox_intent WHERE key = %s"  # noqa: S608 - constants only
-    row = await (await connection.execute(query.encode(), (request.key,))).fetchone()
+    row = await connection.fetch_one(query.encode(), (request.key,))
     assert row is not None  # a key that conflicts is there: only what can never be asked for again is dropped
     if row[0] != request.fingerprint():
         raise IntentConflict(_intent(row[1:]))
@@ -162,7 +162,7 @@ async def enqueue(connection: Connection, request: IntentRequest) -> Intent:
 
 async def read(connection: Connection, intent_id: int) -> Intent | None:
     query = f"SELECT {_COLUMNS} FROM outbox_intent WHERE id = %s"  # noqa: S608 - constants only
-    row = await (await connection.execute(query.encode(), (intent_id,))).fetchone()
+    row = await connection.fetch_one(query.encode(), (intent_id,))
     return None if row is None else _intent(row)
 
 

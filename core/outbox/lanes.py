@@ -83,14 +83,13 @@ FROM outbox_lane l WHERE l.chain_id = %s AND %s = ANY(l.groups) ORDER BY l.id
 
 async def report(connection: Connection, chain_id: int, group: str) -> GroupReport:
     """How one group of lanes fares now. Two short queries."""
-    rows = await (await connection.execute(_LANES, (chain_id, group))).fetchall()
+    rows = await connection.fetch_all(_LANES, (chain_id, group))
     lanes = tuple(
         LaneReport(row[0], LaneStatus(row[1]), row[2], row[3], row[5], None if row[4] is None else int(row[4]))
         for row in rows
     )
-    cursor = await connection.execute(
+    queued = await connection.fetch_value(
         "SELECT count(*) FROM outbox_intent WHERE chain_id = %s AND lane_group = %s AND state = 'queued'",
         (chain_id, group),
     )
-    counted = await cursor.fetchone()
-    return GroupReport(lanes, counted[0] if counted else 0)
+    return GroupReport(lanes, queued)

@@ -29,13 +29,13 @@ class Old:
 
 async def long_ended(connection: Connection, chain_id: int, *, days: int, limit: int) -> list[Old]:
     """The oldest intents that ended more than `days` ago and were not thinned yet, locked for this transaction."""
-    cursor = await connection.execute(
+    rows = await connection.fetch_all(
         "SELECT id, key, lane_group = 'noop' FROM outbox_intent WHERE chain_id = %s "
         "AND state IN ('final', 'failed', 'replaced') AND NOT is_thinned "
         "AND state_at < now() - make_interval(days => %s) ORDER BY state_at LIMIT %s FOR UPDATE SKIP LOCKED",
         (chain_id, days, limit),
     )
-    return [Old(*row) for row in await cursor.fetchall()]
+    return [Old(*row) for row in rows]
 
 
 async def thin(connection: Connection, ids: Sequence[int]) -> None:

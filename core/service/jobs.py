@@ -33,33 +33,29 @@ class JobRequest:
 
 async def request(connection: Connection, job: str) -> int:
     """Asks for one run of `job`, or joins a request that has not started; returns its id."""
-    cursor = await connection.execute(
+    job_id = await connection.fetch_value(
         "INSERT INTO keeper_job (job) VALUES (%s) ON CONFLICT (job) WHERE started_at IS NULL "
         "DO UPDATE SET job = excluded.job RETURNING id",
         (job,),
     )
-    row = await cursor.fetchone()
-    assert row is not None
-    return int(row[0])
+    return int(job_id)
 
 
 async def read(connection: Connection, job_id: int) -> JobRequest | None:
-    cursor = await connection.execute(
+    row = await connection.fetch_one(
         "SELECT id, job, started_at IS NOT NULL, report FROM keeper_job WHERE id = %s", (job_id,)
     )
-    row = await cursor.fetchone()
     return None if row is None else JobRequest(*row)
 
 
 async def claim(connection: Connection, runner: str) -> JobRequest | None:
     """Takes the oldest job that waits, or one its keeper left behind; None when there is nothing to do."""
-    cursor = await connection.execute(
+    row = await connection.fetch_one(
         "UPDATE keeper_job SET started_at = now(), runner = %s WHERE id = (SELECT id FROM keeper_job "
         "WHERE finished_at IS NULL AND (started_at IS NULL OR started_at < now() - make_interval(secs => %s)) "
         "ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED) RETURNING id, job, true, report",
         (runner, ABANDONED_AFTER_SECONDS),
     )
-    row = await cursor.fetchone()
     return None if row is None else JobRequest(*row)
 
 

@@ -6,13 +6,12 @@ from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import psycopg
 import pytest
 import pytest_asyncio
 
 from core.cup import board, scoring, wheel
 from core.cup.rounds import RouletteRound
-from core.db.engine import connect, conninfo
+from core.db.engine import Connection, connect, conninfo
 from tests.support.cup_check import cup_faults, read_cup
 from tests.support.cup_rig import Cup, Signer, cup_door
 
@@ -107,7 +106,7 @@ async def test_no_more_wallets_are_looked_up_than_the_rule_needs(cup: Cup) -> No
         assert scoring.counted([more], found) == scoring.counted([more], losers)
 
 
-class _Counting(psycopg.AsyncConnection[tuple[Any, ...]]):
+class _Counting(Connection):
     """A connection that remembers which wallets it was asked to look up."""
 
     looked_up: list[str]

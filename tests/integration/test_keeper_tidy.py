@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-import psycopg
 import pytest
 
+from core.db.engine import connect
 from core.outbox import Intent, IntentConflict, IntentRequest, IntentState, enqueue
 from tests.support.genesis import Genesis
 from tests.support.keeper_rig import Rig, body, rigged
@@ -39,7 +39,7 @@ def age(rig: Rig, days: int) -> None:
 
 
 async def asked(rig: Rig, request: IntentRequest) -> Intent:
-    async with await psycopg.AsyncConnection.connect(rig.database_url) as connection:
+    async with await connect(rig.database_url) as connection:
         return await enqueue(connection, request)
 
 
@@ -71,7 +71,7 @@ async def test_a_busy_past_is_thinned_out_and_everything_goes_on(rig: Rig) -> No
 
     # The bet's key stays for good, and says how it ended; nothing else of it does.
     kept = await asked(rig, ours)
-    async with await psycopg.AsyncConnection.connect(rig.database_url) as connection:
+    async with await connect(rig.database_url) as connection:
         assert (kept.state, kept.succeeded, await history(connection, kept.id)) == (IntentState.FINAL, True, [])
     with pytest.raises(IntentConflict):
         await asked(rig, IntentRequest(key=ours.key, value_wei=2, **BY_ANYBODY))  # type: ignore[arg-type]

@@ -21,7 +21,7 @@ from api.stock.bodies.prices import PricesBody
 from api.stock.bodies.proof import ProofBody
 from core.chain import Contract
 from core.contracts.abi import abi
-from core.db.engine import conninfo
+from core.db.engine import connect, conninfo
 from core.service import jobs
 from scripts._stack import wallets
 from tests.support import programs
@@ -430,7 +430,7 @@ async def test_cron_returns_the_report_of_whoever_runs_the_job(door: Door, datab
         "skipped": [{"target": "8", "reason": "not due"}],
         "errors": [],
     }
-    async with await psycopg.AsyncConnection.connect(conninfo(database_url), autocommit=True) as connection:
+    async with await connect(database_url) as connection:
         first = await jobs.request(connection, job)
         asking = [asyncio.create_task(door.get(f"/api/cron/{job}", headers=bearer())) for _ in range(3)]
         await asyncio.sleep(0.5)
