@@ -6,7 +6,7 @@ To add a surface, write a context manager that takes a `Context` and yields a `S
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 
 from aiohttp import web
@@ -43,9 +43,9 @@ MAX_HEADER_BYTES = 40 * 1024  # each: a payment may have 32 KiB, and we explain 
 
 
 @asynccontextmanager
-async def make_app(context: Context, surfaces: Sequence[MakeSurface] = SURFACES) -> AsyncIterator[web.Application]:
+async def make_app(context: Context) -> AsyncIterator[web.Application]:
     async with AsyncExitStack() as stack:
-        made = [await stack.enter_async_context(make(context)) for make in surfaces]
+        made = [await stack.enter_async_context(make(context)) for make in SURFACES]
         docs = docs_surface(made, title=TITLE, server=context.settings.public_url)
         pages = await stack.enter_async_context(pages_surface(context, [*made, docs]))
         yield bounded(application([*made, docs, pages]), context.settings)

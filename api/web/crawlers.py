@@ -44,7 +44,7 @@ class Sitemap:
     """The addresses of all pages, for search engines. `always`: those that are always there."""
 
     def __init__(
-        self, pages: Pages, origin: str, always: tuple[str, ...], stock: StockReads | None, agent: Reads | None
+        self, pages: Pages, origin: str, always: tuple[str, ...], stock: StockReads, agent: Reads | None
     ) -> None:
         self._pages = pages
         self._origin = origin
@@ -53,7 +53,7 @@ class Sitemap:
         self._agent = agent
 
     async def get(self, request: web.Request) -> web.StreamResponse:
-        stamp = tuple(None if each is None else each.stamp for each in (self._stock, self._agent))
+        stamp = (self._stock.stamp, None if self._agent is None else self._agent.stamp)
         return (await self._pages.last_rendering("sitemap", stamp, self._render, FIXED, XML)).response(request)
 
     async def _render(self) -> bytes:
@@ -66,7 +66,7 @@ class Sitemap:
     def _addresses(self) -> list[str]:
         """Every page worth finding: those of markets as long as they can be read."""
         addresses = list(self._always)
-        if self._stock is not None and (stock := or_none(partial(self._stock.overview, MAX_SETTLED))):
+        if stock := or_none(partial(self._stock.overview, MAX_SETTLED)):
             addresses += [each.href for each in stock[0].markets]
         if self._agent is not None and (agent := or_none(partial(self._agent.overview, MAX_SETTLED))):
             markets = [*(each.market for each in agent.open), *agent.later, *(each.market for each in agent.closed)]

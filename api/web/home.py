@@ -23,15 +23,10 @@ CLOSED_SHOWN = 6
 
 
 class HomePage:
-    """The first page. `stock`, with its `proof`, and `agent` are None where that surface is not served."""
+    """The first page. `agent` is None while the agent API is switched off."""
 
     def __init__(
-        self,
-        pages: Pages,
-        stock: StockReads | None,
-        proof: Proof | None,
-        agent: Reads | None,
-        activity: MarketActivity,
+        self, pages: Pages, stock: StockReads, proof: Proof, agent: Reads | None, activity: MarketActivity
     ) -> None:
         self._pages = pages
         self._stock = stock
@@ -40,11 +35,8 @@ class HomePage:
         self._activity = activity
 
     async def get(self, request: web.Request) -> web.StreamResponse:
-        proof = None if self._proof is None else await awaited_or_none(self._proof.shown())
-        read = (
-            None if self._stock is None else self._stock.stamp,
-            None if self._agent is None else self._agent.stamp,
-        )
+        proof = await awaited_or_none(self._proof.shown())
+        read = (self._stock.stamp, None if self._agent is None else self._agent.stamp)
 
         async def render() -> bytes:
             return await self._render(proof, read)
@@ -52,7 +44,7 @@ class HomePage:
         return await self._pages.answer(request, "home", (read, None if proof is None else proof[1]), render)
 
     async def _render(self, proof: tuple[ProofBody, str] | None, stamp: Hashable) -> bytes:
-        stock = None if self._stock is None else or_none(partial(self._stock.overview, SETTLED_SHOWN))
+        stock = or_none(partial(self._stock.overview, SETTLED_SHOWN))
         agent = None if self._agent is None else or_none(partial(self._agent.overview, CLOSED_SHOWN))
         listed, stock_now = (None, None) if stock is None else stock
         markets = [] if listed is None else [readable(each) for each in listed.markets]

@@ -14,7 +14,6 @@ from api.cup.service import CupService
 from api.http.body import Json
 from api.http.caller import caller_ip
 from api.http.limits import RateLimits
-from api.stock.bodies.positions import OwnerBody
 from api.stock.reads import StockReads
 from api.web import cup
 from api.web.answers import PRIVATE, awaited_or_none, owner_of
@@ -35,7 +34,7 @@ class PortfolioPage:
     def __init__(
         self,
         pages: Pages,
-        surfaces: tuple[StockReads | None, Reads | None, CupService | None],
+        surfaces: tuple[StockReads, Reads | None, CupService],
         limits: RateLimits,
         settings: Settings,
     ) -> None:
@@ -52,14 +51,17 @@ class PortfolioPage:
         await self._limits.take(OWNER_RATE, "positions-page", who, "Positions are read at most 60 times a minute.")
         before = request.query.get("before", "")
         older = int(before) if ID.fullmatch(before) else None
+        asked = requests.WalletRequest(walletAddress=owner)
         stock, agent, paper = await asyncio.gather(
-            self._stock_positions(owner, older), self._agent_bets(owner), self._paper(owner)
+            self._stock.one_owner(owner, STOCK_POSITIONS_SHOWN, older),
+            self._agent_bets(owner),
+            awaited_or_none(cup.read(self._cup, self._cup.wallet, asked)),
         )
         sections = {"stock": stock, "agent": agent, "paper": paper}
 
         async def render() -> bytes:
             results = results_of(stock, agent)
-            chart = results_chart(results, 0 if stock is None else stock.read_at)
+            chart = results_chart(results, stock.read_at)
             return self._pages.render(
                 "positions.html",
                 path="/positions",
@@ -81,13 +83,6 @@ class PortfolioPage:
         page, status = ("positions", wrong), 400 if wrong else 200
         return await self._pages.answer(request, page, None, render, PRIVATE, status)
 
-    async def _stock_positions(self, owner: str, before: int | None) -> OwnerBody | None:
-        return None if self._stock is None else await self._stock.one_owner(owner, STOCK_POSITIONS_SHOWN, before)
-
     async def _agent_bets(self, owner: str) -> Json | None:
         book = None if self._agent is None else await awaited_or_none(self._agent.book(owner, AGENT_BETS_SHOWN, None))
         return None if book is None else loads(book)
-
-    async def _paper(self, owner: str) -> Json | None:
-        asked = requests.WalletRequest(walletAddress=owner)
-        return None if self._cup is None else await awaited_or_none(cup.read(self._cup, self._cup.wallet, asked))

@@ -52,7 +52,7 @@ class LatestBet:
 class MarketActivity:
     """The newest bets, read again when their stamp differs."""
 
-    def __init__(self, engine: AsyncEngine, stock: StockReads | None, agent: Reads | None) -> None:
+    def __init__(self, engine: AsyncEngine, stock: StockReads, agent: Reads | None) -> None:
         self._engine = engine
         self._stock = stock
         self._agent = agent
@@ -77,10 +77,9 @@ class MarketActivity:
     async def _read(self) -> tuple[LatestBet, ...]:
         bets: list[LatestBet] = []
         async with self._engine.connect() as connection:
-            if self._stock is not None:
-                rows = (await connection.execute(newest_stock_bets(BETS_SHOWN))).all()
-                listed = await self._stock.listed({row.market_id for row in rows})
-                bets += [_stock_bet(row, listed[row.market_id]) for row in rows if row.market_id in listed]
+            rows = (await connection.execute(newest_stock_bets(BETS_SHOWN))).all()
+            listed = await self._stock.listed({row.market_id for row in rows})
+            bets += [_stock_bet(row, listed[row.market_id]) for row in rows if row.market_id in listed]
             if self._agent is not None:
                 rows = (await connection.execute(newest_agent_bets(BETS_SHOWN))).all()
                 markets = await self._agent.listed({row.market_id for row in rows})

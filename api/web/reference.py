@@ -47,9 +47,7 @@ class Reference:
     """The pages of the reference. What a page shows of an operation, a parameter or a body is its description in the
     document. `stock` and `agent` give the forms what exists now."""
 
-    def __init__(
-        self, pages: Pages, described: ServiceDescription, stock: StockReads | None, agent: Reads | None
-    ) -> None:
+    def __init__(self, pages: Pages, described: ServiceDescription, stock: StockReads, agent: Reads | None) -> None:
         self._pages = pages
         self._described = described
         self._groups = {each.slug: each for each in _groups(described.surfaces)}
@@ -88,7 +86,7 @@ class Reference:
         """Return what the forms ask about: a market that exists now, by what each surface calls it."""
         samples = {"owner": NOBODY, "wallet": NOBODY, "address": NOBODY}
         if surface == "stock":
-            overview = None if self._stock is None else or_none(partial(self._stock.overview, 1))
+            overview = or_none(partial(self._stock.overview, 1))
             market = {"id": overview[0].markets[0].id} if overview and overview[0].markets else {}
             return {**samples, **market, "marketId": market.get("id", ""), "outcome": "0", "amount": "5000000"}
         example = (None if self._agent is None else or_none(self._agent.example)) or {}

@@ -40,14 +40,13 @@ class Results:
         return sum(each.won for each in self.agent)
 
 
-def results_of(stock: OwnerBody | None, agent: Json | None) -> Results:
+def results_of(stock: OwnerBody, agent: Json | None) -> Results:
     """Of the bodies of an address's positions. A refund of what was never accepted is neither won nor lost."""
-    positions = [] if stock is None else stock.positions
     bets = [] if agent is None else agent["positions"]
     return Results(
         _in_order(
             SettledBet(each.entered_at or 0, each.final_time, int(each.settlement.net) - int(each.accepted))
-            for each in positions
+            for each in stock.positions
             if not each.open and each.accepted is not None
         ),
         _in_order(

@@ -38,7 +38,7 @@ class SharePictures:
     """The cards of markets and of the site, and its icons. `caller` tells who asks, so that one address does not have
     all that wait be its own."""
 
-    def __init__(self, stock: StockReads | None, agent: Reads | None, caller: Callable[[web.Request], str]) -> None:
+    def __init__(self, stock: StockReads, agent: Reads | None, caller: Callable[[web.Request], str]) -> None:
         self._stock = stock
         self._agent = agent
         self._caller = caller
@@ -53,9 +53,8 @@ class SharePictures:
         return (await self._picture(request, "", card)).response(request)
 
     async def stock_market(self, request: web.Request) -> web.StreamResponse:
-        reads, name = self._stock, request.match_info["id"]
-        assert reads is not None, "routed only where stock markets are served"
-        detail, _ = await reads.shown(name)  # 404 before anything is kept under this name
+        name = request.match_info["id"]
+        detail, _ = await self._stock.shown(name)  # 404 before anything is kept under this name
 
         async def card() -> ShareCard:
             return stock_card(detail)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, TypeVar
@@ -54,11 +54,10 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 @asynccontextmanager
 async def pages_surface(context: Context, made: Sequence[Surface]) -> AsyncIterator[Surface]:
-    """Pages of the surfaces in `made`; those of a surface that is not there are left out."""
+    """Pages of the surfaces in `made`; those of agent markets are left out while the agent API is switched off."""
     settings = context.settings
     stock = load_deployment(settings.chain("stock").deployment_file)
     base = load_deployment(settings.chain("base").deployment_file)
-    assets = await load_assets()
     explorers = {"stock": stock.explorer_url, "base": base.explorer_url}
     demo = demo_wallet(context.secrets.demo_wallet_key, (stock, base))
     nodes = local_nodes(settings, (stock, base))
@@ -66,25 +65,12 @@ async def pages_surface(context: Context, made: Sequence[Surface]) -> AsyncItera
         "stock": chain_for_wallets(nodes.get("stock"), stock, "VestedMarkets", STOCK_TOKEN_SYMBOL),
         "base": chain_for_wallets(nodes.get("base"), base, "SettlementWallet", TOKEN_SYMBOL),
     }
-    origin = settings.public_url.rstrip("/")
+    assets, origin = await load_assets(), settings.public_url.rstrip("/")
     pages = Pages(assets, origin, {"chains": chains, "demo": demo}, explorers)
-    reads = _part(made, StockReads)
-    agent = _part(made, Reads)
-    proof, cup = _part(made, Proof), _part(made, CupService)
-    caller = partial(caller_ip, settings=settings)
-    sitemap = Sitemap(pages, origin, tuple(href for href, _ in NAVIGATION if href != "/positions"), reads, agent)
-    activity = MarketActivity(context.engine, reads, agent)
-    portfolio = PortfolioPage(pages, (reads, agent, cup), context.limits, settings)
+    agent = next(_parts(made, Reads), None)
     operations = [
         _page(f"{ASSETS}{{name}}", assets.serve, "A static file", "text/css"),
-        *_picture_pages(reads, agent, caller),
-        _page("/sitemap.xml", sitemap.get, "Every page worth finding", XML),
-        _page("/", HomePage(pages, reads, proof, agent, activity).get, "Live markets"),
-        *_market_pages(context, pages, reads, proof, agent, stock, base),
-        *_cup_pages(pages, cup),
-        _page("/positions", portfolio.get, "An address's positions"),
-        _page("/how", pages.lasting("how", partial(pages.render, "how.html", path="/how")), "How it works"),
-        *_reference_pages(pages, _part(made, ServiceDescription), reads, agent),
+        *_pages(context, pages, made, agent, stock, base),
     ]
     for path, body, summary, content_type in _documents(pages, origin, base, stock, agent, context.attester):
         operations.append(_page(path, await fixed(body, content_type), summary, content_type))
@@ -99,50 +85,34 @@ async def pages_surface(context: Context, made: Sequence[Surface]) -> AsyncItera
     )
 
 
-def _picture_pages(
-    reads: StockReads | None, agent: Reads | None, caller: Callable[[web.Request], str]
+def _pages(
+    context: Context, pages: Pages, made: Sequence[Surface], agent: Reads | None, stock: Deployment, base: Deployment
 ) -> Iterator[Operation]:
-    pictures = SharePictures(reads, agent, caller)
+    reads, proof, service = next(_parts(made, StockReads)), next(_parts(made, Proof)), next(_parts(made, CupService))
+    activity = MarketActivity(context.engine, reads, agent)
+    yield _page("/", HomePage(pages, reads, proof, agent, activity).get, "Live markets")
+    history = ChartHistory(context.engine, stock.chain_id)
+    yield _page("/m/{id}", StockPages(pages, reads, history, stock).market, "A stock market")
+    yield _page("/proof", ProofPage(pages, proof, base).get, "Proof of what was done")
+    portfolio = PortfolioPage(pages, (reads, agent, service), context.limits, context.settings)
+    yield _page("/positions", portfolio.get, "An address's positions")
+    cup = CupPages(pages, service)
+    yield _page("/cup", cup.board, "The tournament's board")
+    yield _page("/roulette", cup.roulette, "The wheel")
+    yield _page("/how", pages.lasting("how", partial(pages.render, "how.html", path="/how")), "How it works")
+    reference = Reference(pages, next(_parts(made, ServiceDescription)), reads, agent)
+    yield _page("/docs", reference.overview, "The documentation")
+    yield _page("/docs/{group}", reference.group, "A part of the documentation")
+    origin, always = context.settings.public_url.rstrip("/"), (href for href, _ in NAVIGATION if href != "/positions")
+    sitemap = Sitemap(pages, origin, tuple(always), reads, agent)
+    yield _page("/sitemap.xml", sitemap.get, "Every page worth finding", XML)
+    pictures = SharePictures(reads, agent, partial(caller_ip, settings=context.settings))
     yield _page("/share.png", pictures.site, "The site's picture where it is shared", PNG)
     yield _page("/icon-{size:180|192|512}.png", pictures.icon, "The site's icon", PNG)
-    if reads is not None:
-        yield _page("/m/{id}/share.png", pictures.stock_market, "A market's picture", PNG)
-    if agent is not None:
-        yield _page("/markets/{id}/share.png", pictures.agent_market, "A market's picture", PNG)
-
-
-def _market_pages(
-    context: Context,
-    pages: Pages,
-    reads: StockReads | None,
-    proof: Proof | None,
-    agent: Reads | None,
-    stock: Deployment,
-    base: Deployment,
-) -> Iterator[Operation]:
-    if reads is not None:
-        history = ChartHistory(context.engine, stock.chain_id)
-        yield _page("/m/{id}", StockPages(pages, reads, history, stock).market, "A stock market")
-    if proof is not None:
-        yield _page("/proof", ProofPage(pages, proof, base).get, "Proof of what was done")
+    yield _page("/m/{id}/share.png", pictures.stock_market, "A market's picture", PNG)
     if agent is not None:
         yield _page("/markets/{id}", AgentPages(pages, agent).market, "An agent market")
-
-
-def _cup_pages(pages: Pages, service: CupService | None) -> Iterator[Operation]:
-    if service is not None:
-        cup = CupPages(pages, service)
-        yield _page("/cup", cup.board, "The tournament's board")
-        yield _page("/roulette", cup.roulette, "The wheel")
-
-
-def _reference_pages(
-    pages: Pages, described: ServiceDescription | None, reads: StockReads | None, agent: Reads | None
-) -> Iterator[Operation]:
-    if described is not None:
-        reference = Reference(pages, described, reads, agent)
-        yield _page("/docs", reference.overview, "The documentation")
-        yield _page("/docs/{group}", reference.group, "A part of the documentation")
+        yield _page("/markets/{id}/share.png", pictures.agent_market, "A market's picture", PNG)
 
 
 def _documents(
@@ -200,8 +170,8 @@ def demo_wallet(key: SecretStr | None, deployments: Iterable[Deployment]) -> dic
     return {"address": str(Account.from_key(given).address), "key": given}
 
 
-def _part(made: Sequence[Surface], kind: type[T]) -> T | None:
-    return next((each for surface in made for each in surface.reads if isinstance(each, kind)), None)
+def _parts(made: Sequence[Surface], kind: type[T]) -> Iterator[T]:
+    return (each for surface in made for each in surface.reads if isinstance(each, kind))
 
 
 def _page(path: str, handler: Handler, summary: str, content_type: str = HTML) -> Operation:

@@ -24,13 +24,11 @@ from sqlalchemy import event
 
 from api.agent.index import AgentIndex
 from api.agent.rows import MAX_SETTLED
-from api.agent.surface import agent_surface
 from api.app import make_app, serve
 from api.context import Context, open_context
 from api.followed_index import Archive
 from api.stock.index import StockIndex
 from api.stock.reads import MARKETS_LISTED
-from api.stock.surface import stock_surface
 from api.web.recent_activity import AGAIN_SECONDS
 from core.config import ApiSecrets, Settings
 from core.contracts.deployments import load_deployment
@@ -167,7 +165,7 @@ async def rig(filled: Filled, database_url: str) -> AsyncIterator[Rig]:
     async with open_context(settings, ApiSecrets(), spawn) as context:
         statements.watch(context)
         async with (
-            make_app(context, (agent_surface, stock_surface)) as app,
+            make_app(context) as app,
             serve(app, "127.0.0.1", 0) as port,
             aiohttp.ClientSession(f"http://127.0.0.1:{port}") as session,
         ):

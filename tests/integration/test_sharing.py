@@ -13,6 +13,7 @@ from aiohttp.test_utils import TestServer
 
 from api.agent.reads import Reads
 from api.http.problem import Problem
+from api.stock.reads import StockReads
 from api.web import sharing
 from api.web.sharing import MAX_WAITING, MAX_WAITING_EACH, SharePictures
 from tests.waiting import until
@@ -62,7 +63,7 @@ class Site:
 async def site(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Site]:
     monkeypatch.setattr(sharing, "FRESH_SECONDS", 10.0**9)  # no picture is drawn anew meanwhile
     markets = SlowMarkets()
-    pictures = SharePictures(None, cast(Reads, markets), lambda request: request.headers["Who"])
+    pictures = SharePictures(cast(StockReads, None), cast(Reads, markets), lambda request: request.headers["Who"])
 
     left: list[str] = []
 

@@ -18,9 +18,10 @@ from eth_account.signers.local import LocalAccount
 from eth_utils.crypto import keccak
 from pydantic import SecretStr
 
-from api.app import make_app, serve
+from api.app import bounded, serve
 from api.context import open_context
 from api.cup.surface import cup_surface
+from api.http.application import application
 from core.agent.document import Specification
 from core.config import ApiSecrets, Settings
 from core.contracts.statuses import MarketKind
@@ -291,8 +292,8 @@ async def cup_door(database_url: str, **changes: Any) -> AsyncIterator[Cup]:
     try:
         async with (
             open_context(settings, ApiSecrets.model_validate({"CRON_SECRET": SecretStr("x" * 32)}), spawn) as context,
-            make_app(context, (cup_surface,)) as app,
-            serve(app, "127.0.0.1", 0) as port,
+            cup_surface(context) as surface,
+            serve(bounded(application([surface]), settings), "127.0.0.1", 0) as port,
             aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session,
             await connect(database_url) as connection,
         ):
