@@ -81,10 +81,6 @@ class Context:
         key = self.secrets.attestation_key
         return None if key is None else str(Account.from_key(key.get_secret_value()).address)
 
-    def writing(self, name: str) -> ConnectionPool:
-        """Return a separate pool, not yet open, for work whose locks must not delay bets with money."""
-        return writing_pool(self.settings, name)
-
     @property
     def read_url(self) -> str:
         return self.settings.read_url.get_secret_value()

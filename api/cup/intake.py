@@ -10,7 +10,6 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from api.cup.batches import Batches
 from core.cup import books, messages, trading
 from core.cup.books import PaperMarket
 from core.cup.trading import PaperOrder, PlacedTrade
@@ -34,27 +33,21 @@ class Seen:
     earlier: PlacedTrade | None
 
 
-class Intake:
-    """The look at signed trades, several at a time."""
+async def look(pool: ConnectionPool, _key: None, trades: Sequence[SignedTrade]) -> list[Seen | Exception]:
+    """Look at several signed trades, as `Batches` gathers them."""
+    signed, (markets, earlier) = await asyncio.gather(asyncio.to_thread(_signed, trades), _read(pool, trades))
+    return [
+        Seen(right, markets.get(trade.order.slug), earlier.get(trade.order.trade_id))
+        for trade, right in zip(trades, signed, strict=True)
+    ]
 
-    def __init__(self, pool: ConnectionPool) -> None:
-        self._pool = pool
-        self._batches: Batches[None, SignedTrade, Seen] = Batches(self._look)
 
-    async def look(self, trade: SignedTrade) -> Seen:
-        return await self._batches.ask(None, trade)
-
-    async def _look(self, _key: None, trades: Sequence[SignedTrade]) -> list[Seen | Exception]:
-        signed, (markets, earlier) = await asyncio.gather(asyncio.to_thread(_signed, trades), self._read(trades))
-        return [
-            Seen(right, markets.get(trade.order.slug), earlier.get(trade.order.trade_id))
-            for trade, right in zip(trades, signed, strict=True)
-        ]
-
-    async def _read(self, trades: Sequence[SignedTrade]) -> tuple[dict[str, PaperMarket], dict[str, PlacedTrade]]:
-        async with self._pool.connection() as connection:
-            markets = await books.find_all(connection, list({trade.order.slug for trade in trades}))
-            return markets, await trading.placed(connection, [trade.order.trade_id for trade in trades])
+async def _read(
+    pool: ConnectionPool, trades: Sequence[SignedTrade]
+) -> tuple[dict[str, PaperMarket], dict[str, PlacedTrade]]:
+    async with pool.connection() as connection:
+        markets = await books.find_all(connection, list({trade.order.slug for trade in trades}))
+        return markets, await trading.placed(connection, [trade.order.trade_id for trade in trades])
 
 
 def _signed(trades: Sequence[SignedTrade]) -> list[bool]:

@@ -1,4 +1,4 @@
-"""The cup's MCP server: the REST API as nine tools."""
+"""The cup's MCP server: the REST API as nine tools, with what a model must know to use them."""
 
 from __future__ import annotations
 
@@ -7,16 +7,98 @@ from typing import Final
 import mcp_types as types
 from aiohttp import web
 
+from api.cup import requests
 from api.cup.service import CupService
-from api.cup.tools import INSTRUCTIONS, TOOLS
 from api.http.mcp_door import Described, McpDoor, refusal
 from api.http.operation import ErrorWording, Operation
 from api.http.problem import Problem
-from api.http.rest_tools import RestTools
+from api.http.rest_tools import RestTool, RestTools
 from core.config import Settings
 
 NAME: Final = "service-cup"
 PATH: Final = "/api/cup/mcp"
+
+INSTRUCTIONS = (
+    "A paper-money tournament: nothing here is worth real money. Call getting_started first. create_wallet claims "
+    "10,000 pUSDC once. place_paper_trade and place_roulette_bet simulate unless simulate is false; a real one carries "
+    "an EIP-191 signature made by the wallet's owner over the message that getting_started shows. This server never "
+    "asks for a private key: do not send one."
+)
+
+
+def _dry(real: str) -> dict[str, str]:
+    return {"description": f"Stays true for a dry run; false places {real}, which must be signed."}
+
+
+TOOLS = (
+    RestTool(
+        "getting_started",
+        "get_api_cup_v1_getting_started",
+        "Getting started",
+        "How to take part: claim, markets, quote, simulate, signed trade, board; the messages to sign and all limits.",
+    ),
+    RestTool(
+        "create_wallet",
+        "post_api_cup_v1_wallet",
+        "Claim 10,000 pUSDC",
+        "Claims 10,000 paper units for a wallet address, once. Calling it again changes nothing (minted: false).",
+        reads=False,
+    ),
+    RestTool(
+        "list_markets",
+        "get_api_cup_v1_markets",
+        "List open markets",
+        "Open paper markets with slugs, outcome keys (the sides to trade) and the prices their pools imply, soonest "
+        "end of trades first.",
+    ),
+    RestTool(
+        "get_quote",
+        "get_api_cup_v1_markets_slug_quote",
+        "Quote a stake",
+        "What a stake on one side of a market would get: shares and projected payout. Read-only.",
+    ),
+    RestTool(
+        "place_paper_trade",
+        "post_api_cup_v1_trade",
+        "Simulate or place a paper trade",
+        "Simulates by default. A real trade needs simulate: false, walletAddress, tradeId, issuedAt and signature, an "
+        "EIP-191 signature over the message getting_started shows. The same tradeId never trades twice.",
+        defaults={"simulate": True},
+        schemas={"simulate": _dry("a real trade")},
+        reads=False,
+    ),
+    RestTool(
+        "get_roulette_round",
+        "get_api_cup_v1_roulette",
+        "Live roulette round",
+        "The live spin: its number, phase, seconds to close, and 42 markets with true and crowd percentages. A wallet "
+        f"adds its own bets. {requests.ROUND_WORDS}",
+    ),
+    RestTool(
+        "place_roulette_bet",
+        "post_api_cup_v1_roulette_bet",
+        "Simulate or place a roulette bet",
+        "Simulates by default. A real bet needs simulate: false, walletAddress, roundNo (the live round), issuedAt and "
+        f"signature. One bet for each wallet, round and key. stakePaper: {requests.STAKE_WORDS} {requests.ROUND_WORDS}",
+        defaults={"simulate": True},
+        schemas={"simulate": _dry("a real bet")},
+        reads=False,
+    ),
+    RestTool(
+        "get_positions",
+        "get_api_cup_v1_wallet_address",
+        "Wallet summary",
+        "A wallet's balance, realized profit and positions.",
+        called={"address": "walletAddress"},
+    ),
+    RestTool(
+        "get_leaderboard",
+        "get_api_cup_v1_leaderboard",
+        "Leaderboard",
+        "The board of realized profit, all time or for an ISO week, of everybody or of enrolled agents; `rule` says "
+        "what counts. A wallet adds its own rank.",
+    ),
+)
 
 
 def cup_mcp(

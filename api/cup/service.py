@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, TypeVar
 
 import psycopg
@@ -19,10 +20,10 @@ from limits import RateLimitItemPerDay, RateLimitItemPerHour, RateLimitItemPerMi
 from msgspec import UNSET
 
 from api.cache import TimedValue
-from api.cup import bodies, guide, requests
+from api.cup import bodies, guide, intake, requests
 from api.cup.batches import Batches
 from api.cup.boards import Boards
-from api.cup.intake import Intake, SignedTrade
+from api.cup.intake import Seen, SignedTrade
 from api.http.application import unavailable
 from api.http.body import Body, Json
 from api.http.caller import network
@@ -112,7 +113,7 @@ class CupService:
         self._limits = limits
         self._boards = Boards(pool)
         self._wheel: tuple[rounds.RouletteRound | None, TimedValue[ShownWheel]] = (None, TimedValue(self._read_wheel))
-        self._intake = Intake(pool)
+        self._looks: Batches[None, SignedTrade, Seen] = Batches(partial(intake.look, pool))
         self._trades: Batches[None, PaperOrder, PaperReceipt] = Batches(self._place_trades)
 
     def meta(self) -> bodies.Meta:
@@ -255,7 +256,7 @@ class CupService:
         if request.simulate or signed is None:
             return await self._unsigned_trade(request)
         order = signed.order
-        seen = await self._intake.look(signed)
+        seen = await self._looks.ask(None, signed)
         if seen.market is None:
             raise books.no_market()
         seen.market.outcome(order.side)
@@ -269,10 +270,7 @@ class CupService:
         await self._take_write("cup_trade", order.wallet, caller)
         # What waits for others' locks below would keep everybody behind it waiting as well.
         seen.market.require_open(now_utc())
-        return self._traded(await self._place_trade(order))
-
-    async def _place_trade(self, order: PaperOrder) -> PaperReceipt:
-        return await _once_free(lambda: self._trades.ask(None, order))
+        return self._traded(await _once_free(lambda: self._trades.ask(None, order)))
 
     def _traded(self, receipt: PaperReceipt, warnings: Sequence[outlook.PaperCaution] = ()) -> bodies.TradeBody:
         return bodies.TradeBody(meta=self.meta(), receipt=bodies.trade_receipt(receipt, warnings))

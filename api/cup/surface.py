@@ -1,22 +1,28 @@
-"""The tournament surface, assembled: its parts started, its operations declared."""
+"""The tournament surface, assembled: its parts started, its operations declared, and a handler for each."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
-from api.context import Context
+from aiohttp import web
+
+from api.context import Context, writing_pool
 from api.cup import bodies, requests
 from api.cup.download import Download
 from api.cup.mcp import cup_mcp
-from api.cup.rest import RestDoor, read_quote, read_wallet
 from api.cup.service import Answering, CupService
+from api.http.application import json_response
 from api.http.body import Body
+from api.http.caller import caller_ip
 from api.http.limits import RequestQuota
 from api.http.mcp_door import CORS
 from api.http.operation import DocumentedAnswer, Handler, Operation, Surface
 from api.http.problem import Problem
+from api.http.rendered import NO_STORE
+from api.http.requests import read_json, read_path, read_query, validated_body
+from core.config import Settings
 
 DESCRIPTION = (
     "A paper-money tournament: every wallet claims 10,000 pUSDC once and trades paper markets and roulette with it. "
@@ -25,7 +31,12 @@ DESCRIPTION = (
     "that an operation does not know are named back in `meta.ignoredQuery`, each with the nearest one it knows."
 )
 BASE = "/api/cup/v1"
+FOR_READS = "public, max-age=2, s-maxage=2"
+BODY_LIMIT = 16 * 1024
+# Who asks, where that does not matter.
+NOBODY = ""
 
+R = TypeVar("R")
 M = TypeVar("M", bound=requests.Request)
 B = TypeVar("B", bound=Body)
 
@@ -35,7 +46,7 @@ async def cup_surface(context: Context) -> AsyncIterator[Surface]:
     """The surface, with the MCP server running while the context is open."""
     settings = context.settings
     # Of its own: a crowd that plays for paper, all waiting for one row, must not take what bets for money wait for.
-    pool = context.writing("vpm-api-cup")
+    pool = writing_pool(settings, "vpm-api-cup")
     service = CupService(settings, pool, context.limits)
 
     def error_body(problem: Problem, _request_id: str) -> Mapping[str, Any]:
@@ -267,3 +278,41 @@ def _agent_operations(rest: RestDoor, service: CupService, download: Download) -
             "The last line counts those before it.",
         ),
     )
+
+
+class RestDoor:
+    """The handlers of the cup's REST endpoints, one for each method of the service. That the tournament is open is
+    checked before anything else about a request."""
+
+    def __init__(self, settings: Settings, service: CupService) -> None:
+        self._settings = settings
+        self._service = service
+
+    def get(self, answering: Answering[R, B], read: Callable[[web.Request], R], cache: str = FOR_READS) -> Handler:
+        """`read`: what a request asks for."""
+
+        async def handle(request: web.Request) -> web.StreamResponse:
+            self._service.require_open()
+            return json_response(await self._service.answer(answering, read(request), NOBODY), cache_control=cache)
+
+        return handle
+
+    def query(self, answering: Answering[M, B], model: type[M], cache: str = FOR_READS) -> Handler:
+        return self.get(answering, lambda request: read_query(request, model), cache)
+
+    def post(self, answering: Answering[M, B], model: type[M]) -> Handler:
+        async def handle(request: web.Request) -> web.StreamResponse:
+            self._service.require_open()
+            asked = validated_body(model, await read_json(request, limit=BODY_LIMIT, exact=True))
+            body = await self._service.answer(answering, asked, caller_ip(request, self._settings))
+            return json_response(body, cache_control=NO_STORE)
+
+        return handle
+
+
+def read_wallet(request: web.Request) -> requests.WalletRequest:
+    return requests.WalletRequest(walletAddress=read_path(request, requests.WalletPath).address)
+
+
+def read_quote(request: web.Request) -> tuple[str, requests.QuoteQuery]:
+    return read_path(request, requests.MarketPath).slug, read_query(request, requests.QuoteQuery)

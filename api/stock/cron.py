@@ -20,7 +20,7 @@ from pydantic import SecretStr
 
 from api.http.application import json_response
 from api.http.problem import Problem, not_found
-from api.stock.bodies.cron import CronJob, CronReport
+from api.stock.bodies.operating import CronJob, CronReport
 from core.db.channels import KEEPER_JOB_DONE, Resync, listen
 from core.db.engine import ConnectionPool
 from core.errors import DatabaseError

@@ -13,7 +13,7 @@ from api.cache import TimedValue
 from api.context import Context
 from api.database import DATABASE_ERRORS
 from api.http.application import json_response
-from api.stock.bodies.health import CheckBody, HealthBody
+from api.stock.bodies.operating import CheckBody, HealthBody
 from api.stock.facts import ListedMarket, Venue
 from api.stock.rows import read_allowed_feeds, read_owing
 from api.stock.sources import StockSources

@@ -27,9 +27,8 @@ from api.http.problem import Problem
 from api.http.rendered import Rendered, RenderedCache, Shown, own, shared
 from api.http.requests import read_query
 from api.stock import market_view
-from api.stock.bodies.markets import MarketBody, MarketDetailBody, MarketsBody
+from api.stock.bodies.markets import MarketBody, MarketDetailBody, MarketsBody, PriceReading, PricesBody
 from api.stock.bodies.positions import OwnedPositionBody, OwnerBody, PositionBody
-from api.stock.bodies.prices import PriceReading, PricesBody
 from api.stock.facts import HeldPosition, ListedMarket, Oracle, Venue
 from api.stock.index import StockIndex
 from api.stock.owned import NO_TOTALS, OwnedPage, read_owned

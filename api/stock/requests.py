@@ -8,7 +8,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from api.http.requests import WHOLE
-from api.stock.bodies.cron import CronJob
+from api.stock.bodies.operating import CronJob
 
 UINT256_MAX = 2**256 - 1
 _ADDRESS = r"^0[xX][0-9a-fA-F]{40}$"

@@ -10,12 +10,10 @@ from api.http.limits import RequestQuota
 from api.http.mcp_door import CORS
 from api.http.operation import DocumentedAnswer, Operation, Surface
 from api.solvency import solvency_watches
-from api.stock.bodies.cron import CronReport
-from api.stock.bodies.health import HealthBody
-from api.stock.bodies.markets import MarketDetailBody, MarketsBody
+from api.stock.bodies.markets import MarketDetailBody, MarketsBody, PricesBody
+from api.stock.bodies.operating import CronReport, HealthBody
 from api.stock.bodies.parts import ErrorBody
 from api.stock.bodies.positions import OwnerBody
-from api.stock.bodies.prices import PricesBody
 from api.stock.bodies.proof import ProofBody
 from api.stock.bodies.relay import ReceiptBody, RelayBody, TypedDataBody
 from api.stock.chain import StockContracts

@@ -14,7 +14,7 @@ from mcp import ClientSession
 from mcp.client import Client
 from mcp.client.streamable_http import streamable_http_client
 
-from api.cup.tools import TOOLS
+from api.cup.mcp import TOOLS
 from tests.support.cup_rig import Cup, Signer, cup_door
 from tests.support.mcp_clients import answered, fails
 from tests.waiting import PATIENCE

@@ -11,9 +11,8 @@ import aiohttp
 import pytest
 from sqlalchemy import make_url
 
-from api.stock.bodies.markets import MarketDetailBody, MarketsBody
+from api.stock.bodies.markets import MarketDetailBody, MarketsBody, PricesBody
 from api.stock.bodies.positions import OwnerBody
-from api.stock.bodies.prices import PricesBody
 from api.stock.bodies.proof import ProofBody
 from scripts._stack import wallets
 from tests.support.bodies import hold

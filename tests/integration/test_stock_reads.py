@@ -13,11 +13,9 @@ import aiohttp
 import psycopg
 import pytest
 
-from api.stock.bodies.cron import CronReport
-from api.stock.bodies.health import HealthBody
-from api.stock.bodies.markets import MarketsBody
+from api.stock.bodies.markets import MarketsBody, PricesBody
+from api.stock.bodies.operating import CronReport, HealthBody
 from api.stock.bodies.positions import OwnerBody
-from api.stock.bodies.prices import PricesBody
 from api.stock.bodies.proof import ProofBody
 from core.chain import Contract
 from core.contracts.abi import abi

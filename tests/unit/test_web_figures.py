@@ -14,7 +14,7 @@ from api.web import figures
 from api.web.assets import FOLDER, load_assets
 from api.web.charts import Chart, ChartLine, Level, Mark, Unit
 from api.web.cup import POCKETS, draw_wheel
-from api.web.tables import labelled
+from api.web.templating import labelled
 
 
 def text_of(markup: str) -> str:

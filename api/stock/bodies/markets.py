@@ -1,4 +1,4 @@
-"""The bodies of /api/markets."""
+"""The bodies of /api/prices and /api/markets."""
 
 from __future__ import annotations
 
@@ -28,6 +28,27 @@ from api.stock.bodies.quotes import QuotesBody
 
 VoidReasonName = Literal["flat", "stale", "paused", "timeout"]
 PreviewName = Literal["NOT READY", "UP", "DOWN", "FLAT", "STALE", "BAD PROOF", "PAUSED", "BAD ANSWER"]
+
+
+class PriceReading(Body):
+    ticker: str
+    name: str
+    feed: HexAddress
+    answer: Answer8
+    round_id: RoundId
+    updated_at: Annotated[int, Meta(description="The round's update time, in Unix seconds.")]
+    stale: Annotated[bool, Meta(description="This feed cannot be read, this is its last good reading.")]
+
+
+class PricesBody(Body):
+    """The latest oracle reading of every ticker."""
+
+    status: Annotated[
+        Literal["live", "stale-cache", "unavailable"],
+        Meta(description="`stale-cache`: the chain or a feed cannot be read; `stale` ones are the last good."),
+    ]
+    read_at: ReadAt
+    readings: list[PriceReading]
 
 
 class ChangeBody(Body):

@@ -1,4 +1,4 @@
-"""The bodies of /api/cron."""
+"""The bodies of /api/cron and /api/health: how the service works, for those who run it."""
 
 from __future__ import annotations
 
@@ -33,3 +33,18 @@ class CronReport(Body):
     actions: list[CronAction]
     skipped: list[CronSkip]
     errors: list[str]
+
+
+class CheckBody(Body):
+    name: str
+    ok: bool
+    detail: str
+
+
+class HealthBody(Body):
+    """The checks of the stock markets: 200 when every one holds, 503 otherwise."""
+
+    ok: bool
+    deployed: bool
+    now_sec: UnixSeconds
+    checks: list[CheckBody]
