@@ -38,10 +38,6 @@ V = TypeVar("V")
 Read = Callable[[AsyncConnection, V | None], Awaitable[V | None]]
 
 
-def _never(_venue: object) -> bool:
-    return False
-
-
 class FollowedIndex(Generic[V]):
     """A surface's markets as last read, read again after each notification of its chain.
 
@@ -65,7 +61,7 @@ class FollowedIndex(Generic[V]):
         read: Read[V],
         *,
         pause_seconds: float,
-        is_stale: Callable[[V | None], bool] = _never,
+        is_stale: Callable[[V | None], bool] = lambda _venue: False,
         replica_block: Callable[[V], int] | None = None,
     ) -> None:
         self.venue: V | None = None

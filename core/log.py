@@ -143,16 +143,12 @@ def redact(value: Any, name: str = "") -> Any:
 @contextlib.contextmanager
 def request_context(request_id: str | None = None) -> Iterator[str]:
     """Every line logged inside carries this request id; a new one is made when none is given."""
-    chosen = request_id or new_request_id()
+    chosen = request_id or uuid.uuid4().hex
     token = _request_id.set(chosen)
     try:
         yield chosen
     finally:
         _request_id.reset(token)
-
-
-def new_request_id() -> str:
-    return uuid.uuid4().hex
 
 
 class JsonFormatter(logging.Formatter):

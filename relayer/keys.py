@@ -11,8 +11,7 @@ from pathlib import Path
 from eth_account import Account
 
 from core.config import RelayerSecrets
-from core.config.key_names import KeyName
-from core.config.lanes import LaneKeystore
+from core.config.lanes import KeyName, LaneKeystore
 from core.errors import ConfigError
 from core.hexadecimal import bytes_of, hex_of
 from core.outbox.lanes import RELAY

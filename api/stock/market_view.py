@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import cast
 
 from api.head import Head
 from api.stock import words
@@ -15,6 +16,7 @@ from api.stock.bodies.markets import (
     MarketBody,
     MarketDetailBody,
     PreviewBody,
+    PreviewName,
     ResolutionBody,
     TotalsBody,
     UpDown,
@@ -318,7 +320,7 @@ def _preview(market: ListedMarket, reading: MarketReadings | None) -> PreviewBod
         preview = ResolverPreview(PreviewStatus.NOT_READY)
     return PreviewBody(
         status=preview.status,
-        name=words.PREVIEW_NAMES[PreviewStatus(preview.status)],
+        name=cast("PreviewName", PreviewStatus(preview.status).name.replace("_", " ")),
         strike_round=str(preview.strike_round),
         strike_answer=str(preview.strike_answer),
         strike_at=preview.strike_at,

@@ -2,27 +2,16 @@
 
 from __future__ import annotations
 
-from api.stock.bodies.markets import PreviewName, RulesBody, RuleSegment
+from api.stock.bodies.markets import RulesBody, RuleSegment
 from api.stock.facts import FAMILIES, SIDES, ListedMarket, Phase
-from core.contracts.statuses import PreviewStatus, RoundProblem
+from core.contracts.statuses import RoundProblem
 from core.feeds.rounds import MAX_PHASES, TOO_HIGH
 from core.iso import LAST_SECOND, calendar, written
 from core.money import decimal_text
 
 PRICE_DECIMALS = 8
 
-PREVIEW_NAMES: dict[PreviewStatus, PreviewName] = {
-    PreviewStatus.NOT_READY: "NOT READY",
-    PreviewStatus.UP: "UP",
-    PreviewStatus.DOWN: "DOWN",
-    PreviewStatus.FLAT: "FLAT",
-    PreviewStatus.STALE: "STALE",
-    PreviewStatus.BAD_PROOF: "BAD PROOF",
-    PreviewStatus.PAUSED: "PAUSED",
-    PreviewStatus.BAD_ANSWER: "BAD ANSWER",
-}
-
-_PROBLEMS = {
+_PROBLEMS: dict[int, str] = {
     RoundProblem.NO_FEED: "there is no contract at the feed's address",
     RoundProblem.LATEST_UNREADABLE: "the feed's latest round cannot be read",
     RoundProblem.NO_PHASE: "the feed's round ids carry no phase",
@@ -71,11 +60,7 @@ UNREAD = "the feed cannot be read now; this is its last good round"
 
 def problem(code: int) -> str:
     """Why a feed has no reading, from the code of `findRound`."""
-    return (
-        _PROBLEMS.get(RoundProblem(code), "the reading is missing")
-        if code in RoundProblem._value2member_map_
-        else "unknown"
-    )
+    return _PROBLEMS.get(code, "the reading is missing")
 
 
 def reading_problem(answer: int, age: int, max_age: int) -> str | None:

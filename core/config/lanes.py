@@ -7,23 +7,71 @@ Without a chain the key has a lane on each; without groups it serves `relay` and
 development. On a live one the relayer does not start with a key that serves `relay` and anything else: who makes bets
 burn gas would stop the rest with them. Several keys of one group are several lanes. Each role of a contract is a group
 of its own. `credit` wants a key of its own too: whoever holds CREDITOR can take all unbooked money.
+
+A key that lies in AWS KMS is named where the path of a keystore may stand. Behind `#` is the address that it must have:
+with it a lane starts although the key service is away, and follows what it sent; a key with another address is refused.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
+from eth_utils.address import is_address, is_checksum_formatted_address, to_checksum_address
 from pydantic import BeforeValidator, SecretStr
 
-from core.config.key_names import KeyName, key_name, names_key
 from core.config.values import PrivateKey, split_list
+from core.hexadecimal import bytes_of
 
 DEFAULT_GROUPS = ("relay", "keeper")
 
 _PREFIXED = re.compile(r"(?:(?P<chain>[a-z]+):)?(?P<groups>[a-z][a-z0-9_+-]*)=(?P<what>.+)", re.DOTALL)
+
+SCHEME = "aws-kms"
+
+_NAME = re.compile(r"(?P<region>[a-z]{2}(?:-[a-z]+)+-[0-9]+)/(?P<key>[A-Za-z0-9:/_+=,.@-]{1,512})")
+_FORM = "aws-kms://REGION/alias/NAME (or a key's id or ARN in place of alias/NAME)"
+
+
+@dataclass(frozen=True, slots=True)
+class KeyName:
+    """A key of AWS KMS. address: 20 bytes, what it must be; None where the name does not say."""
+
+    region: str
+    key: str
+    address: bytes | None = None
+
+    def __str__(self) -> str:
+        """As written, without the address."""
+        return f"{SCHEME}://{self.region}/{self.key}"
+
+
+def names_key(text: str) -> bool:
+    """Return True for what is meant as such a name, well written or not; anything else is a path."""
+    return re.match(r"[a-z]+-kms:", text) is not None
+
+
+def key_name(text: str) -> KeyName:
+    """Read a key's name; ValueError with what is wrong and the form it should have."""
+    scheme, _, rest = text.partition(":")
+    rest, hashed, address = rest.removeprefix("//").partition("#")
+    if scheme != SCHEME:
+        raise ValueError(f"{scheme!r} is no key service: write {SCHEME}")
+    parts = _NAME.fullmatch(rest)
+    if parts is None:
+        raise ValueError(f"{text!r} is not of the form {_FORM}")
+    return KeyName(parts["region"], parts["key"], _address(address) if hashed else None)
+
+
+def _address(text: str) -> bytes:
+    if not is_address(text):
+        raise ValueError(f"{text!r} behind # is not an address")
+    if is_checksum_formatted_address(text) and text != to_checksum_address(text):
+        raise ValueError(f"{text!r} behind # has a wrong checksum")
+    return bytes_of(text)
 
 
 class LaneKey(NamedTuple):

@@ -97,8 +97,6 @@ CHAIN_INDEXED: Final = WrittenChannel[IndexStep](
 )
 KEEPER_JOB: Final = Channel[int]("keeper_job", int)
 """The id of a job that somebody asks for."""
-KEEPER_JOB_DONE: Final = Channel[int]("keeper_job_done", int)
-"""The id of a job whose report is there."""
 OPERATOR_SWITCH: Final = Channel[str]("operator_switch", str)
 """The name of a switch that was changed."""
 OUTBOX_QUEUED: Final = Channel[LaneGroup]("outbox_queued", _lane_group_of)

@@ -77,13 +77,6 @@ class Daemon:
         finally:
             await end(working, stopping)
 
-    async def sleep(self, seconds: float) -> bool:
-        """Sleeps, or wakes early when the daemon stops: True means go on, False means finish."""
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self.stop.wait()
-        return not self.stop.is_set()
-
     def _finished(self, task: asyncio.Task[None]) -> None:
         self._tasks.remove(task)
         if task.cancelled():

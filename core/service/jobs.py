@@ -3,7 +3,7 @@
     job = await request(connection, "resolve")                    # the API
     ...
     claimed = await claim(connection, INSTANCE)                   # the leading keeper, told by KEEPER_JOB
-    await finish(connection, claimed.id, report)                  # wakes the asker
+    await finish(connection, claimed.id, report)                  # the asker reads it
 
 Jobs are idempotent, so one whose keeper died is simply taken again after `ABANDONED_AFTER_SECONDS`.
 """
@@ -60,7 +60,7 @@ async def claim(connection: Connection, runner: str) -> JobRequest | None:
 
 
 async def finish(connection: Connection, job_id: int, report: Mapping[str, Any]) -> None:
-    """Writes the report of a claimed job; whoever asked is notified when this commits."""
+    """Write the report of a claimed job."""
     await connection.execute(
         "UPDATE keeper_job SET finished_at = now(), report = %s WHERE id = %s AND finished_at IS NULL",
         (Jsonb(dict(report)), job_id),

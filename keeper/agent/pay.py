@@ -31,9 +31,8 @@ a stake can be owed, more than what is left of divisions."""
 
 @dataclass(frozen=True, slots=True)
 class Counters:
-    """A market in numbers, of the contract or of the index. `stakes`: ids given out."""
+    """A market in numbers, of the contract or of the index."""
 
-    stakes: int
     status: int
     paid_out: int
     paid_shares: int
@@ -66,17 +65,14 @@ def has_lost(unpaid: int, indexed: int) -> bool:
     return unpaid - indexed >= MIN_LOST
 
 
-def lost_ids(index: int, chain: Counters, indexed: Counters | None, looked_at: Collection[int]) -> list[int]:
-    """Ids of a market's stakes that must be asked of the contract: those that nobody looked at, and all of a market
-    whose numbers differ. `index`: its position in opening order; `looked_at`: those whose rows were."""
-    ids = [index << 32 | n for n in range(chain.stakes)]
-    if indexed is None or (chain.status, chain.paid_out, chain.paid_shares) != (
-        indexed.status,
-        indexed.paid_out,
-        indexed.paid_shares,
-    ):
-        return ids
-    return [each for each in ids if each not in looked_at]
+def lost_ids(
+    index: int, stakes: int, chain: Counters, indexed: Counters | None, looked_at: Collection[int]
+) -> list[int]:
+    """Return the ids of a market's stakes that must be asked of the contract: those whose rows were not `looked_at`,
+    and all of a market whose numbers differ. `index`: its position in opening order; `stakes`: how many ids it gave
+    out."""
+    ids = [index << 32 | n for n in range(stakes)]
+    return ids if chain != indexed else [each for each in ids if each not in looked_at]
 
 
 MAX_ROWS = 1_000
@@ -165,16 +161,16 @@ async def _pay_what_the_index_lost(run: JobRun, indexed: int) -> None:
 
 
 async def _pay_lost(run: JobRun, wallet: Contract, market_id: bytes, view: Any) -> None:
-    chain = Counters(view["stakes"], view["status"], view["paidOut"], view["paidShares"])
+    chain = Counters(view["status"], view["paidOut"], view["paidShares"])
     indexed = [
-        Counters(row.stakes + row.late_payments, row.status, int(row.paid_out), int(row.paid_shares))
+        Counters(row.status, int(row.paid_out), int(row.paid_shares))
         for row in await run.rows(select(agent_market).where(MARKETS.market_id == market_id))
     ]
     # Of a market that the index takes for paid nothing was looked at before.
     looked_at = select(STAKES.stake_id).join(agent_market, MARKETS.market_id == STAKES.market_id)
     looked_at = looked_at.where(STAKES.market_id == market_id, MARKETS.unpaid > 0)
     looked_at_ids = {row.stake_id for row in await run.rows(looked_at)}
-    ids = lost_ids(view["index"], chain, indexed[0] if indexed else None, looked_at_ids)
+    ids = lost_ids(view["index"], view["stakes"], chain, indexed[0] if indexed else None, looked_at_ids)
     owed = []
     for start in range(0, len(ids), MAX_ROWS):
         part = ids[start : start + MAX_ROWS]

@@ -67,11 +67,6 @@ def subject(feed: PoolFeed, at: int) -> str:
     return f"agent:record:{feed.key}:{at}"
 
 
-def groups(times: Sequence[int]) -> list[tuple[int, ...]]:
-    """Return what one run asks for, a transaction each."""
-    return batches(list(times), BATCH, BATCHES)
-
-
 RETRY = RetryWaits(after_success_seconds=60.0, after_failure_seconds=10.0, longest_seconds=300.0)
 GROW_RETRY = RetryWaits(after_success_seconds=0.0, after_failure_seconds=60.0)
 
@@ -157,7 +152,7 @@ async def _record(run: JobRun, standing: RecordingState) -> None:
     feed, contract = standing.feed, run.chain.at(standing.feed.address, "PoolFeed")
     due = standing.to_record(run.now)
     free = await run.free([subject(feed, at) for at in due], RETRY)
-    for batch in groups([at for at in due if free[subject(feed, at)] is None]):
+    for batch in batches([at for at in due if free[subject(feed, at)] is None], BATCH, BATCHES):
         answers: list[Any] = await run.read_all([contract.call("qualityOf", at) for at in batch])
         times = [at for at, quality in zip(batch, answers, strict=True) if not quality]  # 0: unrecorded
         others = sorted(set(batch) - set(times))

@@ -155,14 +155,6 @@ def decide_openings(
     return openings, skipped
 
 
-@dataclass(frozen=True, slots=True)
-class Purse:
-    """The opener's token balance and what the lister may take of it; token units."""
-
-    balance: int
-    allowance: int
-
-
 def opener_of(lanes: Sequence[str], named: str | None) -> str:
     """Whose seeds they are: the key of the opener's lane. Of several the one that the deployment file names, or else
     the newest; at least one, oldest first."""
@@ -171,19 +163,18 @@ def opener_of(lanes: Sequence[str], named: str | None) -> str:
 
 
 def affordable(
-    openings: Sequence[Opening], terms: ListingTerms, purse: Purse
+    openings: Sequence[Opening], terms: ListingTerms, balance: int, allowance: int
 ) -> tuple[list[Opening], list[Skipped], int | None]:
-    """Return the openings whose seeds the balance covers, those it does not, and the allowance to ask for (None:
-    enough)."""
+    """Return the openings whose seeds the opener's token balance covers, those it does not, and the allowance to ask
+    for: None where `allowance`, which the lister has, will do."""
     each = 2 * terms.seed_per_leg
-    count = min(len(openings), purse.balance // each)  # down: half a seed opens nothing
+    count = min(len(openings), balance // each)  # down: half a seed opens nothing
     short = [
-        Skipped(opening.target, f"the opener holds {purse.balance} units, too few for its seed of {each}")
+        Skipped(opening.target, f"the opener holds {balance} units, too few for its seed of {each}")
         for opening in openings[count:]
     ]
     needed = count * each
-    allowance = None if purse.allowance >= needed else max(needed, purse.balance)
-    return list(openings[:count]), short, allowance
+    return list(openings[:count]), short, None if allowance >= needed else max(needed, balance)
 
 
 # ---------------------------------------------------------------- short markets
@@ -343,8 +334,7 @@ async def _open(run: JobRun, openings: Sequence[Opening], retry: RetryWaits) -> 
         [erc20.call("balanceOf", opener), erc20.call("allowance", opener, lister.address)]
     )
     terms = ListingTerms(*(deployment.param(name) for name in ("seedPerLeg", "minEntry", "maxEntry")))
-    purse = Purse(int(str(balance)), int(str(allowance)))
-    payable, short, approval = affordable(ready, terms, purse)
+    payable, short, approval = affordable(ready, terms, int(str(balance)), int(str(allowance)))
     run.report.skipped += short
     depends_on = None
     if payable and approval is not None:

@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import AsyncIterator
 from typing import Any
 
-from core.config.key_names import KeyName
+from core.config.lanes import KeyName
 from core.errors import ConfigError
 from relayer.kms.signer import KmsDenied, KmsFault, KmsThrottled
 

@@ -13,7 +13,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
-from coincurve import PublicKey
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ec import SECP256K1, EllipticCurvePublicKey
 from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
@@ -23,6 +22,7 @@ from eth_utils.crypto import keccak
 from core.errors import EXIT_UNAVAILABLE, ConfigError, VpmError
 from core.hexadecimal import hex_of
 from core.log import get_logger
+from core.signatures import recover
 from relayer import metrics
 from relayer.signing import Signature, Signed, Signer, SignerUnavailable, Unsigned
 
@@ -87,11 +87,7 @@ def signature_of(der: bytes, digest: bytes, address: bytes) -> Signature:
     both = r.to_bytes(32) + s.to_bytes(32)
     # R's x is r itself; that it was r plus the order has a chance of 2^-128 and no place in a transaction.
     for parity in (0, 1):
-        try:
-            public_key = PublicKey.from_signature_and_message(both + bytes((parity,)), digest, hasher=None)
-        except ValueError:
-            continue  # no point has this x
-        if address_of_point(public_key.format(compressed=False)) == address:
+        if recover(digest, both, parity) == address:
             return Signature(both[:32], both[32:], parity)
     raise BadSignature(f"the signature does not recover to {hex_of(address)}")
 
@@ -104,12 +100,7 @@ def address_of(public_key: bytes) -> bytes:
         raise BadPublicKey("the answer is no public key") from None
     if not isinstance(key, EllipticCurvePublicKey) or not isinstance(key.curve, SECP256K1):
         raise BadPublicKey("the key is not on the curve secp256k1")
-    return address_of_point(key.public_bytes(Encoding.X962, PublicFormat.UncompressedPoint))
-
-
-def address_of_point(point: bytes) -> bytes:
-    """Return the address of an uncompressed point."""
-    return keccak(point[1:])[12:]
+    return keccak(key.public_bytes(Encoding.X962, PublicFormat.UncompressedPoint)[1:])[12:]
 
 
 T = TypeVar("T")

@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import aiohttp
+from aiohttp import web
 from eth_account import Account
 from eth_account.messages import encode_defunct
 from eth_account.signers.local import LocalAccount
@@ -22,6 +23,8 @@ from api.app import bounded, serve
 from api.context import open_context
 from api.cup.surface import cup_surface
 from api.http.application import application
+from api.http.docs import docs_surface
+from api.http.operation import Surface
 from core.agent.document import Specification
 from core.config import ApiSecrets, Settings
 from core.contracts.statuses import MarketKind
@@ -279,6 +282,11 @@ def settings_for(database_url: str, **changes: Any) -> Settings:
     return Settings.model_validate({name: value for name, value in values.items() if value is not None})
 
 
+def _application(surface: Surface, settings: Settings) -> web.Application:
+    docs = docs_surface([surface], title="The cup", server=settings.public_url)
+    return bounded(application([surface, docs]), settings)
+
+
 @asynccontextmanager
 async def cup_door(database_url: str, **changes: Any) -> AsyncIterator[Cup]:
     """Serves the tournament alone; `changes` are settings by variable name, None to leave one out."""
@@ -293,7 +301,9 @@ async def cup_door(database_url: str, **changes: Any) -> AsyncIterator[Cup]:
         async with (
             open_context(settings, ApiSecrets.model_validate({"CRON_SECRET": SecretStr("x" * 32)}), spawn) as context,
             cup_surface(context) as surface,
-            serve(bounded(application([surface]), settings), "127.0.0.1", 0) as port,
+            serve(
+                bounded(application([surface, docs_surface([surface], title="", server="")]), settings), "127.0.0.1", 0
+            ) as port,
             aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session,
             await connect(database_url) as connection,
         ):

@@ -256,7 +256,7 @@ def test_what_divisions_leave_is_nothing_lost() -> None:
     assert not has_lost(0, 5)
 
 
-COUNTERS = Counters(stakes=3, status=AgentMarketStatus.RESOLVED, paid_out=10, paid_shares=20)
+COUNTERS = Counters(status=AgentMarketStatus.RESOLVED, paid_out=10, paid_shares=20)
 IDS = [2 << 32, 2 << 32 | 1, 2 << 32 | 2]
 
 
@@ -273,7 +273,7 @@ IDS = [2 << 32, 2 << 32 | 1, 2 << 32 | 2]
 def test_stakes_that_the_contract_must_be_asked_about(
     indexed: Counters | None, known: list[int], asked: list[int]
 ) -> None:
-    assert lost_ids(2, COUNTERS, indexed, set(known)) == asked
+    assert lost_ids(2, 3, COUNTERS, indexed, set(known)) == asked
 
 
 def test_a_reading_that_can_still_be_recorded_is_waited_for() -> None:

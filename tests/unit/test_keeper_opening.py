@@ -14,7 +14,6 @@ from keeper.stock.opening import (
     MarketWindow,
     NotNow,
     Opening,
-    Purse,
     affordable,
     decide_drills,
     decide_openings,
@@ -90,7 +89,7 @@ def test_subjects_differ_for_every_market() -> None:
 )
 def test_the_opener_opens_what_it_can_seed(balance: int, allowance: int, count: int, asked: int | None) -> None:
     openings = [Opening(NVDA, MarketWindow(Family.DAILY, n, n + 1), 1, 1, str(n)) for n in range(3)]
-    payable, short, approval = affordable(openings, TERMS, Purse(balance, allowance))
+    payable, short, approval = affordable(openings, TERMS, balance, allowance)
     assert len(payable) == count
     assert len(short) == 3 - count
     assert approval == asked

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Set
 
-from core.feeds.grid import Needs
-from keeper.agent.record import BATCH, BATCHES, FRESH_SECONDS, RecordingState, groups, subject
+from core.feeds.grid import Needs, batches
+from keeper.agent.record import BATCH, BATCHES, FRESH_SECONDS, RecordingState, subject
 from tests.support.pool_feeds import pool_feed
 
 NOW = 1_800_000_000
@@ -47,7 +47,7 @@ def test_a_reading_that_nobody_recorded_in_time_is_told_of() -> None:
 def test_an_outage_is_made_good_oldest_first_and_in_bounded_steps() -> None:
     outage = standing(Needs((), (NOW - 7_200, NOW))).to_record(NOW)
     assert len(outage) == 120
-    asked = groups(outage)
+    asked = batches(outage, BATCH, BATCHES)
     assert [at for batch in asked for at in batch] == outage[: BATCH * BATCHES]
     assert {len(batch) for batch in asked} == {BATCH}
 

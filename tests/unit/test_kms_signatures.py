@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.config import RelayerSecrets, load
-from core.config.key_names import KeyName
+from core.config.lanes import KeyName
 from core.errors import ConfigError
 from relayer.kms.signer import ORDER, PROBE, BadPublicKey, BadSignature, address_of, signature_of
 from relayer.signing import Fees, LocalSigner, Unsigned

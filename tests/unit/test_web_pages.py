@@ -7,6 +7,8 @@ from decimal import Decimal
 
 import pytest
 
+from api.stock.bodies.positions import OwnerBody
+from api.stock.owned import NO_TOTALS
 from api.web.assets import Assets, load_assets
 from api.web.templating import Pages
 from tests.waiting import PATIENCE
@@ -72,8 +74,17 @@ async def test_a_stake_is_called_given_back_once_it_was_sent() -> None:
     }
     sent = {**bet, "payoutTx": "0x" + "12" * 32}
     agent = {"positions": [bet, sent], "nextCursor": None, "count": 2, "summary": {"openCount": 0, "resolvedCount": 2}}
-    others = dict.fromkeys(("wrong", "stock", "paper", "chart", "results", "older"))
+    stock = OwnerBody(
+        owner="0x" + "34" * 20,
+        deployed=True,
+        positions=[],
+        totals=NO_TOTALS,
+        read_at=0,
+        stale=False,
+        next_before=None,
+    )
+    shown = {"stock": stock, "agent": agent, **dict.fromkeys(("wrong", "paper", "chart", "results", "older"))}
     pages = Pages(await load_assets(), "http://127.0.0.1:1", {"demo": None}, {"base": None})
-    page = pages.render("positions.html", path="/positions", owner="0x" + "34" * 20, agent=agent, **others).decode()
+    page = pages.render("positions.html", path="/positions", owner=stock.owner, **shown).decode()
     assert (page.count(">stake goes back</td>"), page.count(">given back</td>")) == (1, 1)
     assert "refunded" not in page

@@ -64,7 +64,7 @@ keeper_run = Table(
     Column("report", JSONB, nullable=False),
 )
 
-# Inserting notifies the channel `keeper_job`, finishing notifies `keeper_job_done`; the payload is the id.
+# Inserting notifies the channel `keeper_job`; the payload is the id.
 keeper_job = Table(
     "keeper_job",
     metadata,
