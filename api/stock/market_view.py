@@ -42,17 +42,6 @@ from core.money import change_bps
 from core.stock.vested import DOWN, UP
 from core.stock.vested_views import MarketView, market_view
 
-_OUTCOMES: dict[StockOutcome, OutcomeName] = {
-    StockOutcome.UP: "UP",
-    StockOutcome.DOWN: "DOWN",
-    StockOutcome.FLAT: "FLAT",
-    StockOutcome.VOID: "VOID",
-}
-_VERDICTS: dict[PreviewStatus, OutcomeName] = {
-    PreviewStatus.UP: "UP",
-    PreviewStatus.DOWN: "DOWN",
-    PreviewStatus.FLAT: "FLAT",
-}
 _REASONS: dict[StockReason, VoidReasonName | None] = {
     StockReason.ROUNDS: None,
     StockReason.FLAT: "flat",
@@ -172,7 +161,7 @@ def round_body(the_round: Round | None) -> RoundBody | None:
 def outcome_name(market: ListedMarket, settled: MarketResult) -> OutcomeName:
     if settled.outcome is None:
         return "VOID" if market.market.winner is None else SIDES[market.market.winner]
-    return _OUTCOMES[StockOutcome(settled.outcome)]
+    return cast("OutcomeName", StockOutcome(settled.outcome).name)
 
 
 def void_reason(settled: MarketResult) -> VoidReasonName | None:
@@ -284,7 +273,8 @@ def _finder(market: ListedMarket, prices: Prices, preview: PreviewBody) -> Finde
     if strike is not None and final is not None:
         interrupted = preview.status in (PreviewStatus.PAUSED, PreviewStatus.STALE)
         verdict = judge(market.spec, strike, final, paused=interrupted)
-        expected = _VERDICTS.get(verdict, "VOID")
+        decides = verdict in (PreviewStatus.UP, PreviewStatus.DOWN, PreviewStatus.FLAT)
+        expected = cast("OutcomeName", verdict.name) if decides else "VOID"
     problem = None
     if prices.strike_problem is not None:
         problem = f"strike: {prices.strike_problem}"

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 
 from api.context import Context
 from api.http.limits import RequestQuota
 from api.http.mcp_door import CORS
-from api.http.operation import DocumentedAnswer, Operation, Surface
+from api.http.operation import DocumentedAnswer, Handler, Operation, Surface
 from api.solvency import solvency_watches
 from api.stock.authorization import NONCE_FORMULA
 from api.stock.bodies.markets import MarketDetailBody, MarketsBody, PricesBody
@@ -37,7 +38,7 @@ from api.stock.requests import (
     TypedDataQuery,
 )
 from api.stock.sources import StockSources
-from api.stock.typed_data import TypedData
+from api.stock.typed_data import typed_data
 from core.contracts.deployments import load_deployment
 from core.log import get_logger
 
@@ -130,7 +131,7 @@ async def stock_surface(context: Context) -> AsyncIterator[Surface]:
     operations = asked.counted(
         (
             *_market_operations(reads, proof, health),
-            *_relay_operations(Relay(context, sources), TypedData(sources), BetReceipts(context, sources)),
+            *_relay_operations(Relay(context, sources), partial(typed_data, sources), BetReceipts(context, sources)),
             *_cron_operations(cron),
         )
     )
@@ -236,7 +237,7 @@ def _market_operations(reads: StockReads, proof: Proof, health: Health) -> tuple
     )
 
 
-def _relay_operations(relay: Relay, typed_data: TypedData, receipts: BetReceipts) -> tuple[Operation, ...]:
+def _relay_operations(relay: Relay, ready_to_sign: Handler, receipts: BetReceipts) -> tuple[Operation, ...]:
     return (
         Operation(
             "POST",
@@ -262,7 +263,7 @@ def _relay_operations(relay: Relay, typed_data: TypedData, receipts: BetReceipts
         Operation(
             "GET",
             "/api/relay/typed-data",
-            typed_data.get,
+            ready_to_sign,
             "A bet ready to sign",
             {
                 200: DocumentedAnswer("What to sign, and the relay's body without the signature.", TypedDataBody),

@@ -25,54 +25,47 @@ from core.hexadecimal import bytes_of, hex_of
 NOBODY = "0x" + "00" * 20
 
 
-class TypedData:
-    """What a wallet is given to sign for a bet."""
-
-    def __init__(self, sources: StockSources) -> None:
-        self._deployment = sources.deployment
-        self._contracts = sources.contracts
-        self._index = sources.index
-        self._oracle = sources.oracle
-
-    async def get(self, request: web.Request) -> web.StreamResponse:
-        query = read_query(request, TypedDataQuery)
-        if self._contracts is None or self._index is None:
-            raise Problem(503, "not_deployed", "The stock markets are not deployed yet; there is nothing to bet on.")
-        venue = self._index.required()
-        market = await self._index.market(int(query.market_id))
-        if market is None:
-            raise Problem(404, "market_not_found", f"No market {query.market_id} was ever listed.")
-        if market.phase(venue.head.timestamp) not in (Phase.OPENS, Phase.LIVE) or venue.entries_paused:
-            raise Problem(409, "market_closed", "This market takes no bets.")
-        check_halt(None if self._oracle is None else self._oracle.why_halted(market))
-        terms = market.market.terms
-        check_amount(int(query.amount), max(MIN_BET, terms.min_entry), min(MAX_BET, terms.max_entry))
-        bet = StockBet(
-            chain_id=self._deployment.chain_id,
-            settler=self._contracts.settler.address,
-            signer=checksum((query.from_ or NOBODY).lower()),
-            market_id=market.id,
-            outcome=query.outcome,
-            amount=int(query.amount),
-            valid_after=0,
-            valid_before=chain_now(venue.head.timestamp) + query.valid_seconds,
-            salt=bytes_of(query.salt, 32) if query.salt else secrets.token_bytes(32),
-        )
-        body = {
-            **bet.typed_data(self._deployment.token(STOCK_TOKEN_SYMBOL)),
-            "nonce": hex_of(bet.nonce),
-            "nonceFormula": NONCE_FORMULA,
-            "request": {
-                "from": bet.signer,
-                "marketId": str(bet.market_id),
-                "outcome": bet.outcome,
-                "amount": str(bet.amount),
-                "validAfter": str(bet.valid_after),
-                "validBefore": str(bet.valid_before),
-                "salt": hex_of(bet.salt),
-                "chainId": bet.chain_id,
-                "serviceVpm": bet.settler,
-            },
-        }
-        body["quote"] = msgspec.to_builtins(quote(market, venue, bet.outcome, bet.amount))
-        return json_response(msgspec.convert(body, TypedDataBody))
+async def typed_data(sources: StockSources, request: web.Request) -> web.StreamResponse:
+    """Answer with what a wallet signs for a bet."""
+    contracts, index = sources.contracts, sources.index
+    query = read_query(request, TypedDataQuery)
+    if contracts is None or index is None:
+        raise Problem(503, "not_deployed", "The stock markets are not deployed yet; there is nothing to bet on.")
+    venue = index.required()
+    market = await index.market(int(query.market_id))
+    if market is None:
+        raise Problem(404, "market_not_found", f"No market {query.market_id} was ever listed.")
+    if market.phase(venue.head.timestamp) not in (Phase.OPENS, Phase.LIVE) or venue.entries_paused:
+        raise Problem(409, "market_closed", "This market takes no bets.")
+    check_halt(None if sources.oracle is None else sources.oracle.why_halted(market))
+    terms = market.market.terms
+    check_amount(int(query.amount), max(MIN_BET, terms.min_entry), min(MAX_BET, terms.max_entry))
+    bet = StockBet(
+        chain_id=sources.deployment.chain_id,
+        settler=contracts.settler.address,
+        signer=checksum((query.from_ or NOBODY).lower()),
+        market_id=market.id,
+        outcome=query.outcome,
+        amount=int(query.amount),
+        valid_after=0,
+        valid_before=chain_now(venue.head.timestamp) + query.valid_seconds,
+        salt=bytes_of(query.salt, 32) if query.salt else secrets.token_bytes(32),
+    )
+    body = {
+        **bet.typed_data(sources.deployment.token(STOCK_TOKEN_SYMBOL)),
+        "nonce": hex_of(bet.nonce),
+        "nonceFormula": NONCE_FORMULA,
+        "request": {
+            "from": bet.signer,
+            "marketId": str(bet.market_id),
+            "outcome": bet.outcome,
+            "amount": str(bet.amount),
+            "validAfter": str(bet.valid_after),
+            "validBefore": str(bet.valid_before),
+            "salt": hex_of(bet.salt),
+            "chainId": bet.chain_id,
+            "serviceVpm": bet.settler,
+        },
+    }
+    body["quote"] = msgspec.to_builtins(quote(market, venue, bet.outcome, bet.amount))
+    return json_response(msgspec.convert(body, TypedDataBody))

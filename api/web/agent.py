@@ -14,34 +14,27 @@ from api.web.charts import Chart, ChartLine, Level, Unit
 from api.web.templating import Pages
 
 
-class AgentPages:
-    """The pages of the agent markets."""
+async def agent_market_page(pages: Pages, reads: Reads, request: web.Request) -> web.StreamResponse:
+    name = request.match_info["id"]
+    await reads.outcome(name)  # 404 before anything is kept under this name
 
-    def __init__(self, pages: Pages, reads: Reads) -> None:
-        self._pages = pages
-        self._reads = reads
+    async def render() -> bytes:
+        bundle = exact(await reads.bundle(name))
+        odds = odds_chart(bundle)
+        readings = reading_chart(bundle)
+        return pages.render(
+            "agent.html",
+            path="/",
+            bundle=bundle,
+            market=bundle["market"],
+            result=exact(await reads.outcome(name)),
+            settles=await reads.settles(name),
+            now=figures.unix(bundle["dataFreshness"]["oddsAt"]),
+            odds_chart=None if odds is None else odds.draw("odds"),
+            reading_chart=None if readings is None else readings.draw("reading"),
+        )
 
-    async def market(self, request: web.Request) -> web.StreamResponse:
-        name = request.match_info["id"]
-        await self._reads.outcome(name)  # 404 before anything is kept under this name
-
-        async def render() -> bytes:
-            bundle = exact(await self._reads.bundle(name))
-            odds = odds_chart(bundle)
-            readings = reading_chart(bundle)
-            return self._pages.render(
-                "agent.html",
-                path="/",
-                bundle=bundle,
-                market=bundle["market"],
-                result=exact(await self._reads.outcome(name)),
-                settles=await self._reads.settles(name),
-                now=figures.unix(bundle["dataFreshness"]["oddsAt"]),
-                odds_chart=None if odds is None else odds.draw("odds"),
-                reading_chart=None if readings is None else readings.draw("reading"),
-            )
-
-        return await self._pages.answer(request, ("agent", name), self._reads.stamp, render)
+    return await pages.answer(request, ("agent", name), reads.stamp, render)
 
 
 def odds_chart(bundle: Json) -> Chart | None:

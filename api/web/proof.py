@@ -75,18 +75,10 @@ POWERS = (
 )
 
 
-class ProofPage:
-    """The page that shows the proof of the stock markets."""
+async def proof_page(pages: Pages, proof: Proof, base: Deployment, request: web.Request) -> web.StreamResponse:
+    body, tag = await proof.shown()
 
-    def __init__(self, pages: Pages, proof: Proof, base: Deployment) -> None:
-        self._pages = pages
-        self._proof = proof
-        self._base = base
+    async def render() -> bytes:
+        return pages.render("proof.html", path="/proof", proof=body, powers=POWERS, base=base)
 
-    async def get(self, request: web.Request) -> web.StreamResponse:
-        proof, tag = await self._proof.shown()
-
-        async def render() -> bytes:
-            return self._pages.render("proof.html", path="/proof", proof=proof, powers=POWERS, base=self._base)
-
-        return await self._pages.answer(request, "proof", tag, render)
+    return await pages.answer(request, "proof", tag, render)

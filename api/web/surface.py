@@ -28,7 +28,7 @@ from api.http.rendered import JSON, NO_STORE
 from api.stock.chain import STOCK_TOKEN_SYMBOL
 from api.stock.proof import Proof
 from api.stock.reads import StockReads
-from api.web.agent import AgentPages
+from api.web.agent import agent_market_page
 from api.web.answers import HTML, SECURITY, TEXT, fixed
 from api.web.assets import PREFIX as ASSETS
 from api.web.assets import load_assets
@@ -38,7 +38,7 @@ from api.web.guide import guide_text, identity_document, paid_resources
 from api.web.history import ChartHistory
 from api.web.home import HomePage
 from api.web.portfolio import PortfolioPage
-from api.web.proof import ProofPage
+from api.web.proof import proof_page
 from api.web.recent_activity import MarketActivity
 from api.web.reference import Reference
 from api.web.sharing import PNG, SharePictures
@@ -93,7 +93,7 @@ def _pages(
     yield _page("/", HomePage(pages, reads, proof, agent, activity).get, "Live markets")
     history = ChartHistory(context.engine, stock.chain_id)
     yield _page("/m/{id}", StockPages(pages, reads, history, stock).market, "A stock market")
-    yield _page("/proof", ProofPage(pages, proof, base).get, "Proof of what was done")
+    yield _page("/proof", partial(proof_page, pages, proof, base), "Proof of what was done")
     portfolio = PortfolioPage(pages, (reads, agent, service), context.limits, context.settings)
     yield _page("/positions", portfolio.get, "An address's positions")
     cup = CupPages(pages, service)
@@ -111,7 +111,7 @@ def _pages(
     yield _page("/icon-{size:180|192|512}.png", pictures.icon, "The site's icon", PNG)
     yield _page("/m/{id}/share.png", pictures.stock_market, "A market's picture", PNG)
     if agent is not None:
-        yield _page("/markets/{id}", AgentPages(pages, agent).market, "An agent market")
+        yield _page("/markets/{id}", partial(agent_market_page, pages, agent), "An agent market")
         yield _page("/markets/{id}/share.png", pictures.agent_market, "A market's picture", PNG)
 
 
