@@ -1,42 +1,31 @@
-"""What a start of a stack does once, in processes that end with it, so that `./vpm up` itself stays small.
+"""`python -m scripts._stack STATE CHAINS`: compile and deploy what is missing on a stack's chains, given as JSON.
 
-python -m scripts._stack migrate               brings the database in DATABASE_URL to the schema
-python -m scripts._stack deploy STATE CHAINS   compiles and deploys what is missing on the chains, given as JSON
+A process that ends, so that `./vpm up` itself stays small. On a first start ape is imported at once, on one core, while
+this process imports its own part on another.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-import os
 import signal
 import sys
 from pathlib import Path
 
-from core.db.migrate import migrate
 from core.errors import VpmError
-from scripts._stack import contracts
+from scripts._stack.ape import ape
 from scripts._stack.chains import LocalChain
-from scripts._stack.deploying import deploy_all, what_stands
-from scripts._stack.state import State, write_json
+from scripts._stack.state import State
 
 
-async def deploy(state: State, chains: dict[str, LocalChain]) -> None:
-    """Bring the contracts onto the chains, and write down for `vpm up` what stands there."""
-    if not contracts.compiled():
-        await contracts.compile_all()
-    await deploy_all(chains, state)
-    write_json(state.standing, what_stands(chains, state))
-
-
-def main(command: str, *arguments: str) -> int:
+def main(root: str, described: str) -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # ape ends with this, as at Ctrl-C
+    state = State(Path(root))
     try:
-        if command == "migrate":
-            migrate(os.environ["DATABASE_URL"])
-        else:
-            root, chains = arguments
-            asyncio.run(deploy(State(Path(root)), {each["name"]: LocalChain(**each) for each in json.loads(chains)}))
+        with ape(state.ape, eager=not state.standing.exists()) as started:
+            from scripts._stack.deploying import deploy_all  # noqa: PLC0415
+
+            asyncio.run(deploy_all([LocalChain(**each) for each in json.loads(described)], state, started))
     except VpmError as error:
         print(f"vpm: {error.sentence()}", file=sys.stderr)
         return 1

@@ -5,18 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import fcntl
-import json
 import tempfile
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from eth_account import Account
-
-from core.hexadecimal import bytes_of
 from core.paths import REPOSITORY
 from scripts._local.forking import ForkServer, serving
 from scripts._local.process import spawn
-from scripts._stack import wallets
 from scripts._stack.options import StackError
 from scripts._vpm import bootstrap
 
@@ -42,11 +37,12 @@ class Ape:
     def __init__(self, env: Mapping[str, str]) -> None:
         self._env = env
 
-    async def run(self, arguments: Sequence[str]) -> str:
-        """Return what the command printed; its last words become the error when it fails."""
+    async def run(self, arguments: Sequence[str], env: Mapping[str, str] | None = None) -> str:
+        """Return what the command printed; its last words become the error when it fails. `env`: what only this
+        command is given."""
         with tempfile.TemporaryFile() as nothing, tempfile.TemporaryFile() as output:
             files = (nothing, output, output)
-            command = await asyncio.to_thread(spawn, (*COMMAND, *arguments), self._env, files)
+            command = await asyncio.to_thread(spawn, (*COMMAND, *arguments), {**self._env, **(env or {})}, files)
             try:
                 code = await asyncio.to_thread(command.wait)
             finally:
@@ -60,15 +56,15 @@ class Ape:
 
 
 @contextlib.contextmanager
-def ape(folder: Path, env: Mapping[str, str] | None = None) -> Iterator[Ape]:
-    """Have ape, which keeps its data in `folder`. It is imported at once, while others go on."""
+def ape(folder: Path, *, eager: bool = True) -> Iterator[Ape]:
+    """Have ape, which keeps its data in `folder`. `eager`: it is imported at once, while others go on."""
     # ape treats a project inside the temporary folder differently; with one of our own it never is.
     temporary = REPOSITORY / ".vpm" / "env" / "tmp"
     temporary.mkdir(parents=True, exist_ok=True)
     settings = {"APE_DATA_FOLDER": str(folder), "TMPDIR": str(temporary)}
-    given = {**bootstrap.environment(), **settings, f"APE_ACCOUNTS_{ACCOUNT}_PASSPHRASE": PASSPHRASE, **(env or {})}
-    with serving(lambda: ForkServer({COMMAND[2]: IMPORTS}, COMMAND[0], given, eager=True)):
-        yield Ape(given)
+    env = {**bootstrap.environment(), **settings, f"APE_ACCOUNTS_{ACCOUNT}_PASSPHRASE": PASSPHRASE}
+    with serving(lambda: ForkServer({COMMAND[2]: IMPORTS}, COMMAND[0], env, eager=eager)):
+        yield Ape(env)
 
 
 @contextlib.asynccontextmanager
@@ -82,14 +78,3 @@ async def alone() -> AsyncIterator[None]:
             except BlockingIOError:
                 await asyncio.sleep(0.1)
         yield
-
-
-def import_account(folder: Path, alias: str, wallet: wallets.Wallet) -> None:
-    """Give ape a local key as a keystore, as an operator would give it theirs."""
-    path = folder / "accounts" / f"{alias}.json"
-    if path.exists():
-        return
-    path.parent.mkdir(parents=True, exist_ok=True)
-    # Few iterations: this keystore hides a key that is public anyway, and every script start decrypts it.
-    keystore = Account.encrypt(bytes_of(wallet.private_key), PASSPHRASE, kdf="pbkdf2", iterations=1_000)
-    path.write_text(json.dumps({**keystore, "address": wallet.address.removeprefix("0x").lower()}))

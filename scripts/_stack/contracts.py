@@ -74,7 +74,9 @@ def record_build() -> None:
 
 
 async def compile_all() -> None:
-    """Take the recorded build, or compile, unless another stack of this checkout did so while we waited for it."""
+    """Take the recorded build, or compile, unless that is done, maybe by another stack of this checkout meanwhile."""
+    if compiled():
+        return
     async with alone():
         if compiled():
             return

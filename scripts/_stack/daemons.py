@@ -23,7 +23,7 @@ CUP_WINDOW = ("2026-01-01T00:00:00Z", "2036-01-01T00:00:00Z")  # the local tourn
 
 DAEMONS = ("indexer", "relayer", "keeper", "api")
 IMPORTS = {
-    "scripts._stack": ["scripts._stack.__main__"],
+    "core.db.migrate": ["core.db.migrate"],
     "indexer": ["indexer.cli"],
     "relayer": ["relayer.service"],
     "keeper": ["keeper.__main__"],

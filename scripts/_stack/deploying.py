@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -23,10 +23,11 @@ from scripts._deploy.safe import OWNER_KEYS_VARIABLE
 from scripts._local.anvil import ask
 from scripts._stack import agent_pools, chain_setup, wallets
 from scripts._stack.agent_pools import AgentPools
-from scripts._stack.ape import ACCOUNT, Ape, alone, ape, import_account
+from scripts._stack.ape import ACCOUNT, Ape, alone
 from scripts._stack.chain_setup import LocalNode
 from scripts._stack.chains import LocalChain
-from scripts._stack.state import State, write_whole
+from scripts._stack.contracts import compile_all
+from scripts._stack.state import State, write_json, write_whole
 from scripts._stack.supervisor import together
 
 OBSERVED = "BNKR/daily_volume"
@@ -50,15 +51,15 @@ POOL_MAX_QUIET_SECONDS = 30 * 86_400  # nobody swaps while the stack is down, or
 PAST_SWAPS_SECONDS = 120  # so often the trader came by in the past
 
 
-async def deploy_all(chains: Mapping[str, LocalChain], state: State) -> None:
-    """Deploy where it has not been done; a chain that lost its contracts (killed before it was saved) is done again."""
-    missing = [chain for chain in chains.values() if not _stands(chain, state)]
-    if not missing:
-        return
-    import_account(state.ape, ACCOUNT, wallets.DEPLOYER)
-    signing = {OWNER_KEYS_VARIABLE: ",".join(w.private_key for w in wallets.SAFE_OWNERS[: wallets.SAFE_THRESHOLD])}
-    with ape(state.ape, signing) as started:
+async def deploy_all(chains: Sequence[LocalChain], state: State, started: Ape) -> None:
+    """Deploy where it has not been done, and write down for `vpm up` what stands. A chain that lost its contracts
+    (killed before it was saved) is done again."""
+    await compile_all()
+    missing = [chain for chain in chains if not _stands(chain, state)]
+    if missing:
+        wallets.import_account(state.ape, ACCOUNT, wallets.DEPLOYER)
         await together(*(_make(chain, state, started) for chain in missing))
+    write_json(state.standing, _what_stands(chains, state))
 
 
 async def _make(chain: LocalChain, state: State, started: Ape) -> None:
@@ -80,10 +81,10 @@ def _save(chain: LocalChain, state: State) -> None:
     write_whole(state.chain(chain.name), dump)
 
 
-def what_stands(chains: Iterable[str], state: State) -> dict[str, Any]:
+def _what_stands(chains: Sequence[LocalChain], state: State) -> dict[str, Any]:
     """Return what `vpm up` gives its daemons and shows: addresses by name, public wallets, and keys by setting."""
     return {
-        "addresses": {name: _addresses(load_deployment(state.deployment(name))) for name in chains},
+        "addresses": {each.name: _addresses(load_deployment(state.deployment(each.name))) for each in chains},
         "dev_wallets": [{"address": w.address, "private_key": w.private_key} for w in wallets.DEV],
         "keys": {
             "VPM_ATTESTATION_KEY": wallets.ATTESTATION.private_key,
@@ -188,10 +189,11 @@ async def _deploy(chain: LocalChain, state: State, started: Ape) -> None:
     safe = ["--threshold", str(wallets.SAFE_THRESHOLD)]
     for owner in wallets.SAFE_OWNERS:
         safe += ["--safe-owner", owner.address]
+    signing = {OWNER_KEYS_VARIABLE: ",".join(w.private_key for w in wallets.SAFE_OWNERS[: wallets.SAFE_THRESHOLD])}
 
     async def run(script: str, *arguments: str) -> None:
         async with alone():
-            await started.run(["run", script, *common, *arguments])
+            await started.run(["run", script, *common, *arguments], signing)
 
     # While one account sends one transaction after the other it takes seconds off the first start.
     node = LocalNode(chain.url)

@@ -7,12 +7,15 @@ and so on forks of them, those accounts carry delegated code and no longer behav
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
+from pathlib import Path
 
 from eth_account import Account
 from eth_utils.crypto import keccak
 
-from core.hexadecimal import hex_of
+from core.hexadecimal import bytes_of, hex_of
+from scripts._stack.ape import PASSPHRASE
 
 ETH = 10**18
 DEV_WALLETS = 8
@@ -30,6 +33,17 @@ class Wallet:
 def wallet(role: str) -> Wallet:
     key = keccak(text=f"vpm local stack: {role}")
     return Wallet(role, str(Account.from_key(key).address), hex_of(key))
+
+
+def import_account(folder: Path, alias: str, wallet: Wallet) -> None:
+    """Give ape a local key as a keystore, as an operator would give it theirs."""
+    path = folder / "accounts" / f"{alias}.json"
+    if path.exists():
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # Few iterations: this keystore hides a key that is public anyway, and every script start decrypts it.
+    keystore = Account.encrypt(bytes_of(wallet.private_key), PASSPHRASE, kdf="pbkdf2", iterations=1_000)
+    path.write_text(json.dumps({**keystore, "address": wallet.address.removeprefix("0x").lower()}))
 
 
 DEPLOYER = wallet("deployer")

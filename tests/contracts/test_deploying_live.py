@@ -108,7 +108,7 @@ def _folders(folder: Path) -> dict[str, str]:
 def operator(stock_chain: RunningChain, tmp_path: Path) -> Operator:
     made = Account.create()
     key = "0x" + made.key.hex().removeprefix("0x")
-    ape.import_account(tmp_path / "ape", ALIAS, wallets.Wallet("live", made.address, key))
+    wallets.import_account(tmp_path / "ape", ALIAS, wallets.Wallet("live", made.address, key))
     found = Operator(stock_chain, tmp_path, made.address)
     found.fund()
     return found

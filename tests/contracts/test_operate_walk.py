@@ -57,7 +57,7 @@ def test_a_newcomer_reaches_a_running_deployment_with_the_document_alone(
         node = anvil(chain_id=chain_id, accounts=1)
         chains[name] = node.url
         _prepare_chain(LocalChain(name, node.url, node.ws_url, fork=False), state)
-    ape.import_account(state.ape, "deployer", wallets.DEPLOYER)
+    wallets.import_account(state.ape, "deployer", wallets.DEPLOYER)
     database_url = postgres.create(migrated=False)
     port = free_port()
     relay, keeper = wallets.RELAY_LANES[:2]

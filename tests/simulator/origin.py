@@ -13,6 +13,7 @@ import shutil
 from core.paths import REPOSITORY
 from scripts._local.anvil import AnvilOptions, ask, start_anvil
 from scripts._local.ports import free_port
+from scripts._stack.ape import ape
 from scripts._stack.chains import CHAIN_IDS, PAST_SECONDS, LocalChain
 from scripts._stack.deploying import deploy_all
 from scripts._stack.state import State
@@ -39,7 +40,9 @@ async def _build(name: str, state: State) -> None:
     running = await asyncio.to_thread(start_anvil, options, state.logs / f"chain-{name}.log")
     try:
         await asyncio.to_thread(ask, options.url, "anvil_setBlockTimestampInterval", 1)
-        await deploy_all({name: LocalChain(name, options.url, options.ws_url, fork=False, today=TODAY)}, state)
+        chain = LocalChain(name, options.url, options.ws_url, fork=False, today=TODAY)
+        with ape(state.ape) as started:
+            await deploy_all([chain], state, started)
     finally:
         await asyncio.to_thread(running.stop, 30.0)
     for other_name in CHAIN_IDS.keys() - {name}:  # the API reads it; nothing of ours is on that chain

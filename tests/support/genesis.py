@@ -27,6 +27,7 @@ from scripts._local.anvil import AnvilOptions, start_anvil
 from scripts._local.ports import free_port
 from scripts._local.process import RunningProcess
 from scripts._stack import contracts
+from scripts._stack.ape import ape
 from scripts._stack.chains import CHAIN_IDS, start_chain
 from scripts._stack.deploying import deploy_all
 from scripts._stack.state import State
@@ -130,16 +131,15 @@ def started(
 async def _made(state: State, build: Callable[[State], Awaitable[None]]) -> None:
     for folder in (state.logs, state.deployments, state.root / "chains"):
         folder.mkdir(parents=True, exist_ok=True)
-    if not contracts.compiled():
-        await contracts.compile_all()
     await build(state)
 
 
 async def _build(state: State) -> None:
     supervisor = Supervisor(state.logs)
     try:
-        chains = {name: await start_chain(name, FORKS[name], state, supervisor) for name in CHAIN_IDS}
-        await deploy_all(chains, state)
+        chains = [await start_chain(name, FORKS[name], state, supervisor) for name in CHAIN_IDS]
+        with ape(state.ape) as deployer:
+            await deploy_all(chains, state, deployer)
     finally:
         await supervisor.stop()
 
