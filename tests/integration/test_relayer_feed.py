@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -17,20 +16,16 @@ from core.outbox import IntentState
 from relayer.feed import BEHIND_SECONDS, ChainFeed
 from tests.conftest import Anvil, StartAnvil
 from tests.support.outbox_history import history
-from tests.support.relayer_rig import Rig, rigged_afresh
+from tests.support.relayer_rig import Rig, rig
 from tests.waiting import PATIENCE
+
+__all__ = ["rig"]
 
 
 @pytest.fixture(scope="module")
 def chain(module_anvil: StartAnvil) -> Anvil:
     """Mines only when told to."""
     return module_anvil(chain_id=31341, mine_on_demand=True)
-
-
-@pytest.fixture
-async def rig(fresh_database_url: str, chain: Anvil) -> AsyncIterator[Rig]:
-    async with rigged_afresh(fresh_database_url, chain) as rig:
-        yield rig
 
 
 def feed_of(rig: Rig) -> ChainFeed:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import secrets
-from collections.abc import AsyncIterator
 from dataclasses import replace
 
 import psycopg
@@ -20,11 +19,12 @@ from relayer.sending import LaneSender
 from relayer.signing import LocalSigner
 from relayer.store import LaneStore
 from relayer.transactions import LaneTransactions
-from tests.conftest import Anvil, StartAnvil
 from tests.support.measured import measured
 from tests.support.outbox_history import history
-from tests.support.relayer_rig import QUICK, Rig, rigged_afresh
+from tests.support.relayer_rig import QUICK, Rig, chain, rig
 from tests.waiting import PATIENCE, until
+
+__all__ = ["chain", "rig"]
 
 # Why a call reverts whose very payment somebody else had settled: on the stock side, and on the agent side.
 PAID_BEFORE_US = (
@@ -34,18 +34,6 @@ PAID_BEFORE_US = (
     "AuthorizationAlreadyBooked",
     "IdempotencyKeyUsed",
 )
-
-
-@pytest.fixture(scope="module")
-def chain(module_anvil: StartAnvil) -> Anvil:
-    """Mines only when told to."""
-    return module_anvil(chain_id=31338, mine_on_demand=True)
-
-
-@pytest.fixture
-async def rig(fresh_database_url: str, chain: Anvil) -> AsyncIterator[Rig]:
-    async with rigged_afresh(fresh_database_url, chain) as rig:
-        yield rig
 
 
 # ---------------------------------------------------------------- whose a nonce is

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -14,26 +14,15 @@ from relayer.following import AT_REST_SECONDS, POLL_SECONDS, Follower
 from relayer.policy import LanePolicy
 from relayer.signing import LocalSigner, Signed, SignerUnavailable, Unsigned
 from scripts._local.ports import free_port
-from tests.conftest import Anvil, StartAnvil
 from tests.support.measured import measured
 from tests.support.outbox_history import history
-from tests.support.relayer_rig import ETHER, GWEI, QUICK, Rig, rigged_afresh
+from tests.support.relayer_rig import ETHER, GWEI, QUICK, Rig, chain, rig
 from tests.waiting import until
+
+__all__ = ["chain", "rig"]
 
 # Already the first offer is the most that may be paid.
 AT_THE_CAP = replace(QUICK, fees=replace(QUICK.fees, cap_wei=GWEI * 11 // 10))
-
-
-@pytest.fixture(scope="module")
-def chain(module_anvil: StartAnvil) -> Anvil:
-    """Mines only when told to."""
-    return module_anvil(chain_id=31338, mine_on_demand=True)
-
-
-@pytest.fixture
-async def rig(fresh_database_url: str, chain: Anvil) -> AsyncIterator[Rig]:
-    async with rigged_afresh(fresh_database_url, chain) as rig:
-        yield rig
 
 
 async def test_a_stuck_transaction_is_replaced_by_one_that_pays_enough(rig: Rig) -> None:

@@ -15,6 +15,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
+import pytest
+
 from core.chain import ChainClient, ChainProvider, checksum
 from core.chain.wire import quantity
 from core.contracts.deployments import Deployment, write_deployment
@@ -29,7 +31,7 @@ from relayer.signing import Fees, LocalSigner, Signer, Unsigned
 from relayer.store import LaneStore
 from relayer.transactions import Prepared
 from scripts._local.process import Program
-from tests.conftest import Anvil
+from tests.conftest import Anvil, StartAnvil
 from tests.support.programs import popen
 from tests.waiting import PATIENCE, until
 
@@ -247,6 +249,18 @@ async def rigged_afresh(database_url: str, chain: Anvil) -> AsyncIterator[Rig]:
         await rig.ask("anvil_dropAllTransactions")
         await rig.ask("anvil_setNextBlockBaseFeePerGas", hex(GWEI))
         await rig.mine()
+        yield rig
+
+
+@pytest.fixture(scope="module")
+def chain(module_anvil: StartAnvil) -> Anvil:
+    """A chain for one module that mines only when told to."""
+    return module_anvil(chain_id=31338, mine_on_demand=True)
+
+
+@pytest.fixture
+async def rig(fresh_database_url: str, chain: Anvil) -> AsyncIterator[Rig]:
+    async with rigged_afresh(fresh_database_url, chain) as rig:
         yield rig
 
 
