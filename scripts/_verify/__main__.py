@@ -7,6 +7,7 @@ import argparse
 import asyncio
 import json
 import sys
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from core.chain import RpcError
@@ -55,6 +56,7 @@ async def run(options: argparse.Namespace) -> tuple[PinnedChain, Subject, Findin
     url = node_url(options.rpc, "VPM_BASE_RPC_URLS" if subject.kind.chain == "base" else "VPM_STOCK_RPC_URLS")
     async with ChainProvider([url], chain_id=None, timeout_seconds=30.0) as rpc:
         chain = await PinnedChain.at(rpc, options.deployments, options.block)
+        chain.attester = options.attester or chain.attester
         # The proof page speaks of both chains, and each node tells its part.
         if chain.name != subject.kind.chain and subject.kind is not SubjectKind.PROOF:
             about = "Base" if subject.kind.chain == "base" else "the stock chain"
@@ -63,7 +65,7 @@ async def run(options: argparse.Namespace) -> tuple[PinnedChain, Subject, Findin
                 f"({chain.deployment.name})."
             )
         try:
-            await _check(chain, subject, said, options.attester)
+            await CHECKS[subject.kind](chain, subject.body, said)
         except (AttributeError, LookupError, TypeError, ValueError, ArithmeticError) as error:
             # Anybody may have written the document. What it says so far stands; what it is made of does not.
             raise NotCheckable(
@@ -74,39 +76,19 @@ async def run(options: argparse.Namespace) -> tuple[PinnedChain, Subject, Findin
     return chain, subject, said
 
 
-async def _check(chain: PinnedChain, subject: Subject, said: Findings, attester: str | None) -> None:
-    body: Any = subject.body
-    match subject.kind:
-        case SubjectKind.RECEIPT:
-            await trade.check_receipt(chain, body, said, attester)
-        case SubjectKind.CHALLENGE:
-            attestation.check_challenge(chain, body, said, attester)
-        case SubjectKind.TRADE_PROOF:
-            await trade.check_proof(chain, body, said)
-        case SubjectKind.AGENT_POSITIONS:
-            await trade.check_positions(chain, _objects(body["positions"]), said)
-        case SubjectKind.RESULT:
-            result = body["result"] if isinstance(body.get("result"), dict) else body
-            await trade.check_market(chain, result.get("marketId"), said, result)
-        case SubjectKind.TRADE:
-            await trade.check_trade(chain, body, said)
-        case SubjectKind.AGENT_MARKET:
-            await trade.check_market(chain, body, said)
-        case SubjectKind.RELAY:
-            await relay.check_relay(chain, body, said)
-        case SubjectKind.MARKET:
-            await stock.check_detail(chain, body, said)
-        case SubjectKind.POSITIONS:
-            await stock.check_positions(chain, _objects(body.get("positions", [body])), said)
-        case SubjectKind.PROOF:
-            await proof.check_page(chain, body, said)
-
-
-def _objects(rows: Any) -> list[dict[str, Any]]:
-    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise NotCheckable("The document's positions are not a list of objects.")
-    return rows
-
+CHECKS: Mapping[SubjectKind, Callable[[PinnedChain, Any, Findings], Awaitable[None]]] = {
+    SubjectKind.RECEIPT: trade.check_receipt,
+    SubjectKind.CHALLENGE: attestation.check_challenge,
+    SubjectKind.TRADE_PROOF: trade.check_proof,
+    SubjectKind.AGENT_POSITIONS: trade.check_positions,
+    SubjectKind.RESULT: trade.check_result_of,
+    SubjectKind.TRADE: trade.check_trade,
+    SubjectKind.AGENT_MARKET: trade.check_market,
+    SubjectKind.RELAY: relay.check_relay,
+    SubjectKind.MARKET: stock.check_detail,
+    SubjectKind.POSITIONS: stock.check_positions,
+    SubjectKind.PROOF: proof.check_page,
+}
 
 if __name__ == "__main__":
     sys.exit(main())

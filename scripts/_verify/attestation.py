@@ -13,13 +13,11 @@ from scripts._verify.chain import PinnedChain, SeenLog
 from scripts._verify.claims import Findings
 
 
-def check_receipt(
-    chain: PinnedChain, extensions: Any, trade_id: str, stake: SeenLog, said: Findings, attester: str | None
-) -> None:
+def check_receipt(chain: PinnedChain, extensions: Any, trade_id: str, stake: SeenLog, said: Findings) -> None:
     info = _info(extensions)
     if info is None:
         return
-    payload = _signed(chain, info, info.get("receipt"), RECEIPT, said, attester)
+    payload = _signed(chain, info, info.get("receipt"), RECEIPT, said)
     if payload is None:
         return
     said = said.about("the signed receipt names", "SettlementWallet.Staked")
@@ -29,7 +27,7 @@ def check_receipt(
     said.same("the trade", resource.rpartition("#")[2], trade_id, "the resource URL's fragment")
 
 
-def check_challenge(chain: PinnedChain, body: dict[str, Any], said: Findings, attester: str | None) -> None:
+async def check_challenge(chain: PinnedChain, body: dict[str, Any], said: Findings) -> None:
     """Check a 402 answer: what it asks to be paid, to whom, and that the attestation key signed just that."""
     wallet, token = chain.contract("SettlementWallet").address, chain.token.address
     for accept in body.get("accepts") or []:
@@ -40,7 +38,7 @@ def check_challenge(chain: PinnedChain, body: dict[str, Any], said: Findings, at
         said.unknown("the offer is signed", "the challenge carries no signature", "extensions")
         return
     for offer in info.get("offers") or []:
-        payload = _signed(chain, info, offer, OFFER, said, attester)
+        payload = _signed(chain, info, offer, OFFER, said)
         at = offer.get("acceptIndex") if isinstance(offer, dict) else None
         accepts = body.get("accepts") or []
         if payload is None or not isinstance(at, int) or not 0 <= at < len(accepts):
@@ -59,32 +57,22 @@ def _info(extensions: Any) -> dict[str, Any] | None:
 
 
 def _signed(
-    chain: PinnedChain,
-    info: dict[str, Any],
-    statement: Any,
-    primary: str,
-    said: Findings,
-    attester: str | None,
+    chain: PinnedChain, info: dict[str, Any], statement: Any, primary: str, said: Findings
 ) -> dict[str, Any] | None:
-    """The payload if somebody signed it; who has to have signed it is `attester`, else whom the document names."""
+    """Return the payload if it was signed; by the attester if one is known, else by whom the document names."""
     what = f"the {primary.lower()}'s signature"
     if not isinstance(statement, dict) or not isinstance(statement.get("payload"), dict):
         said.says(what, False, "extensions.offer-receipt", "there is no payload")
         return None
     payload: dict[str, Any] = statement["payload"]
     try:
-        message = encode_typed_data(
-            domain_data=domain_of(primary),
-            message_types={primary: TYPES[primary]},
-            message_data=payload,
-        )
+        message = encode_typed_data(domain_of(primary), {primary: TYPES[primary]}, payload)
         signer = str(Account.recover_message(message, signature=statement["signature"]))
     except Exception as error:  # whatever a hostile document makes the libraries raise
         said.says(what, False, "EIP-712 recovery", f"it cannot be read ({type(error).__name__})")
         return None
-    expected = attester or chain.deployment.operator_wallets.get("attestation")
-    said.address(f"{what} is by", expected or info.get("signer"), signer, "EIP-712 recovery of the signer")
-    if expected is None:
+    said.address(f"{what} is by", chain.attester or info.get("signer"), signer, "EIP-712 recovery of the signer")
+    if chain.attester is None:
         said.unknown(
             f"{signer} is the service's attestation key",
             "the deployment file does not name it; compare with the address the service publishes",

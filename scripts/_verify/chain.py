@@ -58,6 +58,7 @@ class PinnedChain:
     client: ChainClient
     deployment: Deployment
     head: Block
+    attester: str | None = None  # who has to have signed offers and receipts
     _headers: dict[int, Block] = field(default_factory=dict)
     _feeds: dict[str, FeedReader] = field(default_factory=dict)
 
@@ -79,7 +80,7 @@ class PinnedChain:
         head = await client.head() if block is None else await client.block(block)
         if head is None:
             raise NotCheckable(f"The node has no block {block}.")
-        return cls(client, deployment, head)
+        return cls(client, deployment, head, deployment.operator_wallets.get("attestation"))
 
     @property
     def name(self) -> str:

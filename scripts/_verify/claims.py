@@ -135,6 +135,13 @@ def whole(value: Any) -> int | None:
     return None
 
 
+def objects(rows: Any) -> list[dict[str, Any]]:
+    """Return a document's positions; NotCheckable when they are no list of objects."""
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise NotCheckable("The document's positions are not a list of objects.")
+    return rows
+
+
 def decimal_units(value: Any, decimals: int) -> int | None:
     """Return the smallest units of an exact JSON number; None when it is no number or too fine."""
     try:

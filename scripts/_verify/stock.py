@@ -21,7 +21,7 @@ from indexer.errors import Contradiction
 from indexer.fold.stock import StockFold
 from indexer.logs import LogRecord
 from scripts._verify.chain import PinnedChain, SeenLog, word
-from scripts._verify.claims import Findings, NotCheckable, whole
+from scripts._verify.claims import Findings, NotCheckable, objects, whole
 
 SIDES = ("UP", "DOWN")
 VIEWS = ("principal", "acc", "capacity", "vested", "demand", "live")
@@ -326,10 +326,10 @@ async def _check_delivery(
         said.says(f"{amount} units reached {owner}", moved, f"Transfer of {chain.token.address} in {one.tx}")
 
 
-async def check_positions(chain: PinnedChain, positions: list[dict[str, Any]], said: Findings) -> None:
+async def check_positions(chain: PinnedChain, body: dict[str, Any], said: Findings) -> None:
     """Positions outside a market's page; each market is read once."""
     markets: dict[int, StockMarket] = {}
-    for stated in positions:
+    for stated in objects(body.get("positions", [body])):
         position_id = whole(stated.get("id"))
         if position_id is None:
             said.says(f"position {stated.get('id')} has an id", False, "an id is marketId << 32 | n")

@@ -32,12 +32,12 @@ from scripts._verify.agent import (
     status_of,
 )
 from scripts._verify.chain import PinnedChain, SeenLog, is_hash
-from scripts._verify.claims import Findings, NotCheckable
+from scripts._verify.claims import Findings, NotCheckable, objects
 
 STAKED = "SettlementWallet.Staked"
 
 
-async def check_receipt(chain: PinnedChain, body: dict[str, Any], said: Findings, attester: str | None) -> None:
+async def check_receipt(chain: PinnedChain, body: dict[str, Any], said: Findings) -> None:
     receipt = body["receipt"] if isinstance(body.get("receipt"), dict) else body
     if receipt.get("simulated"):
         raise NotCheckable("A simulated receipt is of no trade: nothing of it is on a chain.")
@@ -57,7 +57,7 @@ async def check_receipt(chain: PinnedChain, body: dict[str, Any], said: Findings
         of_receipt.address("builderCode", given, checksum(event.builder), f"{STAKED}.builder")
     await _recorded(chain, stake, receipt.get("recordedAt"), said)
     await _bet(chain, stake, said)
-    attestation.check_receipt(chain, body.get("extensions"), _trade(event), stake, said, attester)
+    attestation.check_receipt(chain, body.get("extensions"), _trade(event), stake, said)
     await _all(chain, market, [stake], said)
 
 
@@ -83,8 +83,8 @@ async def check_proof(chain: PinnedChain, body: dict[str, Any], said: Findings) 
     await _all(chain, market, [stake], said)
 
 
-async def check_positions(chain: PinnedChain, positions: list[dict[str, Any]], said: Findings) -> None:
-    for stated in positions:
+async def check_positions(chain: PinnedChain, body: dict[str, Any], said: Findings) -> None:
+    for stated in objects(body["positions"]):
         if not is_hash(stated.get("tradeId")):
             said.unknown(f"a position in {stated.get('marketId')}", "the document names no trade", "tradeId")
             continue
@@ -111,18 +111,17 @@ async def check_trade(chain: PinnedChain, trade_id: str, said: Findings) -> None
     await _all(chain, market, [stake], said)
 
 
-async def check_market(
-    chain: PinnedChain, market_id: Any, said: Findings, result: dict[str, Any] | None = None
-) -> None:
+async def check_market(chain: PinnedChain, market_id: Any, said: Findings) -> None:
     """Check a market, named by its readable id or by the 32 bytes of its key."""
-    key = bytes_of(market_id) if is_hash(market_id) else key_of(market_id)
-    market = await read_market(chain, key)
+    market = await _market(chain, market_id)
     await _all(chain, market, market.stakes.values(), said)
-    if result is not None:
-        _result(market, result, said)
 
 
-def _result(market: AgentMarket, stated: dict[str, Any], said: Findings) -> None:
+async def check_result_of(chain: PinnedChain, body: dict[str, Any], said: Findings) -> None:
+    """Check what a document says of how a market ended, and the market."""
+    stated = body["result"] if isinstance(body.get("result"), dict) else body
+    market = await _market(chain, stated.get("marketId"))
+    await _all(chain, market, market.stakes.values(), said)
     said = said.about("result", f"SettlementWallet.market({hex_of(market.key)})")
     status = "pending" if market.closed is None else "resolved"
     if stated.get("status") == "pending" and status == "resolved":
@@ -149,6 +148,10 @@ def _result(market: AgentMarket, stated: dict[str, Any], said: Findings) -> None
 
 
 # ---------------------------------------------------------------- parts
+
+
+async def _market(chain: PinnedChain, market_id: Any) -> AgentMarket:
+    return await read_market(chain, bytes_of(market_id) if is_hash(market_id) else key_of(market_id))
 
 
 async def _open(
