@@ -1,4 +1,4 @@
-"""One site and one Chromium for all browser tests; each test gets pages that record whatever goes wrong on them."""
+"""One site and one Chromium for all browser tests; each test gets pages that record what goes wrong."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Visit:
 
 
 class Visitor:
-    """Whoever opens windows; whatever they say on the console and whatever they ask of others is kept."""
+    """Opens windows and records their console messages and their requests to other hosts."""
 
     def __init__(self, browser: Browser, site: Site) -> None:
         self._browser = browser
@@ -89,7 +89,7 @@ class Visitor:
         visit = Visit(context.new_page(), self._site)
         own = urlsplit(self._site.url).netloc
 
-        def told(message: Any) -> None:
+        def on_console(message: Any) -> None:
             if message.type in ("error", "warning"):
                 visit.console.append(f"{message.type}: {message.text}")
 
@@ -98,7 +98,7 @@ class Visitor:
             if parts.scheme not in ("data", "blob") and parts.netloc != own:
                 visit.foreign.append(request.url)
 
-        visit.page.on("console", told)
+        visit.page.on("console", on_console)
         visit.page.on("pageerror", lambda error: visit.console.append(f"thrown: {error}"))
         visit.page.on("request", asked)
         return visit

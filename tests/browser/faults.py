@@ -25,8 +25,8 @@ def relayer_away(site: Site) -> Iterator[None]:
 
 @contextmanager
 def relayer_away_once_signed(site: Site, page: Page) -> Iterator[None]:
-    """It goes away between the page's signature and its paid request: nobody is asked to sign while it is known that
-    nothing can be settled, so on a busy machine it must not go any sooner."""
+    """Stop the relayer between the page's signature and its paid request. No sooner, even on a busy machine: the page
+    asks for no signature while it knows that nothing can be settled."""
     bets = "**/api/agent/v1/*"
     with ExitStack() as away:
 

@@ -160,7 +160,7 @@ def running_site(
                 site.running[name] = start_process(plan, folder / f"{name}.log")
             _wait_ready(site)
             if "keeper" not in names:
-                _prepare(site)  # while nobody else sends from the wallets that list and publish
+                _prepare(site)  # while no one else sends from the wallets that list and publish
         site.until("/api/cup/v1/roulette", lambda body: body["roundNo"] >= 1, READY_SECONDS)
         yield site
     finally:

@@ -39,8 +39,8 @@ def _stakes(site: Site, slug: str) -> int:
 
 
 def _ready(visit: Visit, slug: str, amount: str) -> Page:
-    """A page on which a click signs a bet with the demo wallet. What is to go wrong begins after it: nobody is asked to
-    sign while it is known that nothing can be settled."""
+    """Open a page on which one click signs a bet with the demo wallet. Faults must start only afterwards: the page asks
+    for no signature while it knows that nothing can be settled."""
     visit.open(f"/markets/{slug}")
     page = visit.page
     page.get_by_role("button", name="Demo wallet").click()
@@ -58,7 +58,7 @@ def test_an_agent_bet_waits_for_the_relayer_across_a_reload(site: Site, visitor:
         page.get_by_role("button", name="Sign and bet").click()
         status, line = page.locator("#a-status"), page.locator("#a-progress")
         expect(status).to_contain_text("The same bet is asked for again…")
-        expect(line.locator(".done")).to_have_text(["signed"])  # nobody knows of more
+        expect(line.locator(".done")).to_have_text(["signed"])  # no further step is known
         page.reload()
         expect(line.locator(".done")).to_have_text(["signed"])
         expect(page.get_by_role("button", name="Sign and bet")).to_be_disabled()
@@ -103,7 +103,7 @@ def test_an_agent_bet_that_its_market_did_not_wait_for_takes_nothing(site: Site,
     # by the time of the day, and all the others of this run would sign too late. And no bet is offered before the
     # relayer, which was away, has its lanes again.
     site.until("/api/agent/v1/health", lambda body: body["health"]["ok"], PATIENCE)
-    slug = site.open_agent_market("bnkr-closes-meanwhile", CLOSES_SECONDS)
+    slug = site.open_agent_market("bnkr-closes-early", CLOSES_SECONDS)
     visit = visitor.visit()
     page = _ready(visit, slug, "4")
     status, again = page.locator("#a-status"), page.get_by_role("button", name="Ask again")

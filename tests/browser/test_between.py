@@ -111,9 +111,7 @@ def test_a_signed_agent_bet_comes_before_another(site: Site, visitor: Visitor) -
 @pytest.mark.parametrize(
     ("kept", "who"), [pytest.param(True, DEV[5], id="kept"), pytest.param(False, DEV[2], id="storage refused")]
 )
-def test_whoever_presses_again_goes_on_with_the_bet_that_is_signed(
-    site: Site, visitor: Visitor, kept: bool, who: Wallet
-) -> None:
+def test_pressing_again_continues_the_signed_bet(site: Site, visitor: Visitor, kept: bool, who: Wallet) -> None:
     slug = site.open_agent_market(f"bnkr-pressed-again-{int(kept)}")
     page = _priced(visitor, slug, "4", who, before="" if kept else NO_STORAGE)
 
@@ -170,13 +168,13 @@ def _bet_on_the_stock(page: Page) -> None:
 
 @pytest.mark.thorough
 def test_a_stock_bet_is_not_given_up_for_the_line_it_is_asked_over(site: Site, visitor: Visitor) -> None:
-    """Sent, and its answer lost as the line changes to one of a closed region: the chain has it, and the page tells."""
+    """The answer is lost as the connection moves to a closed region: the bet is on the chain, and the page shows it."""
     market = site.open_market(ticker="NVDA")
     visit, _ = visitor.with_wallet(DEV[3])
     visit.open(f"/m/{market}")
     page = visit.page
     sent: list[int] = []
-    told: list[bool] = []
+    receipts_open: list[bool] = []
 
     def elsewhere(route: Route) -> None:
         sent.append(1)
@@ -188,38 +186,38 @@ def test_a_stock_bet_is_not_given_up_for_the_line_it_is_asked_over(site: Site, v
         route.fulfill(status=403, json=no)
 
     page.route(RELAY, elsewhere)
-    page.route("**/api/relay/receipt*", lambda route: route.continue_() if told else route.abort())
+    page.route("**/api/relay/receipt*", lambda route: route.continue_() if receipts_open else route.abort())
     _bet_on_the_stock(page)
     expect(page.locator("#bet-status")).to_contain_text("may still be taken")
-    told.append(True)
+    receipts_open.append(True)
     site.stock.mine()  # a node that is busy may have its transaction still to mine
     expect(page.locator("#bet-status")).to_have_text(re.compile(r"^Confirmed"))
     assert len(site.stock.positions(market)) == 2 + 1
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("heard", [True, False])
-def test_a_stock_bet_is_not_given_up_for_a_firewalls_word(site: Site, visitor: Visitor, heard: bool) -> None:
+@pytest.mark.parametrize("acknowledged", [True, False])
+def test_a_stock_bet_is_not_given_up_for_a_firewalls_word(site: Site, visitor: Visitor, acknowledged: bool) -> None:
     """It was passed on, and the relay's word of it came first or not; then a firewall says no, in JSON."""
     market = site.open_market(ticker="NVDA")
     visit, _ = visitor.with_wallet(DEV[3])
     visit.open(f"/m/{market}")
     page = visit.page
     sent: list[int] = []
-    told: list[bool] = []
+    receipts_open: list[bool] = []
 
     def behind_a_firewall(route: Route) -> None:
         sent.append(1)
         if len(sent) == 1:
             route.fetch()
-        if len(sent) == 1 and heard:
+        if len(sent) == 1 and acknowledged:
             route.fulfill(json={"receipt": "pending", "txHash": "0x" + "05" * 32})
         else:
-            route.fulfill(status=403, json={"message": "Forbidden"} if heard else {"error": "Forbidden"})
-            told.extend([True] if len(sent) > 1 else [])
+            route.fulfill(status=403, json={"message": "Forbidden"} if acknowledged else {"error": "Forbidden"})
+            receipts_open.extend([True] if len(sent) > 1 else [])
 
     page.route(RELAY, behind_a_firewall)
-    page.route("**/api/relay/receipt*", lambda route: route.continue_() if told else route.abort())
+    page.route("**/api/relay/receipt*", lambda route: route.continue_() if receipts_open else route.abort())
     _bet_on_the_stock(page)
     site.stock.mine()  # a node that is busy may have its transaction still to mine
     expect(page.locator("#bet-status")).to_have_text(re.compile(r"^Confirmed"), timeout=30_000)
@@ -281,7 +279,7 @@ def test_a_stock_bet_of_one_tab_comes_before_that_of_another(site: Site, visitor
 
 @pytest.mark.parametrize("way", ["/cup", "/roulette"])
 @pytest.mark.thorough
-def test_paper_money_is_played_whatever_the_devices_clock_says(site: Site, visitor: Visitor, way: str) -> None:
+def test_paper_bets_work_when_the_devices_clock_is_wrong(site: Site, visitor: Visitor, way: str) -> None:
     wallet = wallets.wallet(f"a player ten minutes ahead on {way}")
     visit, _ = visitor.with_wallet(wallet)
     page = visit.page

@@ -1,4 +1,4 @@
-"""Charts that can be read off: what the drawing carries is what the crosshair tells."""
+"""Charts can be read off: the crosshair shows the values that were drawn."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.browser.site import Site
 from tests.browser.test_every_page import path_of
 
 
-def test_a_chart_tells_its_values_at_the_crosshair(site: Site, visitor: Visitor) -> None:
+def test_a_chart_shows_its_values_at_the_crosshair(site: Site, visitor: Visitor) -> None:
     plain = visitor.visit(java_script_enabled=False)
     plain.open(f"/m/{site.markets['settled']}")
     figures = json.loads(plain.page.locator("#price-now .chart").get_attribute("data-chart") or "")
@@ -41,7 +41,7 @@ def test_a_chart_tells_its_values_at_the_crosshair(site: Site, visitor: Visitor)
     visit.clean()
 
 
-def test_the_chart_of_a_portfolio_tells_what_was_won(site: Site, visitor: Visitor) -> None:
+def test_the_portfolio_chart_shows_what_was_won(site: Site, visitor: Visitor) -> None:
     path = path_of(site, "owner")
     plain = visitor.visit(java_script_enabled=False)
     plain.open(path)

@@ -45,11 +45,11 @@ def test_a_round_of_roulette_from_bet_to_result(site: Site, visitor: Visitor) ->
     assert text[2:5] == [f"Round: {number}", "Bet: colour:black", "Size: 12.5 pUSDC"]
     expect(page.locator("#balance")).to_have_text("9,987.50")
     site.end_round(spins=10)  # so long the page shows the hash of its bets
-    # Nobody is asked to sign what comes too late.
+    # The page asks for no signature that would come too late.
     expect(page.get_by_role("button", name="Wait for the next round")).to_be_disabled(timeout=ROUND_MS)
     row = page.get_by_role("row").filter(has=page.get_by_role("button", name=f"of round {number}", exact=False))
     expect(row).to_be_visible(timeout=ROUND_MS)
-    # Alone in its market, the stake comes back whatever happens: as the winner's pool, or refunded.
+    # Alone in its market, the stake comes back either way: as the winner's pool, or refunded.
     expect(page.locator("#balance")).to_have_text("10,000.00")
     row.get_by_role("button").click()
     expect(page.locator("#check-status")).to_contain_text(f"Round {number} holds")
@@ -64,8 +64,8 @@ SPIN = """([phase, pocket]) => {
   Object.assign(document.getElementById("round").dataset, { round: "1000000", phase, pocket });
   document.dispatchEvent(new Event("page:fresh"));
   const turns = document.getElementById("wheel-turn").getAnimations().map((each) => each.effect.getTiming().iterations);
-  const isTold = document.querySelector("#round .when").checkVisibility({ visibilityProperty: true });
-  return [turns, document.getElementById("wheel-number").textContent, isTold];
+  const isShown = document.querySelector("#round .when").checkVisibility({ visibilityProperty: true });
+  return [turns, document.getElementById("wheel-number").textContent, isShown];
 }"""
 UNDER_THE_POINTER = """() => {
   const top = document.querySelector(".pointer").getBoundingClientRect();
@@ -79,7 +79,7 @@ UNDER_THE_POINTER = """() => {
 
 
 @pytest.mark.parametrize("motion", ["no-preference", "reduce"])
-def test_the_wheel_slows_down_to_its_pocket_and_then_tells_it(
+def test_the_wheel_slows_down_to_its_pocket_and_then_shows_the_result(
     site: Site, visitor: Visitor, motion: Literal["no-preference", "reduce"]
 ) -> None:
     visit = visitor.visit(reduced_motion=motion)
@@ -91,10 +91,10 @@ def test_the_wheel_slows_down_to_its_pocket_and_then_tells_it(
     pocket = "17" if number.text_content() != "17" else "18"  # it shows the last round's until it has slowed down
     assert page.evaluate(SPIN, ["spin", ""])[0] == ([math.inf] if moves else [])  # for as long as it is not known
     page.wait_for_timeout(300)
-    turns, shown, is_told = page.evaluate(SPIN, ["spin", pocket])
+    turns, shown, result_shown = page.evaluate(SPIN, ["spin", pocket])
     assert turns == ([1] if moves else [])
     if moves:
-        assert (shown == pocket, is_told) == (False, False)
+        assert (shown == pocket, result_shown) == (False, False)
     expect(number).to_have_text(pocket)
     expect(page.locator("#round .when")).to_be_visible()
     expect(page.locator(".pocket.hit")).to_have_attribute("data-number", pocket)

@@ -80,8 +80,7 @@ def test_a_paper_trade_goes_on_after_a_reload_and_is_one(site: Site, visitor: Vi
 
 
 def test_a_trade_whose_answer_says_nothing_is_still_that_trade(site: Site, visitor: Visitor) -> None:
-    """Something in between answered in the service's place: whoever presses again sends the same, and does not trade
-    twice."""
+    """A proxy answered in the service's place: pressing again sends the same trade and does not trade twice."""
     site.until("/api/cup/v1/markets", lambda body: body["count"] >= 2)
     visit = visitor.visit()
     wallet = _player(visit, "/cup")
@@ -103,7 +102,7 @@ def test_a_trade_whose_answer_says_nothing_is_still_that_trade(site: Site, visit
 @pytest.mark.thorough
 def test_a_paper_trade_that_its_market_did_not_wait_for_takes_nothing(site: Site, visitor: Visitor) -> None:
     """Nothing of it reached the service before trades ended; the page that is loaded again says so and forgets it."""
-    slug = site.open_agent_market("bnkr-paper-closes-meanwhile")
+    slug = site.open_agent_market("bnkr-paper-closes-early")
     paper = site.until("/api/cup/v1/markets", lambda body: any(each["slug"] == slug for each in body["markets"]), 30)
     assert paper["count"] >= 3
     visit = visitor.visit("phone", "dark")
@@ -135,7 +134,7 @@ def test_a_roulette_bet_goes_on_after_a_reload_and_is_one(site: Site, visitor: V
     live = site.betting(25)
     page = visit.page
     seven = page.locator('#bet-table input[value="num:7:yes"]')
-    expect(seven).to_be_enabled()  # an open page hears of a new round a little later
+    expect(seven).to_be_enabled()  # an open page learns of a new round a little later
     seven.check(force=True)
     expect(page.locator("#p-paid")).to_have_text(re.compile(r"^\d"))  # what it would be comes by the same path
     away = Away(page, "**/api/cup/v1/roulette/bet")
@@ -177,7 +176,7 @@ def test_a_roulette_bet_that_comes_too_late_is_not_laid_on_the_next_round(site: 
 
 
 @pytest.mark.parametrize(("path", "field"), [("/cup", "Amount in pUSDC"), ("/roulette", "Stake in pUSDC")])
-def test_paper_quotes_are_asked_for_once_somebody_begins_to_bet(
+def test_paper_quotes_are_requested_once_a_visitor_starts_to_bet(
     site: Site, visitor: Visitor, path: str, field: str
 ) -> None:
     site.betting(10)

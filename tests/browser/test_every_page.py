@@ -36,7 +36,7 @@ PAGES = (
 # One of each layout: the others differ from these in what they show, not in how.
 LAYOUTS = ("home", "open", "positions", "binary", "proof", "cup", "docs")
 
-# `color-contrast` is one of the serious ones. What axe cannot decide by itself it reports as incomplete, not here.
+# `color-contrast` is one of the serious ones. What axe cannot decide it reports as incomplete, not here.
 FIND_VIOLATIONS = """
 async (rules) => (await axe.run(document, { resultTypes: ["violations"], ...rules })).violations
   .filter((each) => ["serious", "critical"].includes(each.impact))

@@ -1,4 +1,4 @@
-"""Somebody without a wallet opens a page of a local stack: every kind of bet, on the money of no one."""
+"""A visitor without a wallet opens a page of a local stack and places every kind of bet with play money."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def _demo(page: Page) -> None:
     expect(page.get_by_role("button", name=re.compile("press to disconnect"))).to_be_visible()
 
 
-def _heard(page: Page, calls: list[Any]) -> None:
-    """Until a route was asked: routes are answered only while the page is waited for."""
+def _wait_for_call(page: Page, calls: list[Any]) -> None:
+    """Wait until a route was called: routes are answered only while the page is waited for."""
     deadline = time.monotonic() + MINUTE
     while not calls:
         assert time.monotonic() < deadline, "it was never asked"
@@ -100,9 +100,9 @@ def test_what_more_bets_would_bring_is_what_they_bring(site: Site, visitor: Visi
     _demo(page)
     page.get_by_label("DOWN").check()
     page.get_by_label("Amount in USDG").fill("7.25")
-    told = page.locator('[data-more="20000000"]')
-    expect(told).to_have_text(re.compile(r"^\d"))
-    promised = int(Decimal(told.text_content() or "") * USDG)  # what is finer than a cent is there, and hidden
+    payout = page.locator('[data-more="20000000"]')
+    expect(payout).to_have_text(re.compile(r"^\d"))
+    promised = int(Decimal(payout.text_content() or "") * USDG)  # what is finer than a cent is there, and hidden
     assert promised > 7_250_000
     page.get_by_role("button", name="Review the bet").click()
     page.get_by_role("button", name="Sign in my wallet").click()
@@ -122,8 +122,8 @@ def test_what_more_bets_would_bring_is_what_they_bring(site: Site, visitor: Visi
     site.until(f"/api/markets/{market}", lambda body: paid(body) == promised)
 
 
-def test_an_agent_market_asks_for_a_quote_once_somebody_starts_to_bet(site: Site, visitor: Visitor) -> None:
-    """Quotes are limited for each address, so who only reads uses none of them."""
+def test_an_agent_market_requests_a_quote_once_a_visitor_starts_to_bet(site: Site, visitor: Visitor) -> None:
+    """Quotes are limited for each address, so a visitor who only reads uses none of them."""
     visit = visitor.visit()
     asked: list[str] = []
     visit.page.on("request", lambda request: asked.append(request.url) if "/quote?" in request.url else None)
@@ -158,7 +158,7 @@ def test_a_stock_bet_that_a_reload_interrupts_is_one_bet(site: Site, visitor: Vi
     page.route("**/api/relay/enter", lose_the_first)
     page.get_by_role("button", name="Review the bet").click()
     page.get_by_role("button", name="Sign in my wallet").click()
-    _heard(page, sent)
+    _wait_for_call(page, sent)
     site.until(f"/api/markets/{market}", lambda body: len(body["positions"]) == before + 1)
     visit.open(f"/m/{market}")
     expect(page.locator("#bet-status")).to_have_text(re.compile(r"^Confirmed"))

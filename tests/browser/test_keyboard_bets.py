@@ -21,7 +21,7 @@ def _press(page: Page, selector: str, key: str = "Enter") -> None:
             break
     else:
         pytest.fail(f"{selector} is not reached by Tab")
-    assert page.evaluate("document.activeElement.matches(':focus-visible')"), f"nobody sees that {selector} is chosen"
+    assert page.evaluate("document.activeElement.matches(':focus-visible')"), f"no focus ring on {selector}"
     page.keyboard.press(key)
 
 

@@ -50,9 +50,9 @@ def test_a_bet_waits_for_its_block_across_a_reload(site: Site, visitor: Visitor)
     site.stock.mine(FINAL_BLOCKS)
     expect(line.locator("[aria-current]")).to_have_text("final")
     link = receipt.get_by_role("link", name="The receipt, to keep").get_attribute("href")
-    told = site.get(str(link))
-    assert (told["receipt"], told["position"]["offered"]) == ("final", "5000000")
-    expect(receipt.locator("[data-receipt=block]")).to_have_text(told["blockNumber"])
+    found = site.get(str(link))
+    assert (found["receipt"], found["position"]["offered"]) == ("final", "5000000")
+    expect(receipt.locator("[data-receipt=block]")).to_have_text(found["blockNumber"])
     page.reload()  # it has done its work
     expect(page.get_by_role("button", name="Review the bet")).to_be_enabled()
     expect(status).to_have_text("")
@@ -86,7 +86,7 @@ def test_a_market_that_closes_before_the_block_takes_nothing(site: Site, visitor
 
 
 @pytest.mark.thorough
-def test_a_bet_that_a_block_refused_which_is_undone_is_told_as_taken(site: Site, visitor: Visitor) -> None:
+def test_a_bet_refused_in_a_block_that_is_undone_is_shown_as_taken(site: Site, visitor: Visitor) -> None:
     market = site.open_market(strike_in=60, lasts=120, ticker="NVDA")
     before, began = len(site.stock.positions(market)), site.stock.block
     visit = visitor.visit()
@@ -106,8 +106,8 @@ def test_a_bet_that_a_block_refused_which_is_undone_is_told_as_taken(site: Site,
 
 
 @pytest.mark.thorough
-def test_a_bet_is_not_forgotten_when_its_market_is_over_meanwhile(site: Site, visitor: Visitor) -> None:
-    """The answer is lost and the market ends before the page is opened again: it tells what became of the bet."""
+def test_a_bet_is_not_forgotten_when_its_market_ends_first(site: Site, visitor: Visitor) -> None:
+    """The answer is lost and the market ends before the page is opened again: the page shows the bet's outcome."""
     market = site.open_market(strike_in=60, lasts=120, ticker="NVDA")
     before = len(site.stock.positions(market))
     visit = visitor.visit()
@@ -131,7 +131,7 @@ def test_a_bet_is_not_forgotten_when_its_market_is_over_meanwhile(site: Site, vi
 
 @pytest.mark.thorough
 def test_an_answer_that_only_asks_for_patience_refuses_nothing(site: Site, visitor: Visitor) -> None:
-    """The relay takes ten requests a minute: to be told so is not to be told that the bet is refused."""
+    """The relay takes ten requests a minute; hitting that limit does not refuse the bet."""
     market = site.open_market(ticker="NVDA")
     before = len(site.stock.positions(market))
     visit = visitor.visit()
@@ -153,7 +153,7 @@ def test_an_answer_that_only_asks_for_patience_refuses_nothing(site: Site, visit
 
 
 @pytest.mark.thorough
-def test_what_the_relay_will_not_send_now_is_told_with_the_way_around_it(site: Site, visitor: Visitor) -> None:
+def test_a_bet_the_relay_will_not_send_now_is_shown_with_the_way_around_it(site: Site, visitor: Visitor) -> None:
     """Its wallet's money is on its way: the page says so, not that nothing is known, and offers to send it oneself."""
     market = site.open_market(ticker="NVDA")
     visit = visitor.visit()
@@ -170,7 +170,7 @@ def test_what_the_relay_will_not_send_now_is_told_with_the_way_around_it(site: S
     own = page.get_by_role("button", name="Send it from my wallet (costs gas)")
     expect(page.locator("#bet-status")).to_have_text(why)
     expect(own).to_be_visible()
-    # It is sent again meanwhile and answered alike: the button stays, as the wallet may be asked for its call by now.
+    # The page sends it again and gets the same answer. The button stays: the wallet may be showing its call by now.
     offered = own.element_handle()
     answered = len(sent)
     while len(sent) < answered + 2:

@@ -56,7 +56,7 @@ def test_a_gasless_bet_is_signed_and_seen_confirmed(site: Site, visitor: Visitor
 
 
 def test_the_accrual_line_rises_when_the_other_side_bets(site: Site, visitor: Visitor) -> None:
-    """Within the second of its own bet, as a fast chain's blocks come, and later: keys tell every step."""
+    """The arrow keys read out every step, in the very second of the bet (a fast chain's blocks) and later."""
     wallet, other = wallets.DEV[0], wallets.DEV[1]
     market = site.open_market(ticker="COIN")
     with site.stock.one_second():
@@ -76,11 +76,11 @@ def test_the_accrual_line_rises_when_the_other_side_bets(site: Site, visitor: Vi
     plot = yours.locator(".plot")
     expect(plot).to_have_attribute("aria-label", re.compile(r"It began at 10 and stands at 20 USDG"))
     plot.focus()
-    told = []
+    values = []
     for _ in range(8):  # to the first point, however many there are; from there it goes no further
         page.keyboard.press("ArrowLeft")
-        told.append(yours.locator(".chart-tip").inner_text().split("\n")[-1])
-    assert list(dict.fromkeys(told)) == ["20.00 USDG", "14.00 USDG", "12.00 USDG", "10.00 USDG"]
+        values.append(yours.locator(".chart-tip").inner_text().split("\n")[-1])
+    assert list(dict.fromkeys(values)) == ["20.00 USDG", "14.00 USDG", "12.00 USDG", "10.00 USDG"]
     visit.clean()
 
 
@@ -135,7 +135,7 @@ def test_a_bet_beyond_the_room_says_what_comes_back(site: Site, visitor: Visitor
     visit.clean()
 
 
-def test_a_wallet_without_the_money_is_told_before_it_signs(site: Site, visitor: Visitor) -> None:
+def test_a_wallet_without_the_money_is_warned_before_it_signs(site: Site, visitor: Visitor) -> None:
     visit, _ = visitor.with_wallet(wallets.wallet("a browser's empty wallet"))
     visit.open(f"/m/{site.markets['live']}")
     page = visit.page
@@ -147,7 +147,7 @@ def test_a_wallet_without_the_money_is_told_before_it_signs(site: Site, visitor:
     assert all("422" in line for line in visit.console)
 
 
-def test_a_closed_region_is_told_so(site: Site, visitor: Visitor) -> None:
+def test_a_closed_region_is_shown_a_notice(site: Site, visitor: Visitor) -> None:
     visit, _ = visitor.with_wallet(wallets.DEV[0])
     visit.page.set_extra_http_headers({"CF-IPCountry": "US", "X-Forwarded-For": "10.9.9.9"})
     visit.open(f"/m/{site.markets['live']}")

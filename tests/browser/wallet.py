@@ -24,7 +24,7 @@ PROVIDER = """
 (() => {
   const listeners = {};
   const provider = {
-    on: (name, heard) => { (listeners[name] ??= []).push(heard); },
+    on: (name, listener) => { (listeners[name] ??= []).push(listener); },
     request: async ({ method, params }) => {
       const said = JSON.parse(await window.walletAsked(method, JSON.stringify(params ?? [])));
       if (said.code) throw Object.assign(new Error(said.message), { code: said.code });

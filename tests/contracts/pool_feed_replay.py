@@ -34,7 +34,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Told:
+class Recorded:
     """What the feed recorded for a grid time; a measure is the cumulatives, the liquidity and the silence."""
 
     time: int
@@ -63,7 +63,7 @@ class Case:
 
     terms: PoolFeedTerms
     steps: tuple[Step, ...]
-    told: tuple[Told, ...]
+    readings: tuple[Recorded, ...]
     asked: tuple[Asked, ...]
 
     def of_pool(self, which: int) -> list[Step]:
@@ -92,7 +92,7 @@ def play(count: int, seed: int) -> list[Case]:
 
 
 def _case(line: str) -> Case:
-    ((config, quote_decimals, sources, steps, told, asked),) = decode([CASE], bytes.fromhex(line[2:]))
+    ((config, quote_decimals, sources, steps, readings, asked),) = decode([CASE], bytes.fromhex(line[2:]))
     _, _, _, supply, _, _, window, step, _ = config
     return Case(
         PoolFeedTerms(
@@ -103,6 +103,8 @@ def _case(line: str) -> Case:
             step,
         ),
         tuple(Step(*each) for each in steps),
-        tuple(Told(time, Quality(quality), answer, tuple(measures)) for time, quality, answer, measures in told),
+        tuple(
+            Recorded(time, Quality(quality), answer, tuple(measures)) for time, quality, answer, measures in readings
+        ),
         tuple(Asked(*each) for each in asked),
     )

@@ -40,8 +40,8 @@ def test_this_checkout_builds_the_recorded_bytes(codes: dict[str, bytes]) -> Non
 @pytest.mark.thorough
 @pytest.mark.timeout(600)
 def test_the_recorded_build_is_what_the_sources_compile_to() -> None:
-    """A local chain is given the record, so nothing else in these tests would notice a stale one. The compiler is asked
-    without ape, which made the record: what anybody has who takes the sources and the settings of ape-config.yaml."""
+    """A local chain is given the record, so nothing else in these tests would notice a stale one. The compiler is
+    run without ape, which made the record: anyone with the sources and the settings of ape-config.yaml can do this."""
     recorded = contracts.recorded_build()
     assert recorded is not None, "the sources changed: python -m scripts._vpm.bytecode"
     (compiler,) = recorded["compilers"]
@@ -105,8 +105,8 @@ def _with_imports(waiting: list[str], remappings: list[str]) -> dict[str, dict[s
         sources[path] = {"content": text}
         for what in IMPORT.findall(text):
             package = next((name for name in packages if what.startswith(f"{name}/")), None)
-            beside = posixpath.join(posixpath.dirname(path), what)
-            waiting.append(what.replace(package, packages[package]) if package else posixpath.normpath(beside))
+            relative = posixpath.join(posixpath.dirname(path), what)
+            waiting.append(what.replace(package, packages[package]) if package else posixpath.normpath(relative))
     return sources
 
 

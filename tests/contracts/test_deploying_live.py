@@ -91,7 +91,7 @@ class Operator:
             os.kill(self._running.pid, signal.SIGKILL)
             self._running.wait()
             if moment == "before":
-                raise ConnectionError("nobody waits for the answer any more")
+                raise ConnectionError("the caller has gone")
         if moment == "after":
             self.sent += 1
 
@@ -151,7 +151,7 @@ def test_nothing_is_sent_without_passphrase_money_or_consent(operator: Operator,
 
 
 def killed_at(operator: Operator, points: list[tuple[int, str]]) -> None:
-    """Kills one command after the other, each at a point of its own, counted in what it sends; the last one ends."""
+    """Kill one command after the other, each at another point, counted in what it sends; the last one ends."""
     for point in points:
         operator.kill_at = point
         broken = operator.deploy()
@@ -194,7 +194,7 @@ def test_a_torn_journal_and_other_options_are_no_trap(operator: Operator) -> Non
     assert done.returncode == 0, done.stdout
 
 
-def test_an_account_that_somebody_else_used_meanwhile_is_refused(operator: Operator) -> None:
+def test_an_account_that_sent_another_transaction_is_refused(operator: Operator) -> None:
     operator.kill_at = (1, "before")
     assert operator.deploy().returncode == -signal.SIGKILL
     operator.kill_at = None

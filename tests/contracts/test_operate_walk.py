@@ -23,8 +23,8 @@ PAGE = REPOSITORY / "docs" / "operate.md"
 MAX_SECONDS = 840
 
 
-# The daemons watch the session: whatever ends it ends them. Two ape processes must not run in one checkout at once, and
-# nobody has to wait for longer than one of them takes.
+# The daemons end with the session, however it ends. Two ape processes must not run in one checkout at once; waiting for
+# one of them to finish is enough.
 _PRELUDE = f"""\
 set -euo pipefail
 export VPM_PARENT_PID=$$
@@ -34,7 +34,7 @@ ape() {{ flock "{REPOSITORY}/.vpm/env/ape.lock" "$APE" "$@"; }}
 
 
 def _script(ape_folder: Path) -> str:
-    """The blocks as one shell session. `./vpm` is the command line it becomes; ape keeps to a folder of its own."""
+    """Return the page's blocks as one shell session. `./vpm` becomes its command line; ape gets its own folder."""
     section = re.split(r"^## ", PAGE.read_text(), flags=re.MULTILINE)
     (going_live,) = (part for part in section if part.startswith("Going live"))
     blocks = re.findall(r"```sh\n(.*?)```", going_live, re.DOTALL)

@@ -36,15 +36,15 @@ def test_the_feed_equals_the_mirror_to_the_unit(cases: list[Case]) -> None:
     seen: Counter[Quality] = Counter()
     for case in cases:
         pools = [case.pool(which) for which in range(len(case.terms.sources))]
-        for told in case.told:
-            reading = measure(case.terms, pools, told.time)
+        for each in case.readings:
+            reading = measure(case.terms, pools, each.time)
             assert reading is not None, "the mirror forgets nothing"
             measures = tuple(
                 (each.start_cumulative, each.end_cumulative, each.liquidity(case.terms.window), each.quiet)
                 for each in reading.windows
             )
-            assert (reading.quality, reading.answer, measures) == (told.quality, told.answer, told.measures)
-            seen[told.quality] += 1
+            assert (reading.quality, reading.answer, measures) == (each.quality, each.answer, each.measures)
+            seen[each.quality] += 1
     print(dict(seen))
     assert all(seen[quality] >= HISTORIES // 10 for quality in (Quality.GOOD, Quality.THIN)), seen
 
@@ -56,7 +56,7 @@ def test_the_feed_answers_for_a_moment_as_the_mirror_does(cases: list[Case]) -> 
     for case in cases:
         step = case.terms.step
         for asked in case.asked:
-            recorded = {told.time: told.answer for told in case.told[: asked.recorded]}
+            recorded = {each.time: each.answer for each in case.readings[: asked.recorded]}
             try:
                 found = reading_at(step, recorded, asked.oldest_tellable, asked.time, asked.max_age)
                 waits = None
@@ -79,9 +79,9 @@ def test_the_feed_answers_for_a_moment_as_the_mirror_does(cases: list[Case]) -> 
 def test_the_feed_is_within_a_basis_point_of_the_mean_log_price(cases: list[Case]) -> None:
     worst = 0.0
     for case in cases:
-        for told in case.told:
-            if told.quality is Quality.GOOD and told.answer > 10**6:
-                worst = max(worst, abs(math.log(told.answer) - brute_force(case, told.time)))
+        for each in case.readings:
+            if each.quality is Quality.GOOD and each.answer > 10**6:
+                worst = max(worst, abs(math.log(each.answer) - brute_force(case, each.time)))
     print(f"at most {worst / BASIS_POINT:.4f} basis points")
     assert 0 < worst < BASIS_POINT
 

@@ -116,17 +116,17 @@ def test_a_pool_feed_is_deployed_allowed_and_checked(pooled: Pooled, facts: Path
     assert f"{KEY} stands with another window (120, the file asks for 180)" in done.stderr
 
     # With real money a cap beyond what the pools bear needs something to show for it.
-    told = f"{KEY}: its markets may hold 100.00 USD together, each 50.00; the pools bear "
+    capacity = f"{KEY}: its markets may hold 100.00 USD together, each 50.00; the pools bear "
     with live_looking(url) as live:
         asking = ["--network", live, *sending[2:], "--feed", KEY]
         done = _ape(ape_folder, "allow_feed", *asking)
         assert done.returncode != 0
-        assert told in done.stderr
+        assert capacity in done.stderr
         assert "say with --evidence where it is shown" in done.stderr
         assert load_deployment(file).agent_feed(KEY) == source
         done = _ape(ape_folder, "allow_feed", *asking, "--evidence", "https://example.org/arbitrage")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert told in done.stdout
+    assert capacity in done.stdout
     assert f"allow agent markets on {KEY}" in done.stdout  # for the owners to sign
     shown = load_deployment(file).agent_feed(KEY)
     assert isinstance(shown, PoolFeed)
@@ -187,14 +187,14 @@ name = "Uniswap v3 WETH/USDC 0.05%"
         (("window = 120", "window = twelve"), "is not TOML"),
     ],
 )
-def test_a_file_that_is_wrong_is_told_where(tmp_path: Path, change: tuple[str, str], said: str) -> None:
+def test_an_error_says_where_the_file_is_wrong(tmp_path: Path, change: tuple[str, str], said: str) -> None:
     path = tmp_path / "pools.toml"
     path.write_text(ASKED)
     assert pools.read(path)[KEY].step == 60
     path.write_text(ASKED.replace(*change))
-    with pytest.raises(DeploymentError) as told:
+    with pytest.raises(DeploymentError) as raised:
         pools.read(path)
-    assert said in told.value.sentence()
+    assert said in raised.value.sentence()
 
 
 def test_a_key_that_a_publisher_has_is_refused(local_genesis: Genesis, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from scripts._prove.theorems import read_theorems
 
 THEOREMS = read_theorems()
 LONG = os.environ.get("VPM_TEST_LONG") == "1"
-PATIENCE = 10  # what a theorem takes is known of a machine that does nothing else; here everything runs beside it
+PATIENCE = 10  # the times of theorems were measured on an idle machine; here other tests run at once
 
 
 def test_every_theorem_has_a_name_of_its_own() -> None:

@@ -110,7 +110,7 @@ def test_check_wiring_compares_the_code_with_the_sources(
 ) -> None:
     resolver = stock_chain.deployment.contract("RoundResolver").address
     genuine = ask(stock_chain.url, "eth_getCode", resolver, "latest")
-    # The last 53 bytes tell what it was compiled from; another word there is another source, though it acts alike.
+    # The last 53 bytes identify the source; another word there means another source, though it behaves the same.
     other = genuine[:-100] + ("1" if genuine[-100] == "0" else "0") + genuine[-99:]
     ask(stock_chain.url, "anvil_setCode", resolver, other)
     try:
@@ -150,7 +150,7 @@ def test_check_wiring_refuses_a_safe_of_one_signature_or_of_other_code(
 def test_check_wiring_refuses_what_was_allowed_before_the_safe_owned_the_lister(
     base_chain: RunningChain, facts: Path, tmp_path: Path, ape_folder: Path
 ) -> None:
-    """The deployer allows a feed of its own, and only then hands over."""
+    """The deployer allows another feed, and only then hands over."""
     url, deployment = base_chain.url, base_chain.deployment
     assert deployment.safe is not None
     deployer, lister = wallets.DEPLOYER.address, abi("AgentLister")
@@ -241,16 +241,16 @@ def test_a_guardian_pauses_at_once_and_only_the_safe_resumes(
 ) -> None:
     chain, view = stock_chain, "0x" + keccak(text="entriesPaused()")[:4].hex()
     where = ["--network", chain.url, "--facts", str(facts / f"{chain.name}.json")]
-    guardian, anybody = [*where, "--account", "guardian"], [*where, "--account", ape.ACCOUNT]
+    guardian, stranger = [*where, "--account", "guardian"], [*where, "--account", ape.ACCOUNT]
 
-    # Anybody else gets what the Safe has to sign, and one of its two signatures is not enough.
-    done = _ape(ape_folder, "pause", *anybody)
+    # Any other account gets what the Safe has to sign, and one of its two signatures is not enough.
+    done = _ape(ape_folder, "pause", *stranger)
     assert done.returncode == 0, done.stdout + done.stderr
     payload = next(json.loads(line) for line in done.stdout.splitlines() if line.startswith("{"))
     assert chain.deployment.safe is not None
     assert payload["safe"] == chain.deployment.safe.address
     assert payload["to"] == chain.deployment.contract("Pauser").address
-    assert _ape(ape_folder, "pause", *anybody, owners=1).returncode != 0
+    assert _ape(ape_folder, "pause", *stranger, owners=1).returncode != 0
     assert not _view(chain, "VestedMarkets", view)
 
     done = _ape(ape_folder, "pause", *guardian)
@@ -263,7 +263,7 @@ def test_a_guardian_pauses_at_once_and_only_the_safe_resumes(
     assert done.returncode == 0, done.stdout + done.stderr
     assert '"what": "take bets again"' in done.stdout
     assert _view(chain, "VestedMarkets", view)
-    assert _ape(ape_folder, "pause", *anybody, "--resume", owners=2).returncode == 0
+    assert _ape(ape_folder, "pause", *stranger, "--resume", owners=2).returncode == 0
     assert not _view(chain, "VestedMarkets", view)
 
 
@@ -278,8 +278,8 @@ def test_the_same_command_pauses_base(base_chain: RunningChain, facts: Path, ape
 
 
 @pytest.mark.thorough
-def test_a_power_that_somebody_kept_is_found(base_chain: RunningChain, facts: Path, ape_folder: Path) -> None:
-    """A deployer who gave itself RELAYER, a second lister, a feed nobody recorded: the wiring says each."""
+def test_a_power_that_was_kept_is_found(base_chain: RunningChain, facts: Path, ape_folder: Path) -> None:
+    """A deployer who gave itself RELAYER, a second lister, an unrecorded feed: the wiring check reports each."""
     deployer, safe = wallets.DEPLOYER.address, base_chain.deployment.safe
     assert safe is not None
     before = ask(base_chain.url, "evm_snapshot")
@@ -312,10 +312,10 @@ def test_a_power_that_somebody_kept_is_found(base_chain: RunningChain, facts: Pa
 
 
 @pytest.mark.thorough
-def test_a_feed_that_somebody_kept_is_found_on_the_stock_chain(
+def test_a_feed_that_was_kept_is_found_on_the_stock_chain(
     stock_chain: RunningChain, facts: Path, ape_folder: Path
 ) -> None:
-    """A feed of its own, other bounds and another name for one of the file's, and a module of the Safe."""
+    """An extra feed, other bounds and another name for one of the file's, and a module of the Safe."""
     chain, one = stock_chain, stock_chain.deployment.price_feeds[0]
     assert chain.deployment.safe is not None
     module = wallets.GUARDIAN.address
@@ -363,7 +363,7 @@ def test_feeds_are_allowed_dropped_and_condemned_by_the_safe(
         assert f"open  {source.key} is not allowed for markets yet" in done.stdout
         assert "0 wrong, 1 open" in done.stdout
 
-        # Its last reading is too old by now: the contract's own reason, before anybody signs.
+        # Its last reading is too old by now: the contract's own reason comes before anyone signs.
         ask(base_chain.url, "evm_increaseTime", hex(2 * source.max_age_seconds))
         ask(base_chain.url, "evm_mine")
         done = _ape(ape_folder, "allow_feed", *options, owners=2)

@@ -72,7 +72,7 @@ def market(rng: random.Random) -> tuple[list[int], int]:
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    """Where forge may read, and nobody else writes."""
+    """Make a folder that forge may read and only this test writes to."""
     BUILDS.mkdir(parents=True, exist_ok=True)
     made = Path(tempfile.mkdtemp(prefix="settlement-", dir=BUILDS))
     yield made
@@ -97,9 +97,9 @@ def test_the_contract_equals_the_mirror_on_every_trade(folder: Path, count: int)
             done += trades
         write(folder / f"trades-{files}.bin", words)
         files += 1
-    told = re.search(r"trades replayed (\d+)", replay("test_tradesEqualTheMirror", folder))
-    assert told is not None
-    assert int(told[1]) == done >= count
+    replayed = re.search(r"trades replayed (\d+)", replay("test_tradesEqualTheMirror", folder))
+    assert replayed is not None
+    assert int(replayed[1]) == done >= count
 
 
 @pytest.mark.thorough

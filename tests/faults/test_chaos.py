@@ -85,7 +85,7 @@ class Chaos:
         self._began = time.monotonic()
 
     async def run(self, seconds: float) -> None:
-        """Both streams until time is up; whatever hangs then goes on."""
+        """Run both streams until time is up, then let what is suspended go on."""
         processes = (self.kill, self.stop)
         world = (self.node, self.haze, self.reorg, self.hang_redis, self.hang_postgres, self.lose_connections)
         streams = [
@@ -183,7 +183,7 @@ class Chaos:
 
 @pytest.mark.skipif(REDIS is None, reason="there is no redis-server on this machine: apt install redis-server")
 @pytest.mark.timeout(1_200 + 2 * SECONDS)
-async def test_nothing_is_lost_doubled_or_untrue_whatever_fails(local_genesis: Genesis, tmp_path: Path) -> None:
+async def test_nothing_is_lost_doubled_or_untrue_under_random_faults(local_genesis: Genesis, tmp_path: Path) -> None:
     seed = os.environ.get("VPM_TEST_SEED", str(random.randrange(2**32)))
     print(f"seed {seed}, {SECONDS:.0f} s")
     nodes: list[ChaoticNode] = []
@@ -210,8 +210,8 @@ async def test_nothing_is_lost_doubled_or_untrue_whatever_fails(local_genesis: G
             running.extra["indexer-0"] = {f"VPM_{name.upper()}_RPC_URLS": url for name, url in running.urls.items()}
             broken = await faults(running, load)
             broken += await untrue(running, load)
-            told = Counter((one.surface, one.report.value) for one in load.promises)
-            print(f"bets {dict(told)}, {load.reads} reads of which {load.failed_reads} failed")
+            reports = Counter((one.surface, one.report.value) for one in load.promises)
+            print(f"bets {dict(reports)}, {load.reads} reads of which {load.failed_reads} failed")
             assert broken == []
             assert await running.ask_database(UNACCOUNTED) == [(0,)]
             assert await faults_of_cup(running) == []
@@ -223,7 +223,7 @@ async def test_nothing_is_lost_doubled_or_untrue_whatever_fails(local_genesis: G
 async def blocks_by_the_second(running: Fleet) -> AsyncIterator[asyncio.Lock]:
     """Mine each chain's blocks here, under a lock that a reorganization takes too.
 
-    anvil 1.7 that mines by itself while it reorganizes is left with heights that have no block, for good.
+    If anvil 1.7 mines on its own during a reorganization, some heights have no block for good.
     """
     mining = asyncio.Lock()
 
@@ -245,7 +245,7 @@ async def blocks_by_the_second(running: Fleet) -> AsyncIterator[asyncio.Lock]:
 
 
 async def _again(load: Load) -> None:
-    """Roulette beside the load's own surfaces."""
+    """Play roulette too, which the load itself does not."""
     while load.pace:
         with contextlib.suppress(OSError, TimeoutError):
             await load.wheel()

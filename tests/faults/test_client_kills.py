@@ -1,7 +1,7 @@
 """Bets by our client libraries while the API is killed again and again: one stake on the chain for each bet intended.
 
-Some wallets bet by the Python library, sync and async, some by the TypeScript one, each in a module of its own run. The
-API dies at random moments, mostly in the middle of something, and comes back; nothing else is told to anybody. Short by
+Some wallets bet by the Python library, sync and async, some by the TypeScript one, each run separately. The
+API dies at random moments, mostly in the middle of a request, and comes back; the clients get no other sign. Short by
 default; `VPM_TEST_LONG=1` kills 200 times for each library, `VPM_TEST_KILLS` sets another number. The seed is printed;
 `VPM_TEST_SEED` repeats it.
 """
@@ -55,14 +55,14 @@ def service(local_genesis: Genesis, fresh_database_url: str, tmp_path: Path) -> 
 
 @dataclass
 class Books:
-    """What the bettors meant to do, and what they were told."""
+    """What the bettors meant to do, and the answers they got."""
 
     intended: Counter[str] = field(default_factory=Counter)
     spent: Counter[str] = field(default_factory=Counter)
     placed: list[str] = field(default_factory=list)
     replays: int = 0
     unknown: int = 0
-    """Outcomes that nobody told in time, so that the ticket was placed again."""
+    """Outcomes that did not arrive in time, so that the ticket was placed again."""
     errors: list[Any] = field(default_factory=list)
 
     def means(self, who: Wallet, size: float) -> None:
@@ -180,7 +180,7 @@ async def test_a_bet_is_one_stake_however_often_the_api_dies(service: AgentServi
     seconds = time.monotonic() - begun
     print(
         f"seed {seed}: {KILLS} kills in {seconds:.0f} s, {books.intended.total()} bets intended, {staked.total()} "
-        f"stakes on the chain, {books.replays} told by a repeated call, {books.unknown} by a ticket placed again"
+        f"stakes on the chain, {books.replays} answered by a repeated call, {books.unknown} by a ticket placed again"
     )
     assert books.errors == []
     assert staked == books.intended
@@ -191,7 +191,7 @@ async def test_a_bet_is_one_stake_however_often_the_api_dies(service: AgentServi
 
 
 def stakes(service: AgentService) -> Counter[str]:
-    """How many stakes of each wallet the contract logged, as the chain tells it."""
+    """Count each wallet's stakes in the contract's logs."""
     (topic,) = (topic for topic, each in WALLET_EVENTS.items() if each.name == Staked.__name__)
     asked = {
         "fromBlock": "0x0",

@@ -93,7 +93,7 @@ class Watched:
     paged: list[Any] = field(default_factory=list)
 
     async def page(self, buyer: Buyer) -> None:
-        """The replaying client: goes on where it was, whatever answers."""
+        """Page through the replay, continuing from the last cursor after any answer."""
         while True:
             with contextlib.suppress(aiohttp.ClientError, TimeoutError, ValueError):
                 response, body = await buyer.get(

@@ -1,5 +1,5 @@
 """PostgreSQL fails over under load: the primary dies at once, its synchronous standby takes its place, and every daemon
-goes on by itself, with the one `DATABASE_URL` that names both.
+goes on without a restart, with the one `DATABASE_URL` that names both.
 
 Nothing acknowledged is lost, nothing is doubled, and the index equals the contracts afterwards. `VPM_TEST_LONG=1` does
 it ten times over, each with two new servers.

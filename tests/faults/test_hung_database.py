@@ -1,6 +1,6 @@
 """PostgreSQL hangs: every process of it is stopped, the kernel still takes connections, and no answer comes.
 
-Four daemons run without chains; the cup, whose record is the database, is what a stranger asks meanwhile.
+Four daemons run without chains; the requests go to the cup, whose record is the database.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Nodes that lag, forget, mix forks, refuse, or disagree: whatever they say, the tables end up as the chain is."""
+"""Nodes lag, forget, mix forks, refuse, or disagree; the tables still end up equal to the chain."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ LIES: dict[str, Callable[[list[Log]], list[Log]]] = {
     "of another fork": lambda logs: [of_another_fork(log) for log in logs],
     "marked as removed": lambda logs: [removed(log) for log in logs],
     "twice": lambda logs: [*logs, *logs],
-    "of nobody asked for": lambda logs: [
+    "of another contract": lambda logs: [
         Log("0x" + "99" * 20, log.topics, log.data, log.block_number, log.block_hash, log.transaction_hash, "0x7")
         for log in logs
     ],
@@ -288,8 +288,8 @@ async def test_nothing_is_undone_until_both_nodes_agree(wiped: str, postgres: Te
     await same_as_fresh(wiped, postgres, chain)
 
 
-async def test_a_node_that_names_heads_and_refuses_logs_is_not_heard_of(wiped: str) -> None:
-    """What is shown would be called fresh for as long as it lasts."""
+async def test_a_node_that_names_heads_but_refuses_logs_does_not_keep_the_index_fresh(wiped: str) -> None:
+    """Otherwise what is shown would count as fresh for as long as the refusals last."""
     chain, crowd = busy_chain("refused", 20)
     node = SimNode(chain)
 
@@ -603,7 +603,7 @@ async def test_a_wrong_block_that_contradicts_what_follows_heals(
 
 
 async def test_the_lag_is_that_of_the_scrape(wiped: str) -> None:
-    """The indexer hangs in a question: nobody measures anything any more, and the lag grows all the same."""
+    """The indexer hangs in a call and measures nothing any more; the lag still grows."""
     chain, _ = busy_chain("stuck", 20)
     node, name = SimNode(chain), world_sources().name
 
@@ -623,7 +623,7 @@ async def test_the_lag_is_that_of_the_scrape(wiped: str) -> None:
 
 
 async def test_a_header_of_another_fork_between_two_is_a_fault(wiped: str, postgres: TestPostgres) -> None:
-    """Of a block without logs, so that nothing but its hash tells."""
+    """The block has no logs, so only its hash shows it."""
     chain, crowd = busy_chain("between", 10)
     for number in range(20):
         chain.mine([crowd.next(chain.head.world)] if number % 2 else [])
@@ -643,7 +643,7 @@ async def test_a_header_of_another_fork_between_two_is_a_fault(wiped: str, postg
 
 
 async def test_history_is_not_read_on_top_of_a_replaced_block(wiped: str, postgres: TestPostgres) -> None:
-    """The last blocks were replaced while nobody looked, and so many followed that they are history by now."""
+    """The last blocks were replaced while no indexer ran, and so many followed that they are history by now."""
     chain, crowd = busy_chain("replaced and gone on", 60)
     node = SimNode(chain)
     async with following(wiped, node, world_sources(), finality_blocks=FINALITY) as (follower, _):

@@ -1,7 +1,7 @@
 """The agents' door on a node whose answers about one payment do not go together.
 
-A bet that is on the chain is never said to be refused, and nobody is asked to pay for it again: what one look at the
-chain missed is found in the next one, or in the index.
+A bet on the chain is never called refused, and its payer is not asked to pay again: what one read of the chain missed
+is found in the next one, or in the index.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class TornNode(HazyNode):
         answer = await super()._answer(call)
         if asked == self.empty:
             answer["result"] = "0x" + bytes(32).hex()
-            self.told_lies += 1
+            self.false_answers += 1
         return answer
 
 
@@ -94,8 +94,7 @@ async def buyer(service: AgentService, node: TornNode) -> AsyncIterator[Buyer]:
 async def signed_bet(
     buyer: Buyer, service: AgentService, form: Form, size: int = 4, name: str | None = None
 ) -> tuple[dict[str, Any], dict[str, str]]:
-    """A bet, by default on a market of its own, and the payment that its payer signs for it; above 10 USD with a
-    quote."""
+    """Return a bet, by default on a new market, and its signed payment; above 10 USD with a quote."""
     name = service.chain.list(f"m-{secrets.token_hex(4)}") if name is None else name
     await buyer.shows(name)
     who = wallets.wallet(f"payer {secrets.token_hex(4)}")
@@ -144,7 +143,7 @@ async def test_a_bet_mined_while_it_is_looked_at_has_its_receipt(
 
 
 @FORMS
-async def test_a_look_that_misses_the_stake_of_a_booked_payment_tells_nothing_untrue(
+async def test_a_read_that_misses_the_stake_of_a_booked_payment_says_nothing_untrue(
     service: AgentService, node: TornNode, buyer: Buyer, form: Form
 ) -> None:
     """The first call's look begins when the second one's bet stands, and finds its payment booked, and no stake."""
@@ -158,7 +157,7 @@ async def test_a_look_that_misses_the_stake_of_a_booked_payment_tells_nothing_un
     assert response.status == 200, first
     node.released.set()
     response, second = await slow
-    assert node.told_lies > 0
+    assert node.false_answers > 0
     assert response.status == 200, second
     assert second["receipt"] == first["receipt"]
     assert stakes_of(service, body) == 1
@@ -181,8 +180,8 @@ async def test_nodes_that_have_not_got_the_head_yet_are_asked_again(
 async def test_a_bet_that_its_payer_brought_is_not_refused_for_what_it_did_itself(
     service: AgentService, node: TornNode, buyer: Buyer, fills: bool
 ) -> None:
-    """The relayer is away, so she sends the kit, and then the same request again. The relayer hears that the contract
-    refuses the bet; the node that the API asks has not got its block yet, nor has the index."""
+    """The relayer is away, so she sends the kit, and then the same request again. The relayer learns that the contract
+    refuses the bet; the node that the API asks does not have that block yet, nor does the index."""
     chain = service.chain
     body, headers = await signed_bet(buyer, service, Form.RECEIVE)
     service.stop("relayer")
@@ -196,14 +195,14 @@ async def test_a_bet_that_its_payer_brought_is_not_refused_for_what_it_did_itsel
             fill_up(service, body, but=4_000_000)
         send(chain, refused["escapeKit"])
         node.views = (chain.block - before,)
-        response, told = await buyer.post(body, headers=headers)
+        response, answer = await buyer.post(body, headers=headers)
     finally:
         service.start("indexer")
     attempt = "SELECT i.state, i.reason_code FROM outbox_intent i JOIN agent_trade t ON t.intent_id = i.id "
     attempts = questions.rows(service.env["DATABASE_URL"], attempt + "ORDER BY i.id DESC LIMIT 1")
     assert attempts == [("failed", "PotFull" if fills else "IdempotencyKeyUsed")]
-    assert (response.status, told["error"], told["retriable"]) == (429, "rate_limited", True), told
-    assert "moneyMoved" not in told, told
+    assert (response.status, answer["error"], answer["retriable"]) == (429, "rate_limited", True), answer
+    assert "moneyMoved" not in answer, answer
     node.views = (0,)
     assert (await until_receipt(buyer, body, headers))["tradeId"] is not None
     assert stakes_of(service, body) == 1
@@ -212,8 +211,8 @@ async def test_a_bet_that_its_payer_brought_is_not_refused_for_what_it_did_itsel
 async def test_a_bet_that_lands_while_it_is_looked_at_is_not_refused(
     service: AgentService, node: TornNode, buyer: Buyer
 ) -> None:
-    """She sends the kit, and the same request again, whose quote expires meanwhile. When that is found the index holds
-    her stake already; the node that is asked about it does not."""
+    """She sends the kit, and the same request again, whose quote expires before it is answered. By then the index
+    has her stake; the node that is asked about it does not."""
     chain, database = service.chain, service.env["DATABASE_URL"]
     body, headers = await signed_bet(buyer, service, Form.RECEIVE, size=12)
     service.stop("relayer")
@@ -232,10 +231,10 @@ async def test_a_bet_that_lands_while_it_is_looked_at_is_not_refused(
             key = idem_hash(body["idemKey"])
             await until(lambda: bool(questions.rows(database, "SELECT 1 FROM agent_stake WHERE idem_hash = %s", key)))
             connection.execute("UPDATE agent_quote SET expires_at = now() - interval '1 second'")
-        response, told = await asking
+        response, answer = await asking
     finally:
         service.start("relayer")
-    assert (response.status, told.get("replay")) == (200, True), told
+    assert (response.status, answer.get("replay")) == (200, True), answer
     assert stakes_of(service, body) == 1
 
 
@@ -259,34 +258,34 @@ async def test_a_bet_that_landed_before_its_market_closed_is_not_refused_for_the
         answers = [await buyer.post(it, headers=its) for it, its in ((body, headers), (other, unsent))]
     finally:
         service.start("indexer", "relayer")
-    for response, told in answers:
-        assert (response.status, told["error"], told["retriable"]) == (429, "rate_limited", True), told
-        assert told["message"].startswith("The market has closed by the clock"), told
+    for response, answer in answers:
+        assert (response.status, answer["error"], answer["retriable"]) == (429, "rate_limited", True), answer
+        assert answer["message"].startswith("The market has closed by the clock"), answer
     node.views = (0,)
     await until_receipt(buyer, body, headers)
     assert stakes_of(service, body) == 1
     chain.mine()
-    response, told = await buyer.post(other, headers=unsent)
-    assert (response.status, told["error"], told["retriable"]) == (409, "market_closed", False), told
+    response, answer = await buyer.post(other, headers=unsent)
+    assert (response.status, answer["error"], answer["retriable"]) == (409, "market_closed", False), answer
 
 
 async def until_receipt(buyer: Buyer, body: dict[str, Any], headers: dict[str, str]) -> dict[str, Any]:
     """Sends the same request again until its receipt comes."""
-    told: dict[str, Any] = {}
+    answer: dict[str, Any] = {}
 
     async def sent() -> dict[str, Any] | None:
-        nonlocal told
-        response, told = await buyer.post(body, headers=headers)
+        nonlocal answer
+        response, answer = await buyer.post(body, headers=headers)
         if response.status == 200:
-            return dict(told["receipt"])
-        assert told["retriable"] is True, told
+            return dict(answer["receipt"])
+        assert answer["retriable"] is True, answer
         return None
 
-    return await until(sent, lambda: f"the receipt, not {told}", pause=0.5)
+    return await until(sent, lambda: f"the receipt, not {answer}", pause=0.5)
 
 
 def send(chain: AgentChain, kit: dict[str, Any]) -> None:
-    """Somebody sends the call that the answer held; returns when it is mined."""
+    """Send the call from the answer and return when it is mined."""
     chain.ask("anvil_impersonateAccount", wallets.DEV[7].address)
     given = {"from": wallets.DEV[7].address, "to": kit["to"], "data": kit["data"], "gas": hex(2_000_000)}
     chain.receipt(chain.ask("eth_sendTransaction", given))

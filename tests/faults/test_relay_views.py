@@ -64,7 +64,7 @@ def market(service: StockService) -> int:
 
 @pytest.fixture(params=["with the index", "without the index"])
 def has_index(request: pytest.FixtureRequest, service: StockService) -> Iterator[bool]:
-    """Without it nothing but the node can tell of the bet."""
+    """Without the index only the node knows of the bet."""
     there = request.param == "with the index"
     if not there:
         service.stop("indexer")
@@ -95,7 +95,7 @@ def behind(*calls: Call) -> Any:
 async def landed(
     service: StockService, market: int, name: str, *, usd: int = 50, indexed: bool
 ) -> tuple[StockBet, dict[str, Any], str]:
-    """A bet that somebody else brought, so that it is on the chain: the bet, its body and the transaction."""
+    """Put a bet on the chain from another account; return the bet, its body and the transaction."""
     wallet = bettor(service, name, usd)
     bet = service.chain.bet(wallet, market, amount=5 * USDG)
     body = service.chain.signed(wallet, bet)
@@ -106,8 +106,10 @@ async def landed(
     return bet, body, str(receipt["transactionHash"])
 
 
-async def told_in_the_end(node: HazyNode, door: Door, body: dict[str, Any], transaction: str, *, indexed: bool) -> None:
-    """Never that it was refused; what became of it, at once where the index knows, and else as soon as the nodes do."""
+async def outcome_is_reported(
+    node: HazyNode, door: Door, body: dict[str, Any], transaction: str, *, indexed: bool
+) -> None:
+    """Check that the outcome is reported, never a refusal: at once if the index has it, else once the nodes do."""
     response, answer = await door.post("/api/relay/enter", body)
     if response.status != 200 and not indexed:
         assert (response.status, answer["error"]) == (502, "relay_failed"), answer
@@ -125,7 +127,7 @@ async def test_the_contract_refuses_what_it_has_and_the_next_view_knows_nothing_
     """The simulation meets the newest view, the question for the authorization one that lags."""
     bet, body, transaction = await landed(service, market, "brought by a stranger", indexed=has_index)
     node.lag_of = behind(service.chain.contracts.token.call("authorizationState", bet.signer, bet.nonce))
-    await told_in_the_end(node, door, body, transaction, indexed=has_index)
+    await outcome_is_reported(node, door, body, transaction, indexed=has_index)
 
 
 @pytest.mark.thorough
@@ -135,7 +137,7 @@ async def test_the_relayer_refuses_what_landed_and_the_doors_own_view_lags(
     """Everything the door asks lags, so that the bet is queued; the relayer sees that it is spent."""
     _, body, transaction = await landed(service, market, "seen by the relayer alone", indexed=has_index)
     node.lag_of = lambda _method, _params: BEHIND
-    await told_in_the_end(node, door, body, transaction, indexed=has_index)
+    await outcome_is_reported(node, door, body, transaction, indexed=has_index)
 
 
 @pytest.fixture
@@ -179,7 +181,7 @@ async def test_the_relayer_refuses_what_landed_for_another_reason_than_that(
     if not is_placed:
         relayers_node.lag_of = lambda method, _: BEHIND if method == "eth_blockNumber" else 0
     try:
-        await told_in_the_end(node, door, body, transaction, indexed=has_index)
+        await outcome_is_reported(node, door, body, transaction, indexed=has_index)
     finally:
         chain.resume()
 
@@ -196,7 +198,7 @@ async def test_the_money_is_gone_because_the_bet_has_it(
         node.lag_of = lambda method, params: BEHIND - held(method, params)
     else:
         node.lag_of = behind(token.call("authorizationState", bet.signer, bet.nonce))
-    await told_in_the_end(node, door, body, transaction, indexed=has_index)
+    await outcome_is_reported(node, door, body, transaction, indexed=has_index)
 
 
 @pytest.mark.thorough
@@ -215,7 +217,7 @@ async def test_a_used_authorization_stays_used_though_the_next_view_knows_nothin
         return 0 if met <= 1 else BEHIND
 
     node.lag_of = lag_of
-    await told_in_the_end(node, door, body, transaction, indexed=has_index)
+    await outcome_is_reported(node, door, body, transaction, indexed=has_index)
 
 
 async def test_what_every_view_refuses_is_refused(

@@ -39,7 +39,7 @@ async def relayers(fresh_database_url: str, anvil: StartAnvil, tmp_path: Path) -
 async def bets(
     rig: Rig, rate: int, *, seconds: float = math.inf, end: asyncio.Event | None = None
 ) -> list[tuple[Intent, IntentRequest]]:
-    """Asks for `rate` transactions a second, whoever is there to carry them: for so long, or until `end`."""
+    """Request `rate` transactions a second, whether or not a relayer is up, for `seconds` or until `end`."""
     accepted: list[tuple[Intent, IntentRequest]] = []
     loop = asyncio.get_running_loop()
     started = loop.time()
@@ -91,7 +91,7 @@ async def test_every_bet_is_mined_exactly_once_however_often_the_relayer_is_kill
     while not betting.done():
         await asyncio.wait((betting,), timeout=chance.uniform(0.5, 2 * SECONDS_PER_KILL - 0.5))
         if not betting.done():
-            assert process.poll() is None, f"the relayer ended by itself:\n{relayers.log_of(process)}"
+            assert process.poll() is None, f"the relayer ended unexpectedly:\n{relayers.log_of(process)}"
             relayers.kill(process)
             kills += 1
             process = relayers.start()

@@ -1,4 +1,4 @@
-"""A load-balanced node: receipts that come late, views some blocks apart, a nonce told wrongly once.
+"""A load-balanced node: receipts that come late, views some blocks apart, one wrong nonce.
 
 Not seen is not absent: nothing lands twice, nothing that landed is called failed, and no ether is spent on a nonce that
 only one answer spoke of. Every draw comes from a printed seed (`VPM_TEST_SEED` repeats it).
@@ -67,7 +67,7 @@ async def noops(rig: Rig) -> int:
     return int(row[0])
 
 
-async def test_a_receipt_that_is_missing_while_the_other_url_is_away_holds_up_nobody_else(
+async def test_a_receipt_missing_while_the_other_url_is_down_holds_up_no_other_transaction(
     rig: Rig, node: HazyNode
 ) -> None:
     signer = await rig.new_signer()
@@ -85,8 +85,8 @@ async def test_a_receipt_that_is_missing_while_the_other_url_is_away_holds_up_no
 
 
 class SendLosingNode(HazyNode):
-    """A node that loses transactions: once `swallows`, they are answered with their hash and passed on to nobody; once
-    `loses_answers`, they are passed on and the connection breaks."""
+    """A node that loses transactions: once `swallows`, it answers with their hash and does not pass them on; once
+    `loses_answers`, it passes them on and the connection breaks."""
 
     def __init__(self, target: str) -> None:
         super().__init__(target, SEED)
@@ -146,7 +146,7 @@ async def test_what_the_first_url_takes_and_loses_reaches_the_chain_through_the_
 
 
 class ForgetfulNode(HazyNode):
-    """A node that, once told to, says of every key that it was never used, and may have lost every receipt, too."""
+    """A node that, once switched, reports every key as never used, and may have lost every receipt, too."""
 
     def __init__(self, target: str, *, has_receipts: bool) -> None:
         super().__init__(target, SEED)
@@ -191,7 +191,7 @@ async def test_one_answer_about_a_nonce_moves_nothing(rig: Rig, node: HazyNode, 
         node.lies.append(lie)
 
         async def lied() -> bool:
-            return node.told_lies == 1
+            return node.false_answers == 1
 
         await until(lied, "the lie")
         await asyncio.sleep(2.0)
@@ -208,7 +208,7 @@ async def test_a_lie_at_the_start_moves_nothing(rig: Rig, node: HazyNode) -> Non
     node.lies.append(4)
     async with rig.relayer(rig.spec(signer)):
         done = await rig.reaches(await rig.ask_for(rig.transfer()), IntentState.FINAL)
-    assert node.told_lies == 1
+    assert node.false_answers == 1
     assert done.nonce == 1
     assert await noops(rig) == 0
 
@@ -239,7 +239,7 @@ async def test_a_foreign_transaction_is_named_before_its_nonce_is_given_up(rig: 
 
 @pytest.mark.thorough
 async def test_without_proof_a_nonce_is_not_given_up(rig: Rig, node: HazyNode) -> None:
-    """The node keeps no state of old blocks, so nobody can say who took the nonce: unknown, not requeued."""
+    """The node keeps no state of old blocks, so it cannot be known who took the nonce: unknown, not requeued."""
     node.pruned = True
     signer = await rig.new_signer()
     await rig.ask("evm_setIntervalMining", 0)
@@ -304,7 +304,7 @@ async def test_a_node_that_lags_from_the_first_look_is_no_reorg(rig: Rig, node: 
         assert feed.reorgs == 0
 
 
-async def test_no_block_is_told_of_a_refusal_that_the_block_does_not_hold(rig: Rig, node: HazyNode) -> None:
+async def test_no_block_is_named_for_a_refusal_that_it_does_not_hold(rig: Rig, node: HazyNode) -> None:
     """One node refuses the call by its newest block; the one that names a block stands before what refused it."""
     target = "0x" + secrets.token_hex(20)
     await rig.mine(8)
@@ -324,7 +324,7 @@ def calls(rig: Rig, target: str) -> IntentRequest:
 
 
 async def test_noops_count_against_the_allowance(rig: Rig, node: HazyNode) -> None:
-    """Nonces nobody owns are filled only as far as the hour's gas goes."""
+    """Unowned nonces are filled only as far as the hour's gas allows."""
     signer = await rig.new_signer()
     store = await rig.dead_holder(signer, next_nonce=40)
     asked = await rig.ask_for(rig.transfer())

@@ -136,7 +136,7 @@ async def test_a_market_settles_while_its_token_is_paused_and_pays_afterwards(se
         assert [await _balance(running, each) for each in bettors] == before
     finally:
         await running.send("stock", token.call("setPaused", False))
-    # The runbook: anybody may send what is due; the keeper does it within its hours of rest.
+    # The runbook: anyone may send what is due; the keeper does it within its hours of rest.
     deliver = running.contract("stock", "VestedMarkets").call("deliver", due)
     await running.send("stock", deliver, sender=wallets.DEV[7].address)
 
@@ -230,7 +230,7 @@ async def test_stakes_on_a_pool_that_lost_its_liquidity_go_back(service: tuple[F
         newest = await running.read("base", Contract(feed.address, abi("PoolFeed")).call("latestRoundData"))
         return int(newest[3]) > since and int(newest[1]) > 0
 
-    await running.warp("base", max(feed.window_seconds, FRESH_SECONDS))  # else nobody needs another
+    await running.warp("base", max(feed.window_seconds, FRESH_SECONDS))  # else no other reading is needed
     await running.until(reads_on, f"a good reading of {feed.key}", 2 * RUN_SECONDS)
     await running.until(lambda: _is_deep(running, feed, True), "metrics of a deep pool", RUN_SECONDS)
 

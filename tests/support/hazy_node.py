@@ -22,7 +22,7 @@ class HazyNode(MoodyProxy):
 
     receipt_delay: seconds from when a receipt exists until it is given, drawn for each transaction. views: how far
     behind the head the nodes behind it stand; each call meets one of them. lag_of: how far behind the node of a
-    certain call stands, told by its method and parameters; None: any of the views. logs_lost: the share of logs that an
+    certain call stands, by its method and parameters; None: any of the views. logs_lost: the share of logs that an
     answer to eth_getLogs leaves out, drawn anew each time. lies: what to add to the next answers to
     `eth_getTransactionCount` of the newest block, one each. head_seconds: so long a look at the head serves, for many
     calls come at once; 0 where a test counts the blocks between views.
@@ -39,7 +39,7 @@ class HazyNode(MoodyProxy):
         self._missing: set[int] = set()
         self.pruned = False  # no state but the newest block's
         self.deaf = False  # a transaction sent to it is neither passed on nor answered
-        self.told_lies = 0
+        self.false_answers = 0
         self.withheld = 0
         self.lost = 0
         self._since: dict[str, tuple[float, float]] = {}
@@ -77,7 +77,7 @@ class HazyNode(MoodyProxy):
             self.withheld += 1
         if method == "eth_getTransactionCount" and newest and self.lies:
             answer["result"] = hex(max(0, int(result, 16) + self.lies.pop(0)))
-            self.told_lies += 1
+            self.false_answers += 1
         if method == "eth_getLogs" and result and self.logs_lost:
             answer["result"] = [log for log in result if self._dice.random() >= self.logs_lost]
             self.lost += len(result) - len(answer["result"])

@@ -28,11 +28,11 @@ def history(seed: str, number: int) -> History:
     return generate(Random(f"{seed}:{number}"))
 
 
-def words(number: int, told: History) -> list[int]:
-    narrator = Narrator(told)
+def words(number: int, history: History) -> list[int]:
+    narrator = Narrator(history)
     narrator.opening()
-    out = [number, told.kappa, told.fee_bps, told.seed, told.side_cap]
-    for s in told.steps:
+    out = [number, history.kappa, history.fee_bps, history.seed, history.side_cap]
+    for s in history.steps:
         out += _step(narrator, s)
     return [*out, *_order(narrator)]
 
@@ -124,14 +124,14 @@ def _order(narrator: Narrator) -> list[int]:
     return [ORDER, len(order), *(e.number for e in order)]
 
 
-def encoded(told: list[list[int]]) -> bytes:
+def encoded(rows: list[list[int]]) -> bytes:
     """`abi.encode(uint256[][])`, without a general encoder: the files hold millions of words."""
-    heads, bodies, offset = [], [], 32 * len(told)
-    for one in told:
+    heads, bodies, offset = [], [], 32 * len(rows)
+    for one in rows:
         heads.append(offset)
         bodies += [len(one), *one]
         offset += 32 * (1 + len(one))
-    return b"".join(word.to_bytes(32, "big") for word in [32, len(told), *heads, *bodies])
+    return b"".join(word.to_bytes(32, "big") for word in [32, len(rows), *heads, *bodies])
 
 
 def write(folder: Path, seed: str, count: int) -> None:

@@ -95,7 +95,7 @@ class Claim:
 
 @dataclass(frozen=True)
 class Deliver:
-    """A call of `deliver`, which passes over whatever is due nothing."""
+    """A call of `deliver`, which skips entries with nothing due."""
 
     entries: tuple[int, ...]
 

@@ -1,6 +1,6 @@
-"""Leads the model through a history and tells the events a contract would emit, with the model's own numbers.
+"""Lead the model through a history and yield the events a contract would emit, with the model's own numbers.
 
-The chain is lazier than the model: it works a finished vintage out when somebody next touches the market. The narrator
+The chain is lazier than the model: it works out a finished vintage only when the market is next touched. The narrator
 knows which vintage is still waiting for that, so the events come out in the chain's order.
 """
 
@@ -160,7 +160,7 @@ class Narrator:
         return events
 
     def sent(self, numbers: list[int], everything: bool) -> Iterator[Event]:
-        """What deliveries send, told before the model is led through the step."""
+        """Yield what deliveries send, before the model is led through the step."""
         done: set[int] = set()
         for number in numbers:
             entry = self.model.entries[number]

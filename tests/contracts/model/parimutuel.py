@@ -34,7 +34,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Due:
-    """What an entry is owed in all, sent or not: before the settlement the refused part at most."""
+    """An entry's total entitlement, sent or not; before the settlement, at most the refused part."""
 
     gross: int
     fee: int
@@ -58,7 +58,7 @@ class Model:
         self.voided = False
         for side in (0, 1):
             leg = Entry(len(self.entries), opener, side, seed, block=0, accepted=seed)
-            # Each leg has vested into the other: one unit promised per unit, on top of its own stake.
+            # Each leg has vested into the other: one unit promised per unit, in addition to the stake.
             leg.per_unit += SCALE
             leg.promises.append(Fraction(1))
             self.entries.append(leg)
@@ -89,7 +89,7 @@ class Model:
     # ---------------------------------------------------------------- what happens
 
     def reach(self, block: int) -> None:
-        """The chain is at `block`: a vintage of an earlier one is over, whether or not anybody says so on chain."""
+        """Move to `block`: the vintage of an earlier block is over, even if no transaction has closed it."""
         if self.open_block is not None and self.open_block < block:
             self.match()
 
@@ -124,7 +124,7 @@ class Model:
         self.open_block = None
 
     def freeze(self) -> None:
-        """No entries from now on, so the open vintage is over whatever the block is."""
+        """Take no more entries; the open vintage is over at any block."""
         if self.open_block is not None:
             self.match()
 
