@@ -6,7 +6,7 @@ A job is `async def job(run: JobRun) -> None`. It reads through `run.chain`, dec
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -234,11 +234,14 @@ class JobRun:
         """A view at this run's head."""
         return await self.chain.client.read(call, self.head)
 
-    async def read_all(self, calls: Sequence[Call]) -> list[object | RpcError]:
-        """Views at this run's head; each its value or its own error. A node's failure fails the run."""
+    async def read_all(
+        self, calls: Sequence[Call], answers_too: Collection[RpcErrorKind] = (RpcErrorKind.REVERTED,)
+    ) -> list[object | RpcError]:
+        """Views at this run's head; each its value, or its own error of a kind that is an answer too. Any other error,
+        such as a node's failure, fails the run."""
         answers = await self.chain.client.read_many(calls, self.head)
         for answer in answers:
-            if isinstance(answer, RpcError) and answer.kind is not RpcErrorKind.REVERTED:
+            if isinstance(answer, RpcError) and answer.kind not in answers_too:
                 raise answer
         return answers
 

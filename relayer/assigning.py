@@ -18,7 +18,7 @@ from relayer.policy import CONTRACTS_SHARE, LaneSnapshot, expected_price, lane_s
 from relayer.preflight import Checked, CheckTerms, check, refused_unasked
 from relayer.queries import LaneQueries
 from relayer.sending import LaneParts
-from relayer.signing import Signed, SignerUnavailable, Unsigned
+from relayer.signing import Signed, Unsigned
 from relayer.transactions import Candidate, Former, IntentRefusal, Prepared, unsigned_of
 
 log = get_logger(__name__)
@@ -39,7 +39,7 @@ class Assigner:
         self.detail = ""
         self.balance_wei: int | None = None
         self.wake = asyncio.Event()
-        self._feed, self._store, self._transactions, self._sender, _, self._policy = parts
+        self._feed, self._store, self._transactions, self._sender, self._signer, self._policy = parts
         self._queries = queries
         self._claims = claims
         self._deferred: dict[int, float] = {}
@@ -176,7 +176,9 @@ class Assigner:
         ready: dict[Unsigned, Signed] | None = None
         if self._store.lease.signer.at_once is not None:
             prepared = await self._queries.claim(prepared, CLAIM_SECONDS)
-            ready = await self._ask_for_signatures(prepared)
+            lease, first = self._store.lease, self._transactions.next_nonce
+            unsigned = [unsigned_of(each, lease.chain_id, first + number) for number, each in enumerate(prepared)]
+            ready = dict(zip(unsigned, await self._signer.sign(unsigned), strict=False))  # as far as the service came
             if not ready:
                 await self._queries.unclaim(prepared)
                 return
@@ -186,17 +188,6 @@ class Assigner:
         self._sender.push(transactions)
         if ready and not transactions:
             await asyncio.sleep(BLOCKED_SECONDS)  # every nonce has moved on: not to ask, and pay, without pause
-
-    async def _ask_for_signatures(self, prepared: Sequence[Prepared]) -> dict[Unsigned, Signed]:
-        """For the next nonces in order, as far as the key service came; empty when it signs nothing."""
-        lease, first = self._store.lease, self._transactions.next_nonce
-        unsigned = [unsigned_of(each, lease.chain_id, first + number) for number, each in enumerate(prepared)]
-        try:
-            signed = await lease.signer.sign_all(unsigned)
-        except SignerUnavailable as error:
-            log.warning(error.message, action="relayer.not_signed", **self._transactions.where)
-            return {}
-        return dict(zip(unsigned, signed, strict=False))
 
     async def _resolve(self, checked: Checked, by_id: dict[int, Candidate]) -> None:
         """Sort what had a nonce and would be refused now: landed after all, refused for certain, or not known yet."""

@@ -151,7 +151,7 @@ REPLACEMENTS = 200
 
 
 class LaneSigner:
-    """A lane's key, for what was not queued: no-ops, and replacements of earlier transactions.
+    """A lane's key; and what it signs that was not queued: no-ops.
 
     noop_gas: the gas of an empty transfer to ourselves.
     """

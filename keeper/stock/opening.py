@@ -25,7 +25,7 @@ from core.stock.settling import REFUND_DRILL_AGE_SECONDS
 from keeper.attempts import RetryWaits, TransactionRequest
 from keeper.report import Skipped
 from keeper.run import JobRun
-from keeper.stock.witness import read_stocks
+from keeper.stock.witness import SAYS_NOTHING
 
 MIN_LEAD_SECONDS = 60
 """A market listed later than this before its strike would strike before anybody saw it."""
@@ -40,36 +40,28 @@ class MarketWindow:
     final: int
 
 
-@dataclass(frozen=True, slots=True)
-class NotNow:
-    """Why a family has no window to list now."""
-
-    family: Family
-    reason: str
-
-
-def daily_window(sessions: Sequence[Session], now: int, lead: int) -> MarketWindow | NotNow:
-    """Return the next session, open to close, once it is at most `lead` away."""
+def daily_window(sessions: Sequence[Session], now: int, lead: int) -> MarketWindow | Skipped:
+    """Return the next session, open to close, once it is at most `lead` away; else why it is not listed."""
     coming = next((each for each in sessions if each.opens - now >= MIN_LEAD_SECONDS), None)
     return _listed_from(Family.DAILY, coming, coming, now, lead)
 
 
-def weekly_window(sessions: Sequence[Session], now: int, lead: int) -> MarketWindow | NotNow:
+def weekly_window(sessions: Sequence[Session], now: int, lead: int) -> MarketWindow | Skipped:
     """Return the next week whose first bell has not rung: its first open to its last close."""
     for week in weeks(sessions):
         if week[0].opens - now >= MIN_LEAD_SECONDS:
             return _listed_from(Family.WEEKLY, week[0], week[-1], now, lead)
-    return NotNow(Family.WEEKLY, "the calendar holds no week that is still to begin")
+    return Skipped(Family.WEEKLY.word, "the calendar holds no week that is still to begin")
 
 
 def _listed_from(
     family: Family, first: Session | None, last: Session | None, now: int, lead: int
-) -> MarketWindow | NotNow:
+) -> MarketWindow | Skipped:
     if first is None or last is None:
-        return NotNow(family, "the calendar holds no session that is still to open")
+        return Skipped(family.word, "the calendar holds no session that is still to open")
     if first.opens - now > lead:
         opens, listed = said(first.opens), said(first.opens - lead)
-        return NotNow(family, f"the next bell is at {opens}; it is listed from {listed} on")
+        return Skipped(family.word, f"the next bell is at {opens}; it is listed from {listed} on")
     return MarketWindow(family, first.opens, last.closes)
 
 
@@ -133,14 +125,14 @@ def listed_key(feed: str, window: MarketWindow) -> ListedKey:
 
 
 def decide_openings(
-    feeds: Sequence[FeedState], windows: Sequence[MarketWindow | NotNow], listed: Set[ListedKey]
+    feeds: Sequence[FeedState], windows: Sequence[MarketWindow | Skipped], listed: Set[ListedKey]
 ) -> tuple[list[Opening], list[Skipped]]:
     """For every feed and family: an opening, or why there is none. The nearest strike first."""
     openings: list[Opening] = []
     skipped: list[Skipped] = []
     for window in windows:
-        if isinstance(window, NotNow):
-            skipped.append(Skipped(window.family.word, window.reason))
+        if isinstance(window, Skipped):
+            skipped.append(window)
             continue
         for feed in feeds:
             subject = f"stock:open:{feed.ticker}:{window.family.word}:{window.strike}:{window.final}"
@@ -276,7 +268,7 @@ async def feed_states(run: JobRun) -> list[FeedState]:
     lister, feeds = run.chain.contract("MarketLister"), run.chain.deployment.price_feeds
     answers: list[Any] = await run.read_all([lister.call("feed", feed.proxy) for feed in feeds])
     flags = [Contract(feed.stock_token, abi("LocalStockToken")).call("oraclePaused") for feed in feeds]
-    paused = await read_stocks(run, flags)
+    paused = await run.read_all(flags, SAYS_NOTHING)
     return [
         FeedState(
             ticker=feed.ticker,

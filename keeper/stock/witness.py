@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from sqlalchemy import select
 
-from core.chain import Call, Contract, RpcError, RpcErrorKind
+from core.chain import Contract, RpcError, RpcErrorKind
 from core.contracts.abi import abi
 from core.db.schema.index_stock import stock_market
 from core.hexadecimal import hex_of
@@ -54,8 +54,8 @@ def why_witness(state: StockState, moments: Sequence[int], now: int) -> str | No
 
 RETRY = RetryWaits(after_success_seconds=5.0, after_failure_seconds=5.0, longest_seconds=60.0)
 
-NO_ANSWER = (RpcErrorKind.REVERTED, RpcErrorKind.BAD_ANSWER)
-"""Of a stock that does not say, which the resolver takes for a pause."""
+SAYS_NOTHING = (RpcErrorKind.REVERTED, RpcErrorKind.BAD_ANSWER)
+"""What a stock's view may fail with: it may be anybody's contract, and the resolver takes that for a pause."""
 
 MARKETS = stock_market.c
 
@@ -89,15 +89,6 @@ async def _moments(run: JobRun) -> dict[str, list[int]]:
     return dict(sorted(moments.items()))
 
 
-async def read_stocks(run: JobRun, calls: list[Call]) -> list[Any]:
-    """Read views of stocks, which may be anybody's contracts; each its value or an RpcError where it does not say."""
-    answers = await run.chain.client.read_many(calls, run.head)
-    for answer in answers:
-        if isinstance(answer, RpcError) and answer.kind not in NO_ANSWER:
-            raise answer
-    return answers
-
-
 async def _states(run: JobRun, stocks: list[str]) -> list[StockState]:
     resolver = run.chain.contract("RoundResolver")
     calls = []
@@ -109,7 +100,7 @@ async def _states(run: JobRun, stocks: list[str]) -> list[StockState]:
             resolver.call("multiplierAt", stock, run.now),
             resolver.call("lastPause", stock),
         ]
-    answers = await read_stocks(run, calls)
+    answers: list[Any] = await run.read_all(calls, SAYS_NOTHING)
     return [
         StockState(
             paused=isinstance(paused, RpcError) or bool(paused),

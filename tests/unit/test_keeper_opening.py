@@ -12,8 +12,8 @@ from keeper.stock.opening import (
     FeedState,
     ListingTerms,
     MarketWindow,
-    NotNow,
     Opening,
+    Skipped,
     affordable,
     decide_drills,
     decide_openings,
@@ -49,11 +49,11 @@ def test_every_allowed_feed_gets_every_window() -> None:
         ([NVDA], [DAY], {listed_key(NVDA.address, DAY)}, "it is listed"),
         ([COIN], [DAY], set(), "does not allow"),
         ([replace(NVDA, is_paused=True)], [DAY], set(), "its stock's oracle is paused"),
-        ([NVDA], [NotNow(Family.DAILY, "a holiday")], set(), "a holiday"),
+        ([NVDA], [Skipped("daily", "a holiday")], set(), "a holiday"),
     ],
 )
 def test_why_nothing_is_opened(
-    feeds: list[FeedState], windows: list[MarketWindow | NotNow], listed: set[tuple[str, int, int, int]], reason: str
+    feeds: list[FeedState], windows: list[MarketWindow | Skipped], listed: set[tuple[str, int, int, int]], reason: str
 ) -> None:
     openings, unlisted = decide_openings(feeds, windows, listed)
     assert openings == []

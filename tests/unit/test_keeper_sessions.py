@@ -8,7 +8,7 @@ import pytest
 
 from core.contracts.statuses import Family
 from core.stock.sessions import sessions_around, sessions_of
-from keeper.stock.opening import MarketWindow, NotNow, daily_window, weekly_window
+from keeper.stock.opening import MarketWindow, Skipped, daily_window, weekly_window
 
 DAILY_LEAD, WEEKLY_LEAD = 18 * 3600, 72 * 3600
 
@@ -17,11 +17,11 @@ def at(text: str) -> int:
     return int(datetime.strptime(text, "%Y-%m-%d %H:%M").replace(tzinfo=UTC).timestamp())
 
 
-def daily(now: str) -> MarketWindow | NotNow:
+def daily(now: str) -> MarketWindow | Skipped:
     return daily_window(sessions_around(at(now)), at(now), DAILY_LEAD)
 
 
-def weekly(now: str) -> MarketWindow | NotNow:
+def weekly(now: str) -> MarketWindow | Skipped:
     return weekly_window(sessions_around(at(now)), at(now), WEEKLY_LEAD)
 
 
@@ -64,14 +64,14 @@ def test_the_daily_window_is_the_next_session(now: str, strike: str, final: str)
 )
 def test_no_daily_window_while_the_next_bell_is_far(now: str) -> None:
     found = daily(now)
-    assert isinstance(found, NotNow)
+    assert isinstance(found, Skipped)
     assert "the next bell is at" in found.reason
 
 
 def test_a_bell_that_is_about_to_ring_is_left_for_the_next_one() -> None:
     sessions = sessions_around(at("2026-11-19 14:29"))
     found = daily_window(sessions, at("2026-11-19 14:29") + 1, DAILY_LEAD)
-    assert isinstance(found, NotNow)
+    assert isinstance(found, Skipped)
     assert "2026-11-20 14:30" in found.reason
 
 
@@ -107,7 +107,7 @@ def test_the_weekly_window_is_the_first_open_to_the_last_close(now: str, strike:
 @pytest.mark.parametrize("now", ["2026-11-16 14:30", "2026-11-18 12:00", "2026-11-20 14:00"])
 def test_a_week_whose_first_bell_has_rung_is_not_listed(now: str) -> None:
     found = weekly(now)
-    assert isinstance(found, NotNow)
+    assert isinstance(found, Skipped)
     assert "2026-11-23 14:30" in found.reason
 
 
