@@ -43,8 +43,8 @@ def facts(local_genesis: Genesis, tmp_path_factory: pytest.TempPathFactory) -> P
 @pytest.fixture(scope="module")
 def ape_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("ape")
-    ape.import_account(folder, ape.ACCOUNT, wallets.DEPLOYER)
-    ape.import_account(folder, "guardian", wallets.GUARDIAN)
+    wallets.import_account(folder, ape.ACCOUNT, wallets.DEPLOYER)
+    wallets.import_account(folder, "guardian", wallets.GUARDIAN)
     return folder
 
 
