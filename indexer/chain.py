@@ -30,8 +30,8 @@ from indexer.node import ChainNode
 from indexer.sources import Sources
 from indexer.store import lookup
 from indexer.store.cursor import Cursor, note_head, note_state, open_cursor
-from indexer.store.holdings import sum_all
 from indexer.store.steps import append, forget_below, mend, rewind
+from indexer.store.sums import sum_all
 from indexer.wire import Header
 
 log = get_logger(__name__)
@@ -380,15 +380,11 @@ class ChainFollower:
     # ---------------------------------------------------------------- what others see of it
 
     async def halt(self, problem: str) -> None:
-        """Says in the tables that, and why, what is served is stale."""
-        metrics.HALTED.labels(self.sources.name).set(1)
-        await self._note_state("halted", problem)
+        """Say in the tables that what is served is stale, and why."""
+        await self._in_state("halted", problem)
 
-    async def _in_state(self, state: str) -> None:
-        metrics.HALTED.labels(self.sources.name).set(0)
-        await self._note_state(state, None)
-
-    async def _note_state(self, state: str, problem: str | None) -> None:
+    async def _in_state(self, state: str, problem: str | None = None) -> None:
+        metrics.HALTED.labels(self.sources.name).set(state == "halted")
         if self._noted.is_due("state", (state, problem)):
             async with self._pool.connection() as connection:
                 await note_state(connection, self.sources.chain_id, state, problem)

@@ -58,8 +58,7 @@ async def _measure_audits(pool: ConnectionPool) -> None:
     while True:
         with contextlib.suppress(psycopg.Error, TimeoutError):
             async with pool.connection() as connection:
-                audits = await connection.execute(_AUDITS)
-                for chain, mismatches, at in await audits.fetchall():
+                for chain, mismatches, at in await connection.fetch_all(_AUDITS):
                     metrics.AUDIT_MISMATCHES.labels(chain).set(mismatches)
                     metrics.AUDITED.labels(chain).set(at)
         await asyncio.sleep(MEASURE_SECONDS)

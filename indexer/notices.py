@@ -19,49 +19,27 @@ from core.agent.notices.payloads import Named
 from core.contracts.events import agent as ev
 from core.db.engine import Connection
 from indexer.errors import Contradiction
+from indexer.fold.agent import STAKE
 from indexer.logs import LogRecord
 from indexer.sources import Sources
+from indexer.store.tables import rows_by_key
 
-TOLD = (ev.Staked, ev.MarketDecided, ev.Paid, ev.PayoutFailed)
+ANNOUNCED = (ev.Staked, ev.MarketDecided, ev.Paid, ev.PayoutFailed)
 REFUSED = "The token refused the transfer; it is sent again later."
 
 
-@dataclass(frozen=True, slots=True)
-class _Stake:
-    """A stake of a settled market, or one that was paid. `outcome` None: a payment that came too late."""
-
-    id: int
-    market: bytes
-    wallet: bytes
-    outcome: int | None
-    amount: int
-    shares: int
-    bet_hash: bytes
-
-
 async def announce(
-    connection: Connection,
-    sources: Sources,
-    logs: Sequence[LogRecord],
-    hashes: Mapping[int, bytes],
-) -> None:
-    """Adds the events of some logs. Once in a transaction: it locks their wallets."""
-    await event_log.append(connection, await _drafts(connection, sources, logs, hashes))
-
-
-async def _drafts(
     connection: Connection, sources: Sources, logs: Sequence[LogRecord], hashes: Mapping[int, bytes]
-) -> list[Draft]:
-    """The events of some logs, in chain order, whose projections are stored. `hashes`: of their blocks."""
-    announced = [each for each in logs if isinstance(each.event, TOLD)]
+) -> None:
+    """Add the events of logs whose projections are stored, in chain order; `hashes` are those of their blocks. Call it
+    once in a transaction: it locks their wallets."""
+    announced = [each for each in logs if isinstance(each.event, ANNOUNCED)]
     if not announced:
-        return []
+        return
     markets = await named(connection, {each.event.market_id for each in announced})
-    ended = [each.event.market_id for each in announced if isinstance(each.event, ev.MarketDecided)]
-    stakes = await _stakes_of(connection, ended)
-    paid = await _stakes(
-        connection, [each.event.stake_id for each in announced if isinstance(each.event, ev.Paid | ev.PayoutFailed)]
-    )
+    books = await _books(connection, [each.event for each in announced if isinstance(each.event, ev.MarketDecided)])
+    sent = [(each.event.stake_id,) for each in announced if isinstance(each.event, ev.Paid | ev.PayoutFailed)]
+    paid = {row.stake_id: row for row in await rows_by_key(connection, STAKE, ("stake_id",), sent)}
     drafts: list[Draft] = []
     for each in announced:
         at = _Place(sources.chain_id, each, hashes[each.block])
@@ -73,10 +51,20 @@ async def _drafts(
                 drafts.append(at.draft(EventType.BET_PLACED, e.wallet, _placed(market, each, e), market, e.bet_hash))
             case ev.MarketDecided():
                 winner, observed = (None, None) if e.is_void else (e.code, e.end.answer)
-                drafts += _ended(at, market, winner, observed, stakes.get(e.market_id, []))
+                drafts += _ended(at, market, winner, observed, books.get(e.market_id, ()))
             case ev.Paid() | ev.PayoutFailed():
                 drafts.append(_payout(at, market, e, paid[e.stake_id]))
-    return drafts
+    await event_log.append(connection, drafts)
+
+
+async def _books(connection: Connection, ended: Sequence[ev.MarketDecided]) -> dict[bytes, list[Any]]:
+    """Return the stakes in the books of settled markets, in the order of payment; those that came too late are not."""
+    books: dict[bytes, list[Any]] = {}
+    rows = await rows_by_key(connection, STAKE, ("market_id",), [(each.market_id,) for each in ended])
+    for row in sorted(rows, key=lambda row: row.ordinal):
+        if row.outcome is not None:
+            books.setdefault(row.market_id, []).append(row)
+    return books
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,9 +97,7 @@ def _placed(market: Named, log: LogRecord, e: ev.Staked) -> str:
     )
 
 
-def _ended(
-    at: _Place, market: Named, winner: int | None, observed: int | None, stakes: Sequence[_Stake]
-) -> list[Draft]:
+def _ended(at: _Place, market: Named, winner: int | None, observed: int | None, stakes: Sequence[Any]) -> list[Draft]:
     """Each wallet first hears how the market ended, then of each of its stakes. Refunded stakes neither won nor lost;
     their payout says so."""
     resolved = payloads.market_resolved(market, winner=winner, observed=observed, tx=at.log.tx, block=at.log.block)
@@ -120,7 +106,6 @@ def _ended(
     if winner is None or market.book.refunds(winner):
         return drafts
     for each in stakes:
-        assert each.outcome is not None
         kind = EventType.POSITION_WON if each.outcome == winner else EventType.POSITION_LOST
         payload = payloads.position_ended(
             market,
@@ -130,11 +115,11 @@ def _ended(
             shares=each.shares,
             owed=market.book.owed(winner, each.outcome, each.amount, each.shares),
         )
-        drafts.append(at.draft(kind, each.wallet, payload, market, each.bet_hash, each.id))
+        drafts.append(at.draft(kind, each.wallet, payload, market, each.bet_hash, each.stake_id))
     return drafts
 
 
-def _payout(at: _Place, market: Named, e: ev.Paid | ev.PayoutFailed, stake: _Stake) -> Draft:
+def _payout(at: _Place, market: Named, e: ev.Paid | ev.PayoutFailed, stake: Any) -> Draft:
     paid = isinstance(e, ev.Paid)
     more: Mapping[str, Any] = {"refund": e.refund} if isinstance(e, ev.Paid) else {"reason": REFUSED}
     payload = payloads.payout(
@@ -148,31 +133,6 @@ def _payout(at: _Place, market: Named, e: ev.Paid | ev.PayoutFailed, stake: _Sta
     )
     kind = EventType.PAYOUT_PAID if paid else EventType.PAYOUT_FAILED
     return at.draft(kind, stake.wallet, payload, market, stake.bet_hash, e.stake_id)
-
-
-_STAKE = "SELECT stake_id, market_id, wallet, outcome, amount, shares, bet_hash FROM agent_stake"
-
-
-async def _stakes_of(connection: Connection, markets: Sequence[bytes]) -> dict[bytes, list[_Stake]]:
-    """Everything in the books of some markets: once settled they take no more."""
-    stakes: dict[bytes, list[_Stake]] = {}
-    if markets:
-        query = f"{_STAKE} WHERE market_id = ANY(%s) AND outcome IS NOT NULL ORDER BY market_id, ordinal"
-        for row in await (await connection.execute(query.encode(), (list(markets),))).fetchall():
-            stake = _stake(row)
-            stakes.setdefault(stake.market, []).append(stake)
-    return stakes
-
-
-async def _stakes(connection: Connection, ids: Sequence[int]) -> dict[int, _Stake]:
-    if not ids:
-        return {}
-    rows = await (await connection.execute(f"{_STAKE} WHERE stake_id = ANY(%s)".encode(), (list(ids),))).fetchall()
-    return {row[0]: _stake(row) for row in rows}
-
-
-def _stake(row: tuple[Any, ...]) -> _Stake:
-    return _Stake(row[0], row[1], row[2], row[3], int(row[4]), int(row[5]), row[6])
 
 
 def _text(ref: bytes) -> str | None:

@@ -13,23 +13,18 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 
-from core.contracts.events import Role
-from core.contracts.events.agent import AGENT_VENUE
-from core.contracts.events.pauser import PAUSER
-from core.contracts.events.stock import STOCK_VENUE
 from core.db.channels import CHAIN_INDEXED, IndexStep, notify
 from core.db.engine import ConnectionPool
-from core.db.schema.totals import totals_of
 from core.service.cancelling import end
 from indexer.errors import CursorMoved
-from indexer.fold import agent, shared, stock
 from indexer.fold.rows import Removal
+from indexer.fold.shared import APPENDED
 from indexer.fold.venues import VenueFold
 from indexer.logs import LogRecord
 from indexer.sources import Sources
-from indexer.store import holdings
+from indexer.store import sums
 from indexer.store.cursor import known_feeds
-from indexer.store.folding import fold_logs
+from indexer.store.folding import PARTS, fold_logs
 from indexer.store.steps import stored_batches
 from indexer.store.tables import begin_writing, look_up_by_key, remove
 
@@ -54,10 +49,8 @@ async def rebuild(
     async with pool.connection() as connection, pool.connection() as reader, connection.transaction():
         await begin_writing(connection)
         await connection.execute(_PATIENT)
-        cursor = await connection.execute(
-            "SELECT number, summed FROM chain_cursor WHERE chain_id = %s FOR UPDATE", (sources.chain_id,)
-        )
-        row = await cursor.fetchone()
+        cursor = "SELECT number, summed FROM chain_cursor WHERE chain_id = %s FOR UPDATE"
+        row = await connection.fetch_one(cursor, (sources.chain_id,))
         if row is None:
             raise CursorMoved(f"Chain {sources.chain_id} was never indexed: there is nothing to rebuild.")
         # Logs of feeds that are no longer followed are still history.
@@ -73,7 +66,7 @@ async def rebuild(
                 folded += len(batch)
                 progress(folded)
         if row[1]:
-            await holdings.fill(connection, sources)
+            await sums.fill(connection, sources)
         await notify(connection, CHAIN_INDEXED, IndexStep(sources.chain_id, row[0], everything=True))
     return Rebuilt(row[0], folded, time.monotonic() - started)
 
@@ -91,16 +84,10 @@ async def _one_ahead(batches: AsyncGenerator[list[LogRecord]]) -> AsyncGenerator
 
 
 def _everything(sources: Sources) -> list[Removal]:
-    """All projection rows that come from this chain; then their totals, which are not nought where one was wrong."""
-    removals = shared.removals(sources.chain_id)
-    if Role.SETTLER in sources.contracts:
-        removals += [Removal(kind.table, (), []) for kind in (stock.MARKET, stock.VINTAGE, stock.POSITION)]
-        removals += VenueFold.removals(STOCK_VENUE, sources.chain_id)
-        removals += [Removal(total, (), []) for total in totals_of("stock")]
-    if Role.WALLET in sources.contracts:
-        removals += [Removal(kind.table, (), []) for kind in (agent.MARKET, agent.OUTCOME, agent.STAKE)]
-        removals += VenueFold.removals(AGENT_VENUE, sources.chain_id)
-        removals += [Removal(total, (), []) for total in totals_of("agent")]
-    if Role.PAUSER in sources.contracts:
-        removals += VenueFold.removals(PAUSER, sources.chain_id)
+    """Return all projection rows that come from this chain; their sums are filled anew."""
+    chain_id = sources.chain_id
+    removals = [Removal(table, ("chain_id",), [(chain_id,)]) for table in APPENDED]
+    for part in PARTS:
+        if part.role in sources.contracts:
+            removals += [Removal(table, (), []) for table in part.tables] + VenueFold.removals(part.venue, chain_id)
     return removals

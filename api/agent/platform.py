@@ -23,7 +23,7 @@ from api.agent.bodies.platform import (
 from api.agent.index import AgentIndex
 from api.agent.links import Links
 from api.agent.reach import Reach
-from api.agent.rows import MAX_SETTLED
+from api.agent.rows import MAX_SETTLED, require_sums
 from api.agent.storage import storage
 from api.agent.switch import Trading
 from api.cache import TimedValue
@@ -141,6 +141,7 @@ class Platform:
             "feeds": list(self._index.feeds),
         }
         async with storage("The statistics", seconds=5.0), self._engine.connect() as connection:
+            await require_sums(connection, self._chain_id, "Statistics")
             row = (await connection.execute(_STATS, asked)).one()
             samples = (await connection.execute(_SAMPLES, {"most": PROOF_SAMPLES})).scalars().all()
         return AgentStats(

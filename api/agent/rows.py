@@ -248,11 +248,16 @@ async def read_positions(
     return await _stakes(connection, query)
 
 
-async def read_holdings(connection: AsyncConnection, chain_id: int, wallet: str) -> list[Holding]:
-    """Return a wallet's stakes summed by market and outcome; 500 until the index has read the chain's history."""
+async def require_sums(connection: AsyncConnection, chain_id: int, what: str) -> None:
+    """Refuse `what` until the index has read the chain's history: it keeps no sums until then."""
     summed = await connection.scalar(select(chain_cursor.c.summed).where(chain_cursor.c.chain_id == chain_id))
     if summed is False:
-        raise problem("internal_error", "Positions can be read once the index has read the chain's history.")
+        raise problem("internal_error", f"{what} can be read once the index has read the chain's history.")
+
+
+async def read_holdings(connection: AsyncConnection, chain_id: int, wallet: str) -> list[Holding]:
+    """Return a wallet's stakes summed by market and outcome; 500 until the index has read the chain's history."""
+    await require_sums(connection, chain_id, "Positions")
     rows = await connection.execute(select(agent_holding).where(agent_holding.c.wallet == bytes_of(wallet)))
     return [
         Holding(

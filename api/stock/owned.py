@@ -19,7 +19,7 @@ from api.stock.facts import HeldPosition
 from api.stock.rows import HELD, held_position
 from core.db.schema.index import chain_cursor
 from core.db.schema.index_stock import stock_market, stock_position
-from core.stock.projection import market_of
+from core.stock.projection import ACCEPTED, market_of
 from core.stock.vested import DOWN, UP, Moment, S, as_of
 
 # `matched`: vintages that are finished and not matched on chain yet, as if they were. All quotients round down, for
@@ -41,8 +41,7 @@ WITH matched AS (
     WHERE h.owner = :owner
 ), seen AS (
     SELECT *, CASE WHEN matching IS NULL THEN 0 WHEN taken = demanded THEN pending ELSE (
-        SELECT coalesce(sum(div((p.offered_before + p.offered) * taken, demanded)
-            - div(p.offered_before * taken, demanded)), 0)
+        SELECT coalesce(sum({ACCEPTED}), 0)
         FROM stock_position p
         WHERE p.market_id = held.market_id AND p.vintage = matching AND p.owner = :owner AND p.outcome = held.outcome
     ) END AS joining FROM held

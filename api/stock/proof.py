@@ -41,6 +41,7 @@ from api.stock.market_view import outcome_name, round_body, void_reason
 from api.stock.proof_rows import (
     Betting,
     Totals,
+    is_summed,
     read_audit,
     read_betting,
     read_openers,
@@ -148,6 +149,8 @@ class Proof:
         try:
             async with asyncio.timeout(15), self._engine.connect() as connection:
                 await connection.execution_options(isolation_level="REPEATABLE READ")
+                if not await is_summed(connection, self._deployment.chain_id):
+                    return replace(gathered, logs_missing=True)
                 openers = await read_openers(connection)
                 drill = await read_drill(connection)
                 return replace(

@@ -10,9 +10,16 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from api.stock.bodies.proof import AuditProof, FeeSweepProof, RefundProof
 from core.chain import checksum
-from core.db.schema.index import chain_audit
-from core.db.schema.index_stock import stock_fee_sweep, stock_market, stock_opener, stock_position
-from core.db.schema.totals import stock_betting, stock_bettor, stock_total
+from core.db.schema.index import chain_audit, chain_cursor
+from core.db.schema.index_stock import (
+    stock_betting,
+    stock_bettor,
+    stock_fee_sweep,
+    stock_market,
+    stock_opener,
+    stock_position,
+    stock_total,
+)
 from core.hexadecimal import bytes_of, hex_of
 from core.stock.projection import market_of
 from core.stock.vested import Moment, as_of
@@ -42,6 +49,11 @@ class Totals:
     pool: int = 0
     fees: int = 0
     paid: int = 0
+
+
+async def is_summed(connection: AsyncConnection, chain_id: int) -> bool:
+    """Return whether the index has read the chain's history; it keeps no sums until then."""
+    return bool(await connection.scalar(select(chain_cursor.c.summed).where(chain_cursor.c.chain_id == chain_id)))
 
 
 async def read_openers(connection: AsyncConnection) -> list[str]:

@@ -20,6 +20,11 @@ from sqlalchemy import ColumnElement, and_, or_
 from core.db.schema.index_stock import stock_market, stock_position, stock_vintage
 from core.stock.vested import DOWN, UP, Book, Position, Terms, VestedMarket, Vintage
 
+ACCEPTED = """CASE WHEN taken = demanded THEN p.offered ELSE div((p.offered_before + p.offered) * taken, demanded)
+    - div(p.offered_before * taken, demanded) END"""
+"""`accepted_of` in SQL, for a position `p`: what it got of the `taken` part of what its side `demanded` in its vintage,
+NULL while that is not matched. Both quotients round down, so what all of a side got adds up to `taken` exactly."""
+
 
 def market_of(row: Any) -> VestedMarket:
     pending = None

@@ -62,7 +62,9 @@ def _start_of(feed: bytes) -> Place:
 
 async def _moments_page(scene: Scene, after: Place | None) -> Place | None:
     """The moments that decide markets of pool feeds, of the past."""
-    markets = await scene.rows(_MOMENTS, ((after or [0])[0], MARKETS_AT_ONCE)) if scene.sources.steps else []
+    markets = (
+        await scene.connection.fetch_all(_MOMENTS, ((after or [0])[0], MARKETS_AT_ONCE)) if scene.sources.steps else []
+    )
     for feed in sorted(scene.sources.steps):
         moments = {at for _, of, *times in markets if bytes(of) == feed for at in times if 0 < at < scene.now.timestamp}
         await _PoolFeed(scene, feed).holes(moments)
@@ -83,7 +85,7 @@ class _PoolFeed:
         """A page of rows against their logs and against the contract; where it ended, with the highest round so far."""
         at, block, index, highest = place
         values = (self._scene.sources.chain_id, self._feed, at, at, block, index, READINGS_AT_ONCE)
-        rows = await self._scene.rows(_READINGS, values)
+        rows = await self._scene.connection.fetch_all(_READINGS, values)
         if not rows:
             return None
         calls = [self._contract.call("getRoundData", int(row[0])) for row in rows]
@@ -115,7 +117,7 @@ class _PoolFeed:
     async def holes(self, moments: set[int]) -> None:
         """Compare times that matter: what the contract has recorded and no row says."""
         times = {grid_time(at, self._step) for at in moments}
-        rows = await self._scene.rows(_KNOWN, (self._scene.sources.chain_id, self._feed, list(times)))
+        rows = await self._scene.connection.fetch_all(_KNOWN, (self._scene.sources.chain_id, self._feed, list(times)))
         unknown = sorted(at for at in times - {at for (at,) in rows} if at > 0)
         for start in range(0, len(unknown), READINGS_AT_ONCE):
             some = unknown[start : start + READINGS_AT_ONCE]

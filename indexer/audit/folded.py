@@ -19,15 +19,12 @@ from psycopg.sql import SQL, Composable, Composed, Identifier
 from sqlalchemy import Table
 
 from core.contracts.events import Role
-from core.contracts.events.agent import AGENT_MARKET, AGENT_VENUE
-from core.contracts.events.pauser import PAUSER
-from core.contracts.events.stock import STOCK_MARKET, STOCK_VENUE
 from core.db.engine import Connection
 from core.db.schema.index import chain_log
-from core.db.schema.index_agent import agent_market, agent_outcome, agent_stake
-from core.db.schema.index_stock import stock_market, stock_position, stock_vintage
 from indexer.audit.pages import AuditStage, Place, Scene, whole
 from indexer.fold.venues import VENUE_KINDS
+from indexer.store import sums
+from indexer.store.folding import PARTS, Part
 from indexer.store.steps import refold
 
 LOGS_AT_ONCE = 20_000
@@ -49,56 +46,40 @@ class Rows:
     values: Sequence[Any] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class _Markets:
-    """Markets of one kind, each with its rows in several tables."""
-
-    letter: bytes
-    tables: tuple[Table, ...]
-    key: Callable[[bytes], Any]  # of an entity, in the tables
-
-
-_STOCK = _Markets(STOCK_MARKET, (stock_market, stock_vintage, stock_position), lambda key: int.from_bytes(key[1:]))
-_AGENT = _Markets(AGENT_MARKET, (agent_market, agent_outcome, agent_stake), lambda key: key[1:])
-_PARTS = (
-    (Role.SETTLER, "stock", STOCK_VENUE, _STOCK),
-    (Role.WALLET, "agent", AGENT_VENUE, _AGENT),
-    (Role.PAUSER, "pauser", PAUSER, None),
-)
-
-
 def stages(roles: Sequence[Role]) -> list[AuditStage]:
     """The stages for the contracts that a chain has."""
     stages: list[AuditStage] = []
-    for role, name, venue, markets in _PARTS:
-        if role in roles:
-            stages.append(_venue(name, venue))
-            if markets is not None:
-                stages.append(_markets(name, markets))
-    return stages
+    for part in PARTS:
+        if part.role in roles:
+            stages.append(_venue(part))
+            if part.tables:
+                stages.append(_markets(part))
+    return [*stages, whole("totals", _totals)]
 
 
-def _venue(name: str, entity: bytes) -> AuditStage:
+def _venue(part: Part) -> AuditStage:
     async def compare(scene: Scene) -> None:
         chosen = [
             Rows(kind.table, SQL("t.chain_id = %b"), (scene.sources.chain_id,))
             if "chain_id" in kind.columns
             else Rows(kind.table, EVERY)
-            for kind in VENUE_KINDS[entity]
+            for kind in VENUE_KINDS[part.venue]
         ]
-        await _compare_folded(scene, [entity], lambda _entities: chosen)
+        await _compare_folded(scene, [part.venue], lambda _entities: chosen)
 
-    return whole(f"{name} venue rows", compare)
+    return whole(f"{part.name} venue rows", compare)
 
 
-def _markets(name: str, markets: _Markets) -> AuditStage:
+def _markets(part: Part) -> AuditStage:
     """Pages of markets in the order of their entities, which is that of their keys. The last page has no end: a row may
     stand behind the last log."""
-    after_all = bytes([markets.letter[0] + 1])
+    after_all = bytes([part.market[0] + 1])
 
     async def page(scene: Scene, after: Place | None) -> Place | None:
-        first = bytes.fromhex(after[0]) if after else markets.letter
-        counted = await scene.rows(_ENTITIES, (scene.sources.chain_id, first, after_all, MARKETS_AT_ONCE))
+        first = bytes.fromhex(after[0]) if after else part.market
+        counted = await scene.connection.fetch_all(
+            _ENTITIES, (scene.sources.chain_id, first, after_all, MARKETS_AT_ONCE)
+        )
         entities: list[bytes] = []
         logs = 0
         for entity, count in counted:
@@ -113,22 +94,33 @@ def _markets(name: str, markets: _Markets) -> AuditStage:
 
         def chosen(some: Sequence[bytes]) -> list[Rows]:
             at = entities.index(some[0]) if some else 0
-            return [_between(markets, table, bounds[at], bounds[at + len(some)]) for table in markets.tables]
+            return [_between(part, table, bounds[at], bounds[at + len(some)]) for table in part.tables]
 
         await _compare_folded(scene, entities, chosen)
         return None if is_last else [entities[-1].hex()]
 
-    return AuditStage(f"{name} market rows", page)
+    return AuditStage(f"{part.name} market rows", page)
 
 
-def _between(markets: _Markets, table: Table, first: bytes, last: bytes) -> Rows:
+def _between(part: Part, table: Table, first: bytes, last: bytes) -> Rows:
     """The rows of markets above `first` up to `last`; a bound without a key is none."""
     conditions, values = [EVERY], []
     for bound, compared in ((first, SQL("t.market_id > %b")), (last, SQL("t.market_id <= %b"))):
         if len(bound) > 1:
             conditions.append(compared)
-            values.append(markets.key(bound))
+            values.append(part.key(bound))
     return Rows(table, SQL(" AND ").join(conditions), values)
+
+
+async def _totals(scene: Scene) -> None:
+    """Sum all rows anew. Before history is read to its end nothing is summed."""
+    query = b"SELECT summed FROM chain_cursor WHERE chain_id = %s"
+    if await scene.connection.fetch_value(query, (scene.sources.chain_id,)):
+        tables = sums.tables_of(scene.sources)
+        async with empty_tables(scene.connection, tables):
+            await sums.fill(scene.connection, scene.sources)
+            for table in tables:
+                await compare_rows(scene, Rows(table, EVERY))
 
 
 async def _compare_folded(

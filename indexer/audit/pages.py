@@ -50,12 +50,9 @@ class Scene:
     async def read(self, *calls: Any) -> list[Any]:
         return await self.client.read_many(calls, self.block)
 
-    async def rows(self, query: bytes, values: Any = None) -> list[tuple[Any, ...]]:
-        return await (await self.connection.execute(query, values)).fetchall()
-
     async def row(self, query: bytes, values: Any = None) -> tuple[Any, ...]:
         """Return the row of a query that always has one."""
-        row = await (await self.connection.execute(query, values)).fetchone()
+        row = await self.connection.fetch_one(query, values)
         assert row is not None
         return row
 

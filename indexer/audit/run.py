@@ -18,7 +18,7 @@ from core.db.engine import Connection, ConnectionPool
 from core.db.leader import lock_key
 from core.hexadecimal import hex_of
 from core.stock.vested import Moment
-from indexer.audit import chain, feeds, folded, totals, views
+from indexer.audit import chain, feeds, folded, views
 from indexer.audit.compare import Comparison
 from indexer.audit.pages import AuditStage, Place, Scene
 from indexer.errors import AuditRuns, NodeFault
@@ -59,7 +59,7 @@ class AuditReport:
 def stages_of(sources: Sources) -> list[AuditStage]:
     """Return the stages in the order they are gone through."""
     roles = list(sources.contracts)
-    return chain.stages() + folded.stages(roles) + totals.stages(roles) + views.stages() + feeds.stages()
+    return chain.stages() + folded.stages(roles) + views.stages() + feeds.stages()
 
 
 async def audit(
@@ -71,7 +71,7 @@ async def audit(
 ) -> AuditReport:
     """Compare a chain stage by stage, calling `progress` after each page; record the result in `chain_audit`."""
     began_at, found, first_block = datetime.now(UTC), Comparison(), None
-    async with pool.connection() as connection, _transaction_each(connection), _alone(connection, sources):
+    async with _alone(pool, sources) as connection:
         for stage in stages_of(sources):
             place, ended = None, False
             while not ended:
@@ -118,30 +118,21 @@ async def compare_page(stage: AuditStage, scene: Scene, after: Place | None) -> 
 
 
 @asynccontextmanager
-async def _transaction_each(connection: Connection) -> AsyncIterator[None]:
-    """Nothing outside a page's transaction opens one."""
-    before = connection.autocommit
-    await connection.set_autocommit(True)
-    try:
-        yield
-    finally:
-        if not connection.closed:
-            await connection.set_autocommit(before)
-
-
-@asynccontextmanager
-async def _alone(connection: Connection, sources: Sources) -> AsyncIterator[None]:
-    """Two would ask the node for everything twice."""
-    key = lock_key(f"audit:{sources.name}")
-    row = await (await connection.execute("SELECT pg_try_advisory_lock(%s)", (key,))).fetchone()
-    assert row is not None
-    if not row[0]:
-        raise AuditRuns(f"Another audit of the {sources.name} chain is running on this database.")
-    try:
-        yield
-    finally:
-        if not connection.closed:
-            await connection.execute("SELECT pg_advisory_unlock(%s)", (key,))
+async def _alone(pool: ConnectionPool, sources: Sources) -> AsyncIterator[Connection]:
+    """Yield a connection on which only a page opens a transaction. AuditRuns while another audit of the chain runs: two
+    would ask the node for everything twice."""
+    key = (lock_key(f"audit:{sources.name}"),)
+    async with pool.connection() as connection:
+        before = connection.autocommit
+        await connection.set_autocommit(True)
+        try:
+            if not await connection.fetch_value("SELECT pg_try_advisory_lock(%s)", key):
+                raise AuditRuns(f"Another audit of the {sources.name} chain is running on this database.")
+            yield connection
+        finally:
+            if not connection.closed:
+                await connection.execute("SELECT pg_advisory_unlock(%s)", key)
+                await connection.set_autocommit(before)
 
 
 async def scene_of(connection: Connection, client: ChainClient, sources: Sources, comparison: Comparison) -> Scene:
@@ -161,19 +152,12 @@ async def scene_of(connection: Connection, client: ChainClient, sources: Sources
 
 
 async def _moment(connection: Connection, sources: Sources) -> tuple[int, bytes, Moment]:
-    row = await (
-        await connection.execute(
-            "SELECT number, hash, l1_block_number, block_time FROM chain_cursor WHERE chain_id = %s",
-            (sources.chain_id,),
-        )
-    ).fetchone()
+    row = await connection.fetch_one(
+        "SELECT number, hash, l1_block_number, block_time FROM chain_cursor WHERE chain_id = %s", (sources.chain_id,)
+    )
     if row is None or row[1] is None:
         raise NodeFault(f"Chain {sources.chain_id} has not been indexed yet; there is nothing to audit.")
     number, digest, l1_number, time = row
-    assert isinstance(number, int)
-    assert isinstance(digest, bytes)
-    assert isinstance(l1_number, int)
-    assert isinstance(time, int)
     return number, digest, Moment(l1_number, time)
 
 

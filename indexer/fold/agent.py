@@ -22,7 +22,7 @@ from core.contracts.events.agent import AGENT_MARKET
 from core.contracts.statuses import AgentMarketStatus, StakeStatus
 from core.db.schema.index_agent import agent_market, agent_outcome, agent_stake
 from indexer.errors import Contradiction
-from indexer.fold.rows import Need, Removal, Restated, RowKind, Write
+from indexer.fold.rows import Need, Restated, RowKind, Write
 from indexer.logs import LogRecord
 
 MARKET = RowKind(agent_market)
@@ -324,15 +324,10 @@ class AgentFold:
         ]
 
     def restated(self) -> Restated:
-        """Return the stakes whose wallets' sums the logs change: new ones, and those of a market when it is settled."""
+        """Return the rows whose part in sums the logs may change: each market, new stakes, and all of a market that is
+        settled."""
         booked = [each for each in self._touched_stakes if not self._stakes[each].stored]
-        return Restated(booked, markets=list(self._closed))
-
-    @staticmethod
-    def removals(market_ids: Iterable[bytes]) -> list[Removal]:
-        """Everything stored of some markets."""
-        keys = [(each,) for each in market_ids]
-        return [Removal(table, ("market_id",), keys) for table in (agent_market, agent_outcome, agent_stake)]
+        return Restated(added=booked, whole=list(self._closed), markets=list(self._touched_markets))
 
     # ---------------------------------------------------------------- helpers
 

@@ -43,10 +43,13 @@ class Removal:
 
 @dataclass(frozen=True, slots=True)
 class Restated:
-    """Positions of which an owner's sums may change: some by id, all of some vintages, all of some markets."""
+    """Rows that may count for something else in sums after a step: positions by id, those `added` by it, all of some
+    vintages, all of some `whole` markets; and the rows of `markets` themselves."""
 
     ids: list[int] = field(default_factory=list)
+    added: list[int] = field(default_factory=list)
     vintages: list[tuple[int, int]] = field(default_factory=list)
+    whole: list[Any] = field(default_factory=list)
     markets: list[Any] = field(default_factory=list)
 
 

@@ -8,11 +8,12 @@ from typing import Any
 
 from core.contracts.events.feed import AnswerUpdated, ReadingMeasured
 from core.db.schema.index_shared import oracle_measure, oracle_round, token_authorization
-from indexer.fold.rows import Removal, Write
+from indexer.fold.rows import Write
 from indexer.logs import LogRecord
 
 APPENDED = (oracle_round, oracle_measure, token_authorization)
 """Tables whose rows name the block they came from; taking back blocks is deleting theirs."""
+_MEASURED = ("start_cumulative", "end_cumulative", "liquidity", "quiet")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,17 +38,7 @@ def rounds(chain_id: int, logs: Iterable[LogRecord], feeds: Mapping[bytes, FeedR
             rows.append((chain_id, log.block, log.index, feed.proxy, round_id, e.answer, e.updated_at, log.at, log.tx))
         elif isinstance(e := log.event, ReadingMeasured):
             each, pools = feeds[log.address], e.measures
-            columns = (
-                [pool.start_cumulative for pool in pools],
-                [pool.end_cumulative for pool in pools],
-                [pool.liquidity for pool in pools],
-                [pool.quiet for pool in pools],
-            )
+            columns = [[getattr(pool, name) for pool in pools] for name in _MEASURED]
             round_id = each.round_id(e.round_id)
             measured.append((chain_id, log.block, log.index, each.proxy, round_id, e.quality, *columns))
     return [Write(oracle_round, rows, []), Write(oracle_measure, measured, [])]
-
-
-def removals(chain_id: int) -> list[Removal]:
-    """All rows of a chain; for a rebuild."""
-    return [Removal(table, ("chain_id",), [(chain_id,)]) for table in APPENDED]

@@ -17,7 +17,7 @@ from core.stock import vested_fold as mirror
 from core.stock.projection import market_of, position_of, vintage_of
 from core.stock.vested import DOWN, SEED, UP, Position, VestedMarket, Vintage, seed_vintage
 from indexer.errors import Contradiction
-from indexer.fold.rows import Need, Removal, Restated, RowKind, Write, take
+from indexer.fold.rows import Need, Restated, RowKind, Write, take
 from indexer.logs import LogRecord
 
 MARKET = RowKind(stock_market)
@@ -76,6 +76,8 @@ class StockFold:
         """Positions entered in these logs and not touched again: just their columns."""
         self._matched: dict[tuple[int, int], Vintage] = {}
         self._touched_markets: set[int] = set()
+        self._acted_on: set[int] = set()
+        """Markets of which a log says more than an entry, which counts only for positions."""
         self._touched_vintages: set[tuple[int, int]] = set()
         self._touched_positions: set[int] = set()
         self._restated_markets: set[int] = set()
@@ -301,16 +303,17 @@ class StockFold:
         ]
 
     def restated(self) -> Restated:
-        """Return the positions whose owners' sums the logs may change: those of a market when it is listed or closed,
-        those of a vintage when it is matched, and each that is entered, paid or transferred."""
+        """Return the rows whose part in sums the logs may change: each market of which they say more than entries; the
+        positions of one that is listed or closed and of a vintage that is matched, and each that is entered, paid or
+        transferred."""
         matched = [key for key in self._touched_vintages if self._vintages[key].accepted_up is not None]
-        return Restated([*self._touched_positions, *self._entries], matched, list(self._restated_markets))
-
-    @staticmethod
-    def removals(market_ids: Iterable[int]) -> list[Removal]:
-        """Everything stored of some markets."""
-        keys = [(each,) for each in market_ids]
-        return [Removal(table, ("market_id",), keys) for table in (stock_market, stock_vintage, stock_position)]
+        return Restated(
+            ids=list(self._touched_positions),
+            added=list(self._entries),
+            vintages=matched,
+            whole=list(self._restated_markets),
+            markets=list(self._acted_on),
+        )
 
     # ---------------------------------------------------------------- helpers
 
@@ -358,3 +361,4 @@ class StockFold:
     def _touch(self, log: LogRecord, state: _MarketState) -> None:
         state.row.updated_block = log.block
         self._touched_markets.add(state.row.market_id)
+        self._acted_on.add(state.row.market_id)

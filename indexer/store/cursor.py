@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from psycopg import AsyncCursor
 from psycopg.types.json import Jsonb
 
 from core.db.engine import Connection
@@ -31,7 +30,7 @@ class Cursor:
     hash: bytes | None
     finalized: int | None = None
     summed: bool = False
-    """The holdings are the sums of the positions, and every step keeps them so."""
+    """The tables of sums are true, and every step keeps them so."""
 
     @property
     def at_start(self) -> bool:
@@ -47,13 +46,11 @@ async def open_cursor(connection: Connection, sources: Sources) -> Cursor:
             "UPDATE chain_cursor SET sources = jsonb_set(sources, '{observed}', %s) WHERE chain_id = %s",
             (Jsonb({feed.hex(): key for feed, key in sources.observed.items()}), sources.chain_id),
         )
-        row = await (
-            await connection.execute(
-                "SELECT start_block, number, hash, finalized_number, summed, sources FROM chain_cursor"
-                " WHERE chain_id = %s FOR UPDATE",
-                (sources.chain_id,),
-            )
-        ).fetchone()
+        row = await connection.fetch_one(
+            "SELECT start_block, number, hash, finalized_number, summed, sources FROM chain_cursor"
+            " WHERE chain_id = %s FOR UPDATE",
+            (sources.chain_id,),
+        )
         assert row is not None
         start_block, number, digest, finalized, summed, filled_from = row
         if start_block != sources.start_block or any(
@@ -71,8 +68,7 @@ async def _make(connection: Connection, sources: Sources) -> None:
     what is above. So the highest block stored is one that the cursor has passed, all logs up to it are there, and none
     above it is: going on from there is right, and at worst some blocks without logs are read again.
     """
-    cursor = await connection.execute("SELECT FROM chain_cursor WHERE chain_id = %s", (sources.chain_id,))
-    if await cursor.fetchone() is not None:
+    if await connection.fetch_one("SELECT FROM chain_cursor WHERE chain_id = %s", (sources.chain_id,)) is not None:
         return
     stored = await blocks_below(connection, sources.chain_id, _ABOVE_ALL, 1)
     top, feeds = (stored[0], await _old_feeds(connection, sources)) if stored else (None, sources.feeds)
@@ -91,10 +87,7 @@ async def _make(connection: Connection, sources: Sources) -> None:
             sources.chain_id,
             sources.name,
             sources.start_block,
-            sources.start_block - 1 if top is None else top.number,
-            None if top is None else top.hash,
-            None if top is None else top.timestamp,
-            None if top is None else top.l1_number,
+            *_place(sources.start_block, top),
             Jsonb({**sources.fingerprint(), "feeds": feeds_json(feeds)}),
         ),
     )
@@ -103,26 +96,25 @@ async def _make(connection: Connection, sources: Sources) -> None:
 async def _check_ours(connection: Connection, sources: Sources) -> None:
     """OtherSources unless the stored logs are of the deployment file's contracts. Feeds' logs change no entity, and
     before there was a row all others were of one set of contracts: one log says which."""
-    cursor = await connection.execute(
+    address = await connection.fetch_value(
         "SELECT address FROM chain_log WHERE chain_id = %s AND entity IS NOT NULL ORDER BY entity LIMIT 1",
         (sources.chain_id,),
     )
-    row = await cursor.fetchone()
-    if row is not None and bytes(row[0]) not in sources.contracts.values():
+    if address is not None and address not in sources.contracts.values():
         raise _other(sources)
 
 
 async def _old_feeds(connection: Connection, sources: Sources) -> dict[bytes, FeedRounds]:
     """Return the emitters of stored rounds that are no longer followed. Those that are get read again from the start:
     whether all their rounds are stored was in the row."""
-    cursor = await connection.execute(
+    rows = await connection.fetch_all(
         "SELECT DISTINCT l.address, r.feed, div(r.round_id, 18446744073709551616) FROM oracle_round r"
         " JOIN chain_log l USING (chain_id, block_number, log_index) WHERE r.chain_id = %s AND l.address <> ALL(%s)",
         (sources.chain_id, list(sources.feeds)),
     )
     return {
         bytes(emitter): FeedRounds(bytes(feed), None if emitter == feed else int(phase))
-        for emitter, feed, phase in await cursor.fetchall()
+        for emitter, feed, phase in rows
     }
 
 
@@ -140,52 +132,48 @@ def feeds_json(feeds: Mapping[bytes, FeedRounds]) -> dict[str, list[str | int | 
 
 async def known_feeds(connection: Connection, chain_id: int) -> dict[bytes, FeedRounds]:
     """Every emitter the tables hold rounds of, also such as are no longer followed."""
-    cursor = await connection.execute("SELECT sources->'feeds' FROM chain_cursor WHERE chain_id = %s", (chain_id,))
-    row = await cursor.fetchone()
-    feeds = row[0] if row is not None and row[0] is not None else {}
+    feeds = await connection.fetch_value("SELECT sources->'feeds' FROM chain_cursor WHERE chain_id = %s", (chain_id,))
     return {
-        bytes.fromhex(emitter): FeedRounds(bytes.fromhex(proxy), phase) for emitter, (proxy, phase) in feeds.items()
+        bytes.fromhex(emitter): FeedRounds(bytes.fromhex(proxy), phase)
+        for emitter, (proxy, phase) in (feeds or {}).items()
     }
 
 
 async def keep(connection: Connection, cursor: Cursor) -> Cursor:
     """Lock the cursor where it is, for a change of blocks it has passed."""
-    done = await connection.execute(
+    summed = await connection.fetch_value(
         "SELECT summed FROM chain_cursor"
         " WHERE chain_id = %s AND number = %s AND hash IS NOT DISTINCT FROM %s FOR UPDATE",
         (cursor.chain_id, cursor.number, cursor.hash),
     )
-    return replace(cursor, summed=await _summed(done, cursor))
+    return replace(cursor, summed=_found(summed, cursor))
 
 
 async def move(connection: Connection, cursor: Cursor, to: BlockInfo | None) -> Cursor:
     """Moves the cursor to a block, or to before the first when there is none, in the transaction that writes or takes
     back what lies between; first in it: the row lock keeps every other writer out until the commit."""
-    number, digest = (cursor.start_block - 1, None) if to is None else (to.number, to.hash)
-    done = await connection.execute(
+    number, digest, *times = _place(cursor.start_block, to)
+    summed = await connection.fetch_value(
         "UPDATE chain_cursor SET number = %s, hash = %s, block_time = %s, l1_block_number = %s,"
         " head_number = greatest(head_number, %s), updated_at = now()"
         " WHERE chain_id = %s AND number = %s AND hash IS NOT DISTINCT FROM %s RETURNING summed",
-        (
-            number,
-            digest,
-            None if to is None else to.timestamp,
-            None if to is None else to.l1_number,
-            number,
-            cursor.chain_id,
-            cursor.number,
-            cursor.hash,
-        ),
+        (number, digest, *times, number, cursor.chain_id, cursor.number, cursor.hash),
     )
-    return replace(cursor, number=number, hash=digest, summed=await _summed(done, cursor))
+    return replace(cursor, number=number, hash=digest, summed=_found(summed, cursor))
 
 
-async def _summed(found: AsyncCursor[tuple[bool]], cursor: Cursor) -> bool:
-    """Return what the cursor's row says of the holdings; CursorMoved where no row was found."""
-    row = await found.fetchone()
-    if row is None:
+def _place(start_block: int, block: BlockInfo | None) -> tuple[int, bytes | None, int | None, int | None]:
+    """Return the cursor's columns number, hash, block_time and l1_block_number at a block, or before the first."""
+    if block is None:
+        return start_block - 1, None, None, None
+    return block.number, block.hash, block.timestamp, block.l1_number
+
+
+def _found(summed: bool | None, cursor: Cursor) -> bool:
+    """Return what the cursor's row says of the sums; CursorMoved where no row was found."""
+    if summed is None:
         raise CursorMoved(f"The cursor of chain {cursor.chain_id} is no longer at block {cursor.number}.")
-    return row[0]
+    return summed
 
 
 async def note_head(

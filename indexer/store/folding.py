@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
 
+from sqlalchemy import Table
+
+from core.contracts.events import Role
 from core.contracts.events.agent import AGENT_MARKET, AGENT_VENUE
 from core.contracts.events.pauser import PAUSER
 from core.contracts.events.stock import STOCK_MARKET, STOCK_VENUE
 from core.db.engine import Connection
+from core.db.schema.index_agent import agent_market, agent_outcome, agent_stake
+from core.db.schema.index_stock import stock_market, stock_position, stock_vintage
 from indexer.fold import payments, shared
 from indexer.fold.agent import AgentFold
-from indexer.fold.rows import Restated
+from indexer.fold.rows import Removal, Restated
 from indexer.fold.shared import FeedRounds
 from indexer.fold.stock import StockFold
 from indexer.fold.venues import ADDED_TO, VENUE_KINDS, VenueFold
@@ -20,6 +27,33 @@ from indexer.store.tables import all_rows, remove, rows_by_key, store
 
 SLICE = 100
 """Logs folded before other tasks get a turn."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What a contract's logs, and those of its helpers, make: rows of a venue, and of markets. `market` is the first
+    byte of a market's entity, `tables` those that its rows are in, and `key` its key there."""
+
+    role: Role
+    name: str
+    venue: bytes
+    market: bytes = b""
+    tables: tuple[Table, ...] = ()
+    key: Callable[[bytes], Any] = lambda entity: entity[1:]
+
+
+PARTS = (
+    Part(
+        Role.SETTLER,
+        "stock",
+        STOCK_VENUE,
+        STOCK_MARKET,
+        (stock_market, stock_vintage, stock_position),
+        lambda entity: int.from_bytes(entity[1:]),
+    ),
+    Part(Role.WALLET, "agent", AGENT_VENUE, AGENT_MARKET, (agent_market, agent_outcome, agent_stake)),
+    Part(Role.PAUSER, "pauser", PAUSER),
+)
 
 
 class Folding:
@@ -36,15 +70,9 @@ class Folding:
         self._agent: list[LogRecord] = []
         self._venues: list[LogRecord] = []
         self._single: list[LogRecord] = []
-        by_kind = {
-            STOCK_MARKET: self._stock,
-            AGENT_MARKET: self._agent,
-            STOCK_VENUE: self._venues,
-            AGENT_VENUE: self._venues,
-            PAUSER: self._venues,
-        }
+        of_markets = {STOCK_MARKET: self._stock, AGENT_MARKET: self._agent}
         for log in logs:
-            (self._single if log.entity is None else by_kind[log.entity[:1]]).append(log)
+            (self._single if log.entity is None else of_markets.get(log.entity[:1], self._venues)).append(log)
         self._stock_fold = StockFold()
         self._agent_fold = AgentFold()
         self._venue_fold = VenueFold(chain_id)
@@ -78,9 +106,9 @@ class Folding:
                 await asyncio.sleep(0)
         self._agent_fold.finish()
 
-    def restated(self) -> dict[str, Restated]:
-        """Return the positions of which sums may change, by side."""
-        return {"stock": self._stock_fold.restated(), "agent": self._agent_fold.restated()}
+    def restated(self) -> dict[Role, Restated]:
+        """Return the rows whose part in sums may change, by the contract that holds the money."""
+        return {Role.SETTLER: self._stock_fold.restated(), Role.WALLET: self._agent_fold.restated()}
 
     async def store(self, connection: Connection) -> None:
         """Writes what became of the rows."""
@@ -104,20 +132,20 @@ async def fold_logs(
     await folding.store(connection)
 
 
-def markets_of(entities: Iterable[bytes]) -> dict[str, Restated]:
-    """Return the markets among some entities, by side: sums may change by all of their positions."""
-    stock = [int.from_bytes(each[1:]) for each in entities if each[:1] == STOCK_MARKET]
-    agent = [each[1:] for each in entities if each[:1] == AGENT_MARKET]
-    return {"stock": Restated(markets=stock), "agent": Restated(markets=agent)}
+def markets_of(entities: Iterable[bytes]) -> dict[Role, Restated]:
+    """Return the markets among some entities, with all of their positions, by the contract that holds the money."""
+    keys = {part.role: [part.key(each) for each in entities if each[:1] == part.market] for part in PARTS}
+    return {role: Restated(whole=some, markets=some) for role, some in keys.items() if some}
 
 
 async def forget(connection: Connection, chain_id: int, entities: list[bytes]) -> None:
     """Remove everything stored of some of a chain's entities from the projections."""
     markets = markets_of(entities)
-    removals = StockFold.removals(markets["stock"].markets) + AgentFold.removals(markets["agent"].markets)
-    for entity in entities:
-        if entity in VENUE_KINDS:
-            removals += VenueFold.removals(entity, chain_id)
-    for removal in removals:
-        if removal.values or not removal.columns:
-            await remove(connection, removal)
+    for part in PARTS:
+        if part.role in markets:
+            keys = [(each,) for each in markets[part.role].whole]
+            for table in part.tables:
+                await remove(connection, Removal(table, ("market_id",), keys))
+        if part.venue in entities:
+            for removal in VenueFold.removals(part.venue, chain_id):
+                await remove(connection, removal)

@@ -27,9 +27,7 @@ async def make_ranges(connection: Connection, chain_id: int, first: int, last: i
     """
     for number in range(first // BLOCKS, last // BLOCKS + 2):
         name = range_name(chain_id, number)
-        row = await (await connection.execute("SELECT to_regclass(%s) IS NOT NULL", (name,))).fetchone()
-        assert row is not None
-        if row[0]:
+        if await connection.fetch_value("SELECT to_regclass(%s) IS NOT NULL", (name,)):
             continue
         await connection.execute(
             SQL("CREATE TABLE {} (LIKE chain_log INCLUDING DEFAULTS INCLUDING INDEXES)").format(Identifier(name))

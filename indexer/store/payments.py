@@ -49,7 +49,7 @@ async def unpaid_stakes(connection: Connection, sources: Sources, booked: Sequen
         return []
     columns = dict(zip(BookedStake._fields, map(list, zip(*booked, strict=True)), strict=True))
     ours = {"chain": sources.chain_id, "recipient": sources.contracts[Role.WALLET]}
-    return [stake_id for (stake_id,) in await (await connection.execute(_UNPAID, columns | ours)).fetchall()]
+    return [stake_id for (stake_id,) in await connection.fetch_all(_UNPAID, columns | ours)]
 
 
 async def warn_of_unpaid(connection: Connection, sources: Sources, logs: Sequence[LogRecord]) -> None:

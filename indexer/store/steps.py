@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Collection, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from typing import Any
+from typing import Any, LiteralString
 
 from core.agent.notices.log import undo_above
 from core.contracts.events import Role, layouts_of
@@ -20,11 +20,10 @@ from indexer.logs import BlockInfo, LogRecord, Page
 from indexer.sources import Sources
 from indexer.store.cursor import Cursor, keep, move
 from indexer.store.folding import Folding, fold_logs, forget, markets_of
-from indexer.store.holdings import restating
 from indexer.store.log_ranges import enters_range, make_ranges
-from indexer.store.lookup import forget_empty_blocks
 from indexer.store.payments import warn_of_unpaid
 from indexer.store.raw_logs import write_logs
+from indexer.store.sums import restating
 from indexer.store.tables import begin_writing, copy_rows
 
 REFOLD_BATCH = 20_000
@@ -89,11 +88,16 @@ async def rewind(connection: Connection, sources: Sources, cursor: Cursor, ances
 
 
 async def forget_below(connection: Connection, cursor: Cursor, below: int) -> None:
-    """Forgets the empty blocks below one; not where another process leads, which may be filling one."""
+    """Forget the blocks below one that have no logs of ours: no reorganization goes back that far. Not where another
+    process leads, which may be filling one."""
     async with connection.transaction():
         await begin_writing(connection)
         await keep(connection, cursor)
-        await forget_empty_blocks(connection, cursor.chain_id, below)
+        await connection.execute(
+            "DELETE FROM chain_block b WHERE b.chain_id = %s AND b.number < %s AND NOT EXISTS (SELECT FROM chain_log l"
+            " WHERE l.chain_id = b.chain_id AND l.block_number = b.number)",
+            (cursor.chain_id, below),
+        )
 
 
 async def mend(
@@ -128,51 +132,46 @@ async def _pair_again(connection: Connection, sources: Sources, blocks: set[int]
         "DELETE FROM token_authorization WHERE chain_id = %s AND block_number = ANY(%s)",
         (sources.chain_id, list(blocks)),
     )
-    async with aclosing(stored_logs(connection, sources, token_in=blocks)) as logs:
+    chosen = "l.address = %(token)s AND l.block_number = ANY(%(blocks)s)"
+    async with aclosing(stored_logs(connection, sources, chosen, token=sources.token, blocks=list(blocks))) as logs:
         await fold_logs(connection, sources.chain_id, sources.feeds, [log async for log in logs])
 
 
 async def remember(connection: Connection, chain_id: int, block: BlockInfo) -> None:
     """A block that the cursor has passed, in a transaction that keeps the cursor where it is."""
-    row = await (
-        await connection.execute(
-            "INSERT INTO chain_block (chain_id, number, hash, timestamp, l1_block_number) VALUES (%s, %s, %s, %s, %s)"
-            " ON CONFLICT (chain_id, number) DO UPDATE SET number = excluded.number RETURNING hash",
-            (chain_id, block.number, block.hash, block.timestamp, block.l1_number),
-        )
-    ).fetchone()
-    assert row is not None
-    if row[0] != block.hash:
+    stored = await connection.fetch_value(
+        "INSERT INTO chain_block (chain_id, number, hash, timestamp, l1_block_number) VALUES (%s, %s, %s, %s, %s)"
+        " ON CONFLICT (chain_id, number) DO UPDATE SET number = excluded.number RETURNING hash",
+        (chain_id, block.number, block.hash, block.timestamp, block.l1_number),
+    )
+    if stored != block.hash:
         raise CursorMoved(f"Block {block.number} is another one than the tables have.")
 
 
 async def refold(connection: Connection, sources: Sources, entities: Sequence[bytes]) -> None:
     """Folds some entities, of which nothing is stored, from all their logs."""
     if entities:
-        await _fold_stored(connection, sources, stored_batches(connection, sources, entities))
+        await _fold_stored(connection, sources, "l.entity = ANY(%(entities)s)", entities=list(entities))
 
 
 async def refold_rows(connection: Connection, sources: Sources, first: int, last: int) -> None:
     """Folds the logs of some blocks that make a row each, of which nothing is stored."""
-    await _fold_stored(connection, sources, stored_batches(connection, sources, rows_in=(first, last)))
+    chosen = "l.entity IS NULL AND l.block_number BETWEEN %(first)s AND %(last)s"
+    await _fold_stored(connection, sources, chosen, first=first, last=last)
 
 
-async def _fold_stored(connection: Connection, sources: Sources, stored: AsyncGenerator[list[LogRecord]]) -> None:
-    async with aclosing(stored) as batches:
+async def _fold_stored(connection: Connection, sources: Sources, chosen: LiteralString, **values: Any) -> None:
+    async with aclosing(stored_batches(connection, sources, chosen, **values)) as batches:
         async for batch in batches:
             await fold_logs(connection, sources.chain_id, sources.feeds, batch)
 
 
 async def stored_batches(
-    connection: Connection,
-    sources: Sources,
-    entities: Sequence[bytes] | None = None,
-    *,
-    rows_in: tuple[int, int] | None = None,
+    connection: Connection, sources: Sources, chosen: LiteralString = "true", **values: Any
 ) -> AsyncGenerator[list[LogRecord]]:
     """`stored_logs` in runs of about REFOLD_BATCH that end with a block: logs of one transaction stay together."""
     batch: list[LogRecord] = []
-    async with aclosing(stored_logs(connection, sources, entities, rows_in=rows_in)) as logs:
+    async with aclosing(stored_logs(connection, sources, chosen, **values)) as logs:
         async for log in logs:
             if len(batch) >= REFOLD_BATCH and log.block != batch[-1].block:
                 yield batch
@@ -183,37 +182,18 @@ async def stored_batches(
 
 
 async def stored_logs(
-    connection: Connection,
-    sources: Sources,
-    entities: Sequence[bytes] | None = None,
-    *,
-    token_in: Collection[int] | None = None,
-    rows_in: tuple[int, int] | None = None,
+    connection: Connection, sources: Sources, chosen: LiteralString = "true", **values: Any
 ) -> AsyncGenerator[LogRecord]:
-    """Raw logs in chain order, decoded again: of some entities, of the token in some blocks, of no entity between two
-    blocks, or of the whole chain."""
-    condition = "" if entities is None else "AND l.entity = ANY(%(entities)s)"
-    if token_in is not None:
-        condition = "AND l.address = %(token)s AND l.block_number = ANY(%(blocks)s)"
-    if rows_in is not None:
-        condition = "AND l.entity IS NULL AND l.block_number BETWEEN %(first)s AND %(last)s"
+    """Yield a chain's raw logs in their order, decoded again: those that a condition on `l` chooses."""
     query = (
         "SELECT l.block_number, l.log_index, b.timestamp, l.tx_hash, l.address, l.topics, l.data, l.entity"  # noqa: S608
         " FROM chain_log l JOIN chain_block b ON b.chain_id = l.chain_id AND b.number = l.block_number"
-        f" WHERE l.chain_id = %(chain)s {condition} ORDER BY l.block_number, l.log_index"
+        f" WHERE l.chain_id = %(chain)s AND {chosen} ORDER BY l.block_number, l.log_index"
     )
     roles = {each.address: layouts_of(each.role) for each in sources.emitters.values()}
-    values: dict[str, Any] = {
-        "chain": sources.chain_id,
-        "entities": list(entities or ()),
-        "token": sources.token,
-        "blocks": list(token_in or ()),
-        "first": rows_in and rows_in[0],
-        "last": rows_in and rows_in[1],
-    }
     async with connection.cursor(name="stored_logs", binary=True) as reader:
         reader.itersize = FETCHED_AT_ONCE
-        await reader.execute(query.encode(), values)
+        await reader.execute(query.encode(), {"chain": sources.chain_id, **values})
         async for block, index, at, tx, address, topics, data, entity in reader:
             if address not in roles:
                 continue  # of a feed that was taken back while its past was read
@@ -234,22 +214,19 @@ async def _take_back_logs(connection: Connection, chain_id: int, cursor: Cursor,
     """Moves the logs above `down_to` to the removed ones; returns the entities they were about."""
     if cursor.hash is None:
         raise CursorMoved(f"There is nothing to take back on chain {chain_id}.")
-    row = await (
-        await connection.execute(
-            "INSERT INTO chain_reorg (chain_id, from_number, from_hash, ancestor_number, removed_logs)"
-            " SELECT %(chain)s, %(from)s, %(hash)s, %(to)s, count(*) FROM chain_log"
-            " WHERE chain_id = %(chain)s AND block_number > %(to)s RETURNING id",
-            {"chain": chain_id, "from": cursor.number, "hash": cursor.hash, "to": down_to},
-        )
-    ).fetchone()
-    assert row is not None
-    moved = await connection.execute(
+    reorg = await connection.fetch_value(
+        "INSERT INTO chain_reorg (chain_id, from_number, from_hash, ancestor_number, removed_logs)"
+        " SELECT %(chain)s, %(from)s, %(hash)s, %(to)s, count(*) FROM chain_log"
+        " WHERE chain_id = %(chain)s AND block_number > %(to)s RETURNING id",
+        {"chain": chain_id, "from": cursor.number, "hash": cursor.hash, "to": down_to},
+    )
+    moved = await connection.fetch_all(
         "WITH gone AS (DELETE FROM chain_log WHERE chain_id = %(chain)s AND block_number > %(to)s RETURNING *)"
         " INSERT INTO chain_log_removed"
         " (reorg_id, chain_id, block_number, block_hash, log_index, tx_hash, address, topics, data, entity)"
         " SELECT %(reorg)s, g.chain_id, g.block_number, b.hash, g.log_index, g.tx_hash, g.address, g.topics, g.data,"
         " g.entity FROM gone g JOIN chain_block b ON b.chain_id = g.chain_id AND b.number = g.block_number"
         " RETURNING entity",
-        {"chain": chain_id, "to": down_to, "reorg": row[0]},
+        {"chain": chain_id, "to": down_to, "reorg": reorg},
     )
-    return {entity for (entity,) in await moved.fetchall()}
+    return {entity for (entity,) in moved}

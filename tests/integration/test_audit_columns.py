@@ -12,7 +12,7 @@ from core.chain import ChainClient
 from core.chain.provider import ChainProvider
 from core.db.engine import Connection, ConnectionPool
 from core.db.schema.index import chain_block, chain_log
-from indexer.audit import chain, folded, totals
+from indexer.audit import chain, folded
 from indexer.audit.compare import Comparison
 from indexer.audit.pages import AuditStage, Scene
 from indexer.fetch import Fetcher
@@ -64,8 +64,7 @@ def named(found: Comparison) -> set[Named]:
 
 
 def stages(sources: Sources) -> list[AuditStage]:
-    roles = list(sources.contracts)
-    return totals.stages(roles) + folded.stages(roles) + chain.stages()
+    return folded.stages(list(sources.contracts)) + chain.stages()
 
 
 @pytest.fixture

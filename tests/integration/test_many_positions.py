@@ -39,7 +39,7 @@ from core.stock.vested import (
     settlement,
 )
 from core.stock.vested_views import position_view
-from tests.support.holdings import sum_holdings
+from tests.support.sums import sum_all
 
 OWNER, OTHER, FEW, NOBODY = b"\x01" * 20, b"\x02" * 20, b"\x03" * 20, bytes(20)
 TOKEN = 10**6
@@ -191,7 +191,7 @@ async def test_totals_are_the_sums_of_the_views_of_all_positions(engine: AsyncEn
             mine = [position for position, owner in positions if owner == OWNER]
             expected += [position_view(market, each, vintages[each.vintage], NOW) for each in mine]
     assert len(states) == 6, "open in three ways, won by either side, void"
-    await sum_holdings(fresh_database_url)
+    await sum_all(fresh_database_url)
     async with engine.connect() as reading:
         totals = await read_totals(reading, OWNER, NOW)
         assert await read_totals(reading, NOBODY, NOW) == NO_TOTALS
@@ -244,7 +244,7 @@ async def test_an_owner_of_a_hundred_thousand_positions_costs_what_one_of_a_hund
                 ),
                 {"owner": owner, "first": first + 1, "last": first + each},
             )
-    await sum_holdings(fresh_database_url)
+    await sum_all(fresh_database_url)
     few, many = [await _pages_read(engine, owner) for owner in (FEW, OWNER)]
     assert many <= 2 * few
     async with engine.connect() as reading:
@@ -303,7 +303,7 @@ async def test_a_wallets_stakes_are_read_by_the_page_and_summed_by_market(
             ),
             {"owner": OWNER, "in_book": int(StakeStatus.IN_BOOK)},
         )
-    await sum_holdings(fresh_database_url)
+    await sum_all(fresh_database_url)
     owner = hex_of(OWNER)
     async with engine.connect() as reading:
         first = await read_positions(reading, owner, 500, None)

@@ -9,12 +9,10 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import JSONB
 
 from core.db.engine import Connection
-from core.db.schema import totals
 from core.db.schema.index import chain_block, chain_log
 from tests.support.index_tables import PROJECTIONS
 
-TOTALS = tuple(each for each in vars(totals).values() if isinstance(each, sa.Table))
-AUDITED = (*PROJECTIONS, *TOTALS, chain_block, chain_log)
+AUDITED = (*PROJECTIONS, chain_block, chain_log)
 _ALTERED = (
     (JSONB, """'["altered"]'::jsonb"""),
     (sa.SmallInteger, "(coalesce({0}, 0) + 100)::smallint"),

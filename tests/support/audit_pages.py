@@ -8,7 +8,7 @@ import pytest
 
 from core.chain import ChainClient
 from core.db.engine import Connection
-from indexer.audit import chain, feeds, folded, pages, totals, views
+from indexer.audit import chain, feeds, folded, pages, views
 from indexer.audit.compare import Comparison
 from indexer.audit.pages import AuditStage
 from indexer.audit.run import compare_page, scene_of, stages_of
@@ -16,7 +16,7 @@ from indexer.sources import Sources
 
 
 def audit_in_pages_of(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    for stages in (chain, feeds, folded, pages, totals, views):
+    for stages in (chain, feeds, folded, pages, views):
         for name in [each for each in vars(stages) if each.endswith("_AT_ONCE")]:
             monkeypatch.setattr(stages, name, rows)
 

@@ -24,7 +24,7 @@ from core.contracts.statuses import AgentMarketStatus, Family, MarketKind, Stake
 from core.db.channels import CHAIN_INDEXED, IndexStep
 from core.db.engine import conninfo
 from core.money import USD
-from tests.support.holdings import sum_holdings
+from tests.support.sums import sum_all
 
 BASE_CHAIN, STOCK_CHAIN = 8453, 46_630
 TOKENS = tuple(f"T{number:02}" for number in range(1, 21))
@@ -109,7 +109,7 @@ def fill(url: str, size: HistorySize) -> int:
         _agent(connection, size, now)
         _stock(connection, size, now)
         _rounds(connection, size, now)
-    asyncio.run(sum_holdings(url))
+    asyncio.run(sum_all(url))
     with psycopg.connect(conninfo(url), autocommit=True) as connection:
         connection.execute("VACUUM ANALYZE")
     return now

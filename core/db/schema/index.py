@@ -47,7 +47,7 @@ chain_cursor = Table(
     Column("state", Text, nullable=False, server_default="backfill"),
     Column("problem", Text),
     Column("sources", JSONB, nullable=False),  # the addresses these tables were filled from, by role
-    Column("summed", Boolean, nullable=False, server_default=false()),  # the holdings are the sums of the positions
+    Column("summed", Boolean, nullable=False, server_default=false()),  # the tables of sums are true
     Column("updated_at", UtcDateTime, nullable=False, server_default=func.now()),
     CheckConstraint("state IN ('backfill', 'tail', 'halted')", name="state_is_known"),
     CheckConstraint("(state = 'halted') = (problem IS NOT NULL)", name="a_halt_says_why"),

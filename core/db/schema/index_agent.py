@@ -164,8 +164,10 @@ agent_stake = Table(
     Index("ix_agent_stake_staked_at", "staked_at"),
 )
 
-# What each wallet staked on an outcome of an open market, summed, and under a market id of zeros what it staked in all
-# settled markets, late payments included. indexer.store.holdings keeps them, once chain_cursor says `summed`.
+# The sums of rows above: indexer.store.sums keeps them once chain_cursor says `summed`; until then they mean nothing.
+
+# What each wallet staked on an outcome of an open market, and under a market id of zeros what it staked in all settled
+# markets, late payments included.
 agent_holding = Table(
     "agent_holding",
     metadata,
@@ -176,7 +178,18 @@ agent_holding = Table(
     Column("amount", Uint256, nullable=False),
     Column("shares", Uint256, nullable=False),
     Column("worth", Uint256, nullable=False),  # what settled stakes were owed, and late payments
-    Index("ix_agent_holding_empty", "wallet", postgresql_where=text("stakes = 0")),  # to be removed
+)
+
+# Markets by their feed.
+agent_total = Table(
+    "agent_total",
+    metadata,
+    Column("feed", Address, primary_key=True),
+    Column("markets", BigInteger, nullable=False),
+    Column("settled", BigInteger, nullable=False),  # resolved or void
+    Column("stakes", BigInteger, nullable=False),
+    Column("staked", Uint256, nullable=False),
+    Column("paid_out", Uint256, nullable=False),
 )
 
 agent_fee_sweep = Table(

@@ -154,8 +154,10 @@ stock_position = Table(
     postgresql_with={"fillfactor": 50},
 )
 
-# What each owner has in a market on a side, summed, and under market 0 what it has in all settled markets: whatever an
-# owner holds, its totals are read from few rows. indexer.store.holdings keeps them, once chain_cursor says `summed`.
+# The sums of rows above: indexer.store.sums keeps them once chain_cursor says `summed`; until then they mean nothing.
+
+# What each owner has in a listed market on a side, and under market 0 what it has in all settled markets: whatever an
+# owner holds, its totals are read from few rows.
 stock_holding = Table(
     "stock_holding",
     metadata,
@@ -170,7 +172,41 @@ stock_holding = Table(
     Column("due", Uint256, nullable=False),  # settlement payouts after the fee, sent or not
     Column("payout", Uint256, nullable=False),  # what of `due` was sent
     Column("refund", Uint256, nullable=False),  # what of `refused` was sent back
-    Index("ix_stock_holding_empty", "owner", postgresql_where=text("positions = 0")),  # to be removed
+)
+
+# Listed markets by their family.
+stock_total = Table(
+    "stock_total",
+    metadata,
+    Column("family", SmallInteger, primary_key=True, autoincrement=False),
+    Column("markets", BigInteger, nullable=False),
+    Column("settled", BigInteger, nullable=False),  # resolved or void
+    Column("resolved", BigInteger, nullable=False),
+    Column("seeded", Uint256, nullable=False),
+    Column("principal", Uint256, nullable=False),  # both books as stored, without a batch that is pending
+    Column("fees", Uint256, nullable=False),
+    Column("paid", Uint256, nullable=False),
+)
+
+# Positions, without the seeds, by who entered them.
+stock_bettor = Table(
+    "stock_bettor",
+    metadata,
+    Column("entered_by", Address, primary_key=True),
+    Column("bets", BigInteger, nullable=False),
+    Column("offered", Uint256, nullable=False),
+    Column("payout", Uint256, nullable=False),
+)
+
+# All of `stock_bettor`, in one row.
+stock_betting = Table(
+    "stock_betting",
+    metadata,
+    Column("id", SmallInteger, primary_key=True, autoincrement=False),  # 1
+    Column("wallets", BigInteger, nullable=False),
+    Column("bets", BigInteger, nullable=False),
+    Column("offered", Uint256, nullable=False),
+    Column("payout", Uint256, nullable=False),
 )
 
 stock_fee_sweep = Table(

@@ -74,7 +74,6 @@ CREATE TABLE agent_holding (
     worth NUMERIC(78, 0) NOT NULL,
     CONSTRAINT pk_agent_holding PRIMARY KEY (wallet, market_id, outcome)
 );
-CREATE INDEX ix_agent_holding_empty ON agent_holding (wallet) WHERE stakes = 0;
 
 CREATE TABLE agent_market (
     market_id BYTEA NOT NULL,
@@ -211,6 +210,7 @@ CREATE INDEX ix_agent_stake_wallet ON agent_stake (wallet, staked_block);
 
 CREATE TABLE agent_total (
     feed BYTEA NOT NULL,
+    markets BIGINT NOT NULL,
     settled BIGINT NOT NULL,
     stakes BIGINT NOT NULL,
     staked NUMERIC(78, 0) NOT NULL,
@@ -698,7 +698,6 @@ CREATE TABLE stock_holding (
     refund NUMERIC(78, 0) NOT NULL,
     CONSTRAINT pk_stock_holding PRIMARY KEY (owner, market_id, outcome)
 );
-CREATE INDEX ix_stock_holding_empty ON stock_holding (owner) WHERE positions = 0;
 
 CREATE TABLE stock_market (
     market_id BIGINT NOT NULL,
