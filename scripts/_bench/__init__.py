@@ -1,3 +1,1 @@
 """`./vpm bench`: what the product costs and how fast it is, each figure beside a baseline of the same run."""
-
-NAMES = ("api", "cup", "gas", "growth", "index", "relay", "stack", "trade")

@@ -8,26 +8,24 @@ one round, a tenth of the requests.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import statistics
 import sys
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
 import uvloop
 
 from core.paths import REPOSITORY
-from scripts._bench.harness import Figure, database, ground, report, resident_mb, started
-from scripts._bench.http_load import load
+from scripts._bench.harness import Figure, database, resident_mb, started
+from scripts._bench.http_load import LoadResult, get, load
 from scripts._local.direct import DIRECT
 from scripts._local.ports import free_port, listens
 from scripts._local.postgres import UNSAFE_BUT_FAST
-from scripts._local.process import SpawnPlan
+from scripts._local.process import SpawnPlan, wait_until
 from scripts._stack import wallets
 from tests.support.genesis import chain, genesis
 from tests.support.stock_chain import FLAT_PRICE, USDG, StockChain
@@ -38,57 +36,54 @@ TARGET_RATIO, TARGET_P99_MS = 0.80, 15.0
 # A process's memory breathes a little; what a leak of even 500 bytes a request would add is far more.
 MEMORY_ALLOWED_MB = 12.0
 MEMORY_STEPS = 10
+MARKETS = 12
 PATHS = ("/api/markets", "/api/markets/1", "/api/prices")
 
 
-def main(*, quick: bool) -> int:
+def measure(folder: Path, *, quick: bool) -> list[Figure]:
     rounds, requests = (1, 1_000) if quick else (5, 10_000)
-    with (
-        ground("api") as folder,
-        busy_service(folder) as service,
-        asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
-    ):
-        rows = [row for path in PATHS for row in runner.run(_compare(service, path, folder, rounds, requests))]
-        rows.append(runner.run(_memory(service, 10 * requests)))
-    return report("api", rows)
+    with _busy_service(folder) as service:
+        rows = [row for path in PATHS for row in _compared(service, path, folder, rounds, requests)]
+        return [*rows, _memory(service, 10 * requests)]
 
 
-async def _compare(service: StockService, path: str, folder: Path, rounds: int, requests: int) -> list[Figure]:
-    (folder / "body").write_bytes(await asyncio.to_thread(_get, f"{service.url}{path}"))
-    with _constant_server(folder) as port:
-        servers = {"bare": (port, "/"), "ours": (service.port, path)}
-        for at, what in servers.values():
-            await load(at, what, requests // 5, CONNECTIONS)
-        turns = [
-            {who: await load(*server, requests, CONNECTIONS) for who, server in servers.items()} for _ in range(rounds)
-        ]
-    bare, ours = (statistics.median(turn[who].rate for turn in turns) for who in ("bare", "ours"))
-    p99 = [statistics.median(turn[who].p99_ms for turn in turns) for who in ("bare", "ours")]
-    return [
-        Figure(f"{path}, requests/s", ours, bare, least_ratio=TARGET_RATIO),
-        Figure(f"{path}, p99 ms", p99[1], p99[0], most=TARGET_P99_MS),
-    ]
+def _compared(service: StockService, path: str, folder: Path, rounds: int, requests: int) -> Iterator[Figure]:
+    body = folder / "body"
+    body.write_bytes(_get(f"{service.url}{path}"))
+    with _constant_server(body) as port:
+        servers = ((port, "/"), (service.port, path))
+        for server in servers:
+            _load(*server, requests // 5)
+        turns = [[_load(*server, requests) for server in servers] for _ in range(rounds)]
+    rate = [statistics.median(turn[who].rate for turn in turns) for who in (0, 1)]
+    p99 = [statistics.median(turn[who].p99_ms for turn in turns) for who in (0, 1)]
+    yield Figure(f"{path}, requests/s", rate[1], rate[0], least_ratio=TARGET_RATIO)
+    yield Figure(f"{path}, p99 ms", p99[1], p99[0], most=TARGET_P99_MS)
 
 
-async def _memory(service: StockService, requests: int) -> Figure:
+def _memory(service: StockService, requests: int) -> Figure:
     """Measure by how much the API process grows while it answers so many requests."""
     pid = service.running["api"].pid
     samples = []
     for step in range(MEMORY_STEPS):
-        await load(service.port, PATHS[step % len(PATHS)], requests // MEMORY_STEPS, CONNECTIONS)
+        _load(service.port, PATHS[step % len(PATHS)], requests // MEMORY_STEPS)
         samples.append(resident_mb(pid))
     grown = max(0.0, samples[-1] - max(samples[:3]))
     return Figure(f"memory grown over {requests:,} requests, MB", grown, most=MEMORY_ALLOWED_MB)
 
 
+def _load(port: int, path: str, requests: int) -> LoadResult:
+    return uvloop.run(load(port, [get(port, path)] * requests, CONNECTIONS))
+
+
 @contextmanager
-def busy_service(folder: Path) -> Iterator[StockService]:
+def _busy_service(folder: Path) -> Iterator[StockService]:
     """Run indexer and API of the stock surface, with a dozen markets and some hundred bets."""
     saved = genesis()
     with database(folder, UNSAFE_BUT_FAST) as url, chain(saved, "stock", folder / "anvil.log") as running:
         stock = StockChain.on(running.url, running.deployment)
         stock.push(FLAT_PRICE)
-        for number in range(12):
+        for number in range(MARKETS):
             ticker = ("NVDA", "TSLA", "COIN")[number % 3]
             market = stock.open_market(strike_in=86_400, lasts=86_400, ticker=ticker)
             for each in range(4 if number else 100):
@@ -96,27 +91,24 @@ def busy_service(folder: Path) -> Iterator[StockService]:
         stock.ask("evm_setIntervalMining", 1)
         with stock_service(stock, url, saved.deployments, folder, VPM_TRUST_PROXY="0") as service:
             service.start("indexer", "api")
-            _wait_for_markets(service.url)
+            wait_until(partial(_shows_all, service.url), service.running["api"], 60, "the index")
             yield service
 
 
-def _wait_for_markets(url: str) -> None:
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        with suppress(OSError):  # it does not listen yet, or has not read the index
-            body = json.loads(_get(f"{url}/api/markets"))
-            if len(body["markets"]) == 12 and not body["stale"]:
-                return
-        time.sleep(0.2)
-    raise TimeoutError("the index did not come up")
+def _shows_all(url: str) -> bool:
+    try:
+        body = json.loads(_get(f"{url}/api/markets"))
+    except OSError:  # it has not read the index
+        return False
+    return len(body["markets"]) == MARKETS and not body["stale"]
 
 
 @contextmanager
-def _constant_server(folder: Path) -> Iterator[int]:
+def _constant_server(body: Path) -> Iterator[int]:
     port = free_port()
-    argv = (sys.executable, "-m", "scripts._bench.http_load", "serve", str(port), str(folder / "body"))
+    argv = (sys.executable, "-m", "scripts._bench.http_load", str(port), str(body))
     plan = SpawnPlan("bare", argv, env={"PATH": os.environ["PATH"]}, cwd=str(REPOSITORY))
-    with started(plan, folder / "bare.log", partial(listens, port), 120, "the bare handler"):
+    with started(plan, body.with_name("bare.log"), partial(listens, port), 120, "the bare handler"):
         yield port
 
 

@@ -17,11 +17,9 @@ from __future__ import annotations
 import asyncio
 import json
 import random
-import sys
 import time
 from collections.abc import Callable
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -34,8 +32,8 @@ from core.cup.board import week_of
 from core.cup.ledger import round_account, wallet_account
 from core.cup.rounds import RouletteRound
 from core.db.engine import Connection, connect
-from scripts._bench.harness import Figure, database, ground, report
-from scripts._bench.http_load import LoadResult
+from scripts._bench.harness import Figure, database, own_process, timed
+from scripts._bench.http_load import LoadResult, get, load_alone, post
 from tests.support.cup_rig import Cup, Signer, cup_door
 
 WARM_UP = 400
@@ -43,18 +41,8 @@ AT_ONCE = 64
 ROUNDS = 5
 P99_MS, ROUND_MS = 80.0, 1_000.0
 RANKS_OF_BARE, TRADES_OF_BARE, TRADES_A_SECOND = 0.5, 0.10, 2_500
-
-
-@dataclass(frozen=True, slots=True)
-class Size:
-    """How much is measured."""
-
-    wallets: int = 100_000
-    reads: int = 10_000
-    trades: int = 4_000
-    bettors: int = 2_500
-
-
+# All of them, or with --quick a tenth.
+WALLETS, READS, TRADES, BETTORS = 100_000, 10_000, 4_000, 2_500
 TRADERS = 200
 MARKETS = 8
 BETS_EACH = 8
@@ -66,15 +54,33 @@ _FILL = (
     "INSERT INTO cup_score SELECT p, '0x' || lpad(to_hex(i), 40, '0'), (hashint8(i) %% 1000000)::bigint,"
     " now() - (i %% 86400) * interval '1 s' FROM generate_series(1, %s) AS i, unnest(%s::text[]) AS p"
 )
+# Bets of a whole round, a transaction each on the ledger.
+_FILL_ROUND = (
+    "WITH drawn AS (SELECT *, format('bet:%%s:%%s:%%s', %(round)s::bigint, wallet, bet_key) AS key"
+    " FROM unnest(%(wallets)s::text[], %(accounts)s::text[], %(keys)s::text[]) AS d(wallet, account, bet_key)),"
+    " made AS (INSERT INTO cup_transaction (kind, key) SELECT 'bet', key FROM drawn RETURNING id, key),"
+    " posted AS (INSERT INTO cup_entry (transaction_id, account, amount_cents) SELECT id, e.account, e.cents"
+    " FROM drawn JOIN made USING (key),"
+    " LATERAL (VALUES (drawn.account, -%(stake)s), (%(pool)s, %(stake)s)) AS e(account, cents))"
+    " INSERT INTO cup_bet (round_no, wallet, bet_key, transaction_id, stake_cents, issued_at, signature,"
+    " balance_cents, at) SELECT %(round)s, wallet, bet_key, id, %(stake)s, '', '', 0, %(at)s"
+    " FROM drawn JOIN made USING (key)"
+)
 
 
-async def _measure(database_url: str, folder: Path, size: Size) -> list[Figure]:
+def measure(folder: Path, *, quick: bool) -> list[Figure]:
+    with database(folder) as url:
+        return uvloop.run(_measure(url, 10 if quick else 1))  # what the daemon runs on
+
+
+async def _measure(database_url: str, part: int) -> list[Figure]:
     async with cup_door(database_url) as cup:
-        board = await _board(cup, folder, size)
-        bare_board = await _bare(database_url, _BARE_BOARD, size.reads)
-        trades = await _trades(cup, folder, size.trades)
-        bare_trades = await _bare(database_url, _BARE_TRADE, size.trades)
-    round_ms, bare_round_ms = await _rounds(database_url, size.bettors)
+        board = await _board(cup, WALLETS // part, READS // part)
+        bare_board = await _bare(database_url, _BARE_BOARD, READS // part)
+        trades = await _trades(cup, TRADES // part)
+        bare_trades = await _bare(database_url, _BARE_TRADE, TRADES // part)
+    bettors = BETTORS // part
+    round_ms, bare_round_ms = await _rounds(database_url, bettors)
     rows = []
     for name, each in board.items():
         least = None if name == "entries" else RANKS_OF_BARE
@@ -85,50 +91,61 @@ async def _measure(database_url: str, folder: Path, size: Size) -> list[Figure]:
         *rows,
         Figure("signed trades/s", trades.rate, bare_trades, least=least_trades),
         Figure("signed trades, p99 ms", trades.p99_ms, most=P99_MS),
-        Figure(f"a round of {size.bettors * BETS_EACH:,} bets, slowest, ms", round_ms, bare_round_ms, most=ROUND_MS),
+        Figure(f"a round of {bettors * BETS_EACH:,} bets, slowest, ms", round_ms, bare_round_ms, most=ROUND_MS),
     ]
 
 
-async def _board(cup: Cup, folder: Path, size: Size) -> dict[str, LoadResult]:
+async def _board(cup: Cup, many: int, reads: int) -> dict[str, LoadResult]:
     week = week_of(datetime.now(UTC))
-    await cup.run(_FILL, size.wallets, ["all", week])
+    await cup.run(_FILL, many, ["all", week])
     await cup.run("VACUUM ANALYZE cup_score")
     path = "/api/cup/v1/leaderboard"
 
     def anybody() -> str:
-        return f"0x{random.randint(1, size.wallets):040x}"
+        return f"0x{random.randint(1, many):040x}"
 
-    asked: dict[str, Callable[[], str]] = {
+    paths: dict[str, Callable[[], str]] = {
         "entries": lambda: path,
         "own rank": lambda: f"{path}?wallet={anybody()}",
         "own rank of the week": lambda: f"{path}?week={week}&wallet={anybody()}",
     }
-    figures = {}
-    for name, url in asked.items():
-        await _load(cup, [url() for _ in range(WARM_UP)], folder)
-        figures[name] = await _load(cup, [url() for _ in range(size.reads)], folder)
-    return figures
+    return {
+        name: await _load(cup, [get(_port(cup), draw()) for _ in range(WARM_UP + reads)])
+        for name, draw in paths.items()
+    }
 
 
-async def _trades(cup: Cup, folder: Path, trades: int) -> LoadResult:
+async def _trades(cup: Cup, trades: int) -> LoadResult:
     slugs = [await cup.market() for _ in range(MARKETS)]
     signers = [Signer() for _ in range(TRADERS)]
     async with await connect(cup.database_url) as connection:
         for signer in signers:
             await wallets.claim(connection, signer.address)
     now = datetime.now(UTC)
-    bodies = [
-        json.dumps(signers[n % TRADERS].trade(slugs[n % MARKETS], "yes", 100, at=now)) for n in range(WARM_UP + trades)
-    ]
+    signed = (signers[n % TRADERS].trade(slugs[n % MARKETS], "yes", 100, at=now) for n in range(WARM_UP + trades))
+    requests = [post(_port(cup), "/api/cup/v1/trade", json.dumps(each)) for each in signed]
     freeze_loaded_objects()
-    await _load(cup, bodies[:WARM_UP], folder, "/api/cup/v1/trade")
-    return await _load(cup, bodies[WARM_UP:], folder, "/api/cup/v1/trade")
+    return await _load(cup, requests)
+
+
+async def _load(cup: Cup, requests: list[bytes]) -> LoadResult:
+    """Load the server from another process, so that it has this one to itself; what warms it up is not counted."""
+    for part in (requests[:WARM_UP], requests[WARM_UP:]):
+        with own_process() as child:
+            asked = child.submit(load_alone, _port(cup), part, AT_ONCE)
+            done = await asyncio.wrap_future(asked)
+    return done
+
+
+def _port(cup: Cup) -> int:
+    return urlsplit(cup.url).port or 0
 
 
 async def _rounds(database_url: str, bettors: int) -> tuple[float, float]:
     """Return the slowest of some full rounds, from beacon to last bet, and the slowest bare write; milliseconds."""
     names = [f"0x{number:040x}" for number in range(1, bettors + 1)]
-    took, bare = [], []
+    took: list[float] = []
+    bare: list[float] = []
     async with await connect(database_url, autocommit=True) as connection:
         for name in names:
             await wallets.claim(connection, name)
@@ -138,14 +155,11 @@ async def _rounds(database_url: str, bettors: int) -> tuple[float, float]:
             assert live is not None
             await _bet(connection, live, names)
             now = live.ends_at
-            began = time.perf_counter()
-            done = await rounds.finish(connection, live.round_no, 2, random.randbytes(32), _standing_at(now))
-            took.append((time.perf_counter() - began) * 1000)
+            with timed(took):
+                done = await rounds.finish(connection, live.round_no, 2, random.randbytes(32), _standing_at(now))
             assert done is not None
-            began = time.perf_counter()
-            # A bet each, an entry and two boards a wallet.
-            await connection.execute(_BARE_ROUND.encode(), (bettors * (BETS_EACH + 3),))
-            bare.append((time.perf_counter() - began) * 1000)
+            with timed(bare):  # a bet each, an entry and two boards a wallet
+                await connection.execute(_BARE_ROUND.encode(), (bettors * (BETS_EACH + 3),))
     return max(took), max(bare)
 
 
@@ -155,66 +169,31 @@ def _standing_at(moment: datetime) -> Callable[[], datetime]:
 
 
 async def _bet(connection: Connection, live: RouletteRound, names: list[str]) -> None:
-    """Everybody's bets, a transaction each on the ledger, in few statements: filling the round is not what is timed."""
+    """Place everybody's bets in one statement: filling the round is not what is timed."""
     drawn = [(name, key) for name in names for key in random.sample(list(wheel.OUTCOMES), BETS_EACH)]
-    posted = [f"bet:{live.round_no}:{name}:{key}" for name, key in drawn]
-    stake = wheel.MIN_BET_CENTS
-    async with connection.transaction():
-        cursor = await connection.execute(
-            "INSERT INTO cup_transaction (kind, key) SELECT 'bet', unnest(%s::text[]) RETURNING key, id", (posted,)
-        )
-        ids: dict[str, int] = dict(await cursor.fetchall())
-        numbers = [ids[key] for key in posted]
-        of_wallets = [wallet_account(name) for name, _ in drawn]
-        await connection.execute(
-            "INSERT INTO cup_entry (transaction_id, account, amount_cents) SELECT t, e.account, e.cents "
-            "FROM unnest(%s::bigint[], %s::text[]) AS u(t, w), "
-            "LATERAL (VALUES (w, -%s), (%s, %s)) AS e(account, cents)",
-            (numbers, of_wallets, stake, round_account(live.round_no), stake),
-        )
-        await connection.execute(
-            "INSERT INTO cup_bet (round_no, wallet, bet_key, transaction_id, stake_cents, issued_at, signature,"
-            " balance_cents, at) SELECT %s, w, k, t, %s, '', '', 0, %s "
-            "FROM unnest(%s::text[], %s::text[], %s::bigint[]) AS u(w, k, t)",
-            (live.round_no, stake, live.opens_at, [name for name, _ in drawn], [key for _, key in drawn], numbers),
-        )
-
-
-async def _load(cup: Cup, lines: list[str], folder: Path, *path: str) -> LoadResult:
-    """Load the server from another process, so that it has this one to itself."""
-    file = folder / "asked"
-    file.write_text("\n".join(lines))
-    asked = ("-m", "scripts._bench.http_load", str(urlsplit(cup.url).port), str(AT_ONCE), str(file), *path)
-    process = await asyncio.create_subprocess_exec(sys.executable, *asked, stdout=asyncio.subprocess.PIPE)
-    printed, _ = await process.communicate()
-    assert process.returncode == 0
-    return LoadResult(**json.loads(printed))
+    values = {
+        "round": live.round_no,
+        "pool": round_account(live.round_no),
+        "stake": wheel.MIN_BET_CENTS,
+        "at": live.opens_at,
+        "wallets": [name for name, _ in drawn],
+        "accounts": [wallet_account(name) for name, _ in drawn],
+        "keys": [key for _, key in drawn],
+    }
+    await connection.execute(_FILL_ROUND.encode(), values)
 
 
 async def _bare(database_url: str, query: str, times: int) -> float:
     """Run one statement on many connections at once, each time in a transaction of its own; how often a second."""
-    async with await connect(database_url) as connection:
-        await connection.execute("CREATE TABLE IF NOT EXISTS bench_entry (id bigserial PRIMARY KEY, cents bigint)")
-    left = times
+    left = iter(range(times))
 
     async def ask(connection: Connection) -> None:
-        nonlocal left
-        while left > 0:
-            left -= 1
+        for _ in left:
             await connection.execute(query.encode())
 
     async with AsyncExitStack() as stack:
         those = [await stack.enter_async_context(await connect(database_url, autocommit=True)) for _ in range(AT_ONCE)]
+        await those[0].execute("CREATE TABLE IF NOT EXISTS bench_entry (id bigserial PRIMARY KEY, cents bigint)")
         began = time.perf_counter()
         await asyncio.gather(*map(ask, those))
         return times / (time.perf_counter() - began)
-
-
-def main(*, quick: bool) -> int:
-    with (
-        ground("cup") as folder,
-        database(folder) as url,
-        asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,  # what the daemon runs on
-    ):
-        rows = runner.run(_measure(url, folder, Size(10_000, 1_000, 400, 250) if quick else Size()))
-    return report("cup", rows)

@@ -10,10 +10,9 @@ which is no difference that such a machine can show. `--quick`: a twentieth of t
 from __future__ import annotations
 
 import asyncio
-import os
 import random
-import sys
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -24,20 +23,11 @@ import psycopg
 
 from core.contracts.statuses import AgentMarketStatus
 from core.db.engine import conninfo
-from core.paths import REPOSITORY
-from scripts._bench.harness import (
-    Figure,
-    fresh_database,
-    ground,
-    postgres,
-    report,
-    resident_mb,
-    started,
-)
+from scripts._bench.harness import Figure, fresh_database, postgres, resident_mb, timed
+from scripts._bench.http_load import p99
 from scripts._local.direct import answers
-from scripts._local.ports import free_port
-from scripts._local.postgres import UNSAFE_BUT_FAST
-from scripts._local.process import SpawnPlan
+from scripts._local.postgres import UNSAFE_BUT_FAST, PostgresServer
+from scripts._local.process import wait_until
 from tests.support.history_fill import (
     BASE_CHAIN,
     STOCK_CHAIN,
@@ -49,6 +39,7 @@ from tests.support.history_fill import (
     wallet_of,
     write_deployments,
 )
+from tests.support.service import Service, serving
 
 # Fifty stakes a wallet in all of them.
 DAY = HistorySize(stock=200, agent=300, stakes=10, positions=5, wallets=60)
@@ -66,25 +57,18 @@ API = "/api/agent/v1"
 
 
 @dataclass
-class Service:
-    """An API process over one of the databases, and what was measured of it. `names`: of its agent markets."""
+class History:
+    """A filled database with the API over it, and what was measured of that. `names`: of its agent markets."""
 
-    name: str
     size: HistorySize
-    url: str
-    port: int
+    database_url: str
     names: list[str]
-    pid: int = 0
-    start_seconds: float = 0.0
+    api: Service[None]
     seen_ms: list[float] = field(default_factory=list)
-    reads_ms: dict[str, list[float]] = field(default_factory=dict)
-
-    @property
-    def origin(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
+    reads_ms: defaultdict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
 
 
-Ask = Callable[[Service, random.Random], str]
+Ask = Callable[[History, random.Random], str]
 
 READ: dict[str, Ask] = {
     "agent list": lambda _s, _r: f"{API}/markets",
@@ -109,81 +93,56 @@ READ: dict[str, Ask] = {
 }
 
 
-def main(*, quick: bool) -> int:
-    with ground("growth") as folder, postgres(folder, UNSAFE_BUT_FAST) as server, ExitStack() as stack:
-        write_deployments(folder / "deployments")
+def measure(folder: Path, *, quick: bool) -> list[Figure]:
+    write_deployments(folder)
+    with postgres(folder, UNSAFE_BUT_FAST) as server, ExitStack() as stack:
         sizes = (("a day", DAY), ("years", QUICK if quick else YEARS))
-        day, years = (_filled(stack.enter_context(fresh_database(server)), *each) for each in sizes)
-        for each in (day, years):
-            stack.enter_context(_serving(each, folder))
+        day, years = both = [stack.enter_context(_filled(server, folder, *each)) for each in sizes]
+        start = [_start_seconds(each.api) for each in both]
         asyncio.run(_measure(day, years, 1 if quick else 4, 5 if quick else 50))
-        memory = [resident_mb(each.pid) for each in (day, years)]
+        memory = [resident_mb(each.api.running["api"].pid) for each in both]
     rows = [
         Figure("memory, MB", memory[1], memory[0], most=TARGET_MB),
-        Figure("start, s", years.start_seconds, day.start_seconds, most=TARGET_START_SECONDS),
-        Figure("block to reader, p99 ms", _p99(years.seen_ms), _p99(day.seen_ms), most=TARGET_SEEN_MS),
+        Figure("start, s", start[1], start[0], most=TARGET_START_SECONDS),
+        Figure("block to reader, p99 ms", p99(years.seen_ms), p99(day.seen_ms), most=TARGET_SEEN_MS),
     ]
     for name in READ:
-        ours, bare = (_p99(each.reads_ms[name]) for each in (years, day))
+        bare, ours = (p99(each.reads_ms[name]) for each in both)
         rows.append(Figure(f"{name}, p99 ms", ours, bare, most=max(TARGET_RATIO * bare, bare + NO_DIFFERENCE_MS)))
-    return report("growth", rows)
-
-
-def _p99(times: list[float]) -> float:
-    ordered = sorted(times)
-    return ordered[len(ordered) * 99 // 100]
-
-
-def _filled(url: str, name: str, size: HistorySize) -> Service:
-    began = time.perf_counter()
-    at = fill(url, size)
-    print(f"{name}: {size.rows:,} rows filled in {time.perf_counter() - began:.0f} s", flush=True)
-    return Service(name, size, url, free_port(), [each for _, each, *_ in agent_names(size, at)])
+    return rows
 
 
 @contextmanager
-def _serving(service: Service, folder: Path) -> Iterator[None]:
-    env = {
-        "PATH": os.environ["PATH"],
-        "DATABASE_URL": service.url,
-        "VPM_DEPLOYMENTS_DIR": str(folder / "deployments"),
-        "VPM_PORT": str(service.port),
-        "VPM_API_METRICS_PORT": "0",
-        "VPM_AGENT_ENABLED": "1",
-        "VPM_TRUST_PROXY": "1",  # so that each read may come from an address of its own, below every rate limit
-        "VPM_LOG_LEVEL": "ERROR",
-    }
-    plan = SpawnPlan("api", (sys.executable, "-m", "api"), env=env, cwd=str(REPOSITORY))
-    paths = (f"{API}/markets", "/api/markets")
+def _filled(server: PostgresServer, folder: Path, name: str, size: HistorySize) -> Iterator[History]:
+    """Fill a database; its API does not run yet."""
+    # The pool that it has unless a test says otherwise.
+    env = {"VPM_AGENT_ENABLED": "1", "VPM_DATABASE_POOL_SIZE": "6", "VPM_LOG_LEVEL": "ERROR"}
+    with fresh_database(server) as url, serving(Service, None, url, folder, folder / name, env) as api:
+        began = time.perf_counter()
+        at = fill(url, size)
+        print(f"{name}: {size.rows:,} rows filled in {time.perf_counter() - began:.0f} s", flush=True)
+        yield History(size, url, [each for _, each, *_ in agent_names(size, at)], api)
+
+
+def _start_seconds(api: Service[None]) -> float:
+    """Start the API and return how long it takes to answer."""
     began = time.perf_counter()
-
-    def ready() -> bool:
-        return all(answers(f"{service.origin}{path}", 30) for path in paths)
-
-    with started(plan, folder / f"{service.port}.log", ready, 120, f"the API over {service.name}") as running:
-        service.pid = running.pid
-        service.start_seconds = time.perf_counter() - began
-        yield
+    api.start("api")
+    paths = (f"{API}/markets", "/api/markets")
+    wait_until(lambda: all(answers(api.url + path, 30) for path in paths), api.running["api"], 120, "the API")
+    return time.perf_counter() - began
 
 
-# ---------------------------------------------------------------- measuring
-
-
-async def _measure(day: Service, years: Service, rounds: int, reads: int) -> None:
+async def _measure(day: History, years: History, rounds: int, reads: int) -> None:
     stop = asyncio.Event()
     blocks = [asyncio.create_task(_blocks(each, stop)) for each in (day, years)]
     try:
-        async with (
-            aiohttp.ClientSession(day.origin) as first,
-            aiohttp.ClientSession(years.origin) as second,
-        ):
+        async with aiohttp.ClientSession(day.api.url) as first, aiohttp.ClientSession(years.api.url) as second:
             rng = random.Random("growth")
-            for _ in range(rounds):
-                for name, ask in READ.items():
-                    for service, session in ((day, first), (years, second)):
-                        times = service.reads_ms.setdefault(name, [])
-                        for _ in range(reads):
-                            times.append(await _read(session, ask(service, rng), rng))
+            for name, ask in list(READ.items()) * rounds:
+                for history, session in ((day, first), (years, second)):
+                    for _ in range(reads):
+                        await _read(session, ask(history, rng), rng, history.reads_ms[name])
             while min(len(day.seen_ms), len(years.seen_ms)) < rounds * 15:
                 await asyncio.sleep(BLOCK_SECONDS)
                 for task in blocks:
@@ -194,37 +153,33 @@ async def _measure(day: Service, years: Service, rounds: int, reads: int) -> Non
         await asyncio.gather(*blocks)
 
 
-async def _read(session: aiohttp.ClientSession, path: str, rng: random.Random) -> float:
-    caller = ".".join(str(rng.randrange(1, 250)) for _ in range(4))
-    started = time.perf_counter()
-    async with session.get(path, headers={"X-Forwarded-For": caller}) as response:
-        body = await response.read()
-    took = (time.perf_counter() - started) * 1e3
+async def _read(session: aiohttp.ClientSession, path: str, rng: random.Random, times: list[float]) -> None:
+    caller = ".".join(str(rng.randrange(1, 250)) for _ in range(4))  # so it stays below every rate limit
+    with timed(times):
+        async with session.get(path, headers={"X-Forwarded-For": caller}) as response:
+            body = await response.read()
     if response.status != 200:
         raise RuntimeError(f"{path} answered {response.status}: {body[:200]!r}")
-    return took
 
 
-async def _blocks(service: Service, stop: asyncio.Event) -> None:
-    """A block a second on both chains; how long until a reader has an open agent market as of that block."""
-    path = f"{API}/markets/{service.names[-1]}"
-    with psycopg.connect(conninfo(service.url), autocommit=True) as connection:
-        async with aiohttp.ClientSession(service.origin) as session:
+async def _blocks(history: History, stop: asyncio.Event) -> None:
+    """Make a block a second on both chains; measure how long until a reader has an open agent market as of it."""
+    path = f"{API}/markets/{history.names[-1]}"
+    with psycopg.connect(conninfo(history.database_url), autocommit=True) as connection:
+        async with aiohttp.ClientSession(history.api.url) as session:
             while not stop.is_set():
                 began = time.perf_counter()
                 await asyncio.to_thread(next_block, connection, STOCK_CHAIN, _STOCK_CHANGE)
-                await asyncio.to_thread(next_block, connection, BASE_CHAIN, _AGENT_CHANGE)
-                row = connection.execute("SELECT number FROM chain_cursor WHERE chain_id = %s", (BASE_CHAIN,))
-                number = (row.fetchone() or (0,))[0]
-                written = time.perf_counter()
-                while True:
-                    async with session.get(path) as response:
-                        body = await response.json()
-                    if body["meta"]["freshness"]["block"] >= number:
-                        break
-                    await asyncio.sleep(0.002)
-                service.seen_ms.append((time.perf_counter() - written) * 1e3)
+                number = await asyncio.to_thread(next_block, connection, BASE_CHAIN, _AGENT_CHANGE)
+                with timed(history.seen_ms):
+                    while await _block_shown(session, path) < number:
+                        await asyncio.sleep(0.002)
                 await asyncio.sleep(max(0.0, BLOCK_SECONDS - (time.perf_counter() - began)))
+
+
+async def _block_shown(session: aiohttp.ClientSession, path: str) -> int:
+    async with session.get(path) as response:
+        return int((await response.json())["meta"]["freshness"]["block"])
 
 
 _AGENT_CHANGE = (

@@ -1,21 +1,32 @@
-"""What every benchmark needs: a folder and a database of its own, what processes take, and the table that it prints."""
+"""What every benchmark needs: the table that it prints, and what it runs and measures with.
+
+A benchmark is a module with `measure(folder, quick=...)`, which returns the rows of its table.
+"""
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import secrets
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 
 import psycopg
 
+from core.chain import ChainProvider
 from core.db.migrate import migrate
+from scripts._local.anvil import AnvilOptions, start_anvil
 from scripts._local.ports import free_port
 from scripts._local.postgres import PostgresServer, prepare_postgres, start_postgres
 from scripts._local.process import RunningProcess, SpawnPlan, start_process, wait_until
+
+NAMES = ("api", "cup", "gas", "growth", "index", "relay", "stack", "trade")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,14 +58,21 @@ def _outside(value: float | None, least: float | None, most: float | None) -> bo
     return value is not None and ((least is not None and value < least) or (most is not None and value > most))
 
 
-def report(name: str, rows: Sequence[Figure]) -> int:
-    """Print the table and return 1 if a target is missed."""
+def run(name: str, *, quick: bool) -> int:
+    """Run a benchmark, print its table, and return 1 if a target is missed."""
+    measure = import_module(f"scripts._bench.{name}").measure
+    with tempfile.TemporaryDirectory(prefix=f"vpm-bench-{name}-") as folder:
+        os.chmod(folder, 0o755)  # noqa: S103 - PostgreSQL may run as another user
+        return _report(name, measure(Path(folder), quick=quick))
+
+
+def _report(name: str, rows: Sequence[Figure]) -> int:
     width = max(len(row.what) for row in rows) + 2
     print(f"{name:<{width}}{'baseline':>12}{'ours':>12}{'ratio':>8}  target")
     for row in rows:
-        shown = [("" if value is None else f"{value:,.{_digits(value)}f}") for value in (row.bare, row.ours)]
+        bare, ours = ("" if value is None else f"{value:,.{_digits(value)}f}" for value in (row.bare, row.ours))
         ratio = "" if row.ratio is None else f"{row.ratio:.2f}"
-        line = f"{row.what:<{width}}{shown[0]:>12}{shown[1]:>12}{ratio:>8}  {row.target()}"
+        line = f"{row.what:<{width}}{bare:>12}{ours:>12}{ratio:>8}  {row.target()}"
         print(f"{line}{'  MISSED' if row.missed else ''}".rstrip(), flush=True)
     return 1 if any(row.missed for row in rows) else 0
 
@@ -67,30 +85,30 @@ def _digits(value: float) -> int:
 
 
 @contextmanager
-def ground(name: str) -> Iterator[Path]:
-    """Make a folder for a benchmark; it is removed afterwards."""
-    with tempfile.TemporaryDirectory(prefix=f"vpm-bench-{name}-") as folder:
-        os.chmod(folder, 0o755)  # noqa: S103 - PostgreSQL may run as another user
-        yield Path(folder)
+def stopping(running: RunningProcess) -> Iterator[RunningProcess]:
+    """Stop a program at the end."""
+    try:
+        yield running
+    finally:
+        running.stop()
+
+
+@contextmanager
+def started(
+    plan: SpawnPlan, log: Path, ready: Callable[[], bool], seconds: float, what: str
+) -> Iterator[RunningProcess]:
+    """Run a program; it is ready inside the context and stopped after it."""
+    with stopping(start_process(plan, log)) as running:
+        wait_until(ready, running, seconds, what)
+        yield running
 
 
 @contextmanager
 def postgres(folder: Path, settings: Mapping[str, str] | None = None) -> Iterator[PostgresServer]:
     """Run a server with nothing in it."""
     server = prepare_postgres(folder / "postgres", free_port(), settings=settings)
-    running = start_postgres(server, folder / "postgres.log")
-    try:
+    with stopping(start_postgres(server, folder / "postgres.log")):
         yield server
-    finally:
-        running.stop()
-
-
-@contextmanager
-def database(folder: Path, settings: Mapping[str, str] | None = None) -> Iterator[str]:
-    """Make a database with this code's schema, on a server of its own; its URL."""
-    with postgres(folder, settings) as server:
-        migrate(server.url())
-        yield server.url()
 
 
 @contextmanager
@@ -99,46 +117,58 @@ def fresh_database(server: PostgresServer) -> Iterator[str]:
     name = f"bench_{secrets.token_hex(4)}"
     with psycopg.connect(server.url(), autocommit=True) as connection:
         connection.execute(f"CREATE DATABASE {name}".encode())
-    try:
         migrate(server.url(name))
         yield server.url(name)
-    finally:
-        with psycopg.connect(server.url(), autocommit=True) as connection:
-            connection.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
+        connection.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
 
 
 @contextmanager
-def started(
-    plan: SpawnPlan, log: Path, ready: Callable[[], bool], seconds: float, what: str
-) -> Iterator[RunningProcess]:
-    """Run a program; it is ready inside the context and stopped after it."""
-    running = start_process(plan, log)
-    try:
-        wait_until(ready, running, seconds, what)
-        yield running
-    finally:
-        running.stop()
+def database(folder: Path, settings: Mapping[str, str] | None = None) -> Iterator[str]:
+    """Make a database with this code's schema, on a server of its own; its URL."""
+    with postgres(folder, settings) as server, fresh_database(server) as url:
+        yield url
 
 
-# ---------------------------------------------------------------- what processes take, from /proc
+@asynccontextmanager
+async def local_chain(folder: Path, options: AnvilOptions) -> AsyncIterator[tuple[str, ChainProvider]]:
+    """Run a chain; yield its URL and a connection to it."""
+    with stopping(start_anvil(options, folder / "anvil.log")):
+        async with ChainProvider((options.url,), chain_id=options.chain_id) as rpc:
+            yield options.url, rpc
 
 
-def tree(root: int) -> Iterator[int]:
-    """Yield the ids of a process and of all below it."""
-    yield root
-    for file in Path(f"/proc/{root}/task").glob("*/children"):
-        with suppress(OSError):  # it has ended
-            for pid in file.read_text().split():
-                yield from tree(int(pid))
+def own_process() -> ProcessPoolExecutor:
+    """Return a place to run one function in a new Python process: it has memory and an event loop of its own."""
+    return ProcessPoolExecutor(1, multiprocessing.get_context("spawn"))
+
+
+# ---------------------------------------------------------------- what is measured
+
+
+@contextmanager
+def timed(times: list[float]) -> Iterator[None]:
+    """Append how many milliseconds the block takes."""
+    began = time.perf_counter()
+    yield
+    times.append((time.perf_counter() - began) * 1_000)
 
 
 def memory_mb(root: int) -> float:
     """Sum the memory of a process and all below it; a page that several share counts for each in part."""
     total = 0.0
-    for pid in tree(root):
+    for pid in _tree(root):
         with suppress(OSError):
             total += _megabytes(pid, "smaps_rollup", "Pss:")
     return total
+
+
+def _tree(root: int) -> Iterator[int]:
+    """Yield the ids of a process and of all below it."""
+    yield root
+    for file in Path(f"/proc/{root}/task").glob("*/children"):
+        with suppress(OSError):  # it has ended
+            for pid in file.read_text().split():
+                yield from _tree(int(pid))
 
 
 def resident_mb(pid: int) -> float:

@@ -1,42 +1,43 @@
-"""HTTP load from one process, and the constant server it is compared with.
-
-`python -m scripts._bench.http_load PORT CONNECTIONS FILE [PATH]` gets the paths of a file, or posts its bodies to PATH,
-one a line, each once, and prints what it measured: for a server that shares its process with the benchmark.
-`python -m scripts._bench.http_load serve PORT FILE` answers every request with the bytes of a file.
+"""HTTP load from one process, and the constant server it is compared with: `python -m scripts._bench.http_load PORT
+FILE` answers every request with the bytes of a file.
 """
 
 from __future__ import annotations
 
 import asyncio
-import itertools
-import json
+import re
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
 import uvloop
 from aiohttp import web
 
+# Nothing of ours is imported here: the constant server is a bare handler.
+
 
 @dataclass(frozen=True)
 class LoadResult:
-    """What was measured under load; latencies in milliseconds."""
+    """What was measured under load."""
 
     rate: float
-    p50_ms: float
     p99_ms: float
+
+
+_HEAD = re.compile(rb"HTTP/1\.1 200 .*?\r\nContent-Length: (\d+)\r\n.*?\r\n\r\n", re.DOTALL)
 
 
 class _Client(asyncio.Protocol):
     """A connection that sends the next request as soon as one is answered, with as little work as possible."""
 
-    def __init__(self, requests: Iterator[bytes], run: _Run) -> None:
-        self._requests, self._run = requests, run
-        self._transport: asyncio.Transport | None = None
-        self._head = b""
+    _transport: asyncio.Transport
+
+    def __init__(self, requests: Iterator[bytes], times: list[float]) -> None:
+        self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._requests, self._times = requests, times
         self._left = 0
         self._sent_at = 0.0
 
@@ -45,89 +46,72 @@ class _Client(asyncio.Protocol):
         self._send()
 
     def data_received(self, data: bytes) -> None:
-        if self._left > 0:
-            self._left -= len(data)
-        else:
-            head = self._head + data
-            end = head.find(b"\r\n\r\n")
-            if end < 0:
-                self._head = head
+        if self._left == 0:
+            head = _HEAD.match(data)  # it comes in one piece
+            if head is None:
+                self._fail(data[:200].decode("latin-1"))
                 return
-            self._head = b""
-            if not head.startswith((b"HTTP/1.1 200", b"HTTP/1.1 304")):
-                self._run.failed(head[:200].decode("latin-1"))
-                return
-            at = head.find(b"ontent-Length: ", 0, end)
-            length = 0 if at < 0 else int(head[at + 15 : head.index(b"\r", at)])
-            self._left = length - (len(head) - end - 4)
-        if self._left == 0 and self._run.answered(time.perf_counter() - self._sent_at):
+            self._left = head.end() + int(head[1])
+        self._left -= len(data)
+        if self._left == 0:
+            self._times.append((time.perf_counter() - self._sent_at) * 1_000)
             self._send()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._run.failed(f"a connection was lost: {exc}")
+        self._fail(f"a connection was lost: {exc}")
 
     def close(self) -> None:
-        if self._transport is not None:
-            self._transport.abort()
+        self._transport.abort()
 
     def _send(self) -> None:
-        assert self._transport is not None
         request = next(self._requests, None)
         if request is not None:
             self._sent_at = time.perf_counter()
             self._transport.write(request)
-
-
-class _Run:
-    def __init__(self, requests: int) -> None:
-        self.requests = requests
-        self.latencies: list[float] = []
-        self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-    def answered(self, seconds: float) -> bool:
-        self.latencies.append(seconds)
-        if len(self.latencies) < self.requests:
-            return True
-        if not self.done.done():
+        elif not self.done.done():
             self.done.set_result(None)
-        return False
 
-    def failed(self, why: str) -> None:
+    def _fail(self, why: str) -> None:
         if not self.done.done():
             self.done.set_exception(RuntimeError(why))
 
 
-async def load(port: int, path: str, requests: int, connections: int) -> LoadResult:
-    """Send so many GETs of `path`; RuntimeError at the first answer that is not 200 or 304."""
-    request = f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n".encode()
-    return await _load(port, itertools.repeat(request), requests, connections)
+def get(port: int, path: str) -> bytes:
+    return f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n".encode()
 
 
-async def _each(port: int, lines: Sequence[bytes], connections: int, path: str | None) -> LoadResult:
-    """Get each path once, or post each body once to `path`."""
-    get = b"GET %b HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n\r\n"
-    post = b"POST %b HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%b"
-    requests = (post % (path.encode(), port, len(one), one) if path else get % (one, port) for one in lines)
-    return await _load(port, requests, len(lines), connections)
+def post(port: int, path: str, body: str) -> bytes:
+    content = body.encode()
+    head = f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Type: application/json\r\n"
+    return f"{head}Content-Length: {len(content)}\r\n\r\n".encode() + content
 
 
-async def _load(port: int, requests: Iterator[bytes], count: int, connections: int) -> LoadResult:
-    run, loop = _Run(count), asyncio.get_running_loop()
+async def load(port: int, requests: Sequence[bytes], connections: int) -> LoadResult:
+    """Send each request once; RuntimeError at the first answer that is not 200."""
+    loop, left = asyncio.get_running_loop(), iter(requests)
     clients: list[_Client] = []
+    times: list[float] = []
     started = time.perf_counter()
     try:
         for _ in range(connections):
-            _, client = await loop.create_connection(lambda: _Client(requests, run), "127.0.0.1", port)
+            _, client = await loop.create_connection(lambda: _Client(left, times), "127.0.0.1", port)
             clients.append(client)
-        await run.done
+        await asyncio.gather(*(client.done for client in clients))
         seconds = time.perf_counter() - started
     finally:
         for client in clients:
             client.close()
         await asyncio.sleep(0)
-    ordered = sorted(run.latencies)
-    p50, p99 = (ordered[len(ordered) * percent // 100] * 1000 for percent in (50, 99))
-    return LoadResult(len(ordered) / seconds, p50, p99)
+    return LoadResult(len(times) / seconds, p99(times))
+
+
+def p99(times: Sequence[float]) -> float:
+    return sorted(times)[len(times) * 99 // 100]
+
+
+def load_alone(port: int, requests: Sequence[bytes], connections: int) -> LoadResult:
+    """Do the same in a process that does nothing else."""
+    return asyncio.run(load(port, requests, connections))
 
 
 def _serve(port: int, body: bytes) -> None:
@@ -139,15 +123,5 @@ def _serve(port: int, body: bytes) -> None:
     web.run_app(app, host="127.0.0.1", port=port, access_log=None, loop=uvloop.new_event_loop(), print=None)
 
 
-def _main(words: Sequence[str]) -> None:
-    if words[0] == "serve":
-        _serve(int(words[1]), Path(words[2]).read_bytes())
-        return
-    port, connections, file, *path = words
-    lines = Path(file).read_bytes().splitlines()
-    result = asyncio.run(_each(int(port), lines, int(connections), path[0] if path else None))
-    print(json.dumps(asdict(result)))
-
-
 if __name__ == "__main__":
-    _main(sys.argv[1:])
+    _serve(int(sys.argv[1]), Path(sys.argv[2]).read_bytes())

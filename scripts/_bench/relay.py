@@ -12,31 +12,27 @@ import asyncio
 import secrets
 import statistics
 import time
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import aiohttp
 import uvloop
 
-from core.chain import ChainClient, ChainProvider, checksum
-from core.db.engine import ConnectionPool, make_pool
+from core.chain import ChainClient
+from core.db.engine import make_pool
 from core.hexadecimal import hex_of
-from core.outbox import IntentRequest, enqueue
-from relayer.leases import LaneSpec
+from core.outbox import IntentWatch
 from relayer.policy import FeePolicy, LanePolicy, Patience
-from relayer.service import follow_chain, relaying
-from relayer.signing import Fees, LocalSigner, Unsigned
-from scripts._bench.harness import Figure, database, ground, report
-from scripts._local.anvil import AnvilOptions, start_anvil
+from scripts._bench.harness import Figure, database, local_chain
+from scripts._local.anvil import AnvilOptions
 from scripts._local.ports import free_port
+from tests.support.relayer_rig import GWEI, Rig
 
 TARGET = 0.75
 BLOCK_SECONDS = 0.25
 PAYEE = b"\x09" * 20  # one for all: anvil remembers every account of every block
-GWEI = 10**9
 CHAIN_ID = 31337
+LANE_SECONDS = 600.0  # it takes ten; a relayer that failed would let it wait for ever
 POLICY = LanePolicy(
     fees=FeePolicy(cap_wei=1000 * GWEI),
     patience=Patience(resend_after_seconds=10.0, bump_after_seconds=30.0),
@@ -47,114 +43,66 @@ POLICY = LanePolicy(
 )
 
 
-@dataclass(frozen=True)
-class RelayBench:
-    """A running chain and database."""
-
-    rpc_url: str
-    database_url: str
-    client: ChainClient
-    pool: ConnectionPool
-
-    async def bare_loop(self, count: int) -> float:
-        """Send presigned transactions one at a time; transactions a second."""
-        signer = await self._funded()
-        made = [Unsigned(CHAIN_ID, nonce, Fees(200 * GWEI, GWEI), 21_000, PAYEE, 1, b"") for nonce in range(count)]
-        bodies = [
-            b'{"jsonrpc":"2.0","id":1,"method":"eth_sendRawTransaction","params":["0x%s"]}' % raw.hex().encode()
-            for raw in (signer.sign(each).raw for each in made)
-        ]
-        async with aiohttp.ClientSession(headers={"Content-Type": "application/json"}) as session:
-            started = time.perf_counter()
-            for body in bodies:
-                async with session.post(self.rpc_url, data=body) as response:
-                    if b'"result"' not in await response.read():
-                        raise RuntimeError("the chain refused a transaction of the bare loop")
-            rate = count / (time.perf_counter() - started)
-        while await self.client.eth.get_transaction_count(checksum(signer.address)) < count:
-            await asyncio.sleep(0.1)
-        return rate
-
-    async def lane(self, count: int, *, simulate: bool = False) -> float:
-        """Relay queued intents on one lane until all are recorded; transactions a second."""
-        signer, group = await self._funded(), f"bench-{secrets.token_hex(4)}"
-        intent = IntentRequest(
-            group, CHAIN_ID, group, "bench", hex_of(PAYEE), value_wei=1, gas_limit=21_000, simulate=simulate
-        )
-        async with self.pool.connection() as connection, connection.transaction():
-            for _ in range(count):
-                await enqueue(connection, replace(intent, key=secrets.token_hex(16)))
-        following = follow_chain("bench", CHAIN_ID, (self.rpc_url,), POLICY, finality_blocks=64, poll_seconds=0.2)
-        lane = LaneSpec("bench", CHAIN_ID, (group,), signer)
-        async with following as chain, relaying(self.database_url, [chain], [lane], lease_seconds=15.0) as relayer:
-            tasks = {name: asyncio.create_task(work) for name, work in relayer.works().items()}
-            try:
-                started = time.perf_counter()
-                while await self._waits(group):
-                    for task in tasks.values():
-                        if task.done():
-                            task.result()
-                    await asyncio.sleep(0.05)
-                return count / (time.perf_counter() - started)
-            finally:
-                for name in ("leases", *tasks):
-                    tasks[name].cancel()
-                    await asyncio.gather(tasks[name], return_exceptions=True)
-
-    async def _waits(self, group: str) -> bool:
-        """Ask through the indexes if anything is not recorded yet: the relayer is what is measured."""
-        async with self.pool.connection() as connection:
-            cursor = await connection.execute(
-                "SELECT EXISTS (SELECT FROM outbox_intent WHERE state = 'queued' AND chain_id = %(chain)s"
-                " AND lane_group = %(group)s) OR EXISTS (SELECT FROM outbox_intent i JOIN outbox_lane l"
-                " ON l.id = i.lane_id WHERE i.state IN ('signed', 'sent') AND l.groups = ARRAY[%(group)s])",
-                {"chain": CHAIN_ID, "group": group},
-            )
-            row = await cursor.fetchone()
-        return row is not None and row[0]
-
-    async def _funded(self) -> LocalSigner:
-        signer = LocalSigner(secrets.token_bytes(32))
-        await self.client.provider.call("anvil_setBalance", [hex_of(signer.address), hex(10**24)], object)
-        return signer
+def measure(folder: Path, *, quick: bool) -> list[Figure]:
+    count, rounds = (2_000, 1) if quick else (20_000, 3)
+    return uvloop.run(_measure(folder, count, rounds))  # what the daemon runs on
 
 
-@asynccontextmanager
-async def _rig(folder: Path) -> AsyncIterator[RelayBench]:
-    options = AnvilOptions(chain_id=CHAIN_ID, port=free_port(), block_time_seconds=BLOCK_SECONDS, gas_limit=500_000_000)
+async def _measure(folder: Path, count: int, rounds: int) -> list[Figure]:
+    options = AnvilOptions(CHAIN_ID, free_port(), block_time_seconds=BLOCK_SECONDS, gas_limit=500_000_000)
     with database(folder) as url:
-        chain = start_anvil(options, folder / "anvil.log")
-        try:
-            async with (
-                ChainProvider([options.url], chain_id=CHAIN_ID) as rpc,
-                make_pool(url, size=2, autocommit=True) as pool,
-            ):
-                yield RelayBench(options.url, url, ChainClient(rpc), pool)
-        finally:
-            chain.stop()
-
-
-async def _measure(count: int, rounds: int) -> Sequence[list[float]]:
-    """Rates of the bare loop, the lane, and the lane that simulates; in turns, so that all meet the same machine."""
-    bare: list[float] = []
-    lane: list[float] = []
-    simulating: list[float] = []
-    with ground("relay") as folder:
-        async with _rig(folder) as bench:
-            await bench.lane(count)
-            for _ in range(rounds):
-                bare.append(await bench.bare_loop(count))
-                lane.append(await bench.lane(count))
-                simulating.append(await bench.lane(count, simulate=True))
-    return bare, lane, simulating
-
-
-def main(*, quick: bool) -> int:
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:  # what the daemon runs on
-        rates = runner.run(_measure(2_000, 1) if quick else _measure(20_000, 3))
-    bare, lane, simulating = map(statistics.median, rates)
-    rows = [
+        async with local_chain(folder, options) as (rpc_url, rpc), make_pool(url, size=2, autocommit=True) as pool:
+            watch = IntentWatch(url, pool)  # it is not entered: nothing but the relayer is to listen
+            rig = Rig(url, rpc_url, CHAIN_ID, pool, ChainClient(rpc), watch, 64, poll_seconds=0.2, policy=POLICY)
+            await _lane(rig, count)
+            turns = [
+                (await _bare_loop(rig, count), await _lane(rig, count), await _lane(rig, count, simulate=True))
+                for _ in range(rounds)
+            ]
+    bare, lane, simulating = map(statistics.median, zip(*turns, strict=True))
+    return [
         Figure("one lane, transactions/s", lane, bare, least_ratio=TARGET),
         Figure("one lane, simulating each, transactions/s", simulating, bare),
     ]
-    return report("relay", rows)
+
+
+async def _bare_loop(rig: Rig, count: int) -> float:
+    """Send presigned transactions one at a time; transactions a second."""
+    signer = await rig.new_signer(ether=10**6)
+    send = b'{"jsonrpc":"2.0","id":1,"method":"eth_sendRawTransaction","params":["0x%s"]}'
+    signed = [rig.sign(signer, nonce, to=PAYEE, gwei=200) for nonce in range(count)]
+    bodies = [send % raw.hex().encode() for raw in signed]
+    async with aiohttp.ClientSession(headers={"Content-Type": "application/json"}) as session:
+        started = time.perf_counter()
+        for body in bodies:
+            async with session.post(rig.rpc_url, data=body) as response:
+                if b'"result"' not in await response.read():
+                    raise RuntimeError("the chain refused a transaction of the bare loop")
+        rate = count / (time.perf_counter() - started)
+    while await rig.nonce(signer) < count:
+        await asyncio.sleep(0.1)
+    return rate
+
+
+async def _lane(rig: Rig, count: int, *, simulate: bool = False) -> float:
+    """Relay queued intents on one lane until all are recorded; transactions a second."""
+    signer, group = await rig.new_signer(ether=10**6), f"bench-{secrets.token_hex(4)}"
+    intent = rig.transfer(group=group, kind="bench", to=hex_of(PAYEE), simulate=simulate)
+    await rig.ask_for_many([replace(intent, key=secrets.token_hex(16)) for _ in range(count)])
+    async with asyncio.timeout(LANE_SECONDS), rig.relayer(rig.spec(signer, group), lease_seconds=15.0):
+        started = time.perf_counter()
+        while await _waits(rig, group):
+            await asyncio.sleep(0.05)
+        return count / (time.perf_counter() - started)
+
+
+async def _waits(rig: Rig, group: str) -> bool:
+    """Ask through the indexes if anything is not recorded yet: the relayer is what is measured."""
+    async with rig.pool.connection() as connection:
+        cursor = await connection.execute(
+            "SELECT EXISTS (SELECT FROM outbox_intent WHERE state = 'queued' AND chain_id = %(chain)s"
+            " AND lane_group = %(group)s) OR EXISTS (SELECT FROM outbox_intent i JOIN outbox_lane l"
+            " ON l.id = i.lane_id WHERE i.state IN ('signed', 'sent') AND l.groups = ARRAY[%(group)s])",
+            {"chain": CHAIN_ID, "group": group},
+        )
+        return await cursor.fetchone() == (True,)

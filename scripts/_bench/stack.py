@@ -7,94 +7,55 @@ home page answers. A minute after the last start the memory of every process is 
 
 from __future__ import annotations
 
-import contextlib
 import os
-import signal
 import statistics
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from core.paths import REPOSITORY
-from scripts._bench.harness import Figure, ground, memory_mb, report
+from scripts._bench.harness import Figure, memory_mb, started
 from scripts._local.direct import answers
 from scripts._local.ports import free_port
+from scripts._local.process import SpawnPlan
 
 FIRST_SECONDS, AGAIN_SECONDS, MEMORY_MB = 20.0, 3.0, 600.0
 SETTLED_SECONDS = 60
 PATIENCE_SECONDS = 1_800
 
 
-def main(*, quick: bool) -> int:
-    again: list[float] = []
-    with ground("stack") as folder:
-        clone, port, rounds = folder / "checkout", free_port(), 1 if quick else 3
-        subprocess.run(["git", "clone", "--quiet", str(REPOSITORY), str(clone)], check=True)
-        with _started(clone, port) as (_, first):
-            pass
-        for turn in range(rounds):
-            with _started(clone, port) as (pid, seconds):
-                again.append(seconds)
-                if turn == rounds - 1:
-                    time.sleep(0 if quick else SETTLED_SECONDS)
-                    memory = memory_mb(pid)
-    rows = [
-        Figure("first start, s", first, most=FIRST_SECONDS),
-        Figure("second start, s", statistics.median(again), most=AGAIN_SECONDS),
+def measure(folder: Path, *, quick: bool) -> list[Figure]:
+    times: list[float] = []
+    clone, port, last = folder / "checkout", free_port(), 1 if quick else 3
+    subprocess.run(["git", "clone", "--quiet", str(REPOSITORY), str(clone)], check=True)
+    for turn in range(last + 1):
+        with _up(clone, port, folder / f"{turn}.log") as (pid, seconds):
+            times.append(seconds)
+            if turn == last:
+                time.sleep(0 if quick else SETTLED_SECONDS)
+                memory = memory_mb(pid)
+    return [
+        Figure("first start, s", times[0], most=FIRST_SECONDS),
+        Figure("second start, s", statistics.median(times[1:]), most=AGAIN_SECONDS),
         Figure("memory, MB", memory, most=MEMORY_MB),
     ]
-    return report("stack", rows)
 
 
 @contextmanager
-def _started(clone: Path, port: int) -> Iterator[tuple[int, float]]:
+def _up(clone: Path, port: int, log: Path) -> Iterator[tuple[int, float]]:
     """Run `./vpm up`: its process id, and the seconds until its screen is there and the home page answers."""
+    argv = (sys.executable, str(clone / "vpm"), "up", "--port", str(port))
+    plan = SpawnPlan("vpm up", argv, env=_bare_environment(), cwd=str(clone), stop_seconds=120)
+
+    def is_up() -> bool:
+        return "VPM is up" in log.read_text() and answers(f"http://127.0.0.1:{port}/", 5)
+
     began = time.perf_counter()
-    process = subprocess.Popen(
-        [sys.executable, str(clone / "vpm"), "up", "--port", str(port)],
-        cwd=clone,
-        env=_bare_environment(),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-    )
-    late = threading.Timer(PATIENCE_SECONDS, process.kill)
-    late.start()
-    try:
-        assert process.stdout is not None
-        said = []
-        for line in process.stdout:
-            said.append(line)
-            if "VPM is up" in line:
-                break
-        else:
-            raise RuntimeError(f"the stack did not come up:\n{''.join(said[-20:])}")
-        while not answers(f"http://127.0.0.1:{port}/", 5):
-            time.sleep(0.01)
-        yield process.pid, time.perf_counter() - began
-    finally:
-        late.cancel()
-        _stop(process)
-
-
-def _stop(process: subprocess.Popen[str]) -> None:
-    """Stop it as Ctrl-C does; its output is read meanwhile, so that it never waits for a reader."""
-    reader = threading.Thread(target=lambda: process.stdout and process.stdout.read())
-    reader.start()
-    with contextlib.suppress(ProcessLookupError):
-        process.send_signal(signal.SIGTERM)
-    try:
-        process.wait(120)
-    except subprocess.TimeoutExpired:
-        process.kill()  # its parts end with it
-        process.wait()
-    reader.join()
+    with started(plan, log, is_up, PATIENCE_SECONDS, "the stack") as running:
+        yield running.pid, time.perf_counter() - began
 
 
 def _bare_environment() -> dict[str, str]:

@@ -7,7 +7,6 @@ import asyncio
 import os
 import sys
 from collections.abc import Callable
-from importlib import import_module
 
 from core.paths import REPOSITORY
 from scripts._vpm import manual
@@ -38,14 +37,13 @@ def test(argv: list[str]) -> int:
 
 
 def bench(argv: list[str]) -> int:
-    from scripts._bench import NAMES
+    from scripts._bench.harness import NAMES, run
 
     parser = argparse.ArgumentParser(prog="vpm bench")
     parser.add_argument("what", choices=NAMES)
     parser.add_argument("--quick", action="store_true", help="the smallest form, to see that it runs")
     args = parser.parse_args(argv)
-    measured: int = import_module(f"scripts._bench.{args.what}").main(quick=args.quick)
-    return measured
+    return run(args.what, quick=args.quick)
 
 
 def verify(argv: list[str]) -> int:

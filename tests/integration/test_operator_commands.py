@@ -88,6 +88,8 @@ def test_reindex_forgets_one_chain_and_only_what_can_be_read_again(
             assert reindex.main(["stock", "--yes"]) == 2
             assert "stop every indexer first" in capsys.readouterr().err
             assert _cursors(connection) == {8453, 4663}
+            # The server frees what a closed connection held a moment later.
+            indexer.execute("SELECT pg_advisory_unlock(%s)", (lock_key("indexer:stock"),))
 
         assert reindex.main(["stock", "--yes"]) == 0
         assert "forgot 2 rows" in capsys.readouterr().out

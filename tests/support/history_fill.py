@@ -115,8 +115,9 @@ def fill(url: str, size: HistorySize) -> int:
     return now
 
 
-def next_block(connection: psycopg.Connection[object], chain_id: int, change: str | None = None) -> None:
-    """One block more, which changes what the statement changes; readers are told as the indexer tells them."""
+def next_block(connection: psycopg.Connection[object], chain_id: int, change: str | None = None) -> int:
+    """Add a block, which changes what the statement changes, and notify readers as the indexer does. Return its
+    number."""
     with connection.transaction():
         if change is not None:
             connection.execute(change.encode())
@@ -130,6 +131,7 @@ def next_block(connection: psycopg.Connection[object], chain_id: int, change: st
         connection.execute(
             "SELECT pg_notify(%s, %s)", (CHAIN_INDEXED.name, CHAIN_INDEXED.write(IndexStep(chain_id, row[0])))
         )
+    return int(row[0])
 
 
 def _cursors(connection: psycopg.Connection[tuple[object, ...]], now: int) -> None:

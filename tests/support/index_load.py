@@ -10,15 +10,14 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from core.chain.provider import ChainProvider
 from core.contracts.events import Role
 from core.hexadecimal import bytes_of, hex_of
 from core.stock.vested import Moment
 from indexer.sources import Sources
-from tests.support.index_world import ADDRESSES, Emission, Tx, World
-from tests.support.index_world import TOKEN as TOKEN_ADDRESS
+from tests.support.index_world import ADDRESSES, TOKEN, Emission, Tx, World
 
 SENDER = "0x" + "a1" * 20
 UNIT = 10**6
@@ -30,23 +29,18 @@ OWNERS = 500
 BLOCK_SECONDS = 2
 CALL = 5
 
-SETTLER, WALLET, RESOLVER, LISTER, TOKEN = map(
-    hex_of,
-    (
-        ADDRESSES[Role.SETTLER],
-        ADDRESSES[Role.WALLET],
-        ADDRESSES[Role.AGENT_RESOLVER],
-        ADDRESSES[Role.AGENT_LISTER],
-        TOKEN_ADDRESS,
-    ),
-)
 CHAIN_ID = 31337
-STOCK = Sources("stock", CHAIN_ID, 1, "op-stack", {Role.SETTLER: bytes_of(SETTLER)}, None)
+SETTLER = hex_of(ADDRESSES[Role.SETTLER])
+STOCK = Sources("stock", CHAIN_ID, 1, "op-stack", {Role.SETTLER: ADDRESSES[Role.SETTLER]}, None)
+AGENT_CONTRACTS = {role: ADDRESSES[role] for role in (Role.WALLET, Role.AGENT_RESOLVER, Role.AGENT_LISTER)}
+AGENT = Sources("base", CHAIN_ID, 1, "op-stack", AGENT_CONTRACTS, TOKEN)
 
 
 @dataclass
 class Venue:
-    """The contracts and their users over many blocks."""
+    """The contracts and their users over many blocks. `emitters`: the stand-ins it takes; the first one is called."""
+
+    emitters: ClassVar[Sequence[str]]
 
     seed: int = 1
     world: World = field(default_factory=World)
@@ -70,6 +64,8 @@ class Venue:
 @dataclass
 class LoadVenue(Venue):
     """Stock markets: opened, entered by a crowd, settled, paid. Only the settler's own logs are wanted."""
+
+    emitters = (SETTLER,)
 
     running: list[int] = field(default_factory=list)
 
@@ -95,6 +91,8 @@ class LoadVenue(Venue):
 @dataclass
 class AgentVenue(Venue):
     """Agent markets: listed, staked on by payments, settled, paid."""
+
+    emitters = (*map(hex_of, AGENT_CONTRACTS.values()), hex_of(TOKEN))
 
     running: list[bytes] = field(default_factory=list)
 
@@ -123,12 +121,11 @@ class AgentVenue(Venue):
         return logs + (paid or [])
 
 
-async def emit(rpc: ChainProvider, logs: Sequence[Emission], *, to: str = SETTLER, mine: bool = True) -> None:
-    """Send one transaction with these events, and mine a block for it unless the chain makes its own."""
+async def emit(rpc: ChainProvider, logs: Sequence[Emission], to: str) -> None:
+    """Send one transaction with these events, and mine a block for it."""
     transaction = {"from": SENDER, "to": to, "data": hex_of(_packed(logs, bytes_of(to))), "gas": hex(200_000_000)}
     await rpc.call("eth_sendTransaction", [transaction], str, timeout_seconds=60)
-    if mine:
-        await rpc.call("evm_mine", [], object, timeout_seconds=60)
+    await rpc.call("evm_mine", [], object, timeout_seconds=60)
 
 
 def _packed(logs: Sequence[Emission], own: bytes) -> bytes:
@@ -140,7 +137,7 @@ def _packed(logs: Sequence[Emission], own: bytes) -> bytes:
     return out
 
 
-async def place_emitter(rpc: ChainProvider, addresses: Sequence[str] = (SETTLER,)) -> None:
+async def place_emitter(rpc: ChainProvider, addresses: Sequence[str]) -> None:
     for address in addresses:
         await rpc.call("anvil_setCode", [address, hex_of(_emitter())], object)
     await rpc.call("anvil_setBalance", [SENDER, hex(10**30)], object)

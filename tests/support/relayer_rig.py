@@ -13,7 +13,7 @@ import sys
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import pytest
 
@@ -31,9 +31,11 @@ from relayer.signing import Fees, LocalSigner, Signer, Unsigned
 from relayer.store import LaneStore
 from relayer.transactions import Prepared
 from scripts._local.process import Program
-from tests.conftest import Anvil, StartAnvil
 from tests.support.programs import popen
 from tests.waiting import PATIENCE, until
+
+if TYPE_CHECKING:
+    from tests.conftest import Anvil, StartAnvil
 
 GWEI = 10**9
 ETHER = 10**18
@@ -176,12 +178,12 @@ class Rig:
             tasks = {name: asyncio.create_task(work, name=name) for name, work in relayer.works().items()}
             try:
                 yield relayer
-                for task in tasks.values():
-                    if task.done():
-                        task.result()
             finally:
+                failed = [task for task in tasks.values() if task.done()]
                 for name in ("leases", *tasks):
                     await end(tasks[name])
+                for task in failed:
+                    task.result()
 
     def transfer(self, key: str | None = None, **changes: object) -> IntentRequest:
         """One wei to an address nobody else uses: its balance counts how often this was mined."""
