@@ -7,7 +7,7 @@ key, and every job may be run by hand: `python -m keeper run-once resolve --dry-
 - `stock`, `agent`, `cup`: the jobs of each side, with the pure decisions that they rest on.
 - `payouts`, `settling`: what the jobs of both sides share when they pay and when they end a market; `settling` also
   asks other nodes before money is given back.
-- `run`, `attempts`: what a job reads and how it asks: one attempt at a time for each subject, whichever keeper runs.
-- `confirmations`: what must be read twice before money is given back.
+- `run`, `attempts`: what a job reads, twice where money is given back on it, and how it asks: one attempt at a time
+  for each subject, whichever keeper runs.
 - `sources`: where observations come from.
 """

@@ -24,13 +24,23 @@ from core.db.schema.index import chain_cursor
 from core.log import get_logger
 from core.outbox import LaneReport
 from core.outbox import report as lane_report
-from keeper import attempts, confirmations, metrics
+from keeper import attempts, metrics
 from keeper.agent.crediting import Backlog
 from keeper.attempts import Attempt, RetryWaits, TransactionRequest
-from keeper.confirmations import Confirmation
 from keeper.report import Action, RunReport
 
 log = get_logger(__name__)
+
+APART_SECONDS = 60
+"""Of the chain's clock, between the first and the last of the reads that agree."""
+
+_SAID_SINCE = b"SELECT since FROM keeper_confirmation WHERE chain_id = %s AND subject = %s AND what = %s"
+# A read that says something new starts the wait afresh; one that says the same keeps its start, unless time went back.
+_NOTE_READ = b"""
+INSERT INTO keeper_confirmation AS c (chain_id, subject, what, since) VALUES (%s, %s, %s, %s)
+ON CONFLICT (chain_id, subject) DO UPDATE SET what = excluded.what, since = excluded.since
+WHERE c.what <> excluded.what OR c.since > excluded.since
+"""
 
 INDEX_LAG_SECONDS = 60
 """How far, on the chain's clock, the index may trail the head before nothing new is listed on its word."""
@@ -187,21 +197,18 @@ class JobRun:
         return action
 
     async def agreed(self, subject: str, what: str) -> bool:
-        """Return whether a read some time ago said the same of it. Remembers this one, except in a dry run."""
-        seen = await self._confirmation(subject, what)
-        return seen is not None and seen.agreed(what, self.now)
+        """Return whether a read some time ago, and every one since, said the same of it: money is only given back when
+        two agree. Remembers this one, except in a dry run."""
+        return self.now - await self.said_since(subject, what) >= APART_SECONDS
 
     async def said_since(self, subject: str, what: str) -> int:
         """Return since when every read has said this of it, whichever keeper read. Remembers this one, except in a dry
         run."""
-        seen = await self._confirmation(subject, what)
-        return self.now if seen is None or seen.what != what else seen.since
-
-    async def _confirmation(self, subject: str, what: str) -> Confirmation | None:
         async with self.keeper.pool.connection() as connection:
-            if self.dry_run:
-                return await confirmations.recall(connection, self.chain.chain_id, subject)
-            return await confirmations.note(connection, self.chain.chain_id, subject, what, self.now)
+            if not self.dry_run:
+                await connection.execute(_NOTE_READ, (self.chain.chain_id, subject, what, self.now))
+            since: int | None = await connection.fetch_value(_SAID_SINCE, (self.chain.chain_id, subject, what))
+        return self.now if since is None else since
 
     def measure_due(self, what: str, due_at: Iterable[int], units: int | None = None) -> None:
         """Measure how much is due (`units`, else how many things), each since a time of the chain, so that each

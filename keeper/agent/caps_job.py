@@ -13,7 +13,7 @@ from core.contracts.feeds import PoolFeed
 from core.feeds.live import NoPool
 from core.feeds.live_cost import CannotSay, borne_units
 from core.log import get_logger
-from keeper import confirmations, metrics
+from keeper import metrics
 from keeper.run import JobRun
 
 log = get_logger(__name__)
@@ -80,8 +80,11 @@ async def bears_its_cap(run: JobRun, key: str) -> bool:
     if not _watches(run):
         return True
     async with run.keeper.pool.connection() as connection:
-        seen = await confirmations.recall(connection, run.chain.chain_id, _subject(key))
-    return seen is None or seen.what != TOO_LITTLE
+        last: str | None = await connection.fetch_value(
+            "SELECT what FROM keeper_confirmation WHERE chain_id = %s AND subject = %s",
+            (run.chain.chain_id, _subject(key)),
+        )
+    return last != TOO_LITTLE
 
 
 def _subject(key: str) -> str:

@@ -17,7 +17,7 @@ import pytest
 from core.chain import Call
 from core.contracts.abi import abi
 from core.db.engine import ConnectionPool, make_pool
-from keeper import attempts, confirmations
+from keeper import attempts
 from keeper.attempts import TransactionRequest
 from keeper.report import RunReport
 from keeper.run import JobRun
@@ -88,25 +88,41 @@ async def test_failures_in_a_row_are_counted_and_forgotten(pool: ConnectionPool)
     assert await rows(pool, "SELECT attempts FROM keeper_attempt") == [(3,)]
 
 
+def reading(pool: ConnectionPool, now: int, *, dry_run: bool = False) -> JobRun:
+    keeper, chain = SimpleNamespace(pool=pool), SimpleNamespace(chain_id=CHAIN)
+    report = RunReport("a job", datetime.now(UTC))
+    return JobRun(cast(Any, keeper), cast(Any, chain), report, now, now, None, dry_run=dry_run)
+
+
 async def test_a_sighting_keeps_its_start_until_it_changes(pool: ConnectionPool) -> None:
-    async with pool.connection() as connection:
+    async def note(what: str, now: int) -> int:
+        return await reading(pool, now).said_since("s", what)
 
-        async def note(what: str, now: int) -> int:
-            return (await confirmations.note(connection, CHAIN, "s", what, now)).since
+    assert await note("A", 100) == 100
+    assert await note("A", 170) == 100
+    assert await note("B", 180) == 180
+    assert await note("A", 190) == 190
+    assert await note("A", 50) == 50  # the chain was set back: the wait begins anew
 
-        assert await note("A", 100) == 100
-        assert await note("A", 170) == 100
-        assert await note("B", 180) == 180
-        assert await note("A", 190) == 190
-        assert await note("A", 50) == 50  # the chain was set back: the wait begins anew
+
+@pytest.mark.parametrize(
+    ("what", "now", "agreed"),
+    [
+        ("STALE 1 2", 1060, True),
+        ("STALE 1 2", 1059, False),  # too soon to be another read
+        ("STALE 1 3", 1060, False),  # it says something else
+        ("STALE 1 2", 900, False),  # time went back
+    ],
+)
+@pytest.mark.parametrize("dry_run", [False, True])
+async def test_two_reads_agree(pool: ConnectionPool, what: str, now: int, agreed: bool, dry_run: bool) -> None:
+    assert not await reading(pool, 1000).agreed("s", "STALE 1 2")
+    assert await reading(pool, now, dry_run=dry_run).agreed("s", what) is agreed
 
 
 async def test_what_every_read_says_is_as_old_as_the_first_whichever_keeper_read(pool: ConnectionPool) -> None:
     async def since(what: str, now: int, *, dry_run: bool = False) -> int:
-        keeper, chain = SimpleNamespace(pool=pool), SimpleNamespace(chain_id=CHAIN)
-        report = RunReport("a job", datetime.now(UTC))
-        run = JobRun(cast(Any, keeper), cast(Any, chain), report, now, now, None, dry_run=dry_run)
-        return await run.said_since("s", what)
+        return await reading(pool, now, dry_run=dry_run).said_since("s", what)
 
     assert await since("lost", 100, dry_run=True) == 100
     assert await since("lost", 110) == 110, "a rehearsal leaves nothing behind"

@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 
 from core.contracts.statuses import PreviewStatus, RoundProblem
-from keeper.confirmations import Confirmation
 from keeper.settling import NodeQuorum, Wait
 from keeper.stock.resolve import Facts, Settle, decide
 
@@ -124,16 +123,3 @@ def test_a_wait_says_what_is_missing(changes: dict[str, RoundProblem], said: str
     assert isinstance(decision, Wait)
     assert said in decision.reason
     assert "anyone may void it in" in decision.reason
-
-
-@pytest.mark.parametrize(
-    ("what", "now", "agreed"),
-    [
-        ("STALE 1 2", 1060, True),
-        ("STALE 1 2", 1059, False),  # too soon to be another read
-        ("STALE 1 3", 1060, False),  # it says something else
-        ("STALE 1 2", 900, False),  # time went back
-    ],
-)
-def test_two_reads_agree(what: str, now: int, agreed: bool) -> None:
-    assert Confirmation("STALE 1 2", since=1000).agreed(what, now) is agreed
