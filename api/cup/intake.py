@@ -33,7 +33,7 @@ class Seen:
     earlier: PlacedTrade | None
 
 
-async def look(pool: ConnectionPool, _key: None, trades: Sequence[SignedTrade]) -> list[Seen | Exception]:
+async def look(pool: ConnectionPool, trades: Sequence[SignedTrade]) -> list[Seen | Exception]:
     """Look at several signed trades, as `Batches` gathers them."""
     signed, (markets, earlier) = await asyncio.gather(asyncio.to_thread(_signed, trades), _read(pool, trades))
     return [

@@ -113,8 +113,8 @@ class CupService:
         self._limits = limits
         self._boards = Boards(pool)
         self._wheel: tuple[rounds.RouletteRound | None, TimedValue[ShownWheel]] = (None, TimedValue(self._read_wheel))
-        self._looks: Batches[None, SignedTrade, Seen] = Batches(partial(intake.look, pool))
-        self._trades: Batches[None, PaperOrder, PaperReceipt] = Batches(self._place_trades)
+        self._looks: Batches[SignedTrade, Seen] = Batches(partial(intake.look, pool))
+        self._trades: Batches[PaperOrder, PaperReceipt] = Batches(self._place_trades)
 
     def meta(self) -> bodies.Meta:
         return bodies.Meta(
@@ -256,7 +256,7 @@ class CupService:
         if request.simulate or signed is None:
             return await self._unsigned_trade(request)
         order = signed.order
-        seen = await self._looks.ask(None, signed)
+        seen = await self._looks.ask(signed)
         if seen.market is None:
             raise books.no_market()
         seen.market.outcome(order.side)
@@ -270,7 +270,7 @@ class CupService:
         await self._take_write("cup_trade", order.wallet, caller)
         # What waits for others' locks below would keep everybody behind it waiting as well.
         seen.market.require_open(now_utc())
-        return self._traded(await _once_free(lambda: self._trades.ask(None, order)))
+        return self._traded(await _once_free(lambda: self._trades.ask(order)))
 
     def _traded(self, receipt: PaperReceipt, warnings: Sequence[outlook.PaperCaution] = ()) -> bodies.TradeBody:
         return bodies.TradeBody(meta=self.meta(), receipt=bodies.trade_receipt(receipt, warnings))
@@ -299,7 +299,7 @@ class CupService:
         )
         raise _signature_required("trade", message, {"tradeId": trade_id, "issuedAt": issued_at})
 
-    async def _place_trades(self, _key: None, orders: Sequence[PaperOrder]) -> list[PaperReceipt | Exception]:
+    async def _place_trades(self, orders: Sequence[PaperOrder]) -> list[PaperReceipt | Exception]:
         async with self._writing("the trade") as connection:
             return await trading.place(connection, orders, self.open_time)
 

@@ -14,42 +14,41 @@ class Bench:
     """Work that waits to be let go, and what it was given."""
 
     def __init__(self) -> None:
-        self.given: list[tuple[str, list[int]]] = []
+        self.given: list[list[int]] = []
         self.go = asyncio.Event()
 
-    async def work(self, key: str, numbers: Sequence[int]) -> list[int | Exception]:
-        self.given.append((key, list(numbers)))
+    async def work(self, numbers: Sequence[int]) -> list[int | Exception]:
+        self.given.append(list(numbers))
         await self.go.wait()
         if -2 in numbers:
             raise RuntimeError("all of it")
         return [ValueError(number) if number < 0 else number * 2 for number in numbers]
 
 
-async def _asked(batches: Batches[str, int, int], *asked: tuple[str, int]) -> list[asyncio.Task[int]]:
+async def _asked(batches: Batches[int, int], *numbers: int) -> list[asyncio.Task[int]]:
     """One after the other, each waiting before the next."""
     tasks = []
-    for key, number in asked:
-        tasks.append(asyncio.create_task(batches.ask(key, number)))
+    for number in numbers:
+        tasks.append(asyncio.create_task(batches.ask(number)))
         for _ in range(3):
             await asyncio.sleep(0)
     return tasks
 
 
-async def test_what_comes_meanwhile_is_the_next_batch_and_keys_do_not_wait_for_each_other() -> None:
+async def test_what_comes_meanwhile_is_the_next_batch() -> None:
     bench = Bench()
     batches = Batches(bench.work, most=2)
-    tasks = await _asked(batches, ("a", 1), ("a", 2), ("a", 3), ("a", 4), ("b", 5))
-    assert bench.given == [("a", [1]), ("b", [5])]
+    tasks = await _asked(batches, 1, 2, 3, 4)
+    assert bench.given == [[1]]
     bench.go.set()
-    assert await asyncio.gather(*tasks) == [2, 4, 6, 8, 10]
-    assert bench.given == [("a", [1]), ("b", [5]), ("a", [2, 3]), ("a", [4])]
-    assert await batches.ask("a", 7) == 14
+    assert await asyncio.gather(*tasks) == [2, 4, 6, 8]
+    assert bench.given == [[1], [2, 3], [4]]
+    assert await batches.ask(7) == 14
 
 
 async def test_a_refusal_is_its_callers_own_and_a_failure_is_everybodys() -> None:
     bench = Bench()
-    batches = Batches(bench.work)
-    tasks = await _asked(batches, ("a", 1), ("a", 2), ("a", -1), ("b", 1), ("b", -2), ("b", 3))
+    tasks = await _asked(Batches(bench.work), 1, 2, -1) + await _asked(Batches(bench.work), 1, -2, 3)
     bench.go.set()
     good, also, refused, first, failed, failed_too = await asyncio.gather(*tasks, return_exceptions=True)
     assert (good, also, first) == (2, 4, 2)
@@ -60,13 +59,12 @@ async def test_a_refusal_is_its_callers_own_and_a_failure_is_everybodys() -> Non
 
 async def test_who_goes_away_takes_nothing_from_the_others() -> None:
     bench = Bench()
-    batches = Batches(bench.work)
-    first, gone, waiting = await _asked(batches, ("a", 1), ("a", 2), ("a", 3))
+    first, gone, waiting = await _asked(Batches(bench.work), 1, 2, 3)
     first.cancel()
     gone.cancel()
     await asyncio.sleep(0)
     bench.go.set()
     assert await waiting == 6
-    assert bench.given == [("a", [1]), ("a", [2, 3])]
+    assert bench.given == [[1], [2, 3]]
     with pytest.raises(asyncio.CancelledError):
         await first
