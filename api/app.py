@@ -47,7 +47,7 @@ async def make_app(context: Context) -> AsyncIterator[web.Application]:
     async with AsyncExitStack() as stack:
         made = [await stack.enter_async_context(make(context)) for make in SURFACES]
         docs = docs_surface(made, title=TITLE, server=context.settings.public_url)
-        pages = await stack.enter_async_context(pages_surface(context, [*made, docs]))
+        pages = await pages_surface(context, [*made, docs])
         yield bounded(application([*made, docs, pages]), context.settings)
 
 

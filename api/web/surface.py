@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
@@ -52,8 +51,7 @@ T = TypeVar("T")
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
-@asynccontextmanager
-async def pages_surface(context: Context, made: Sequence[Surface]) -> AsyncIterator[Surface]:
+async def pages_surface(context: Context, made: Sequence[Surface]) -> Surface:
     """Pages of the surfaces in `made`; those of agent markets are left out while the agent API is switched off."""
     settings = context.settings
     stock = load_deployment(settings.chain("stock").deployment_file)
@@ -75,7 +73,7 @@ async def pages_surface(context: Context, made: Sequence[Surface]) -> AsyncItera
     for path, body, summary, content_type in _documents(pages, origin, base, stock, agent, context.attester):
         operations.append(_page(path, await fixed(body, content_type), summary, content_type))
     asked = RequestQuota(context.limits, settings, DocumentedAnswer("Too many requests."), pages=True)
-    yield Surface(
+    return Surface(
         name="pages",
         title="Pages",
         description="",
