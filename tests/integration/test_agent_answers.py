@@ -132,7 +132,7 @@ FIELDS: list[tuple[str, list[Any], Any]] = [
             "https://example.org:99999999/",
             "https://example.org/\n",
             "https://example.org/\0",
-            "https://somebody@example.org/",
+            "https://user@example.org/",
         ],
         "https://example.org/hook",
     ),
@@ -157,8 +157,8 @@ async def test_every_field_of_a_request_is_checked(buyer: Buyer) -> None:
         assert response.status == (400 if required else 402 if name == "simulate" else 200), (name, body)
     response, body = await buyer.post({**whole, "sizeUsd": "5", "ref": "a b", "more": 1})
     assert {each["field"] for each in body["issues"]} == {"sizeUsd", "ref", "more"}
-    told = {each["field"]: each["problem"] for each in body["issues"]}
-    assert told["ref"] == "must be 1 to 32 letters, digits, colons, underscores and hyphens"
+    problems = {each["field"]: each["problem"] for each in body["issues"]}
+    assert problems["ref"] == "must be 1 to 32 letters, digits, colons, underscores and hyphens"
     url, kind = f"{buyer.service.api}/trade", {"Content-Type": "application/json"}
     for raw, field in ((b'{"sizeUsd": 1, "sizeUsd": 2}', "sizeUsd"), (b"{", "body"), (b"[]", "body")):
         async with buyer.session.post(url, data=raw, headers=kind) as refused:
@@ -262,7 +262,7 @@ async def test_the_order_of_the_checks(buyer: Buyer, service: AgentService) -> N
     assert (response.status, answer["error"]) == (422, "insufficient_balance"), answer
 
 
-async def test_a_wallet_has_one_book_whoever_brought_its_stakes(buyer: Buyer, service: AgentService) -> None:
+async def test_a_wallet_has_one_book_for_all_its_stakes(buyer: Buyer, service: AgentService) -> None:
     """A stake of this API and one a partner sends to the contract itself stand side by side; a stranger who names the
     wallet as builder puts nothing into its book."""
     chain, who, partner = service.chain, DEV[1], DEV[6]

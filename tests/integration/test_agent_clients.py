@@ -40,7 +40,7 @@ def without_ether(service: AgentService, who: Wallet) -> None:
     service.chain.ask("anvil_setBalance", who.address, "0x0")
 
 
-# What a client is told to allow for one payment; without it the newest stop above 1 USD.
+# The most that a client may pay at once; without it the newest clients stop above 1 USD.
 LIMIT = "$100"
 SIZES_USD = (1, 100)  # without a quote and below every client's own limit, and with a quote at the limit set for it
 
@@ -49,8 +49,8 @@ async def wanted(buyer: Buyer, who: Wallet, side: str, size: int) -> dict[str, A
     """A bet as any client asks for it: above 10 USD with a quote."""
     body = bet(buyer.service.chain.ids["official"], who, side, size)
     if size > 10:
-        _, told = await buyer.get("/quote", marketId="official", side=side, sizeUsd=size)
-        body |= {"quoteId": told["quote"]["quoteId"], "minSharesOut": told["quote"]["suggestedMinSharesOut"]}
+        _, priced = await buyer.get("/quote", marketId="official", side=side, sizeUsd=size)
+        body |= {"quoteId": priced["quote"]["quoteId"], "minSharesOut": priced["quote"]["suggestedMinSharesOut"]}
     return body
 
 
@@ -97,12 +97,12 @@ async def test_the_python_client_buys_unchanged(buyer: Buyer, service: AgentServ
         body = await wanted(buyer, who, "no", size)
         limit = LIMIT if size > 1 else None
         if transport == "requests":
-            status, answer, told = await asyncio.to_thread(by_requests, f"{service.api}/trade", who, body, limit)
+            status, answer, header = await asyncio.to_thread(by_requests, f"{service.api}/trade", who, body, limit)
         else:
-            status, answer, told = await by_httpx(f"{service.api}/trade", who, body, limit)
+            status, answer, header = await by_httpx(f"{service.api}/trade", who, body, limit)
         assert status == 200, answer
         assert answer["receipt"]["side"] == "no"
-        settled = decode_payment_response_header(told or "")
+        settled = decode_payment_response_header(header or "")
         assert (settled.success, settled.network, settled.transaction) == (
             True,
             "eip155:8453",
@@ -207,8 +207,8 @@ async def test_directories_find_the_trade_and_what_it_costs(service: AgentServic
     response, challenge = await buyer.post(example)
     assert (response.status, challenge["accepts"][0]["maxAmountRequired"]) == (402, "1000000")
     async with buyer.session.get(f"{service.url}/.well-known/x402") as response:
-        told = await response.json()
-    assert (told["version"], told["resources"]) == (1, [f"{service.api}/trade"])
+        listed = await response.json()
+    assert (listed["version"], listed["resources"]) == (1, [f"{service.api}/trade"])
 
 
 async def test_two_payments_of_one_request_must_be_the_same(buyer: Buyer, service: AgentService) -> None:

@@ -1,4 +1,4 @@
-"""The event log over a chain that reorganizes: nothing is rewritten, and what stands is what a fresh index tells."""
+"""The event log over a chain that reorganizes: nothing is rewritten, and what stands equals a fresh index."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ class Row:
     payload: str
 
     @property
-    def told(self) -> tuple[Any, ...]:
-        """All that a fresh index has too: numbers and moments move when something was taken back before."""
+    def content(self) -> tuple[Any, ...]:
+        """Return what a fresh index has too; numbers and moments move if something was taken back before."""
         return (self.source, self.type, self.market_id, self.trade_id, self.block, self.payload)
 
 
@@ -67,7 +67,7 @@ async def _rows(pool: ConnectionPool) -> dict[bytes, list[Row]]:
 
 def _standing(rows: list[Row]) -> list[tuple[Any, ...]]:
     undone = {(row.corrects, row.occurrence) for row in rows}
-    return [row.told for row in rows if row.corrects is None and (row.source, row.occurrence) not in undone]
+    return [row.content for row in rows if row.corrects is None and (row.source, row.occurrence) not in undone]
 
 
 async def _forget(pool: ConnectionPool) -> None:
@@ -90,7 +90,7 @@ def _mine(chain: SimChain, crowd: Crowd) -> None:
 
 @pytest.mark.timeout(900)
 async def test_reorganizations_only_ever_add(postgres: TestPostgres, database_url: str) -> None:
-    crowd, chain = Crowd("told"), SimChain()
+    crowd, chain = Crowd("events"), SimChain()
     rng, node = crowd.rng, SimNode(chain)
     for _ in range(250):
         _mine(chain, crowd)
@@ -117,14 +117,14 @@ async def test_reorganizations_only_ever_add(postgres: TestPostgres, database_ur
             rows = await _rows(pool)
             fresh = await _fresh(fresh_url, node)
             assert {wallet: each for wallet, each in ((w, _standing(r)) for w, r in rows.items()) if each} == {
-                wallet: [row.told for row in each] for wallet, each in fresh.items()
+                wallet: [row.content for row in each] for wallet, each in fresh.items()
             }
             assert sum(row.corrects is not None for each in rows.values() for row in each) > REORGS
             for each in rows.values():
                 assert [row.seq for row in each] == list(range(len(each)))
                 moments = [row.at_micros for row in each]
                 assert all(earlier < later for earlier, later in itertools.pairwise(moments))
-            # Folding everything again tells nothing anew.
+            # Folding everything again adds nothing.
             await rebuild(pool, world_sources())
             assert await _rows(pool) == rows
     finally:
@@ -132,8 +132,8 @@ async def test_reorganizations_only_ever_add(postgres: TestPostgres, database_ur
 
 
 @pytest.mark.thorough
-async def test_a_database_made_anew_tells_the_same_to_the_byte(postgres: TestPostgres, database_url: str) -> None:
-    """What the chain tells does not depend on when, or in how many steps, it was read."""
+async def test_a_rebuilt_database_has_the_same_events_to_the_byte(postgres: TestPostgres, database_url: str) -> None:
+    """The events do not depend on when, or in how many steps, the chain was read."""
     crowd, chain = Crowd("anew"), SimChain()
     node = SimNode(chain)
     fresh_url = postgres.create()
@@ -160,8 +160,8 @@ async def test_a_database_made_anew_tells_the_same_to_the_byte(postgres: TestPos
         postgres.drop(fresh_url)
 
 
-async def test_who_has_nothing_to_add_holds_up_nobody(database_url: str) -> None:
-    """A chain that is indexed again tells it all again; the relayer does not wait for a wallet's row."""
+async def test_adding_no_events_blocks_no_other_writer(database_url: str) -> None:
+    """Indexing a chain again repeats every event; the relayer does not wait for a wallet's row."""
     wallet = b"\7" * 20
     draft = Draft(wallet, EventType.TEST, source_of(EventType.TEST, wallet), "{}")
     async with make_pool(database_url, size=2) as pool, pool.connection() as telling, pool.connection() as other:
@@ -171,8 +171,8 @@ async def test_who_has_nothing_to_add_holds_up_nobody(database_url: str) -> None
             await append(telling, [draft, draft])
             row = "SELECT wallet FROM agent_event_wallet WHERE wallet = %s FOR UPDATE NOWAIT"
             assert await (await other.execute(row, (wallet,))).fetchall() == [(wallet,)]
-        told = "SELECT count(*) FROM agent_event WHERE wallet = %s"
-        assert await (await other.execute(told, (wallet,))).fetchall() == [(1,)]
+        count = "SELECT count(*) FROM agent_event WHERE wallet = %s"
+        assert await (await other.execute(count, (wallet,))).fetchall() == [(1,)]
 
 
 async def test_an_event_is_as_durable_as_a_page_of_history_need_not_be(database_url: str) -> None:
@@ -211,9 +211,9 @@ async def test_what_is_sent_is_dated_by_what_is_indexed_and_not_by_a_newer_head(
         assert row.at_micros == indexed_at * MICROS
 
 
-async def test_a_payout_that_is_told_late_is_the_one_that_was_made(database_url: str) -> None:
-    """The wallet was busy as its payment was signed, and by the time that is told the chain has it."""
-    crowd, chain = Crowd("told"), SimChain()
+async def test_a_payout_reported_late_is_the_one_that_was_made(database_url: str) -> None:
+    """The wallet's row was busy when its payment was signed; when the event is written, the chain has the payment."""
+    crowd, chain = Crowd("events"), SimChain()
     for _ in range(250):
         _mine(chain, crowd)
     async with following(database_url, SimNode(chain), world_sources()) as (follower, pool):
@@ -228,9 +228,9 @@ async def test_a_payout_that_is_told_late_is_the_one_that_was_made(database_url:
             made = [Submitted(stake_id, "pay", _pay(stake_id), stake_id.to_bytes(32)) for stake_id, _, _ in paid]
             await submitted.announce(connection, world_sources().chain_id, made)
         rows = [each for rows in (await _rows(pool)).values() for each in rows if each.type == "payout.submitted"]
-        told = {int(each["stakeId"]): each for each in (loads(row.payload) for row in rows)}
+        payouts = {int(each["stakeId"]): each for each in (loads(row.payload) for row in rows)}
         assert any(status == StakeStatus.REFUNDED for _, _, status in paid)
-        assert {each: (told[each]["amountUsd"], told[each]["refund"]) for each in told} == {
+        assert {each: (event["amountUsd"], event["refund"]) for each, event in payouts.items()} == {
             stake_id: (amount / USD, status == StakeStatus.REFUNDED) for stake_id, amount, status in paid
         }
 

@@ -1,4 +1,4 @@
-"""The event channels through the door: bets, resolutions and payouts told on streams, replay, polling and webhooks."""
+"""The event channels through the door: bets, resolutions and payouts on streams, replay, polling and webhooks."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CAP = 100_000_000 * 10**8
 @pytest.fixture(scope="module")
 def service(base_service: AgentService) -> AgentService:
     chain = base_service.chain
-    chain.list("told")
+    chain.list("bet-on")
     chain.list("ends", closes_at=chain.now + 3_600)
     chain.list("void", closes_at=chain.now + 10 * 86_400)
     base_service.configure(VPM_ALLOW_PRIVATE_WEBHOOKS="1")
@@ -50,7 +50,7 @@ async def replayed(buyer: Buyer, wallet: str, count: int, *, seconds: float = PA
 
 async def test_a_bet_is_submitted_and_then_placed(buyer: Buyer) -> None:
     who = DEV[1]
-    response, paid = await buyer.buy(bet("told", who, ref="mention:7"), who)
+    response, paid = await buyer.buy(bet("bet-on", who, ref="mention:7"), who)
     assert response.status == 200, paid
     receipt = paid["receipt"]
     submitted, placed = await replayed(buyer, who.address, 2)
@@ -58,7 +58,7 @@ async def test_a_bet_is_submitted_and_then_placed(buyer: Buyer) -> None:
         assert set(each) == set(AgentEvent.__struct_encode_fields__)
         assert (each["wallet"], each["marketId"], each["tradeId"]) == (
             who.address.lower(),
-            buyer.service.chain.ids["told"],
+            buyer.service.chain.ids["bet-on"],
             receipt["tradeId"],
         )
         assert datetime.fromisoformat(each["createdAt"]).tzinfo is not None
@@ -169,7 +169,7 @@ async def test_from_bets_to_payouts_on_every_channel(buyer: Buyer, service: Agen
     following.cancel()
 
 
-async def test_a_void_market_refunds_and_nobody_won(buyer: Buyer, service: AgentService) -> None:
+async def test_a_void_market_refunds_and_has_no_winner(buyer: Buyer, service: AgentService) -> None:
     chain, who = service.chain, DEV[3]
     response, paid = await buyer.buy(bet("void", who, "no"), who)
     assert response.status == 200, paid
@@ -186,7 +186,7 @@ async def test_a_void_market_refunds_and_nobody_won(buyer: Buyer, service: Agent
     async def is_void() -> bool:
         return "void, stakes go back" in await page()
 
-    await until(is_void, "the page of a void market, whose stakes nobody has sent yet")
+    await until(is_void, "the page of a void market, whose stakes are not sent yet")
     ids = chain.read(chain.contracts.settlement.call("stakesOf", key, 0, 10))
     chain.send(chain.contracts.settlement.call("pay", key, ids), DEV[7].address)
     events = await replayed(buyer, who.address, 4)
@@ -200,7 +200,7 @@ async def test_what_is_no_page(buyer: Buyer) -> None:
     wallet = "0x" + "9" * 40
     cases: list[tuple[str, dict[str, object], int, str]] = [
         ("/events/replay", {}, 422, "invalid_wallet"),
-        ("/events/replay", {"wallet": "nobody"}, 422, "invalid_wallet"),
+        ("/events/replay", {"wallet": "no-address"}, 422, "invalid_wallet"),
         ("/events/replay", {"wallet": wallet, "fromSeq": -1}, 400, "invalid_request"),
         ("/events/replay", {"wallet": wallet, "fromSeq": "1.5"}, 400, "invalid_request"),
         ("/events/replay", {"wallet": wallet, "fromSeq": 2**70}, 400, "invalid_request"),

@@ -28,7 +28,7 @@ TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 
 @pytest.fixture(scope="module")
 def service(base_service: AgentService) -> AgentService:
-    """52 open markets, one closed, one settled, one that opens tomorrow, and one that nobody knows the words of."""
+    """52 open markets, one closed, one settled, one that opens tomorrow, and one whose texts are unknown."""
     chain = base_service.chain
     now = chain.now
     chain.list("settled", target=10**8, closes_at=now + 300)
@@ -264,7 +264,7 @@ async def test_what_has_not_changed_costs_no_body(buyer: Buyer, service: AgentSe
 
 
 async def test_a_change_is_seen_at_once_through_the_etag(buyer: Buyer, service: AgentService) -> None:
-    """After its receipt a bet is in every read, whoever held what before."""
+    """After its receipt a bet is in every read, cached or not."""
     reads = ("/markets?status=all&limit=200", "/markets/least", "/markets/least/research", "/positions?wallet=")
     paths = [buyer.named(each) + (DEV[2].address if each.endswith("=") else "") for each in reads]
     held = {}
@@ -281,7 +281,7 @@ async def test_a_change_is_seen_at_once_through_the_etag(buyer: Buyer, service: 
 
 
 @pytest.mark.parametrize("path", ["/quote?marketId=usual", "/health", f"/wallet/{DEV[0].address}/readiness"])
-async def test_what_is_true_for_one_moment_is_kept_by_nobody(buyer: Buyer, service: AgentService, path: str) -> None:
+async def test_answers_true_for_one_moment_are_not_cached(buyer: Buyer, service: AgentService, path: str) -> None:
     async with buyer.session.get(service.api + buyer.named(path)) as response:
         assert (response.status, response.headers["Cache-Control"]) == (200, "no-store")
         assert "ETag" not in response.headers

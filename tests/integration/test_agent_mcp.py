@@ -84,7 +84,7 @@ def clock(service: AgentService) -> int:
 
 
 async def test_refusals_are_those_of_the_rest_api(client: Client, buyer: Buyer, service: AgentService) -> None:
-    """The same body but for the request's id, with the status beside it."""
+    """The same body except for the request's id, and the status in addition."""
     async with client:
         body = wanted(service, DEV[1], side="sideways")
         response, rest = await buyer.post(body)
@@ -121,7 +121,7 @@ async def test_another_form_of_payment_is_asked_for_again_with_the_reason(
         assert [service.chain.stake(each.address, body["idemKey"]) for each in (who, stranger)] == [None, None]
 
 
-async def test_a_payment_serves_one_bet_by_whatever_way_it_comes(
+async def test_a_payment_serves_one_bet_over_rest_and_tools(
     client: Client, buyer: Buyer, service: AgentService
 ) -> None:
     """Replayed under another key it is refused; a stranger who saw it gets nothing; REST and tools share one record."""

@@ -1,7 +1,7 @@
-"""Whose a payment is, whatever is done to it past us: attacked as a stranger would, with the real services.
+"""Whose a payment is, however it is manipulated outside the API: attacks by a stranger on the real services.
 
 Strangers have their own keys, the public API, direct calls of the token and higher tips. A payment is its payer's in
-every order of events, no stake is made of anybody else's money, and nobody whose authorization was used is asked to pay
+every order of events, no stake is made of anyone else's money, and no payer whose authorization was used has to pay
 again.
 """
 
@@ -82,7 +82,7 @@ def payer(service: AgentService, role: str, *, usd: int = 20) -> Wallet:
 async def asked(
     buyer: Buyer, who: Wallet, market: str, size: float = 4, *, signature: bytes | None = None, **body: Any
 ) -> Offer:
-    """What somebody would send to bet. `signature`: instead of the key's."""
+    """Return what a payer would send to bet. `signature`: instead of the key's."""
     trade = bet(market, who, size=size, **body)
     response, challenge = await buyer.post(trade)
     assert response.status == 402, challenge
@@ -99,7 +99,7 @@ def rows(service: AgentService, query: str, *values: object) -> list[tuple[Any, 
 
 async def never_asked_again(buyer: Buyer, service: AgentService, mine: Offer, *, pays: bool = True) -> dict[str, Any]:
     """Send the very request until it is answered by a receipt or for good; no answer on the way asks for money. The
-    chain goes on meanwhile, so what is not final yet becomes so, and the keeper books it."""
+    chain goes on, so what is not final yet becomes so, and the keeper books it."""
     deadline = time.monotonic() + PATIENCE
     while True:
         response, body = await buyer.post(mine.body, headers=mine.headers if pays else None)
@@ -146,7 +146,7 @@ def is_staked(service: AgentService, mine: Offer, amount: int) -> bool:
 
 
 def unbooked(service: AgentService) -> int:
-    """Money in the contract that is nobody's stake, payout or fee."""
+    """Return the money in the contract that is no stake, payout or fee."""
     chain = service.chain
     owed = chain.read(chain.contracts.settlement.call("liabilities"))
     held = chain.balance(chain.contracts.settlement.address)
@@ -187,8 +187,8 @@ async def settle_down(service: AgentService) -> None:
 async def test_a_payment_of_one_unit_is_never_credited_as_four_dollars(
     buyer: Buyer, service: AgentService, market: str
 ) -> None:
-    """W1 (a). The API takes in 4 USDC; its payer spends the very nonce on 1 unit first. Beside it lie 4 USDC of
-    somebody else, whose payment a stranger sent past us in the same block."""
+    """W1 (a). The API takes in 4 USDC; its payer spends the very nonce on 1 unit first. The contract also
+    holds 4 USDC of another payer, whose payment a stranger sent directly in the same block."""
     thief, victim = payer(service, "thief"), payer(service, "victim")
     theirs, hers = await asked(buyer, thief, market), await asked(buyer, victim, market, side="no")
     nonce = nonce_of(theirs.envelope)
@@ -208,7 +208,7 @@ async def test_a_payment_of_one_unit_is_never_credited_as_four_dollars(
     paid = await never_asked_again(buyer, service, hers)
     assert (paid["receipt"]["sizeUsd"], paid["receipt"]["side"]) == (4, "no")
     assert is_staked(service, hers, 4 * USD)
-    # Less than the least stake is never booked: it is a gift, and in nobody's positions.
+    # Less than the least stake is never booked: it is a gift, and in no one's positions.
     assert service.chain.stake(theirs.who.address, theirs.body["idemKey"]) is None
     assert (unbooked(service) % (4 * USD), chain.balance(thief.address)) == (1, before - 1)
     given = await never_asked_again(buyer, service, theirs)
@@ -217,8 +217,8 @@ async def test_a_payment_of_one_unit_is_never_credited_as_four_dollars(
 
 @pytest.mark.thorough
 async def test_one_transfer_pays_for_one_authorization(buyer: Buyer, service: AgentService, market: str) -> None:
-    """W1 (b). Two authorizations of 4 USDC are used in one transaction, and one of them pays us; beside it lie 4 USDC
-    of somebody else. The other paid the thief, and a plain transfer of 4 USDC stands in the transaction, too."""
+    """W1 (b). Two authorizations of 4 USDC are used in one transaction, and one of them pays us; the contract holds 4 USDC
+    of another payer, too. The other paid the thief, and the transaction holds a plain transfer of 4 USDC, too."""
     thief, victim, accomplice = payer(service, "thief"), payer(service, "victim"), wallets.wallet("accomplice").address
     first, second = await asked(buyer, thief, market), await asked(buyer, thief, market, side="no")
     hers = await asked(buyer, victim, market)
@@ -243,13 +243,11 @@ async def test_one_transfer_pays_for_one_authorization(buyer: Buyer, service: Ag
     assert is_staked(service, first, 4 * USD)
     paid = await never_asked_again(buyer, service, hers)
     assert is_staked(service, hers, 4 * USD)
-    assert unbooked(service) == gifts + 4 * USD, "the plain transfer is nobody's stake"
+    assert unbooked(service) == gifts + 4 * USD, "the plain transfer is no stake"
 
 
-async def test_a_use_and_a_transfer_beside_each_other_must_be_one_payment(
-    buyer: Buyer, service: AgentService, market: str
-) -> None:
-    """A used authorization of one payer directly before a transfer of another is nobody's payment."""
+async def test_a_use_next_to_a_transfer_must_be_one_payment(buyer: Buyer, service: AgentService, market: str) -> None:
+    """A used authorization of one payer directly before a transfer of another is no payment."""
     thief, victim = payer(service, "thief"), payer(service, "victim")
     theirs, hers = await asked(buyer, thief, market), await asked(buyer, victim, market)
     chain = service.chain
@@ -265,10 +263,10 @@ async def test_a_use_and_a_transfer_beside_each_other_must_be_one_payment(
 
 
 @pytest.mark.thorough
-async def test_a_signature_that_embeds_somebody_elses_nonce_finds_nothing(
+async def test_a_signature_that_embeds_another_payers_nonce_finds_nothing(
     buyer: Buyer, service: AgentService, market: str
 ) -> None:
-    """A contract wallet's signature may hold any word; only the decoded nonce of its own payment counts."""
+    """A contract wallet's signature may hold any word; only the decoded nonce of its payment counts."""
     victim = payer(service, "victim")
     hers = await asked(buyer, victim, market, side="no")
     account, chain = payer(service, "contract"), service.chain
@@ -281,7 +279,7 @@ async def test_a_signature_that_embeds_somebody_elses_nonce_finds_nothing(
     assert not is_staked(service, theirs, 4 * USD)
     await never_asked_again(buyer, service, hers)
     assert is_staked(service, hers, 4 * USD)
-    # Of the tests before: units that are gifts, and a plain transfer, which is nobody's.
+    # Left by the tests before: units that are gifts, and a plain transfer, which is no stake.
     assert unbooked(service) % (4 * USD) <= 2
 
 
@@ -328,7 +326,7 @@ async def test_a_payment_sent_past_us_is_its_payers_stake(
 async def test_a_payment_first_brought_after_it_was_used_is_kept_for_its_bet(
     buyer: Buyer, service: AgentService, market: str
 ) -> None:
-    """The API had never seen it. One call is enough: the keeper books it, though nobody comes back."""
+    """The API had never seen it. One call is enough: the keeper books it, though the payer does not come back."""
     who, chain = payer(service, "honest"), service.chain
     hook = "https://example.org/hook"
     mine = await asked(buyer, who, market, callbackUrl=hook)
@@ -337,7 +335,7 @@ async def test_a_payment_first_brought_after_it_was_used_is_kept_for_its_bet(
     assert (response.status, refused["retriable"]) == (429, True), refused
     callbacks = "SELECT url FROM agent_webhook WHERE trade_id = %s"
     assert rows(service, callbacks, bytes_of(mine.offer["extra"]["intentNonce"])) == [(hook,)]
-    # Nor does it serve another bet meanwhile, whoever holds it; nor is its payer asked for another payment.
+    # It serves no other bet, by anyone, and its payer is not asked for another payment.
     response, other = await buyer.post({**mine.body, "side": "no"}, headers=mine.headers)
     assert (response.status, other["error"]) == (422, "payment_invalid"), other
     response, refused = await buyer.post(mine.body)
@@ -348,7 +346,7 @@ async def test_a_payment_first_brought_after_it_was_used_is_kept_for_its_bet(
 
 @pytest.mark.thorough
 async def test_what_was_paid_is_accounted_for_before_a_bet_is_refused(buyer: Buyer, service: AgentService) -> None:
-    """The market closes before its payer comes: she is told of her money, which goes back, and not of the market."""
+    """The market closes before its payer comes: the answer says that her money goes back, not that the market closed."""
     chain, who = service.chain, payer(service, "honest")
     market = chain.list(f"m-{secrets.token_hex(4)}", closes_at=chain.now + 300)
     await buyer.shows(market)
@@ -394,10 +392,10 @@ async def test_only_a_cancelled_authorization_asks_for_a_fresh_one(
     assert is_staked(service, mine, 4 * USD)
 
 
-async def test_a_nonce_that_paid_somebody_else_is_not_called_safe(
+async def test_a_nonce_that_paid_another_receiver_is_not_called_safe(
     buyer: Buyer, service: AgentService, market: str
 ) -> None:
-    """The index holds payments to us alone, so what used it is never seen: nobody waits for that for ever."""
+    """The index holds payments to us alone, so what used the nonce is never seen; the API does not wait for it."""
     who, chain = payer(service, "pays twice"), service.chain
     mine = await asked(buyer, who, market)
     theirs = sign(mine.offer, who, now=chain.now, nonce=nonce_of(mine.envelope), to=STRANGER.address)
@@ -490,7 +488,7 @@ async def test_a_payer_with_code_burns_no_more_than_a_settlements_ceiling(
 async def test_a_payer_with_code_burns_our_gas_a_few_times_and_no_more(
     buyer: Buyer, service: AgentService, market: str
 ) -> None:
-    """It judges its signature true wherever it is only asked; and nobody else is the worse for it."""
+    """The wallet calls its signature valid in every simulation; no other payer is the worse for it."""
     chain = service.chain
     account, honest = payer(service, "burner"), payer(service, "honest")
     chain.ask("anvil_setCode", account.address, BURNS_WHEN_MINED)

@@ -1,4 +1,4 @@
-"""From stakes to payouts with the whole service running and nobody calling: pools, fees and payouts to the unit."""
+"""From stakes to payouts with the whole service running on its schedule alone: pools, fees and payouts to the unit."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ async def resolved(buyer: Buyer, market: str) -> dict[str, Any]:
 
 
 async def paid_out(service: AgentService) -> None:
-    """Waits until the contract owes nobody a payout."""
+    """Wait until the contract owes no payout."""
     liabilities = service.chain.contracts.settlement.call("liabilities")
     async with asyncio.timeout(PATIENCE):
         while service.chain.read(liabilities)[1]:
@@ -116,7 +116,7 @@ async def test_winners_are_paid_without_a_call_and_everything_adds_up(buyer: Buy
         return dict(found)
 
     projected = {number: (await position(number))["projectedPayoutUsd"] for number in STAKED}
-    played.settle("reached", CAP, resolve=False)  # and from here on nobody does anything but watch
+    played.settle("reached", CAP, resolve=False)  # from here on the test only watches
     result = await resolved(buyer, "reached")
     await paid_out(service)
 
@@ -168,7 +168,7 @@ def _transfers(service: AgentService, sender: str, to: str) -> list[dict[str, An
     return list(service.chain.ask("eth_getLogs", given))
 
 
-async def test_a_market_nobody_won_gives_every_stake_back_whole(buyer: Buyer, service: AgentService) -> None:
+async def test_a_market_without_winners_gives_every_stake_back_whole(buyer: Buyer, service: AgentService) -> None:
     """The fee too."""
     before = service.chain.balance(DEV[4].address)
     body = bet("forgotten", DEV[4], "no", 9.999999)

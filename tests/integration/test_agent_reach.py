@@ -18,13 +18,13 @@ HEAD = {
 }
 
 
-async def test_an_outage_is_told_for_as_long_as_it_lasts_and_nobody_else_need_ask() -> None:
+async def test_a_node_is_out_of_reach_until_it_answers_again() -> None:
     async with (
         hostile_node(status(500)) as node,
         ChainProvider((node.url,), chain_id=31337, timeout_seconds=1, rounds=1) as rpc,
     ):
         reach = Reach(ChainClient(rpc))
-        for _ in range(15):  # its URL rests and is tried again meanwhile
+        for _ in range(15):  # between them its URL rests and is tried again
             assert not await reach.answers()
             await asyncio.sleep(0.3)
         node.replies = [HEAD]

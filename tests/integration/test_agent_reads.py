@@ -88,8 +88,8 @@ async def test_market_filters_and_pages(buyer: Buyer, service: AgentService) -> 
     assert await ids(token="AiXbT") == ["buckets"]
     assert await ids(ids="target,updown,none") == ["target", "updown"]
     assert await ids(ids="target,updown,none", status="all") == ["target", "updown"]
-    for nobody in ("", ",", " , "):  # an empty list to one reader, no filter to another
-        response, refused = await buyer.get("/markets", ids=nobody)
+    for empty in ("", ",", " , "):  # an empty list to one reader, no filter to another
+        response, refused = await buyer.get("/markets", ids=empty)
         assert (response.status, refused["error"], refused["issues"][0]["field"]) == (400, "invalid_request", "ids")
     seen, cursor = [], None
     while True:

@@ -103,7 +103,7 @@ async def test_the_balance_is_looked_at_only_when_a_payment_is_offered(buyer: Bu
     assert "wallet_underfunded" not in [each["code"] for each in unnamed["quote"]["warnings"]]
 
 
-async def test_a_bet_too_large_is_told_the_largest_that_fits(buyer: Buyer) -> None:
+async def test_the_refusal_of_a_bet_too_large_names_the_largest_that_fits(buyer: Buyer) -> None:
     response, refused = await buyer.post(bet("small", DEV[0]))
     check_body(response, refused, 422, "pool_impact_exceeded")
     largest = refused["details"]["largestSizeUsd"]
@@ -235,7 +235,7 @@ async def test_trades_are_limited_and_a_pair_counts_once(buyer: Buyer, service: 
     check_body(*answers[-1], 429, "rate_limited")
 
 
-async def test_whoever_took_a_payment_in_its_payer_may_ask_what_became_of_it(
+async def test_the_payer_of_an_accepted_payment_may_ask_for_its_outcome(
     buyer: Buyer, service: AgentService, database_url: str
 ) -> None:
     """Ten trades are on their way that another API process took in: asking this one after each is no bet."""
@@ -256,15 +256,15 @@ async def test_whoever_took_a_payment_in_its_payer_may_ask_what_became_of_it(
                     quote_id=None,
                     callback_url=None,
                 )
-    told = await asyncio.gather(*(buyer.post(body, ip=ip) for body in bodies))
-    assert {said["message"] for _, said in told} == {told[0][1]["message"]}
-    assert "settling" in told[0][1]["message"]
+    answers = await asyncio.gather(*(buyer.post(body, ip=ip) for body in bodies))
+    assert {said["message"] for _, said in answers} == {answers[0][1]["message"]}
+    assert "settling" in answers[0][1]["message"]
     response, said = await buyer.post(bet("near", who), ip=ip)
     assert response.status == 402, said
 
 
 async def test_a_strangers_calls_use_up_no_wallets_minute(buyer: Buyer, service: AgentService) -> None:
-    """A settled authorization lies open on the chain; sent again with other keys it counts for whoever sends it."""
+    """A settled authorization lies open on the chain; sent again with other keys it counts against its sender."""
     who, stranger = DEV[7], "192.0.2.9"
     settled = bet("near", who, size=2)
     _, challenge = await buyer.post(settled)
@@ -296,7 +296,7 @@ JUNK = {"X-PAYMENT": "x"}
 async def test_a_payment_header_does_not_switch_the_limit_off(
     buyer: Buyer, service: AgentService, change: dict[str, Any], headers: Any, answer: int
 ) -> None:
-    # An address of its own for each case: one alone may trade 300 times a minute.
+    # A new address for each case: one alone may trade 300 times a minute.
     who, ip = wallets.wallet(f"limited {change} {headers}"), f"192.0.2.{sum(map(ord, f'{change}{headers}')) % 250}"
     chain = service.chain
     chain.give(who.address, 10_000_000)
@@ -329,11 +329,11 @@ async def test_the_operators_switch_is_seen_within_two_seconds(
     )
 
     async def answered_with(status: int) -> tuple[aiohttp.ClientResponse, Any]:
-        async def told() -> tuple[aiohttp.ClientResponse, Any] | None:
+        async def answered() -> tuple[aiohttp.ClientResponse, Any] | None:
             found = await buyer.post(bet("near", DEV[3]))
             return found if found[0].status == status else None
 
-        return await until(told, f"the status {status}", pause=0.1)
+        return await until(answered, f"the status {status}", pause=0.1)
 
     assert POLL_SECONDS <= 1
     with psycopg.connect(conninfo(database_url), autocommit=True) as connection:
@@ -383,7 +383,7 @@ async def test_an_unknown_outcome_is_never_a_second_challenge(buyer: Buyer, serv
         assert unknown["txHash"].startswith("0x")
         wakes = unknown_trades(service)
         response, again = await buyer.post(body)
-        check_body(response, again, 429, "rate_limited")  # still settling: nothing is wrong, and nobody is woken
+        check_body(response, again, 429, "rate_limited")  # still settling: nothing is wrong, and no alarm is raised
         assert (again["txHash"], again["retriable"]) == (unknown["txHash"], True), again
         assert unknown_trades(service) == wakes
     for _ in range(100):
@@ -395,7 +395,7 @@ async def test_an_unknown_outcome_is_never_a_second_challenge(buyer: Buyer, serv
 
 
 def unknown_trades(service: AgentService) -> str:
-    """What wakes somebody."""
+    """Return the counter that raises the alarm."""
     return next(line for line in service.metrics("api").splitlines() if line.startswith("vpm_agent_trades_unknown_"))
 
 

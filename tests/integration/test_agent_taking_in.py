@@ -21,7 +21,7 @@ from core.outbox import RELAY, Intent, IntentRequest
 from tests.support.mined import mined, spent
 
 AT_ONCE = 6
-BLOCK = 7  # of which the wallet's balance is told
+BLOCK = 7  # at which the wallet's balance was read
 WALLET = "0x" + "31" * 20
 BET = Bet(bytes(32), 0, 5_000_000, 0, WALLET, keccak(text="a key"))
 
@@ -40,7 +40,7 @@ async def take_in(
     balance: int = 10**12,
     block: int = BLOCK,
 ) -> Intent:
-    """As the API does it, and slow to commit: what comes meanwhile must wait, or sees nothing of it."""
+    """Take a bet in as the API does, but slow to commit: concurrent calls must wait, or see nothing of it."""
     wanted = IntentRequest(f"test:{number}", 8453, RELAY, "settle", "0x" + "11" * 20)
     brought = store.SignedBet(bet, keccak(text=f"bet {bet.idem_hash.hex()}"), nonce, b"")
     async with pool.connection() as connection, connection.transaction():
@@ -62,8 +62,8 @@ async def all_at_once(pool: ConnectionPool, bets: list[Bet], nonces: list[bytes]
     return await asyncio.gather(*calls, return_exceptions=True)
 
 
-def refused_as(told: object, code: str) -> bool:
-    return isinstance(told, Problem) and told.code == code
+def refused_as(outcome: object, code: str) -> bool:
+    return isinstance(outcome, Problem) and outcome.code == code
 
 
 async def counted(pool: ConnectionPool, table: str) -> int:
@@ -78,33 +78,33 @@ def other_keys() -> list[Bet]:
 
 
 def another_bet() -> Bet:
-    """Of a little less, so that it is nobody's twin."""
+    """Return a bet of a little less, so that it duplicates no other."""
     return replace(BET, idem_hash=keccak(text="another key"), amount=BET.amount - 1)
 
 
 async def test_one_authorization_pays_for_one_of_many_trades(pool: ConnectionPool) -> None:
     """Different amounts, so that none is another's twin: the authorization alone is what they share."""
     bets = [replace(bet, amount=bet.amount + number) for number, bet in enumerate(other_keys())]
-    told = await all_at_once(pool, bets, [keccak(text="one nonce")] * AT_ONCE)
-    assert sum(isinstance(each, Intent) for each in told) == 1, told
-    assert sum(refused_as(each, "payment_invalid") for each in told) == AT_ONCE - 1, told
+    outcomes = await all_at_once(pool, bets, [keccak(text="one nonce")] * AT_ONCE)
+    assert sum(isinstance(each, Intent) for each in outcomes) == 1, outcomes
+    assert sum(refused_as(each, "payment_invalid") for each in outcomes) == AT_ONCE - 1, outcomes
     for table in ("agent_authorization", "agent_trade", "outbox_intent"):
         assert await counted(pool, table) == 1, table
 
 
 async def test_of_many_twins_one_is_on_its_way(pool: ConnectionPool) -> None:
-    """The same bet under many keys, each with an authorization of its own."""
-    told = await all_at_once(pool, other_keys(), [keccak(text=f"nonce {number}") for number in range(AT_ONCE)])
-    assert sum(isinstance(each, Intent) for each in told) == 1, told
-    assert sum(refused_as(each, "rate_limited") for each in told) == AT_ONCE - 1, told
+    """The same bet under many keys, each with its own authorization."""
+    outcomes = await all_at_once(pool, other_keys(), [keccak(text=f"nonce {number}") for number in range(AT_ONCE)])
+    assert sum(isinstance(each, Intent) for each in outcomes) == 1, outcomes
+    assert sum(refused_as(each, "rate_limited") for each in outcomes) == AT_ONCE - 1, outcomes
     assert await counted(pool, "outbox_intent") == 1
 
 
 async def test_one_key_is_attempted_once(pool: ConnectionPool) -> None:
     """The same call many times: one is made, the others know that another was first."""
-    told = await all_at_once(pool, [BET] * AT_ONCE, [keccak(text="one nonce")] * AT_ONCE)
-    assert sum(isinstance(each, Intent) for each in told) == 1, told
-    assert sum(isinstance(each, store.Overtaken) for each in told) == AT_ONCE - 1, told
+    outcomes = await all_at_once(pool, [BET] * AT_ONCE, [keccak(text="one nonce")] * AT_ONCE)
+    assert sum(isinstance(each, Intent) for each in outcomes) == 1, outcomes
+    assert sum(isinstance(each, store.Overtaken) for each in outcomes) == AT_ONCE - 1, outcomes
     assert await counted(pool, "outbox_intent") == 1
 
 
@@ -115,9 +115,9 @@ async def test_what_is_on_its_way_is_not_promised_twice(pool: ConnectionPool) ->
         take_in(pool, number, bet, keccak(text=f"nonce {number}"), balance=12_500_000)
         for number, bet in enumerate(bets)
     ]
-    told = await asyncio.gather(*calls, return_exceptions=True)
-    assert sum(isinstance(each, Intent) for each in told) == 2, told
-    assert sum(isinstance(each, MoneyPromised) for each in told) == AT_ONCE - 2, told
+    outcomes = await asyncio.gather(*calls, return_exceptions=True)
+    assert sum(isinstance(each, Intent) for each in outcomes) == 2, outcomes
+    assert sum(isinstance(each, MoneyPromised) for each in outcomes) == AT_ONCE - 2, outcomes
     assert await counted(pool, "outbox_intent") == 2
     ended = b"UPDATE outbox_intent SET state = 'failed', reason = 'x' WHERE id = (SELECT min(id) FROM outbox_intent)"
     async with pool.connection() as connection:
@@ -129,12 +129,14 @@ async def test_what_is_on_its_way_is_not_promised_twice(pool: ConnectionPool) ->
 SPENT = spent(b"SELECT 8453, wallet, nonce, amount, intent_id FROM agent_trade")
 
 
-@pytest.mark.parametrize("told_by", ["relayer", "index"])
-async def test_what_is_mined_above_the_block_of_the_balance_is_still_in_it(pool: ConnectionPool, told_by: str) -> None:
-    """A node told the balance; before the next trade is taken in, a newer block took it, and that is known already."""
+@pytest.mark.parametrize("known_from", ["relayer", "index"])
+async def test_what_is_mined_above_the_block_of_the_balance_is_still_in_it(
+    pool: ConnectionPool, known_from: str
+) -> None:
+    """The balance is of one block; before the next trade is taken in, a newer block is known to have spent it."""
     first, second = BET, another_bet()
     asked = await take_in(pool, 1, first, keccak(text="one nonce"), balance=first.amount)
-    if told_by == "relayer":
+    if known_from == "relayer":
         await mined(pool, asked.id, BLOCK + 1)
     else:
         async with pool.connection() as connection:

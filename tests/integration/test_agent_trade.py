@@ -126,7 +126,7 @@ async def test_offer_and_receipt_are_signed(buyer: Buyer, service: AgentService,
 
 
 @pytest.mark.parametrize("form", list(Form))
-async def test_a_bound_payment_can_be_settled_by_anybody(
+async def test_a_bound_payment_can_be_settled_by_anyone(
     buyer: Buyer, service: AgentService, market: str, form: Form
 ) -> None:
     """With the relayer down the answer holds the call, which a stranger sends; afterwards the key shows the receipt."""
@@ -166,7 +166,7 @@ async def test_a_bound_payment_can_be_settled_by_anybody(
     assert paid["receipt"]["txHash"] == sent
     assert paid["receipt"]["tradeId"] == offer["extra"]["intentNonce"]
     assert service.chain.stake(DEV[2].address, body["idemKey"])
-    # Whoever comes next is offered nothing before the relayer's lanes work again.
+    # The API makes no new offer before the relayer's lanes work again.
     for _ in range(600):
         _, health = await buyer.get("/health")
         if health["health"]["ok"]:
@@ -175,7 +175,7 @@ async def test_a_bound_payment_can_be_settled_by_anybody(
     assert health["health"]["ok"], health
 
 
-async def test_a_used_key_replays_or_conflicts_whatever_closed_since(buyer: Buyer, service: AgentService) -> None:
+async def test_a_used_key_replays_or_conflicts_after_its_market_closed(buyer: Buyer, service: AgentService) -> None:
     chain = service.chain
     name = chain.list("closes-soon", closes_at=chain.now + 400)
     other = chain.list("stays-open")
@@ -214,9 +214,9 @@ async def test_the_same_key_at_once_settles_once(buyer: Buyer, service: AgentSer
     envelopes = [sign(challenge["accepts"][0], DEV[5], now=now) for _ in range(6)]
     balance = service.chain.balance(DEV[5].address)
     answers = await asyncio.gather(*(buyer.post(body, headers=header(each)) for each in envelopes))
-    told = [content for response, content in answers if response.status == 200]
-    receipts = [content["receipt"] for content in told]
-    assert [content["replay"] for content in told].count(False) == 1, (
+    settled = [content for response, content in answers if response.status == 200]
+    receipts = [content["receipt"] for content in settled]
+    assert [content["replay"] for content in settled].count(False) == 1, (
         "one request settles; what another says is its receipt"
     )
     assert all(each == receipts[0] for each in receipts)
@@ -281,11 +281,11 @@ async def reverted(buyer: Buyer, service: AgentService, body: dict[str, Any], en
     assert "not final" in refused["message"], refused
 
 
-async def test_a_bet_that_somebody_else_brings_first_is_no_refusal(
+async def test_a_bet_that_a_stranger_settles_first_is_no_refusal(
     buyer: Buyer, service: AgentService, market: str
 ) -> None:
-    """A stranger copies the call that is on its way, and pays more to be before it in the block. The relayer hears that
-    its own was refused before the index shows the stake."""
+    """A stranger copies the call that is on its way, and pays more to be before it in the block. The relayer learns
+    that its call was refused before the index shows the stake."""
     chain, who = service.chain, DEV[6]
     body = bet(market, who)
     _, challenge = await buyer.post(body)
@@ -302,25 +302,25 @@ async def test_a_bet_that_somebody_else_brings_first_is_no_refusal(
             copied = {"from": DEV[7].address, "to": "0x" + to, "data": "0x" + data, "gas": hex(2_000_000)}
             chain.ask("eth_sendTransaction", {**copied, "maxFeePerGas": tip, "maxPriorityFeePerGas": tip})
             chain.ask("evm_mine")
-            response, told = await paying
+            response, answer = await paying
     finally:
         chain.resume()
         service.start("indexer")
     assert service.chain.stake(who.address, body["idemKey"])
-    assert (response.status, told["error"], told["retriable"]) == (429, "rate_limited", True), told
-    assert "moneyMoved" not in told, told
+    assert (response.status, answer["error"], answer["retriable"]) == (429, "rate_limited", True), answer
+    assert "moneyMoved" not in answer, answer
     for _ in range(300):
-        response, told = await buyer.post(body)
+        response, answer = await buyer.post(body)
         if response.status == 200:
             break
         await asyncio.sleep(0.1)
-    assert told["replay"] is True, told
+    assert answer["replay"] is True, answer
 
 
-async def test_whatever_refuses_a_bet_that_a_block_refused_says_whether_that_is_final(
+async def test_every_refusal_of_a_bet_that_a_block_refused_says_whether_it_is_final(
     buyer: Buyer, service: AgentService, market: str
 ) -> None:
-    """She has spent the money meanwhile; should the chain undo both, it is there again, and the bet is signed."""
+    """She has spent the money; if the chain undoes both, it is there again, and the bet is still signed."""
     who, chain = wallets.wallet("spends it elsewhere"), service.chain
     transfer = chain.contracts.token.call
     chain.send(transfer("transfer", who.address, 6_000_000), DEV[0].address)
@@ -332,7 +332,7 @@ async def test_whatever_refuses_a_bet_that_a_block_refused_says_whether_that_is_
     chain.send(transfer("transfer", DEV[0].address, 6_000_000), who.address)
     response, refused = await buyer.post(body, headers=header(envelope))
     assert (response.status, refused["error"], refused.get("final")) == (422, "insufficient_balance", False), refused
-    assert refused["retriable"] is True, refused  # whoever is told to change the bet makes two
+    assert refused["retriable"] is True, refused  # a client that changed the bet would make two
     assert "it may still be taken" in refused["message"]
     chain.mine(BEYOND_FINALITY)
     deadline = time.monotonic() + PATIENCE
@@ -354,7 +354,7 @@ async def test_the_authorization_of_a_failed_payment_serves_no_other_bet(
     await reverted(buyer, service, body, envelope)
     other = chain.list("a-strangers-choice")
     await buyer.shows(other)  # and with it that stakes are taken again
-    # Whoever holds it tries other bets of hers, many of them, by other keys and by her own with easier limits.
+    # A stranger who holds it tries many other bets of hers, by other keys and by her own with easier limits.
     for change in (
         {"marketId": other, "side": "no"},
         {"side": "no"},
@@ -369,7 +369,7 @@ async def test_the_authorization_of_a_failed_payment_serves_no_other_bet(
     # Her key keeps its bet, too, although nothing of it is on the chain.
     response, refused = await buyer.post({**body, "side": "no"})
     assert (response.status, refused["error"]) == (409, "idem_conflict"), refused
-    # Her own call again is hers, and nobody has used up her minute.
+    # Her own call again still works: her minute is not used up.
     response, paid = await buyer.post(body, headers=header(envelope))
     assert (response.status, paid["receipt"]["side"]) == (200, "yes"), paid
 

@@ -1,5 +1,5 @@
-"""What a payer is told while a fork may undo it: of a bet on a market whose listing is undone together with the bet,
-and of a bet that a block refused which is not final yet."""
+"""What a payer is answered while a fork may still undo things: a bet on a market whose listing is undone with the bet, and
+a bet refused in a block that is not final yet."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ BEYOND_FINALITY = 80
 def service(
     local_genesis: Genesis, database_url: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[AgentService]:
-    """On a chain of its own, which is taken back."""
+    """Run on a separate chain, whose blocks the tests undo."""
     folder = tmp_path_factory.mktemp("undone")
     with chain(local_genesis, "base", folder / "chain.log") as running:
         played = AgentChain.on(running.url, running.deployment)
@@ -77,7 +77,7 @@ async def not_shown(buyer: Buyer, market: str) -> None:
 
 
 @pytest.mark.thorough
-async def test_a_bet_undone_with_its_market_is_over_and_nobody_was_charged(buyer: Buyer, service: AgentService) -> None:
+async def test_a_bet_undone_with_its_market_is_over_and_not_charged(buyer: Buyer, service: AgentService) -> None:
     played, payer = service.chain, DEV[3]
     began, had = played.block, service.chain.balance(payer.address)
     market = played.list("undone")
@@ -89,7 +89,7 @@ async def test_a_bet_undone_with_its_market_is_over_and_nobody_was_charged(buyer
     played.mine(4)
     await not_shown(buyer, market)
 
-    # Another fork may bring it back: the payer is neither told that it is over nor that there never was such a market.
+    # Another fork may bring it back: the answer says neither that it is over nor that there never was such a market.
     response, said = await buyer.post(body, headers=paid)
     assert (response.status, said["retriable"], said["error"]) == (429, True, "rate_limited"), said
     assert "pay nothing more" in said["hint"]
@@ -106,7 +106,7 @@ async def test_a_bet_undone_with_its_market_is_over_and_nobody_was_charged(buyer
     assert (said["error"], said["retriable"]) == ("market_not_found", False), said
     assert service.chain.balance(payer.address) == had
     response, unpaid = await buyer.post(body)
-    assert (response.status, unpaid["error"]) == (404, "market_not_found"), unpaid  # nobody is asked to pay for it
+    assert (response.status, unpaid["error"]) == (404, "market_not_found"), unpaid  # no payment is asked for
     _, held = await buyer.get("/positions", wallet=payer.address)
     assert held["positions"] == []
     response, _ = await buyer.get(f"/proof/{taken['receipt']['tradeId']}")
@@ -147,7 +147,7 @@ async def test_a_payment_for_a_market_that_a_fork_undid_just_before_is_not_sent_
 async def test_a_payment_that_was_brought_for_a_bet_is_not_called_unsent_for_want_of_another_market(
     buyer: Buyer, service: AgentService
 ) -> None:
-    """It is sent, and whoever was told that it never will be would pay a second time."""
+    """It is sent; a payer who read that it never will be would pay a second time."""
     body, paid = await ready(buyer, service, service.chain.list("there"), DEV[6])
     response, taken = await buyer.post(body, headers=paid)
     assert response.status == 200, taken
@@ -173,7 +173,7 @@ async def test_a_refusal_by_a_block_that_may_be_undone_is_not_called_final(buyer
         response, said = await paying
     assert (response.status, said["error"], said["final"]) == (409, "market_closed", False), said
     assert "it may still be taken" in said["message"], said
-    assert said["retriable"] is True, said  # whoever is told to pick another market makes two bets
+    assert said["retriable"] is True, said  # a payer who picked another market would make two bets
     assert "another market" not in said["hint"], said
     response, said = await buyer.post(body, headers=paid)
     while response.status == 429:  # what the chain says of the payment could not be read in time

@@ -37,7 +37,7 @@ def service(base_service: AgentService) -> AgentService:
 
 @contextlib.contextmanager
 def out_of_reach(database_url: str, table: str) -> Iterator[None]:
-    """The table answers nobody: every statement on it waits, as behind a stuck disk."""
+    """Lock the table: every statement on it waits, as behind a stuck disk."""
     with psycopg.connect(conninfo(database_url)) as connection:
         connection.execute(f"LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE")
         yield
@@ -109,10 +109,10 @@ async def test_health_answers_while_parts_are_down(buyer: Buyer, service: AgentS
         ("head_seen_at = now() - interval '61 seconds'", "lags"),
     ],
 )
-async def test_nobody_bets_on_an_index_that_stands_still(
+async def test_no_bet_is_taken_on_an_index_that_stands_still(
     buyer: Buyer, service: AgentService, database_url: str, change: str, why: str
 ) -> None:
-    """Nodes go on naming their heads, or stop; either way the book is old, and nobody is asked to sign for it."""
+    """Nodes go on naming their heads, or stop; either way the book is old, and no signature is asked for."""
 
     async def health() -> dict[str, Any]:
         return dict((await buyer.get("/health"))[1]["health"])
@@ -153,7 +153,7 @@ async def test_health_says_that_base_is_out_of_reach(
     assert (await buyer.get("/health"))[1]["health"]["ok"] is True
 
 
-async def test_nobody_bets_on_a_chain_that_stands_still(
+async def test_no_bet_is_taken_on_a_chain_that_stands_still(
     buyer: Buyer, service: AgentService, database_url: str, local_genesis: Genesis, tmp_path: Path
 ) -> None:
     """A node that goes on naming the same old head: what is paid now cannot be mined in time. Only where blocks come by

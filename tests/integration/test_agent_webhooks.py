@@ -156,7 +156,7 @@ async def test_a_message_registers_once_and_a_refusal_shows_what_would_be_accept
     assert status == 201, answer
     removed = await buyer.session.delete(f"{buyer.service.api}/webhooks/{answer['webhook']['id']}")
     assert removed.status == 200
-    # Whoever saw the request go by cannot bring the webhook back, nor with the other form of the same signature.
+    # The recorded request does not bring the webhook back, nor does the other form of the same signature.
     raw = bytes.fromhex(good["signature"][2:])
     order = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
     mirrored = raw[:32] + (order - int.from_bytes(raw[32:64])).to_bytes(32) + bytes([55 - raw[64]])
@@ -192,7 +192,7 @@ async def test_registering_again_rotates_the_secret(buyer: Buyer) -> None:
         assert there.deliveries[-1].signed_by(second["secret"])
 
 
-async def test_an_address_asks_for_so_many_tests_whatever_webhooks_they_are_of(buyer: Buyer) -> None:
+async def test_an_address_may_request_a_limited_number_of_tests_over_all_webhooks(buyer: Buyer) -> None:
     headers = {"X-Forwarded-For": "203.0.113.77"}
     statuses = []
     for number in range(32):
@@ -264,7 +264,7 @@ async def test_what_a_wallet_sees_in_replay_its_webhook_gets_in_order(buyer: Buy
         logged = [each for each in there.events() if each["type"] != "test"]
         assert logged == [replay["events"][0], *replay["events"]]
         assert [each["seq"] for each in replay["events"]] == list(range(4))
-        # What takes no number of its own carries the newest event's.
+        # An event without a number carries the newest event's.
         assert [each for each in there.events() if each["type"] == "test"] == [tested]
         assert tested["seq"] == replay["lastSeq"] == 3
     async with receiver() as later:

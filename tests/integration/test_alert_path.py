@@ -1,5 +1,5 @@
 """From a rule to a pager: a real Prometheus with our rules, a real Alertmanager with our routes, and a receiver on this
-machine that keeps what a pager would be told.
+machine that records what a pager would get.
 
 Both are Debian packages (prometheus, prometheus-alertmanager); CI installs them.
 """
@@ -154,7 +154,7 @@ def _manager(folder: Path, receiver: Receiver) -> Iterator[int]:
 
 
 @pytest.mark.thorough
-def test_a_daemon_that_is_down_wakes_somebody_and_lets_them_sleep_again(tmp_path: Path) -> None:
+def test_a_daemon_that_is_down_pages_and_resolves_when_it_is_back(tmp_path: Path) -> None:
     assert not MISSING, f"{MISSING} must be installed in CI"
     with _receiver() as receiver, ExitStack() as stack:
         manager, prometheus = stack.enter_context(_manager(tmp_path, receiver)), free_port()
@@ -176,17 +176,17 @@ def test_a_daemon_that_is_down_wakes_somebody_and_lets_them_sleep_again(tmp_path
                 if "relayer" in body["payload"]["summary"] and fields.items() <= body.items()
             ]
 
-        wait(lambda: bool(about("/pager", event_action="trigger")), "the pager to be told")
-        told = about("/pager", event_action="trigger")[0]
-        assert told["routing_key"] == PAGER_KEY
-        assert told["payload"]["severity"] == "critical"
-        assert "does not answer" in told["payload"]["summary"]
-        assert told["payload"]["custom_details"]["runbook"] == "docs/operate.md#a-daemon-is-down"
+        wait(lambda: bool(about("/pager", event_action="trigger")), "the pager to be called")
+        page = about("/pager", event_action="trigger")[0]
+        assert page["routing_key"] == PAGER_KEY
+        assert page["payload"]["severity"] == "critical"
+        assert "does not answer" in page["payload"]["summary"]
+        assert page["payload"]["custom_details"]["runbook"] == "docs/operate.md#a-daemon-is-down"
 
         receiver.up.set()
-        wait(lambda: bool(about("/pager", event_action="resolve")), "the pager to be told that it is over")
-        assert about("/pager", event_action="resolve")[0]["dedup_key"] == told["dedup_key"]
-        assert not receiver.at("/tickets"), "what wakes somebody is not put among the tickets as well"
+        wait(lambda: bool(about("/pager", event_action="resolve")), "the pager to get the resolve")
+        assert about("/pager", event_action="resolve")[0]["dedup_key"] == page["dedup_key"]
+        assert not receiver.at("/tickets"), "what pages is not filed as a ticket as well"
 
 
 def _rule(severity: str) -> dict[str, Any]:
@@ -195,14 +195,14 @@ def _rule(severity: str) -> dict[str, Any]:
 
 
 def _raise(manager: int, rule: dict[str, Any], summary: str, *more: str) -> bool:
-    """Whether Alertmanager took an alarm of this rule, one of those that its summary tells apart."""
+    """Send Alertmanager an alarm of this rule, identified by its summary; return whether it was accepted."""
     words = [f"alertname={rule['alert']}", f"severity={rule['labels']['severity']}", f"instance={summary}"]
     notes = [f"--annotation={name}={value}" for name, value in {**rule["annotations"], "summary": summary}.items()]
     argv = ["amtool", f"--alertmanager.url=http://127.0.0.1:{manager}", "alert", "add", *more, *words, *notes]
     return subprocess.run(argv, capture_output=True, check=False).returncode == 0
 
 
-def test_alarms_of_one_name_are_told_together_each_in_its_own_words(tmp_path: Path) -> None:
+def test_alarms_of_one_name_are_sent_together_each_with_its_own_text(tmp_path: Path) -> None:
     assert not MISSING, f"{MISSING} must be installed in CI"
     with _receiver() as receiver, _manager(tmp_path, receiver) as manager:
         rules = (_rule("page"), _rule("ticket"))
@@ -210,16 +210,16 @@ def test_alarms_of_one_name_are_told_together_each_in_its_own_words(tmp_path: Pa
             for summary in ("the first is away", "the second is away"):
                 wait(functools.partial(_raise, manager, rule, summary), "Alertmanager to take an alert")
 
-        def told(words: str) -> bool:
+        def sent(words: str) -> bool:
             pages = [str(body["payload"]["summary"]) for body in receiver.at("/pager")]
             tickets = [str(body["attachments"][0]["text"]) for body in receiver.at("/tickets")]
-            assert all("is away" in text for text in (*pages, *tickets)), "whoever is told is told what of"
-            assert all(text.startswith(f"{rules[0]['alert']}: ") for text in pages), "what is for the day wakes nobody"
+            assert all("is away" in text for text in (*pages, *tickets)), "each message says what it is about"
+            assert all(text.startswith(f"{rules[0]['alert']}: ") for text in pages), "only paging alarms page"
             assert all("docs/operate.md#" in text for text in tickets)
             return any(f": {words}" in text for text in pages) and any(text.startswith(words) for text in tickets)
 
-        wait(lambda: told("the first is away; the second is away"), "both to be told of both")
+        wait(lambda: sent("the first is away; the second is away"), "one message with both")
         for rule in rules:
             assert _raise(manager, rule, "the first is away", "--end=2020-01-01T00:00:00Z")
             assert _raise(manager, rule, "a third is away")
-        wait(lambda: told("a third is away; the second is away"), "both to be told of those that stand")
+        wait(lambda: sent("a third is away; the second is away"), "one message with those still firing")

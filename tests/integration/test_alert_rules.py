@@ -19,7 +19,7 @@ from scripts._local.ports import free_port
 from scripts._stack.daemons import DAEMONS
 from tests.support.promtool import firing
 
-NOBODY: Sequence[str] = ()
+NONE: Sequence[str] = ()
 ONE: Sequence[str] = ("",)
 FEED = 'feed="BNKR/market_cap"'
 POOL = f'{FEED}, pool="BNKR/WETH"'
@@ -93,26 +93,26 @@ CASES: list[tuple[str, str, Mapping[str, str], Mapping[str, Sequence[str]]]] = [
         "VpmJobFails",
         "once an hour",
         _job("tidy", "3600x300", "0+60x60 60+60x60 120+60x60"),
-        {"59m": NOBODY, "119m": NOBODY},
+        {"59m": NONE, "119m": NONE},
     ),
-    ("VpmJobFails", "not for hours", _job("tidy", "3600x300", "0+60x300"), {"2h": NOBODY, "200m": ['job="tidy"']}),
+    ("VpmJobFails", "not for hours", _job("tidy", "3600x300", "0+60x300"), {"2h": NONE, "200m": ['job="tidy"']}),
     (
         "VpmJobFails",
         "leads again after hours, and runs",
         _job("resolve", "10x30 _x200 10x60", "0x30 60+60x200 0x60"),
-        {f"{at}m": NOBODY for at in range(225, 245)},
+        {f"{at}m": NONE for at in range(225, 245)},
     ),
     (
         "VpmKeyUsedElsewhere",
         "a key is emptied by one transaction",
         {'vpm_relayer_foreign_total{chain="base", lane="0x1", instance="a"}': "0x10 1x30"},
-        {"9m": NOBODY, "12m": ['chain="base", lane="0x1"']},
+        {"9m": NONE, "12m": ['chain="base", lane="0x1"']},
     ),
     (
         "VpmTradesUnknown",
         "one answer",
         {'vpm_agent_trades_unknown_total{instance="a"}': "0x10 1x30"},
-        {"9m": NOBODY, "12m": ONE},
+        {"9m": NONE, "12m": ONE},
     ),
     (
         "VpmKeyUsedElsewhere",
@@ -121,7 +121,7 @@ CASES: list[tuple[str, str, Mapping[str, str], Mapping[str, Sequence[str]]]] = [
             'vpm_relayer_foreign_total{chain="base", lane="0x1", instance="b"}': "_x10 1x30",
             'process_start_time_seconds{daemon="relayer", instance="b"}': "_x10 590x30",
         },
-        {"12m": ['chain="base", lane="0x1"'], "30m": NOBODY},
+        {"12m": ['chain="base", lane="0x1"'], "30m": NONE},
     ),
     (
         "VpmKeyUsedElsewhere",
@@ -130,33 +130,33 @@ CASES: list[tuple[str, str, Mapping[str, str], Mapping[str, Sequence[str]]]] = [
             'vpm_relayer_foreign_total{chain="base", lane="0x1", instance="b"}': "1x60 stale 1x60",
             'process_start_time_seconds{daemon="relayer", instance="b"}': "-86400x120",
         },
-        {f"{at}m": NOBODY for at in range(50, 90)},
+        {f"{at}m": NONE for at in range(50, 90)},
     ),
-    ("VpmTokenRefuses", "two owners are frozen", _refused("2x60"), {"59m": NOBODY}),
-    ("VpmOwnerRefused", "two owners are frozen", _refused("2x60"), {"5m": NOBODY, "59m": ['job="deliver"']}),
-    ("VpmTokenRefuses", "the token is paused", _refused("5x60"), {"19m": NOBODY, "59m": ['job="deliver"']}),
+    ("VpmTokenRefuses", "two owners are frozen", _refused("2x60"), {"59m": NONE}),
+    ("VpmOwnerRefused", "two owners are frozen", _refused("2x60"), {"5m": NONE, "59m": ['job="deliver"']}),
+    ("VpmTokenRefuses", "the token is paused", _refused("5x60"), {"19m": NONE, "59m": ['job="deliver"']}),
     (
         "VpmDueLong",
         "nothing is sent",
         _due("deliver", "positions", "0+60x60"),
-        {"19m": NOBODY, "59m": ['job="deliver", what="positions"']},
+        {"19m": NONE, "59m": ['job="deliver", what="positions"']},
     ),
     (
         "VpmDueLong",
         "there is always something due, which is done in seconds",
         _due("deliver", "positions", "15x60"),
-        {"59m": NOBODY},
+        {"59m": NONE},
     ),
     (
         "VpmDueLong",
         "a market waits for a second look at its stale reading",
         _due("agent-resolve", "markets", "0+60x17 0x20"),
-        {f"{at}m": NOBODY for at in (17, 18, 19, 30)},
+        {f"{at}m": NONE for at in (17, 18, 19, 30)},
     ),
-    ("VpmCanaryFails", "once", _job("agent-canary", "600x60", "0+60x9 0+60x9 0+60x9 600+60x9"), {"36m": NOBODY}),
-    ("VpmCanaryFails", "twice", _job("agent-canary", "600x60", "0+60x9 0+60x60"), {"34m": NOBODY, "38m": ONE}),
-    ("VpmCanaryUnsteady", "every second run", _canary("0+1x60", "0+1x60"), {"1m": NOBODY, "59m": ONE}),
-    ("VpmCanaryUnsteady", "a bad minute", _canary("0x30 2x30", "0+1x60"), {"40m": NOBODY, "59m": NOBODY}),
+    ("VpmCanaryFails", "once", _job("agent-canary", "600x60", "0+60x9 0+60x9 0+60x9 600+60x9"), {"36m": NONE}),
+    ("VpmCanaryFails", "twice", _job("agent-canary", "600x60", "0+60x9 0+60x60"), {"34m": NONE, "38m": ONE}),
+    ("VpmCanaryUnsteady", "every second run", _canary("0+1x60", "0+1x60"), {"1m": NONE, "59m": ONE}),
+    ("VpmCanaryUnsteady", "a bad minute", _canary("0x30 2x30", "0+1x60"), {"40m": NONE, "59m": NONE}),
     (
         "VpmTransactionsStand",
         "one key of two",
@@ -170,7 +170,7 @@ CASES: list[tuple[str, str, Mapping[str, str], Mapping[str, Sequence[str]]]] = [
             'vpm_relayer_gas_burnt_ether{chain="base", lane="0x1", payer="none", instance="a"}': "0.1x60",
             'vpm_relayer_gas_burnt_ether{chain="base", lane="0x1", payer="contract", instance="a"}': "0x20 0.02x40",
         },
-        {"15m": NOBODY, "25m": ['chain="base", lane="0x1"']},
+        {"15m": NONE, "25m": ['chain="base", lane="0x1"']},
     ),
     (
         "VpmGasExceedsFees",
@@ -180,7 +180,7 @@ CASES: list[tuple[str, str, Mapping[str, str], Mapping[str, Sequence[str]]]] = [
             'vpm_relayer_gas_day_ether{chain="stock", instance="a"}': "1x120",
             'vpm_relayer_fees_day_usd{instance="a"}': "5x60 15x60",
         },
-        {"10m": NOBODY, "59m": ONE, "90m": NOBODY},
+        {"10m": NONE, "59m": ONE, "90m": NONE},
     ),
     (
         "VpmRelayRefuses",
@@ -189,21 +189,21 @@ CASES: list[tuple[str, str, Mapping[str, str], Mapping[str, Sequence[str]]]] = [
             'vpm_stock_relay_answers_total{answer="unproven", instance="a"}': "0+60x60",
             'vpm_stock_relay_answers_total{answer="relay_failed", instance="a"}': "0x60",
         },
-        {"30m": NOBODY},
+        {"30m": NONE},
     ),
     (
         "VpmQueuedLong",
-        "nobody has the key",
+        "no relayer has the key",
         {
             'vpm_relayer_queued_oldest_seconds{chain="base", group="credit", instance="a"}': "0+60x60",
             'vpm_relayer_queued_oldest_seconds{chain="base", group="relay", instance="a"}': "5x60",
         },
-        {"5m": NOBODY, "20m": ['chain="base", group="credit"']},
+        {"5m": NONE, "20m": ['chain="base", group="credit"']},
     ),
-    ("VpmHeadStands", "history is read", _head("base", "0x60", "50000-100x60"), {"20m": NOBODY}),
-    ("VpmHeadStands", "blocks come", _head("base", "0+60x60"), {"2m": NOBODY, "20m": NOBODY}),
-    ("VpmHeadStands", "no new block", _head("base", "0x60"), {"1m": NOBODY, "2m": ['chain="base"']}),
-    ("VpmHeadStands", "the stock chain stops", _head("stock", "0x60"), {"2m": NOBODY, "3m": ['chain="stock"']}),
+    ("VpmHeadStands", "history is read", _head("base", "0x60", "50000-100x60"), {"20m": NONE}),
+    ("VpmHeadStands", "blocks come", _head("base", "0+60x60"), {"2m": NONE, "20m": NONE}),
+    ("VpmHeadStands", "no new block", _head("base", "0x60"), {"1m": NONE, "2m": ['chain="base"']}),
+    ("VpmHeadStands", "the stock chain stops", _head("stock", "0x60"), {"2m": NONE, "3m": ['chain="stock"']}),
     (
         "VpmDatabaseSilent",
         "one of two processes",
@@ -211,7 +211,7 @@ CASES: list[tuple[str, str, Mapping[str, str], Mapping[str, Sequence[str]]]] = [
             'vpm_database_silent{daemon="api", instance="a"}': "0x10 1x10",
             'vpm_database_silent{daemon="api", instance="b"}': "0x20",
         },
-        {"9m": NOBODY, "12m": ['daemon="api"']},
+        {"9m": NONE, "12m": ['daemon="api"']},
     ),
     (
         "VpmIndexFaults",
@@ -223,22 +223,22 @@ CASES: list[tuple[str, str, Mapping[str, str], Mapping[str, Sequence[str]]]] = [
         "VpmIndexFaults",
         "now and then",
         {'vpm_index_faults_total{chain="base", kind="timeout", instance="a"}': "0x5 1x5 2x5 3x5 4x5 5x30"},
-        {"30m": NOBODY},
+        {"30m": NONE},
     ),
     ("VpmNoNodeAnswers", "who asks has no answer", _nodes("0+60x60", "0+60x60"), {"20m": ['chain="8453"']}),
-    ("VpmNoNodeAnswers", "half of it fails", _nodes("0+60x60", "0+30x60", chain_id="0+30x60"), {"20m": NOBODY}),
+    ("VpmNoNodeAnswers", "half of it fails", _nodes("0+60x60", "0+30x60", chain_id="0+30x60"), {"20m": NONE}),
     (
         "VpmNoNodeAnswers",
         "it says its number only",
         _nodes("0+60x60", "0+60x60", chain_id="0+60x60"),
         {"20m": ['chain="8453"']},
     ),
-    ("VpmNoNodeAnswers", "calls revert", _nodes("0+60x60", "0+60x60", "reverted"), {"20m": NOBODY}),
+    ("VpmNoNodeAnswers", "calls revert", _nodes("0+60x60", "0+60x60", "reverted"), {"20m": NONE}),
     (
         "VpmNodeDown",
         "a spare is not asked",
         {'vpm_rpc_endpoint_up{chain="8453", endpoint="1:b", instance="a"}': "0x60", **_nodes("0+60x60", "0x60")},
-        {"40m": NOBODY},
+        {"40m": NONE},
     ),
     (
         "VpmNodeDown",
@@ -249,15 +249,15 @@ CASES: list[tuple[str, str, Mapping[str, str], Mapping[str, Sequence[str]]]] = [
         },
         {"40m": ['chain="8453", endpoint="0:a"']},
     ),
-    ("VpmHttpErrors", "a monitor asks a health page that says no", _http("get_api_health", "0+6x60"), {"20m": NOBODY}),
+    ("VpmHttpErrors", "a monitor asks a health page that says no", _http("get_api_health", "0+6x60"), {"20m": NONE}),
     ("VpmHttpErrors", "answers fail", _http("get_api_markets", "0+6x60"), {"20m": ONE}),
     ("VpmHttpSlow", "reads are slow", _slow("get_api_markets"), {"30m": ONE}),
-    ("VpmHttpSlow", "tools bet", _slow("post_api_agent_mcp"), {"30m": NOBODY}),
+    ("VpmHttpSlow", "tools bet", _slow("post_api_agent_mcp"), {"30m": NONE}),
     (
         "VpmDaemonRestarts",
         "every few minutes",
         {'process_start_time_seconds{daemon="keeper", instance="a"}': "0x5 300x5 600x5 900x5 1200x5"},
-        {"4m": NOBODY, "25m": ['daemon="keeper", instance="a"']},
+        {"4m": NONE, "25m": ['daemon="keeper", instance="a"']},
     ),
     (
         "VpmNobodyLeads",
@@ -270,7 +270,7 @@ CASES: list[tuple[str, str, Mapping[str, str], Mapping[str, Sequence[str]]]] = [
             alert,
             "at its limit, and then just beyond",
             {f'{series}{{{labels}, instance="a"}}': f"{quiet}x80 {loud}x80"},
-            {"70m": NOBODY, "155m": [labels]},
+            {"70m": NONE, "155m": [labels]},
         )
         for alert, series, quiet, loud, labels in (
             ("VpmFeedBehind", "vpm_feed_behind_seconds", 300, 301, FEED),
@@ -286,7 +286,7 @@ CASES: list[tuple[str, str, Mapping[str, str], Mapping[str, Sequence[str]]]] = [
             "VpmDaemonMissing",
             f"no target is a {gone}",
             {f'up{{daemon="{daemon}", instance="a"}}': "1x10" for daemon in DAEMONS if daemon != gone},
-            {"1m": NOBODY, "5m": [f'daemon="{gone}"']},
+            {"1m": NONE, "5m": [f'daemon="{gone}"']},
         )
         for gone in DAEMONS
     ),
@@ -299,7 +299,7 @@ CASES: list[tuple[str, str, Mapping[str, str], Mapping[str, Sequence[str]]]] = [
     ids=[f"{alert}: {what}" for alert, what, _, _ in CASES],
 )
 @pytest.mark.thorough
-def test_a_rule_tells_the_sick_from_the_healthy(
+def test_a_rule_fires_for_the_sick_and_not_for_the_healthy(
     alert: str, series: Mapping[str, str], expected: Mapping[str, Sequence[str]], tmp_path: Path
 ) -> None:
     firing(tmp_path, alert, series, expected)
@@ -312,14 +312,14 @@ async def _unasked(*_: object) -> None:
 async def test_what_a_rule_counts_up_or_misses_is_shown_as_0_before_it_happens() -> None:
     """Of a series that appears at 1 Prometheus sees no increase, and of one that is absent no zero."""
     lane = LaneSpec("unheard-of", 1, ("relay",), LocalSigner(secrets.token_bytes(32)))
-    nowhere = f"postgresql://nobody@127.0.0.1:{free_port()}/none"
+    nowhere = f"postgresql://unused@127.0.0.1:{free_port()}/none"
     leases = Leases(nowhere, [lane], lease_seconds=3.0, gained=lambda *_: None, lost=_unasked)
-    for work in (leases.run(), Leadership(nowhere, "nobody's role").run(_unasked)):
+    for work in (leases.run(), Leadership(nowhere, "vacant role").run(_unasked)):
         task = asyncio.create_task(work)
         await asyncio.sleep(0)
         await end(task)
     of = {"chain": "unheard-of", "lane": lane.signer.label}
     assert REGISTRY.get_sample_value("vpm_relayer_foreign_total", of) == 0
     assert REGISTRY.get_sample_value("vpm_relayer_lane_held", of) == 0
-    assert REGISTRY.get_sample_value("vpm_leader", {"role": "nobody's role"}) == 0
+    assert REGISTRY.get_sample_value("vpm_leader", {"role": "vacant role"}) == 0
     assert outcomes.UNKNOWN.collect()[0].samples[0].name == "vpm_agent_trades_unknown_total"

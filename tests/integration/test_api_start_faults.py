@@ -19,7 +19,7 @@ from tests.waiting import PATIENCE
 
 @pytest.fixture
 def service(tmp_path: Path) -> Iterator[Service[None]]:
-    nowhere = f"postgresql://nobody@127.0.0.1:{free_port()}/none"
+    nowhere = f"postgresql://unused@127.0.0.1:{free_port()}/none"
     with serving(Service, None, nowhere, REPOSITORY / "deployments", tmp_path, {}) as made:
         yield made
 

@@ -106,7 +106,7 @@ async def history(known: Genesis, played: RunningChain, database_url: str) -> As
 
 @contextmanager
 def held(url: str, table: str) -> Iterator[psycopg.Connection[Any]]:
-    """Whoever reads the table waits, for as long as this does."""
+    """Lock the table: readers wait until this exits."""
     with psycopg.connect(conninfo(url)) as connection:
         connection.execute(f"LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE".encode())
         yield connection
@@ -133,7 +133,7 @@ async def test_two_at_once_are_refused(history: History) -> None:
 
 
 @pytest.mark.thorough
-async def test_a_block_that_is_taken_back_meanwhile_is_no_mismatch(
+async def test_a_block_undone_during_the_audit_is_no_mismatch(
     history: History, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The page is compared again, at the block that took its place once that is indexed."""
