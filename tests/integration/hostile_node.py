@@ -18,7 +18,7 @@ Reply = Callable[[Any], "web.StreamResponse | Any"]
 
 @dataclass
 class HostileNode:
-    """A node that answers `eth_chainId` truthfully unless told otherwise, everything else by `replies`, the last one
+    """A node that answers `eth_chainId` truthfully by default, everything else by `replies`, the last one
     repeating."""
 
     chain_id: int = 31337

@@ -217,8 +217,8 @@ async def test_a_payment_of_one_unit_is_never_credited_as_four_dollars(
 
 @pytest.mark.thorough
 async def test_one_transfer_pays_for_one_authorization(buyer: Buyer, service: AgentService, market: str) -> None:
-    """W1 (b). Two authorizations of 4 USDC are used in one transaction, and one of them pays us; the contract holds 4 USDC
-    of another payer, too. The other paid the thief, and the transaction holds a plain transfer of 4 USDC, too."""
+    """W1 (b). Two authorizations of 4 USDC are used in one transaction, and one of them pays us; the contract also has
+    4 USDC of another payer. The other paid the thief, and the transaction holds a plain transfer of 4 USDC, too."""
     thief, victim, accomplice = payer(service, "thief"), payer(service, "victim"), wallets.wallet("accomplice").address
     first, second = await asked(buyer, thief, market), await asked(buyer, thief, market, side="no")
     hers = await asked(buyer, victim, market)
@@ -346,7 +346,7 @@ async def test_a_payment_first_brought_after_it_was_used_is_kept_for_its_bet(
 
 @pytest.mark.thorough
 async def test_what_was_paid_is_accounted_for_before_a_bet_is_refused(buyer: Buyer, service: AgentService) -> None:
-    """The market closes before its payer comes: the answer says that her money goes back, not that the market closed."""
+    """The market closes before its payer comes: she is answered that her money goes back, not that it closed."""
     chain, who = service.chain, payer(service, "honest")
     market = chain.list(f"m-{secrets.token_hex(4)}", closes_at=chain.now + 300)
     await buyer.shows(market)

@@ -1,5 +1,5 @@
-"""What a payer is answered while a fork may still undo things: a bet on a market whose listing is undone with the bet, and
-a bet refused in a block that is not final yet."""
+"""What a payer is answered while a fork may undo things: a bet on a market whose listing is undone with the bet, and a
+bet refused in a block that is not final yet."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Limits by address hold whatever a caller writes into its headers, and whatever wallets it names."""
+"""Limits by address hold regardless of the headers a caller sends and the wallets it names."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from core.config import Settings
 
 @pytest.fixture
 async def url() -> AsyncIterator[str]:
-    """A door that only counts: by the address, and as the trade endpoint does before it asks anybody anything."""
-    given = {"DATABASE_URL": "postgresql://nobody@127.0.0.1/none", "VPM_TRUST_PROXY": "1"}
+    """Serve endpoints that only count, by address, as the trade endpoint does before it asks a node or the database."""
+    given = {"DATABASE_URL": "postgresql://unused@127.0.0.1/none", "VPM_TRUST_PROXY": "1"}
     settings = Settings.model_validate(given)
     rates = TradeRates(RateLimits("memory://"), settings)
 
@@ -53,7 +53,7 @@ async def url() -> AsyncIterator[str]:
         yield f"http://127.0.0.1:{port}"
 
 
-async def test_a_region_told_twice_is_refused(url: str) -> None:
+async def test_a_region_header_given_twice_is_refused(url: str) -> None:
     async with aiohttp.ClientSession() as session:
         for lines, status, blocked in (
             ([("CF-IPCountry", "DE")], 200, None),
@@ -77,8 +77,8 @@ def a_bet(number: int) -> dict[str, object]:
 
 
 async def test_what_is_made_for_one_request_alone_is_made_so_often_for_an_address() -> None:
-    """Whatever it is: one of the operations that is dear and has no limit of its own is enough."""
-    settings = Settings.model_validate({"DATABASE_URL": "postgresql://nobody@127.0.0.1/none", "VPM_TRUST_PROXY": "1"})
+    """One expensive operation without its own limit stands for all of them."""
+    settings = Settings.model_validate({"DATABASE_URL": "postgresql://unused@127.0.0.1/none", "VPM_TRUST_PROXY": "1"})
     asked = RequestQuota(RateLimits("memory://"), settings, DocumentedAnswer("Too many."))
     done = []
 

@@ -103,7 +103,7 @@ TAKEN_AND = partial(Answer, passes_on=True)
 
 
 def closed_and(*answers: Answer | None) -> Rule:
-    """Calls for a trade are answered so, and the market has closed meanwhile."""
+    """Answer calls for a trade like this, and quotes with a closed market."""
     return either(in_turn(is_trade, *answers), in_turn(is_quote, CLOSED))
 
 
@@ -130,7 +130,7 @@ STORIES = {
         Payment.UNKNOWN,
         "OutcomeUnknown",
     ),
-    "somebody else's challenge": Story(
+    "a gateway's own challenge": Story(
         lambda: in_turn(is_paid, TAKEN_AND(402, {"x402Version": 1, "error": "Pay to crawl.", "accepts": []})),
         Payment.UNKNOWN,
         "OutcomeUnknown",
@@ -207,7 +207,7 @@ STORIES = {
     "a bet that is made, and its market is not found": made_story(
         lambda: in_turn(is_market, Answer(404, refusal_of("market_not_found"))), Payment.MADE, "market_not_found"
     ),
-    "a bet that is made, and nothing more is heard": made_story(
+    "a bet that is made, and no further answer": made_story(
         lambda: in_turn(is_trade, None, Answer(503)), Payment.MADE, "Unreachable"
     ),
     "a portal's 200 where a bet is made": made_story(
@@ -216,7 +216,7 @@ STORIES = {
     "a hosting that wants to be paid where a bet is made": made_story(
         lambda: closed_and(Answer(402)), Payment.UNKNOWN, "UnexpectedAnswer"
     ),
-    "somebody else's challenge where a bet is made": made_story(
+    "a gateway's own challenge where a bet is made": made_story(
         lambda: closed_and(Answer(402, {"x402Version": 1, "error": "Pay to crawl.", "accepts": []})),
         Payment.UNKNOWN,
         "UnexpectedAnswer",
@@ -240,12 +240,12 @@ def either(*rules: Rule) -> Rule:
     return lambda request: next(filter(None, (rule(request) for rule in rules)), None)
 
 
-@pytest.mark.parametrize("told", STORIES)
-async def test_what_is_said_of_a_payment_is_true_whatever_stands_before_the_service(
-    quick_service: AgentService, quick_market: str, told: str
+@pytest.mark.parametrize("title", STORIES)
+async def test_what_python_says_of_a_payment_is_true_behind_any_gateway(
+    quick_service: AgentService, quick_market: str, title: str
 ) -> None:
-    story = STORIES[told]
-    who = with_fifty_dollars(quick_service, f"behind a gateway: {told}")
+    story = STORIES[title]
+    who = with_fifty_dollars(quick_service, f"behind a gateway: {title}")
     await made_earlier(quick_service, quick_market, who, story)
     async with gateway(quick_service.url, story.rule()) as before:
         with strangers() as http:
@@ -257,20 +257,20 @@ async def test_what_is_said_of_a_payment_is_true_whatever_stands_before_the_serv
     assert (ours["payment"], ours["error"]) == (story.payment and story.payment.value, story.error), ours
     assert 50 * USD - quick_service.chain.balance(who.address) == story.stakes * story.size * USD
     if story.stakes and ours["ticket"] is not None:
-        placed = await Sync(quick_service).place(who, ours["ticket"])  # whatever was said: it is one bet
+        placed = await Sync(quick_service).place(who, ours["ticket"])  # whichever error came: it is one bet
         assert placed["replay"]
         assert 50 * USD - quick_service.chain.balance(who.address) == story.stakes * story.size * USD
 
 
 @pytest.mark.parametrize(
-    "told",
+    "title",
     [each if each == LOST else pytest.param(each, marks=pytest.mark.thorough) for each in STORIES],
 )
-async def test_what_typescript_says_of_a_payment_is_true(
-    quick_service: AgentService, quick_market: str, told: str
+async def test_what_typescript_says_of_a_payment_is_true_behind_any_gateway(
+    quick_service: AgentService, quick_market: str, title: str
 ) -> None:
-    story = STORIES[told]
-    who = with_fifty_dollars(quick_service, f"behind a gateway, in TypeScript: {told}")
+    story = STORIES[title]
+    who = with_fifty_dollars(quick_service, f"behind a gateway, in TypeScript: {title}")
     await made_earlier(quick_service, quick_market, who, story)
     async with gateway(quick_service.url, story.rule()) as before:
         order = {
@@ -286,7 +286,7 @@ async def test_what_typescript_says_of_a_payment_is_true(
     assert 50 * USD - quick_service.chain.balance(who.address) == story.stakes * story.size * USD
 
 
-async def test_the_same_bet_by_a_key_of_ones_own_is_told_whatever_has_closed_since(
+async def test_repeating_a_bet_under_ones_own_key_returns_it_after_the_market_closed(
     quick_service: AgentService, quick_market: str
 ) -> None:
     who = with_fifty_dollars(quick_service, "a key of one's own")

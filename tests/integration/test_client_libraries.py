@@ -57,7 +57,7 @@ from tests.support.client_libraries import async_strangers, built, environment, 
 from tests.support.webhook_receiver import receiver
 
 DEV = wallets.DEV
-POOR = wallets.wallet("somebody without money")
+POOR = wallets.wallet("without money")
 CLIENTS = REPOSITORY / "api" / "clients"
 
 
@@ -112,7 +112,7 @@ async def test_a_ticket_placed_again_is_the_same_bet(
 
 @pytest.mark.thorough
 async def test_the_readmes_first_example_runs(quick_service: AgentService, quick_market: str) -> None:
-    """As it stands, as a program of its own."""
+    """The example runs unchanged, as a separate program."""
     first = {}
     for name in ("python", "typescript"):
         text = (CLIENTS / name / "README.md").read_text()
@@ -140,7 +140,7 @@ def _compiled(example: str) -> Path:
 
 @pytest.mark.thorough
 def test_the_python_package_installs_and_stands_alone(tmp_path: Path) -> None:
-    """Built and installed without a network; what it needs besides is declared."""
+    """It is built and installed without a network; its other requirements are declared."""
     place = tmp_path / "site"
     install = ["uv", "pip", "install", "--offline", "--no-deps", "--target", str(place), str(CLIENTS / "python")]
     subprocess.run(install, check=True, capture_output=True, cwd=tmp_path, env={**os.environ, "UV_LINK_MODE": "copy"})
@@ -159,7 +159,7 @@ def test_the_python_package_installs_and_stands_alone(tmp_path: Path) -> None:
 
 @pytest.mark.thorough
 def test_threads_may_read_their_first_answers_at_once() -> None:
-    """In a process of its own: what went wrong ended the process."""
+    """In a separate process: the defect ended the process."""
     met = subprocess.run(
         [sys.executable, "-P", str(REPOSITORY / "tests" / "clients" / "threads.py")],
         env={**environment(), "PYTHONPATH": str(CLIENTS / "python" / "src")},
@@ -282,7 +282,7 @@ async def test_a_refusal_says_what_is_wrong_and_that_nothing_was_paid(
 
 
 class Liar(httpx.BaseTransport):
-    """Somebody between a client and the service, who changes answers of one status."""
+    """A proxy between a client and the service that changes answers of one status."""
 
     def __init__(self, status: int, change: Callable[[Any], None]) -> None:
         self._status = status
@@ -374,7 +374,7 @@ RECEIPTS: dict[str, Callable[[Any], None]] = {
 async def test_a_receipt_that_is_not_of_this_bet_is_not_believed(
     quick_service: AgentService, quick_market: str, lie: str
 ) -> None:
-    who = DEV[list(RECEIPTS).index(lie)]  # each has a rate of its own
+    who = DEV[list(RECEIPTS).index(lie)]  # each has its own rate
     with httpx.Client(transport=Liar(200, RECEIPTS[lie])) as http:
         client = Client(quick_service.url, Account.from_key(who.private_key), http=http)
         error = await asyncio.to_thread(python_error, lambda: client.bet(quick_market, "yes", 1, final=False))
@@ -388,7 +388,7 @@ async def test_a_receipt_that_is_not_of_this_bet_is_not_believed(
 @pytest.mark.thorough
 @pytest.mark.parametrize("lie", RECEIPTS)
 async def test_nor_is_it_believed_in_typescript(quick_service: AgentService, quick_market: str, lie: str) -> None:
-    who = DEV[list(RECEIPTS).index(lie)]  # each has a rate of its own
+    who = DEV[list(RECEIPTS).index(lie)]  # each has its own rate
     said = await TypeScript(quick_service).ask(
         who, "bet", wish={"market": quick_market, "side": "yes", "sizeUsd": 1}, lie={"status": 200, "named": lie}
     )
@@ -396,9 +396,9 @@ async def test_nor_is_it_believed_in_typescript(quick_service: AgentService, qui
 
 
 @pytest.mark.thorough
-async def test_an_outcome_that_nobody_tells_is_found_out_later(quick_service: AgentService, quick_market: str) -> None:
-    """The relayer is away: the payment is with the service, and nobody can say what becomes of it. By the same ticket
-    it is one bet, whoever asks."""
+async def test_an_unknown_outcome_is_found_out_later(quick_service: AgentService, quick_market: str) -> None:
+    """The relayer is away: the service has the payment, and its outcome is unknown. By the same ticket it is one bet,
+    whichever client asks."""
     who = DEV[6]
     before = quick_service.chain.balance(who.address)
     with strangers() as http:
@@ -424,7 +424,7 @@ async def test_an_outcome_that_nobody_tells_is_found_out_later(quick_service: Ag
     assert before - quick_service.chain.balance(who.address) == 3 * USD
 
 
-async def test_an_api_that_is_not_there_is_told_apart_from_an_unknown_outcome(quick_service: AgentService) -> None:
+async def test_an_api_that_is_not_there_is_no_unknown_outcome(quick_service: AgentService) -> None:
     account = Account.from_key(DEV[6].private_key)
     with httpx.Client(trust_env=False) as http:
         client = Client("http://127.0.0.1:9", account, http=http, patience_seconds=1)
@@ -436,7 +436,7 @@ async def test_an_api_that_is_not_there_is_told_apart_from_an_unknown_outcome(qu
 async def test_a_payment_whose_time_has_passed_is_signed_again_with_its_own_nonce(
     quick_service: AgentService, quick_market: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """First by a wrong clock, which is told so; then its ticket is placed by a right one."""
+    """A client with a wrong clock is refused and says so; then a client with the right time places its ticket."""
     who = DEV[6]
     before = quick_service.chain.balance(who.address)
     right = time.time
@@ -495,7 +495,7 @@ async def test_a_signature_is_good_for_minutes_however_long_the_challenge_asks_f
 async def test_a_stream_has_every_event_once_through_every_break(
     library: Library, quick_service: AgentService, quick_market: str
 ) -> None:
-    """The API dies while it is read, and is told where to go on."""
+    """The API dies while a client reads; the client sends where to go on."""
     who = DEV[7]
     await Sync(quick_service).bet(who, quick_market, "yes", 1)
     with strangers() as http:
@@ -544,7 +544,7 @@ async def test_a_webhook_is_registered_and_its_deliveries_are_the_services(
 
 
 @pytest.mark.thorough
-async def test_the_typescript_library_tells_deliveries_apart(quick_service: AgentService) -> None:
+async def test_the_typescript_library_distinguishes_deliveries(quick_service: AgentService) -> None:
     """Signed by the service's own signer: each is taken the first time and refused the second; a changed one never
     is."""
     now, secret, attester = int(time.time()), "whsec_of_a_test", wallets.ATTESTATION

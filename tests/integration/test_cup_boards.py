@@ -1,4 +1,4 @@
-"""What is kept of a board between two reads is what nobody recorded anything on since."""
+"""A board's page is reused between two reads only if nothing was recorded on it since."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ async def test_ranks_follow_what_is_recorded_between_two_reads(database_url: str
         assert (other.entries, other.total, other.rank(last)) == ((), 0, None)
 
 
-async def test_a_result_of_nothing_moves_nobody(database_url: str) -> None:
-    """Who alone bets on what comes out gets the stake back: that is no later score, and no place for a newcomer."""
+async def test_a_result_of_nothing_changes_no_rank(database_url: str) -> None:
+    """The only bettor on the winning side gets the stake back: that neither renews a score nor ranks a newcomer."""
     first, second, idle = (_wallet(MANY + n) for n in (1, 2, 3))
     monday = datetime(2027, 1, 4, tzinfo=UTC)
     async with await connect(database_url, autocommit=True) as connection:

@@ -37,7 +37,7 @@ async def cup(database_url: str) -> AsyncIterator[Cup]:
 
 @asynccontextmanager
 async def silent(cup: Cup, address: str = "203.0.113.1") -> AsyncIterator[asyncio.StreamReader]:
-    """Somebody who asks for the export and reads nothing until told to."""
+    """Request the export and read nothing until the test does."""
     host, port = cup.url.removeprefix("http://").split(":")
     reader, writer = await asyncio.open_connection(host, int(port), limit=1024)
     try:
@@ -54,7 +54,7 @@ async def connections(cup: Cup) -> int:
 
 
 async def are_open(cup: Cup, wanted: int) -> None:
-    """Waits until so many connections are."""
+    """Wait until so many connections are open."""
 
     async def counted() -> bool:
         return await connections(cup) == wanted
@@ -78,7 +78,7 @@ async def test_readers_who_do_not_read_keep_no_connection(cup: Cup) -> None:
         assert refused.body["meta"]["version"] == "service-cup-api-v1"
         assert int(refused.headers["Retry-After"]) >= 1
         await are_open(cup, 0)
-    exported = await whole_export(cup)  # and whoever reads has all of it
+    exported = await whole_export(cup)  # and a client that reads gets all of it
     assert exported.splitlines()[-1].startswith(b'{"type":"end"')
     assert exported.count(b'"type":"score"') == SCORES
 
@@ -90,8 +90,8 @@ async def test_one_address_does_not_keep_the_others_from_the_file(cup: Cup) -> N
         await are_open(cup, 1)
         headers = {"X-Forwarded-For": "203.0.113.1"}
         async with cup.session.get(cup.url + BASE + "/export", headers=headers) as response:
-            told = await response.json()
-        assert (response.status, told["error"]) == (429, "rate_limited")
+            body = await response.json()
+        assert (response.status, body["error"]) == (429, "rate_limited")
         assert int(response.headers["Retry-After"]) >= 1
         await whole_export(cup)
 
@@ -111,8 +111,8 @@ async def test_a_reader_who_never_gets_done_is_cut_off(cup: Cup, monkeypatch: py
         assert b'{"type":"end"' not in received
 
 
-async def test_a_database_that_goes_away_meanwhile_breaks_the_file_off(cup: Cup) -> None:
-    """No other answer is written into the one under way, and nobody is left waiting for more."""
+async def test_losing_the_database_during_an_export_breaks_the_file_off(cup: Cup) -> None:
+    """No other answer is written into the one under way, and no client is left waiting for more."""
     await are_open(cup, 0)
     async with silent(cup) as reader:
         await are_open(cup, 1)
@@ -129,8 +129,8 @@ async def test_a_database_that_goes_away_meanwhile_breaks_the_file_off(cup: Cup)
     assert b'{"type":"end"' not in received
 
 
-async def test_a_database_that_is_away_is_told(cup: Cup, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also where it goes after it was connected to, and before the first line."""
+async def test_a_database_that_is_away_is_reported(cup: Cup, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same if it goes away after connecting and before the first line."""
 
     async def lost(connection: Connection) -> AsyncGenerator[bytes]:
         await connection.close()
@@ -144,7 +144,7 @@ async def test_a_database_that_is_away_is_told(cup: Cup, monkeypatch: pytest.Mon
 
 
 async def test_the_headers_alone_cost_no_connection(cup: Cup) -> None:
-    """So they are told even while no more exports may be under way."""
+    """So they are sent even while no more exports may be under way."""
     await are_open(cup, 0)
     async with silent(cup), silent(cup, "198.51.100.2"):
         await are_open(cup, download.AT_ONCE)

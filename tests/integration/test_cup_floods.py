@@ -64,7 +64,7 @@ async def test_a_key_made_for_one_enrolment_is_no_way_round(cup: Cup, monkeypatc
 
 
 async def test_all_addresses_together_open_only_so_many_wallets(cup: Cup, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cup_service, "CLAIMS_OF_ALL", RateLimitItemPerHour(3, 2))  # a window of its own
+    monkeypatch.setattr(cup_service, "CLAIMS_OF_ALL", RateLimitItemPerHour(3, 2))  # a separate window
     answers = [await post(cup, "/wallet", fresh(), f"203.0.113.{number}") for number in range(20, 25)]
     assert [each.status for each in answers] == [200, 200, 200, 429, 429]
     assert "all together" in answers[-1].body["message"]
@@ -75,7 +75,7 @@ async def test_a_network_opens_only_so_many_wallets_and_leaves_room_for_others(
     cup: Cup, monkeypatch: pytest.MonkeyPatch, network: str
 ) -> None:
     monkeypatch.setattr(cup_service, "CLAIMS_EACH_NETWORK", RateLimitItemPerHour(2))
-    monkeypatch.setattr(cup_service, "CLAIMS_OF_ALL", RateLimitItemPerHour(6, 3))  # a window of its own
+    monkeypatch.setattr(cup_service, "CLAIMS_OF_ALL", RateLimitItemPerHour(6, 3))  # a separate window
     answers = [await post(cup, "/wallet", fresh(), network.format(number)) for number in range(1, 9)]
     assert [each.status for each in answers] == [200] * 2 + [429] * 6
     assert "network" in answers[-1].body["message"]
@@ -89,11 +89,13 @@ async def test_an_address_writes_only_so_much_with_however_many_wallets(
     monkeypatch.setattr(cup_service, "WRITES_EACH_CALLER", RateLimitItemPerMinute(4))
     address, slug, live = "203.0.113.12", await cup.market(), await cup.open_round()
     signers = [await cup.claimed() for _ in range(3)]
-    told = []
+    statuses = []
     for signer in signers:
-        told.append((await post(cup, "/trade", signer.trade(slug, "yes", 100), address)).status)
-        told.append((await post(cup, "/roulette/bet", signer.bet(live.round_no, "colour:red", 1000), address)).status)
-    assert told == [200, 200, 200, 200, 429, 429]
+        statuses.append((await post(cup, "/trade", signer.trade(slug, "yes", 100), address)).status)
+        statuses.append(
+            (await post(cup, "/roulette/bet", signer.bet(live.round_no, "colour:red", 1000), address)).status
+        )
+    assert statuses == [200, 200, 200, 200, 429, 429]
     assert (await post(cup, "/trade", signers[2].trade(slug, "yes", 100), BYSTANDER)).status == 200
 
 
@@ -101,17 +103,17 @@ async def test_an_address_writes_only_so_much_with_however_many_wallets(
 async def test_a_network_enrolls_and_writes_only_what_two_addresses_would(
     cup: Cup, monkeypatch: pytest.MonkeyPatch, network: str
 ) -> None:
-    """Whoever is given an IPv6 /48 has 65,536 addresses, and what they write is kept for good."""
+    """A caller with an IPv6 /48 has 65,536 networks, and what they write is kept for good."""
     monkeypatch.setattr(cup_service, "ENROLMENTS_EACH_NETWORK", RateLimitItemPerHour(2))
     monkeypatch.setattr(cup_service, "WRITES_EACH_NETWORK", RateLimitItemPerMinute(2))
-    slug, told = await cup.market(), []
+    slug, statuses = await cup.market(), []
     signers = [await cup.claimed() for _ in range(3)]
     for number, signer in enumerate(signers, 1):
         address = network.format(number)
         enrolled = await post(cup, "/agent/enroll", signer.enrolment(), address)
         traded = await post(cup, "/trade", signer.trade(slug, "yes", 100), address)
-        told.append((enrolled.status, traded.status))
-    assert told == [(200, 200), (200, 200), (429, 429)]
+        statuses.append((enrolled.status, traded.status))
+    assert statuses == [(200, 200), (200, 200), (429, 429)]
     assert "network" in enrolled.body["message"]
     assert "network" in traded.body["message"]
     assert (await post(cup, "/agent/enroll", signers[2].enrolment(), BYSTANDER)).status == 200
@@ -126,6 +128,6 @@ async def test_what_a_wallet_is_refused_takes_no_room_from_its_neighbours(
     monkeypatch.setattr(cup_service, "WRITES_EACH_NETWORK", RateLimitItemPerMinute(2, 3))
     slug, address = await cup.market(), "198.18.9.1"
     loop, neighbour = await cup.claimed(), await cup.claimed()
-    told = [(await post(cup, "/trade", loop.trade(slug, "yes", 100), address)).status for _ in range(4)]
-    assert told == [200, 429, 429, 429]
+    statuses = [(await post(cup, "/trade", loop.trade(slug, "yes", 100), address)).status for _ in range(4)]
+    assert statuses == [200, 429, 429, 429]
     assert (await post(cup, "/trade", neighbour.trade(slug, "yes", 100), address)).status == 200

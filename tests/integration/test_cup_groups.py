@@ -48,13 +48,13 @@ async def claimed(connection: Connection) -> Signer:
 
 def codes(answers: list[trading.PaperReceipt | Exception]) -> list[str]:
     """`new`, `replay`, the code of a refusal, or the kind of another error."""
-    told = []
+    outcomes = []
     for each in answers:
         if isinstance(each, trading.PaperReceipt):
-            told.append("replay" if each.replay else "new")
+            outcomes.append("replay" if each.replay else "new")
         else:
-            told.append(each.code if isinstance(each, Refusal) else type(each).__name__)
-    return told
+            outcomes.append(each.code if isinstance(each, Refusal) else type(each).__name__)
+    return outcomes
 
 
 async def exact(connection: Connection) -> None:
@@ -183,7 +183,7 @@ async def test_ids_used_on_two_markets_at_once_neither_trade_twice_nor_wait_in_a
     await exact(connection)
 
 
-async def test_a_wallet_that_is_held_holds_nobody_else_up(cup: Cup, connection: Connection) -> None:
+async def test_a_locked_wallet_blocks_no_other(cup: Cup, connection: Connection) -> None:
     slug = await cup.market()
     held, free = await cup.claimed(), await cup.claimed()
     async with await connect(cup.database_url, autocommit=False) as holder:
@@ -200,8 +200,8 @@ async def test_a_wallet_that_is_held_holds_nobody_else_up(cup: Cup, connection: 
     await exact(connection)
 
 
-async def test_bets_of_held_wallets_keep_nobody_from_the_cup(cup: Cup, connection: Connection) -> None:
-    """Whoever settles a market holds all its wallets for long; they are more than there are connections."""
+async def test_bets_of_locked_wallets_do_not_block_the_cup(cup: Cup, connection: Connection) -> None:
+    """Settling a market locks all its wallets for long; they are more than there are connections."""
     live = await cup.open_round()
     held, free = [await cup.claimed() for _ in range(12)], await cup.claimed()
     async with await connect(cup.database_url, autocommit=False) as holder:
@@ -221,7 +221,7 @@ async def test_bets_of_held_wallets_keep_nobody_from_the_cup(cup: Cup, connectio
 
 
 async def test_claims_wait_for_no_other_wallet(cup: Cup, connection: Connection) -> None:
-    """All paper comes from one account: whoever claims without end would hold up every claim and every settlement."""
+    """All paper comes from one account: endless claims must not block every other claim and settlement."""
     first, second = Signer(), Signer()
     async with await connect(cup.database_url) as other, other.transaction():
         await wallets.claim(other, first.address)

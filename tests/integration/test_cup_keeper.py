@@ -158,7 +158,7 @@ async def test_paper_markets_follow_the_listed_ones(
         assert (await manual.run(follow_markets)).actions == []
 
 
-async def test_a_result_that_a_fork_may_still_change_pays_nobody(anvil: StartAnvil, fresh_database_url: str) -> None:
+async def test_a_result_that_a_fork_may_still_change_pays_nothing(anvil: StartAnvil, fresh_database_url: str) -> None:
     async with manual_keeper(fresh_database_url, anvil(chain_id=CHAIN_ID).url) as manual:
         slug = manual.listed(100)
         await manual.run(follow_markets)
@@ -212,7 +212,7 @@ async def test_a_listing_that_is_gone_for_good_gives_its_stakes_back(
 
 
 async def test_a_market_that_cannot_be_settled_holds_up_no_other(anvil: StartAnvil, fresh_database_url: str) -> None:
-    """Neither is anybody else kept from being paid, nor does the tournament go without new markets."""
+    """The others are still paid, and the tournament still gets new markets."""
     async with manual_keeper(fresh_database_url, anvil(chain_id=CHAIN_ID).url) as manual:
         broken, sound = sorted((manual.listed(1), manual.listed(2)))
         await manual.run(follow_markets)

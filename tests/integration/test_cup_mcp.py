@@ -95,14 +95,14 @@ async def test_refusals_are_tool_errors(cup: Cup) -> None:
         await fails(client, "place_paper_trade", 401, "invalid_signature", **forged)
         await fails(client, "place_roulette_bet", 422, "stake_out_of_bounds", betKey="colour:red", stakePaper=9)
         await fails(client, "create_wallet", 400, "invalid_request", walletAddress="0x12")
-        told = await fails(client, "get_positions", 400, "invalid_request", walletAddress="0x12")
-        assert told["message"] == "The argument walletAddress is wrong: must be 0x and 40 hexadecimal digits."
-        assert [each["field"] for each in told["details"]] == ["walletAddress"]  # not `address`, as in the path
-        told = await fails(client, "get_positions", 400, "invalid_request", address=signer.address)
-        assert [each["field"] for each in told["details"]] == ["address"]  # which there is not
+        answer = await fails(client, "get_positions", 400, "invalid_request", walletAddress="0x12")
+        assert answer["message"] == "The argument walletAddress is wrong: must be 0x and 40 hexadecimal digits."
+        assert [each["field"] for each in answer["details"]] == ["walletAddress"]  # not `address`, as in the path
+        answer = await fails(client, "get_positions", 400, "invalid_request", address=signer.address)
+        assert [each["field"] for each in answer["details"]] == ["address"]  # which there is not
         await fails(client, "get_quote", 400, "invalid_request", slug=slug)
-        told = await fails(client, "place_paper_trade", 400, "invalid_request", **wanted, simulated=False)
-        assert "'simulated'" in told["message"]  # what is no argument may have been meant for one
+        answer = await fails(client, "place_paper_trade", 400, "invalid_request", **wanted, simulated=False)
+        assert "'simulated'" in answer["message"]  # what is no argument may have been meant for one
         for tool in (await client.list_tools()).tools:
             assert not {"privateKey", "key", "mnemonic", "seed"} & set(tool.input_schema["properties"])
 
@@ -155,9 +155,9 @@ async def test_an_argument_that_is_too_large_for_its_route_is_refused_and_the_co
             sent = json.dumps({**call, "params": name}, ensure_ascii=False).encode()
             given = {**headers, "Content-Type": "application/json"}
             async with asyncio.timeout(PATIENCE), session.post(mcp_url(cup), data=sent, headers=given) as response:
-                told = (await response.json())["result"]
-            assert told["isError"] is (code is not None), told
-            assert code is None or code in str(told["content"])
+                answer = (await response.json())["result"]
+            assert answer["isError"] is (code is not None), answer
+            assert code is None or code in str(answer["content"])
 
 
 @pytest.mark.parametrize("body", [b'{"jsonrpc": "2.0", "id": 1, "id": 2, "method": "tools/list"}', None])
@@ -167,11 +167,11 @@ async def test_what_readers_would_read_differently_is_refused(cup: Cup, body: by
     call = b'{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "get_quote", "arguments": %s}}'
     headers = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
     async with cup.session.post(mcp_url(cup), data=body or call % wanted, headers=headers) as response:
-        told = await response.json()
-    assert (response.status, told["error"]["code"]) == (400, -32600)
-    assert "twice" in told["error"]["message"]
+        answer = await response.json()
+    assert (response.status, answer["error"]["code"]) == (400, -32600)
+    assert "twice" in answer["error"]["message"]
     async with cup.session.post(
         mcp_url(cup), data=b"{}", headers={**headers, "Content-Type": "text/plain"}
     ) as response:
-        told = await response.json()
-    assert (response.status, told["error"]["code"]) == (415, -32600)
+        answer = await response.json()
+    assert (response.status, answer["error"]["code"]) == (415, -32600)

@@ -95,7 +95,7 @@ async def test_markets_are_listed(cup: Cup) -> None:
     assert found[rounds]["deadlineAt"] < found[rounds]["startAt"] < found[rounds]["endsAt"]
 
 
-async def test_whatever_number_a_limit_is_it_clamps(cup: Cup) -> None:
+async def test_a_limit_of_any_number_is_clamped(cup: Cup) -> None:
     for _ in range(101):
         await cup.market(closes=timedelta(hours=3))  # after those whose tests look for them among the first
     await cup.run(
@@ -103,16 +103,16 @@ async def test_whatever_number_a_limit_is_it_clamps(cup: Cup) -> None:
         "FROM generate_series(1, 201) i"
     )
 
-    async def told(limit: str) -> tuple[int, int]:
+    async def counts(limit: str) -> tuple[int, int]:
         listed = await cup.get("/markets", limit=limit)
         board = await cup.get("/leaderboard", week="2020-W02", limit=limit)
         assert (listed.status, board.status) == (200, 200), (limit, listed, board)
         return listed.body["count"], len(board.body["entries"])
 
     for limit in ("201", "500.0", "+500", " 500", "5_00", "0000000500", "9" * 4000, "+" + "9" * 20, "1000000000"):
-        assert await told(limit) == (100, 200), limit
+        assert await counts(limit) == (100, 200), limit
     for limit in ("100", "0000000100"):
-        assert await told(limit) == (100, 100), limit
+        assert await counts(limit) == (100, 100), limit
     for wrong in ("0", "-1", "x", "", "1.5", "1e3", "-" + "9" * 20):
         for path in ("/markets", "/leaderboard"):
             assert (await cup.get(path, limit=wrong)).status == 400, (path, wrong)
@@ -209,20 +209,20 @@ async def test_refused_trades(cup: Cup) -> None:
     assert await cup.balance(signer) == 10_000
 
 
-async def test_an_unsigned_trade_is_told_what_to_sign(cup: Cup) -> None:
-    """Signed, and sent with what is told beside it, that is a trade."""
+async def test_the_refusal_of_an_unsigned_trade_says_what_to_sign(cup: Cup) -> None:
+    """Signed, and sent with the other fields of the refusal, it is a trade."""
     slug, signer = await cup.market(), await cup.claimed()
     for missing in (("tradeId",), ("issuedAt",), ("signature",), ("tradeId", "issuedAt", "signature")):
         wanted = signer.trade(slug, "yes", 25_50)
         body = {name: value for name, value in wanted.items() if name not in missing}
         refused = await cup.post("/trade", body)
         assert (refused.status, refused.body["error"]) == (422, "signature_required"), refused.body
-        told = {name: refused.body[name] for name in ("tradeId", "issuedAt")}
-        assert told | body == body | told  # what was given stays
+        given = {name: refused.body[name] for name in ("tradeId", "issuedAt")}
+        assert given | body == body | given  # what was given stays
         signature = signer.sign(refused.body["expectedMessage"])
-        placed = await cup.post("/trade", {**body, **told, "signature": signature})
+        placed = await cup.post("/trade", {**body, **given, "signature": signature})
         assert placed.status == 200, placed.body
-        assert placed.body["receipt"]["tradeId"] == told["tradeId"]
+        assert placed.body["receipt"]["tradeId"] == given["tradeId"]
     assert await cup.balance(signer) == 9_898
 
 
@@ -243,18 +243,20 @@ async def test_what_is_signed_counts_for_five_minutes_either_way(cup: Cup, sign:
 
 async def test_what_is_too_long_or_too_much_has_the_code_of_what_it_is(cup: Cup) -> None:
     """A contract wallet's signature is none of ours, a name of a thousand letters names nothing, and no stake of a
-    million is within bounds: whoever handles these codes must not meet another."""
+    million is within bounds: a client that handles these codes must not meet another."""
     slug, signer, live = await cup.market(), await cup.claimed(), await cup.open_round()
     good, bet, long = signer.trade(slug, "yes", 100), signer.bet(live.round_no, "half:low", 1000), "a" * 1_000
     contract = "0x" + "ab" * 4_000
     much = signer.trade(slug, "yes", 10**13 + 100)
     names = ({"side": long}, {"side": ""}, {"slug": long}, {"slug": ""})
-    told = [await cup.post("/trade", {**good, **change, "simulate": dry}) for dry in (True, False) for change in names]
-    assert [(each.status, each.body["error"]) for each in told] == [
+    refusals = [
+        await cup.post("/trade", {**good, **change, "simulate": dry}) for dry in (True, False) for change in names
+    ]
+    assert [(each.status, each.body["error"]) for each in refusals] == [
         *[(422, "invalid_side")] * 2,
         *[(404, "market_not_found")] * 2,
     ] * 2
-    assert told[0].body["validSides"] == told[5].body["validSides"] == ["yes", "no"]
+    assert refusals[0].body["validSides"] == refusals[5].body["validSides"] == ["yes", "no"]
     for side in (long, ""):
         quoted = await cup.get(f"/markets/{slug}/quote", side=side, sizePaper=1)
         assert (quoted.status, quoted.body.get("validSides")) == (422, ["yes", "no"]), quoted
@@ -267,7 +269,7 @@ async def test_what_is_too_long_or_too_much_has_the_code_of_what_it_is(cup: Cup)
     assert (short.body["balance"], short.body["needed"]) == (10_000, 10**11 + 1)
     forged = await cup.post("/trade", {**much, "sizePaper": 10**60})
     assert forged.body["error"] == "invalid_signature", forged
-    assert (await cup.post("/trade", {**much, "simulate": True})).status == 400  # nobody has so much, nor is it priced
+    assert (await cup.post("/trade", {**much, "simulate": True})).status == 400  # more than any wallet has: not priced
     for dry in (True, False):
         for stake in (0, -5, 0.01, 501, 10**12, 10**60):
             bounded = await cup.post("/roulette/bet", {**bet, "stakePaper": stake, "simulate": dry})
@@ -362,7 +364,7 @@ async def test_a_right_trade_never_gets_less_than_it_cost(cup: Cup) -> None:
     early, late, other = [await cup.claimed() for _ in range(3)]
     for signer, side, cents in ((early, "yes", 300_00), (late, "yes", 3_000_00)):
         quoted = (await cup.get(f"/markets/{slug}/quote", side=side, sizePaper=cents / 100)).body
-        assert quoted["projectedPayoutPaper"] == cents / 100  # nobody holds anything else
+        assert quoted["projectedPayoutPaper"] == cents / 100  # there is no other stake
         assert (await cup.post("/trade", signer.trade(slug, side, cents))).status == 200
     quoted = (await cup.get(f"/markets/{slug}/quote", side="no", sizePaper=10)).body
     assert quoted["projectedPayoutPaper"] == 3_310
@@ -406,7 +408,7 @@ async def test_thirty_trades_in_ten_seconds(cup: Cup) -> None:
     assert (await cup.post("/trade", other.trade(slug, "yes", 100))).status == 200
 
 
-async def test_nobody_fills_a_wallets_rate_with_what_it_signed_before(cup: Cup) -> None:
+async def test_replays_of_what_a_wallet_signed_do_not_use_up_its_rate(cup: Cup) -> None:
     slug, signer = await cup.market(), await cup.claimed()
     live = await cup.open_round()
     placed, bet = signer.trade(slug, "yes", 100), signer.bet(live.round_no, "colour:red", 1000)
@@ -540,9 +542,9 @@ async def test_a_wallet_shows_all_its_positions(cup: Cup) -> None:
         signer.address,
     )
     assert (await cup.post("/trade", signer.trade(model, "yes", 100))).status == 200
-    told = (await cup.get(f"/wallet/{signer.address}")).body
-    assert (len(told["positions"]), told["openCount"]) == (1441, 1)
-    assert told["positions"][0]["slug"] == model  # what is open comes first
+    shown = (await cup.get(f"/wallet/{signer.address}")).body
+    assert (len(shown["positions"]), shown["openCount"]) == (1441, 1)
+    assert shown["positions"][0]["slug"] == model  # what is open comes first
 
 
 async def test_trades_and_bets_are_paid_from_one_balance(cup: Cup) -> None:

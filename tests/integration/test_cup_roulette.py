@@ -99,7 +99,7 @@ async def test_winners_split_their_markets_whole_pool_by_stake(cup: Cup) -> None
         (large, "colour:red", 100_00),
         (small, "colour:red", 50_00),
         (wrong, "colour:black", 61_00),
-        (wrong, "half:low", 30_00),  # another market's pool: nobody of this one is paid from it
+        (wrong, "half:low", 30_00),  # another market's pool: it pays no one in this one
     ):
         assert (await cup.post("/roulette/bet", signer.bet(live.round_no, key, cents))).status == 200
     beacon = next(
@@ -171,8 +171,8 @@ async def test_refused_bets(cup: Cup) -> None:
     await cup.finish_round(number)
 
 
-async def test_an_unsigned_bet_is_told_what_to_sign(cup: Cup) -> None:
-    """Signed, and sent with what is told beside it, that is a bet: on the live round, where it named none."""
+async def test_the_refusal_of_an_unsigned_bet_says_what_to_sign(cup: Cup) -> None:
+    """Signed, and sent with the other fields of the refusal, it is a bet: on the live round, if it named none."""
     live, signer = await cup.open_round(), await cup.claimed()
     unsigned = (("roundNo",), ("issuedAt",), ("signature",), ("roundNo", "issuedAt", "signature"))
     for number, missing in enumerate(unsigned):
@@ -180,10 +180,10 @@ async def test_an_unsigned_bet_is_told_what_to_sign(cup: Cup) -> None:
         body = {name: value for name, value in wanted.items() if name not in missing}
         refused = await cup.post("/roulette/bet", body)
         assert (refused.status, refused.body["error"]) == (422, "signature_required"), refused.body
-        told = {name: refused.body[name] for name in ("roundNo", "issuedAt")}
-        assert told | body == body | told  # what was given stays
+        given = {name: refused.body[name] for name in ("roundNo", "issuedAt")}
+        assert given | body == body | given  # what was given stays
         signature = signer.sign(refused.body["expectedMessage"])
-        placed = await cup.post("/roulette/bet", {**body, **told, "signature": signature})
+        placed = await cup.post("/roulette/bet", {**body, **given, "signature": signature})
         assert placed.status == 200, placed.body
     assert await cup.balance(signer) == 9_898
     await cup.finish_round(live.round_no)
@@ -232,7 +232,7 @@ async def test_the_beacon_is_the_first_block_at_or_after_the_close(anvil: StartA
 
 
 async def test_a_bet_that_waited_past_the_close_is_refused(cup: Cup) -> None:
-    """Whoever holds the round keeps a bet waiting until the beacon may be known; its time is when its turn comes."""
+    """A lock on the round keeps a bet waiting until the beacon may be known; its time is when its turn comes."""
     signer = await cup.claimed()
     live = await cup.open_round(timedelta(seconds=2))
     async with await connect(cup.database_url) as holder:
@@ -248,7 +248,7 @@ async def test_a_bet_that_waited_past_the_close_is_refused(cup: Cup) -> None:
     await cup.finish_round(live.round_no)
 
 
-async def test_all_that_is_told_of_a_round_is_of_one_moment(cup: Cup, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_every_part_of_a_round_is_from_one_moment(cup: Cup, monkeypatch: pytest.MonkeyPatch) -> None:
     """A bet that is placed while an answer is read is in all of its parts, or in none."""
     signer, live = await cup.claimed(), await cup.open_round()
     read_history = rounds.settled
@@ -269,7 +269,7 @@ async def test_all_that_is_told_of_a_round_is_of_one_moment(cup: Cup, monkeypatc
 
 
 async def test_all_who_look_at_the_wheel_share_its_reading(cup: Cup, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And whoever bets sees its bet at once, in all parts of what it is told."""
+    """A bettor sees its bet at once, in all parts of the answer."""
     live, read, readings = await cup.open_round(), betting.crowd, []
 
     async def counted(connection: Connection, round_no: int) -> betting.RoundTotals:
@@ -374,7 +374,7 @@ async def test_bets_that_come_too_late_do_not_hold_up_the_draw(cup: Cup, monkeyp
 
 
 async def test_the_bets_of_a_round_are_fixed_before_its_beacon_exists(cup: Cup) -> None:
-    """Whoever holds the seed knows the pocket once there is a beacon: a bet that was added then is not in the hash."""
+    """The holder of the seed knows the pocket once there is a beacon; a bet added then is not in the hash."""
     early, late, live = await cup.claimed(), await cup.claimed(), await cup.open_round()
     for signer, key, cents in ((early, "num:7:yes", 10_00), (early, "half:low", 12_50)):
         assert (await cup.post("/roulette/bet", signer.bet(live.round_no, key, cents))).status == 200
@@ -402,7 +402,7 @@ async def test_the_bets_of_a_round_are_fixed_before_its_beacon_exists(cup: Cup) 
     assert view["history"][0]["betsHash"] == shown["betsHash"]
 
 
-async def test_a_round_that_nobody_closed_in_time_publishes_its_bets_with_the_result(cup: Cup) -> None:
+async def test_a_round_closed_late_publishes_its_bets_with_the_result(cup: Cup) -> None:
     signer, live = await cup.claimed(), await cup.open_round()
     assert (await cup.post("/roulette/bet", signer.bet(live.round_no, "half:low", 10_00))).status == 200
     done = await cup.finish_round(live.round_no)

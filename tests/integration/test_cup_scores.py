@@ -75,7 +75,7 @@ async def test_what_three_wallets_of_an_earlier_day_lost_counts_in_full(cup: Cup
     first = await cup.open_round()
     for each in losers:
         assert (await cup.post("/roulette/bet", each.bet(first.round_no, "colour:red", 10_00))).status == 200
-    await cup.finish_round(first.round_no, _beacon(first, "colour:black"))  # nobody's: all is given back
+    await cup.finish_round(first.round_no, _beacon(first, "colour:black"))  # no winner: all stakes are returned
     await cup.run(
         "UPDATE cup_bet SET at = at - interval '1 day' WHERE round_no = %s AND wallet = ANY(%s)",
         first.round_no,
@@ -127,7 +127,7 @@ async def test_a_wallet_that_lost_in_every_pool_of_a_round_is_looked_up_once(cup
 
 async def test_enrolled_agents_have_a_board_of_their_own_and_the_rule_is_shown(cup: Cup) -> None:
     agent, person, late = [await cup.claimed() for _ in range(3)]
-    assert (await cup.post("/agent/enroll", agent.enrolment(note="plays by itself"))).status == 200
+    assert (await cup.post("/agent/enroll", agent.enrolment(note="plays alone"))).status == 200
     await _lost_to(cup, agent, [person, late])
     shown = (await cup.get("/leaderboard", agents="true", wallet=agent.address, limit=200)).body
     assert [(each["wallet"], each["score"], each["isAgent"]) for each in shown["entries"]] == [

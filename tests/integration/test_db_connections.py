@@ -47,7 +47,7 @@ def _changed(url: str, **parts: object) -> str:
     ("parts", "said", "exit_code"),
     [
         ({"password": "wrong-password"}, "refused the user or password", EXIT_CONFIG),
-        ({"username": "nobody-here"}, "refused the user or password", EXIT_CONFIG),
+        ({"username": "no-such-user"}, "refused the user or password", EXIT_CONFIG),
         ({"database": "not_there"}, "does not exist", EXIT_CONFIG),
         ({"port": 1}, "Nothing accepts connections", EXIT_UNAVAILABLE),
         ({"host": "no-such-host.invalid"}, "cannot be resolved", EXIT_UNAVAILABLE),
@@ -189,7 +189,7 @@ async def test_notices_and_the_gap_after_a_lost_connection(database_url: str, po
                 " AND datname = current_database()"
             ).fetchall()
         assert len(killed) == 1
-        assert await anext(signals) is RESYNC, "whoever listens is told to look again"
+        assert await anext(signals) is RESYNC, "the listener has to look again"
         async with pool.connection() as connection:
             await notify(connection, ODD, 9)
         assert await anext(signals) == 9
@@ -202,7 +202,7 @@ async def test_a_signal_that_cannot_be_read_ends_no_listener(database_url: str, 
             await anext(signals)
             async with pool.connection() as connection:
                 await connection.execute("SELECT pg_notify(%s, %s)", (channel.name, text))
-            assert await anext(signals) is RESYNC, "something may have happened: whoever listens looks again"
+            assert await anext(signals) is RESYNC, "something may have happened: the listener looks again"
 
 
 # Switches and heartbeats
@@ -243,7 +243,7 @@ async def test_a_switch_is_seen_by_polling_when_signals_are_lost(
         await end(task)
 
 
-async def test_a_heartbeat_tells_who_runs_and_forgets_the_dead(
+async def test_a_heartbeat_shows_who_runs_and_forgets_the_dead(
     pool: ConnectionPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(heartbeat, "BEAT_SECONDS", 0.05)
@@ -257,7 +257,7 @@ async def test_a_heartbeat_tells_who_runs_and_forgets_the_dead(
             heartbeat.beat_forever(pool, "indexer", is_leader=lambda: True, detail=lambda: lag)
         )
 
-        async def told() -> list[tuple[Any, ...]]:
+        async def beats() -> list[tuple[Any, ...]]:
             return await (
                 await connection.execute(
                     "SELECT instance, is_leader, detail, seen_at > started_at FROM daemon_heartbeat"
@@ -266,15 +266,15 @@ async def test_a_heartbeat_tells_who_runs_and_forgets_the_dead(
 
         async with asyncio.timeout(PATIENCE):
             for lag["blocks"] in (3, 4):
-                while await told() != [(heartbeat.INSTANCE, True, {"blocks": lag["blocks"]}, True)]:
+                while await beats() != [(heartbeat.INSTANCE, True, {"blocks": lag["blocks"]}, True)]:
                     await asyncio.sleep(0.02)
         await end(beating)
-        ((_, is_leader, *_),) = await told()
+        ((_, is_leader, *_),) = await beats()
         assert not is_leader  # one that stopped does not lead
 
 
 async def test_a_transaction_whose_connection_was_lost_is_never_taken_for_stored(pool: ConnectionPool) -> None:
-    """Also where somebody within caught the error of the statement that found out."""
+    """The same if inner code caught the error of the statement that failed."""
 
     async def lose_it_inside() -> None:
         async with pool.connection() as connection, connection.transaction():

@@ -19,7 +19,7 @@ from tests.waiting import until
 
 
 class Work:
-    """A leader's work, which counts how often it was started and whether it was told to stop."""
+    """A leader's work, which counts how often it was started and whether it was stopped."""
 
     def __init__(self) -> None:
         self.started = 0

@@ -70,7 +70,7 @@ def test_data_survives_a_restart_on_another_port(state: Path) -> None:
 
 
 @pytest.mark.thorough
-def test_nobody_gets_in_without_the_password(state: Path) -> None:
+def test_connecting_needs_the_password(state: Path) -> None:
     server = _prepare(state)
     running = start_postgres(server, state / "log")
     try:
@@ -84,7 +84,7 @@ def test_nobody_gets_in_without_the_password(state: Path) -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root changes its user")
 @pytest.mark.thorough
-def test_as_root_it_runs_as_nobody(state: Path) -> None:
+def test_as_root_it_runs_as_the_nobody_user(state: Path) -> None:
     server = _prepare(state)
     assert server.plan.user == UNPRIVILEGED
     running = start_postgres(server, state / "log")
@@ -115,7 +115,7 @@ def test_a_folder_closed_to_others_moves_the_data_and_says_so(state: Path) -> No
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root changes its user")
 @pytest.mark.thorough
 def test_a_folder_made_anew_does_not_find_the_data_of_one_that_was_removed(state: Path) -> None:
-    """Its chains would begin anew beside a database that is full of the old ones."""
+    """Otherwise new chains would start on a database that is full of the old ones."""
     (state / "closed").mkdir(mode=0o700)
     server = prepare_postgres(state / "closed" / "pg", free_port(), settings=UNSAFE_BUT_FAST)
     name = "of-the-old-one"
@@ -179,7 +179,7 @@ def test_an_unfinished_first_start_is_begun_again(state: Path) -> None:
 
 
 def _sleeper(tmp_path: Path, **options: object) -> SpawnPlan:
-    """A program with a child of its own that writes its process id."""
+    """Return the plan of a program that starts a child, which writes its process id."""
     program = f"sleep 60 & echo $! > {tmp_path}/child; echo $$ > {tmp_path}/self; wait"
     return SpawnPlan("sleeper", ("/bin/sh", "-c", program), env={"PATH": os.environ["PATH"]}, **options)  # type: ignore[arg-type]
 

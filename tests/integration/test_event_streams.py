@@ -81,7 +81,7 @@ async def pool(database_url: str) -> AsyncIterator[ConnectionPool]:
         yield made
 
 
-async def tell(pool: ConnectionPool, *names: str, trade_id: bytes | None = None, payload: str = "{}") -> None:
+async def append(pool: ConnectionPool, *names: str, trade_id: bytes | None = None, payload: str = "{}") -> None:
     drafts = [Draft(WALLET, EventType.TEST, source_of(EventType.TEST, name), payload, "m", trade_id) for name in names]
     async with pool.connection() as connection, connection.transaction():
         await event_log.append(connection, drafts)
@@ -107,9 +107,9 @@ async def read(url: str, count: int, *, seconds: float = PATIENCE, headers: Any 
 
 async def test_where_a_stream_starts(database_url: str, pool: ConnectionPool, monkeypatch: pytest.MonkeyPatch) -> None:
     trade = b"\x77" * 32
-    await tell(pool, *(f"a{n}" for n in range(5)))
-    await tell(pool, "b", trade_id=trade)
-    await tell(pool, "c")
+    await append(pool, *(f"a{n}" for n in range(5)))
+    await append(pool, "b", trade_id=trade)
+    await append(pool, "c")
     async with service(database_url, monkeypatch) as url:
         everything = await read(url, 7)
         assert [int(each.id or "") for each in everything] == list(range(7))
@@ -120,7 +120,7 @@ async def test_where_a_stream_starts(database_url: str, pool: ConnectionPool, mo
         assert [each.id for each in await read(url, 1, tradeId="0x" + trade.hex())] == ["5"]
         waiting = asyncio.create_task(read(url, 1, fromSeq=7))
         await asyncio.sleep(0.3)
-        await tell(pool, "d")
+        await append(pool, "d")
         (news,) = await waiting
         assert (news.id, news.data["type"]) == ("7", "test")
 
@@ -164,14 +164,14 @@ async def test_a_quiet_stream_shows_that_it_lives_and_ends_with_its_window(
         assert "window" in said[-1][0]
 
 
-async def test_a_stream_of_one_trade_shows_that_it_lives_however_much_is_told_of_others(
+async def test_a_stream_of_one_trade_sends_heartbeats_during_events_of_other_trades(
     database_url: str, pool: ConnectionPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Else who reads it, or what is in between, takes the connection for dead."""
+    """Otherwise the reader, or a proxy, takes the connection for dead."""
 
     async def bet_on() -> None:
         for number in itertools.count():
-            await tell(pool, f"other {number}", trade_id=b"\x66" * 32)
+            await append(pool, f"other {number}", trade_id=b"\x66" * 32)
             await asyncio.sleep(0.05)
 
     async with (
@@ -190,12 +190,12 @@ async def test_a_reader_that_does_not_read_is_cut_off(
 ) -> None:
     before = _ended("slow")
     async with service(database_url, monkeypatch, slow_seconds=0.5) as url:
-        await tell(pool, *(f"s{n}" for n in range(2_000)), payload='{"text":"' + "x" * 4_000 + '"}')
+        await append(pool, *(f"s{n}" for n in range(2_000)), payload='{"text":"' + "x" * 4_000 + '"}')
         _reader, writer = await asyncio.open_connection("127.0.0.1", int(url.rpartition(":")[2]), limit=1_024)
         writer.write(f"GET {PATH}?wallet={NAME} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
-        await until(lambda: _ended("slow") != before, "its end: eight megabytes, and nobody takes them", pause=0.1)
+        await until(lambda: _ended("slow") != before, "its end: eight megabytes are unread", pause=0.1)
         writer.close()
-        # Whoever reads gets all of it.
+        # A client that reads gets all of it.
         assert [int(each.id or "") for each in await read(url, 2_000)] == list(range(2_000))
 
 
@@ -226,7 +226,7 @@ async def test_streams_end_when_the_service_does(database_url: str, monkeypatch:
 
 async def test_one_read_serves_all_who_wait(database_url: str, pool: ConnectionPool) -> None:
     hub = NoticeHub(database_url, pool, LINKS)
-    await tell(pool, "one")
+    await append(pool, "one")
     first, second = await asyncio.gather(hub.read(WALLET, 0, None), hub.read(WALLET, 0, None))
     assert first is second
     assert [seq for seq, _ in first] == [0]
@@ -236,12 +236,12 @@ def _ended(why: str) -> float:
     return float(notice_hub.ENDED.labels(why)._value.get())
 
 
-@pytest.mark.parametrize("somebody_listens", [True, False])
+@pytest.mark.parametrize("has_listener", [True, False])
 async def test_who_opens_a_stream_after_an_event_joins_no_read_begun_before_it(
-    database_url: str, pool: ConnectionPool, monkeypatch: pytest.MonkeyPatch, somebody_listens: bool
+    database_url: str, pool: ConnectionPool, monkeypatch: pytest.MonkeyPatch, has_listener: bool
 ) -> None:
-    """Also when everybody else has left meanwhile, before the event or after it: the read begun before would be all
-    that the new stream gets until the next look."""
+    """The same if all other streams have left, before the event or after it: otherwise the read begun before would be
+    all that the new stream gets until the next look."""
     hub, gate, reads = NoticeHub(database_url, pool, LINKS), asyncio.Event(), []
     wallet = secrets.token_bytes(20)
 
@@ -254,9 +254,9 @@ async def test_who_opens_a_stream_after_an_event_joins_no_read_begun_before_it(
     with hub.seat(wallet, "203.0.113.9"):
         before = asyncio.create_task(hub.read(wallet, 0, None))
         await asyncio.sleep(0)
-        if somebody_listens:
+        if has_listener:
             hub._wake([wallet])
-    if not somebody_listens:
+    if not has_listener:
         hub._wake([wallet])
     with hub.seat(wallet, "203.0.113.10"):
         after = asyncio.create_task(hub.read(wallet, 0, None))

@@ -44,7 +44,7 @@ def _cases(signer: DeliverySigner, secret: str | None) -> list[tuple[dict[str, s
     return cases
 
 
-def test_the_python_examples_tell_true_from_false() -> None:
+def test_the_python_examples_accept_true_and_reject_false_deliveries() -> None:
     by_secret, by_key = _examples("python")
     found: dict[str, object] = {}
     exec(by_secret, found)
@@ -59,7 +59,7 @@ def test_the_python_examples_tell_true_from_false() -> None:
         assert signed(address, headers, body) is good
 
 
-def test_the_typescript_example_tells_true_from_false(tmp_path: Path) -> None:
+def test_the_typescript_example_accepts_true_and_rejects_false_deliveries(tmp_path: Path) -> None:
     """The only TypeScript in it are annotations; without them it is the JavaScript that runs here."""
     (example,) = _examples("typescript")
     plain = re.sub(r": (string|Buffer|boolean|Record<string, string>)(?=[,)]| \{)", "", example)
@@ -74,11 +74,11 @@ for (const [headers, hex, good] of {json.dumps(cases)}) {{
   const taken = verified({json.dumps(SECRET)}, headers, Buffer.from(hex, "hex"));
   if (taken !== good) throw new Error(JSON.stringify(headers));
 }}
-console.log("all told apart");
+console.log("all as expected");
 """
     )
     done = subprocess.run(["node", "run.mjs"], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
-    assert done.stdout == "all told apart\n", done.stderr
+    assert done.stdout == "all as expected\n", done.stderr
 
 
 MARKET = payloads.Named(
@@ -119,20 +119,20 @@ def test_every_type_and_every_payload_key_is_documented() -> None:
 
 
 def test_what_a_share_is_paid_is_said_only_where_all_are_paid_alike() -> None:
-    def told(market: payloads.Named, winner: int | None) -> object:
+    def paid_per_share(market: payloads.Named, winner: int | None) -> object:
         return json.loads(payloads.market_resolved(market, winner=winner, observed=1, tx=TX, block=1))[
             "payoutPerShareUsd"
         ]
 
-    assert told(MARKET, 0) == 2
-    assert told(ONE_SIDED, 0) is None, "the pool holds less than a dollar a share"
-    assert told(ONE_SIDED, 1) == 2
-    assert told(MARKET, None) is None
+    assert paid_per_share(MARKET, 0) == 2
+    assert paid_per_share(ONE_SIDED, 0) is None, "the pool holds less than a dollar a share"
+    assert paid_per_share(ONE_SIDED, 1) == 2
+    assert paid_per_share(MARKET, None) is None
 
 
 def test_times_are_named_as_the_body_of_a_market_names_them() -> None:
     for kind in (EventType.BET_PLACED, EventType.MARKET_RESOLVED):
-        told = json.loads(PAYLOADS[kind])
-        assert told["deadlineAt"] == "2025-11-13T02:13:20Z"
-        assert told["endsAt"] == "2025-11-14T06:00:00Z"
-        assert told["settlesAfter"] == "1970-01-01T00:00:07Z"
+        payload = json.loads(PAYLOADS[kind])
+        assert payload["deadlineAt"] == "2025-11-13T02:13:20Z"
+        assert payload["endsAt"] == "2025-11-14T06:00:00Z"
+        assert payload["settlesAfter"] == "1970-01-01T00:00:07Z"

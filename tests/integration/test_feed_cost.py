@@ -80,7 +80,7 @@ def played(module_anvil: StartAnvil, tmp_path_factory: pytest.TempPathFactory) -
         yield Played(url, world, opened, last_swap, dollar, pool)
 
 
-def told(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, str, str]:
+def run_cost(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, str, str]:
     code = feed.main(["cost", *argv])
     said = capsys.readouterr()
     return code, said.out, said.err
@@ -147,7 +147,7 @@ def test_one_pool_by_its_own_past(played: Played, capsys: pytest.CaptureFixture[
     out = cost.sources[0].push_out(600, cost.asked.own_share)
     assert out is not None
     assert out.seconds > 0
-    code, said, _ = told(capsys, *given)
+    code, said, _ = run_cost(capsys, *given)
     assert code == 0
     assert f"cap of a feed, all its unsettled markets together: {math.floor(cost.cap.dollars):,} USD" in said
     assert "history: 2.5 h; room for 400 observations (growing to 400); the last is" in said
@@ -186,11 +186,11 @@ def test_two_pools_price_the_token_through_the_one_between(played: Played) -> No
         (["{pool}", "--quote", "{quote}", "--window", "5"], "The window is 5 s"),
     ],
 )
-def test_what_it_cannot_tell_it_says_why(
+def test_it_says_why_it_cannot_estimate(
     played: Played, capsys: pytest.CaptureFixture[str], argv: list[str], said: str
 ) -> None:
     key = played.world.key
     names = {"pool": played.world.address, "token": key.token0, "quote": key.token1, "dollar": played.dollar}
-    code, out, err = told(capsys, *(word.format(**names) for word in argv), "--rpc", played.url)
+    code, out, err = run_cost(capsys, *(word.format(**names) for word in argv), "--rpc", played.url)
     assert (code, out) == (2, "")
     assert said in err

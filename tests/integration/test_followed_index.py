@@ -51,7 +51,7 @@ class Shown:
             for each in statements:
                 connection.execute(each.encode())
 
-    def tell(self, step: IndexStep) -> None:
+    def notify(self, step: IndexStep) -> None:
         self.do(f"NOTIFY {CHAIN_INDEXED.name}, '{CHAIN_INDEXED.write(step)}'")
 
 
@@ -101,7 +101,7 @@ async def test_a_state_and_its_tick_are_seen_together(shown: Shown) -> None:
     """Who is stirred by a state asks with its tick: with the one before, a body that was kept would be taken."""
     async with followed(shown) as index:
         stirred = index.stirred
-        async with index._published:  # somebody looks at what is published
+        async with index._published:  # a reader holds what is published
             reading = asyncio.create_task(index.refresh())
             await asyncio.wait_for(stirred.wait(), PATIENCE)
             seen = (index.venue, index.tick)
@@ -116,7 +116,7 @@ async def test_a_notice_is_read_at_once_and_a_silent_change_at_the_next_look(sho
         seen = index.tick
         waiting = asyncio.create_task(index.changed(seen, 10))
         shown.do("UPDATE shown SET value = 2")
-        shown.tell(IndexStep(CHAIN, 2))
+        shown.notify(IndexStep(CHAIN, 2))
         assert await waiting == seen + 1
         assert index.venue == 2
         shown.do("UPDATE shown SET value = 4")
@@ -131,8 +131,8 @@ async def test_while_it_cannot_be_read_the_last_state_stands(shown: Shown, caplo
             await index.refresh()
             await index.refresh()
         assert (index.venue, index.tick, index.readable) == (1, 1, False)
-        told = [each for each in caplog.records if "failed to read the index" in each.getMessage()]
-        assert len(told) == 1  # once, not at every look
+        errors = [each for each in caplog.records if "failed to read the index" in each.getMessage()]
+        assert len(errors) == 1  # once, not at every look
         shown.do("ALTER TABLE hidden RENAME TO shown")
         await index.refresh()
         assert (index.venue, index.tick, index.readable) == (1, 1, True)
@@ -144,7 +144,7 @@ async def test_a_rebuild_that_could_not_be_read_is_not_forgotten(shown: Shown) -
         shown.do("ALTER TABLE shown RENAME TO hidden")
         await until(lambda: not index.readable)
         tried, read = len(shown.held), len(shown.read_with)
-        shown.tell(REBUILT)
+        shown.notify(REBUILT)
         await until(lambda: len(shown.held) > tried + 2)  # in vain
         shown.do("ALTER TABLE hidden RENAME TO shown")
         await until(lambda: len(shown.read_with) > read + 1)
@@ -156,7 +156,7 @@ async def test_a_rebuild_is_published_even_when_the_state_is_the_same(shown: Sho
     async with followed(shown) as index, running(index):
         await until(lambda: len(shown.held) > 2 and shown.held[-1] == 1)
         tick, generation = index.tick, index.generation
-        shown.tell(REBUILT)
+        shown.notify(REBUILT)
         assert await index.changed(tick, 10) == tick + 1
         assert (index.venue, index.generation) == (1, generation + 1)
 
@@ -177,9 +177,9 @@ async def test_what_another_chain_has_is_no_news(shown: Shown) -> None:
     async with followed(shown) as index, running(index):
         await until(lambda: len(shown.held) > 2 and shown.held[-1] == 1)
         seen = len(shown.held)
-        shown.tell(IndexStep(8453, 7, everything=True))  # to read everything of its own again
+        shown.notify(IndexStep(8453, 7, everything=True))  # to read everything again
         shown.do("UPDATE shown SET value = 2")
-        shown.tell(IndexStep(CHAIN, 10))
+        shown.notify(IndexStep(CHAIN, 10))
         await until(lambda: index.venue == 2)
         assert None not in shown.held[seen:]
 
