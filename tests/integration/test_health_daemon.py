@@ -156,7 +156,7 @@ def test_a_second_signal_does_not_wait(daemon: StartDaemon) -> None:
         ('daemon.spawn("tail", fail()); await asyncio.sleep(60)', EXIT_CRASH, "tail", "a fault in the work"),
         ("raise ValueError('no luck')", EXIT_CRASH, "start", "no luck"),
         ("await unreachable()", EXIT_UNAVAILABLE, "start", "The database is gone."),
-        # Nobody asked for it, so it is no orderly end.
+        # It was not requested, so it is no orderly end.
         ("raise asyncio.CancelledError('from within')", EXIT_CRASH, "start", "from within"),
     ],
 )
@@ -198,21 +198,21 @@ def test_a_misspelt_variable_is_warned_about_and_no_secret_is_shown(daemon: Star
     assert "sesame-open" not in probe.out
 
 
-def test_ready_is_told_by_file_and_over_http(daemon: StartDaemon, tmp_path: Path) -> None:
-    file = tmp_path / "told" / "ready.json"
+def test_readiness_is_shown_in_a_file_and_over_http(daemon: StartDaemon, tmp_path: Path) -> None:
+    file = tmp_path / "ready" / "ready.json"
     file.parent.mkdir()
     probe = daemon(WORKER, VPM_READY_FILE=str(file))
     probe.until("daemon.ready")
-    told = json.loads(file.read_text())
-    assert (told["daemon"], told["pid"]) == ("probe", probe.process.pid)
-    with urllib.request.urlopen(told["metrics"].replace("/metrics", "/ready"), timeout=60) as response:
+    ready = json.loads(file.read_text())
+    assert (ready["daemon"], ready["pid"]) == ("probe", probe.process.pid)
+    with urllib.request.urlopen(ready["metrics"].replace("/metrics", "/ready"), timeout=60) as response:
         assert response.status == 200
     assert [path.name for path in file.parent.iterdir()] == ["ready.json"]
 
 
 @pytest.mark.thorough
 def test_it_stops_when_the_process_that_started_it_is_killed(tmp_path: Path) -> None:
-    """The parent names itself, starts the daemon and is killed; nobody tells the daemon."""
+    """The parent names itself, starts the daemon and is killed; the daemon gets no signal."""
     script, log = tmp_path / "probe.py", tmp_path / "log"
     script.write_text(HEADER.replace("{body}", 'daemon.spawn("worker", forever(daemon))'))
     parent_code = (

@@ -514,7 +514,7 @@ async def test_a_proof_whose_old_market_cannot_be_read_is_unavailable(rig: Rig) 
         connection.rollback()
     for answer, status in ((proof, 503), (read, 500)):
         assert (answer.status, (await answer.json())["error"]) == (status, "internal_error")
-    # What the API's specification calls 500 is told to who reads pages as what it is: there again shortly.
+    # What the API's specification calls 500 is 503 on pages: they will be there again shortly.
     assert page.status == 503, await page.text()
     assert all("Retry-After" in each.headers for each in (proof, read, page))
 

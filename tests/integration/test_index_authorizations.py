@@ -1,4 +1,4 @@
-"""Payments in the index: what an attacker does to somebody's authorization is what the tables say of it, also after a
+"""Payments in the index: the tables show what an attacker does to another wallet's authorization, also after a
 reorganization, a rebuild, and on a database that has seen nothing else."""
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Indexed:
     pool: ConnectionPool
 
     async def mine(self, what: str, *args: Any) -> None:
-        """One transaction in a block of its own, indexed."""
+        """Mine a block with this one transaction and index it."""
         block = self.chain.mine([self.crowd.tx(what, *args)])
         assert block.txs, f"{what} reverted"
         await self.follower.catch_up()
@@ -83,7 +83,7 @@ async def test_what_strangers_do_to_an_authorization_is_what_it_brought(
     indexed: Indexed, postgres: TestPostgres
 ) -> None:
     three, four, five = b"3" * 32, b"4" * 32, b"5" * 32
-    # One unit by the nonce of a bet of 4 USD, and 4 USD of the attacker's own beside it.
+    # One unit by the nonce of a bet of 4 USD, next to 4 USD of the attacker's own.
     paid = ((USED, ALICE, ONE), (MOVED, ALICE, OURS, 1), (USED, MALLORY, ONE), (MOVED, MALLORY, OURS, 4 * USD))
     await indexed.mine("several", paid)
     # One transfer for two authorizations of one transaction.
@@ -104,7 +104,7 @@ async def test_what_strangers_do_to_an_authorization_is_what_it_brought(
     await same_as_fresh(indexed, postgres)
 
 
-async def test_a_cancellation_is_known_of_somebody_who_never_paid(indexed: Indexed, postgres: TestPostgres) -> None:
+async def test_the_cancellation_of_a_wallet_that_never_paid_is_known(indexed: Indexed, postgres: TestPostgres) -> None:
     await indexed.mine("cancel", address_of("stranger"), ONE)
     assert await indexed.became() == {(address_of("stranger"), ONE): ("canceled", None)}
     await same_as_fresh(indexed, postgres)

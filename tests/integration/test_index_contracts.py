@@ -107,7 +107,7 @@ async def _busy_history(side: str, database_url: str, running: RunningChain) -> 
                 assert found.mismatches > 0, statement
 
 
-# What the contracts' own views tell; tests/integration/test_audit_columns.py alters every column of every table.
+# What the contracts' views return; tests/integration/test_audit_columns.py alters every column of every table.
 ALTERED = {
     "stock": (
         "UPDATE stock_market SET acc_up = acc_up + 1 WHERE market_id = 1",

@@ -294,7 +294,7 @@ async def _same_as_fresh(stock: RunningChain, postgres: TestPostgres, url: str) 
         (True, ValueError("a fault of ours"), EXIT_UNAVAILABLE),
     ],
 )
-async def test_what_differs_on_one_chain_is_told_whatever_becomes_of_the_other(
+async def test_a_mismatch_on_one_chain_is_reported_though_the_other_fails(
     known: Genesis, database_url: str, base: bool | Exception, stock: bool | Exception, code: int
 ) -> None:
     results = {"base": base, "stock": stock}
@@ -322,7 +322,7 @@ def test_the_commands_check_and_renew_what_the_daemon_writes(
     head = asyncio.run(play(stock, 30, "commands"))
     with daemon(tmp_path, "daemon", env):
         wait_for(url, head)
-        # Beside a running indexer: it waits for the rebuild's transaction, and goes on after it.
+        # The running indexer waits for the rebuild's transaction, and goes on after it.
         rebuilt = command(env, "rebuild", "--chain", "stock")
         assert rebuilt.returncode == 0, rebuilt.stderr
         assert f"up to block {head}" in rebuilt.stdout
@@ -344,10 +344,10 @@ def test_a_changed_row_raises_the_audit_metric_and_a_rebuild_takes_it_down(
         psycopg.connect(conninfo(url), autocommit=True) as connection,
     ):
         wait_for(url, head)
-        # Told of before any audit: neither that nothing differs, nor that something was looked at.
+        # Before any audit there are no metrics: not even one that says that nothing differs.
         assert _audit_metrics(running) == {}
         assert command(env, "audit", "--chain", "stock").returncode == 0
-        first = _until_told(running, 0)
+        first = _audit_reported(running, 0)
         assert 0 <= time.time() - first < 60
         connection.execute("UPDATE stock_market SET principal_up = principal_up + 1 WHERE market_id = 1")
         tampered = command(env, "audit", "--chain", "stock")
@@ -360,11 +360,11 @@ def test_a_changed_row_raises_the_audit_metric_and_a_rebuild_takes_it_down(
         ((mismatches, *rest),) = connection.execute(row).fetchall()
         assert mismatches > 0
         assert rest == [head, True]
-        second = _until_told(running, mismatches)
+        second = _audit_reported(running, mismatches)
         assert second > first
         assert command(env, "rebuild", "--chain", "stock").returncode == 0
         assert command(env, "audit", "--chain", "stock").returncode == 0
-        assert _until_told(running, 0) > second
+        assert _audit_reported(running, 0) > second
 
 
 def _audit_metrics(running: Daemon) -> dict[str, float]:
@@ -374,15 +374,15 @@ def _audit_metrics(running: Daemon) -> dict[str, float]:
     return {one["name"]: one["value"] for one in found}
 
 
-def _until_told(running: Daemon, mismatches: int) -> float:
-    """The time of an audit with so many mismatches, Unix seconds, once the daemon tells of it."""
+def _audit_reported(running: Daemon, mismatches: int) -> float:
+    """Wait until the daemon reports an audit with so many mismatches; return its time, Unix seconds."""
 
-    def told() -> float | None:
+    def reported() -> float | None:
         found = _audit_metrics(running)
-        is_told = found.get("vpm_index_audit_mismatches") == mismatches
-        return found["vpm_index_audit_timestamp_seconds"] if is_told else None
+        same = found.get("vpm_index_audit_mismatches") == mismatches
+        return found["vpm_index_audit_timestamp_seconds"] if same else None
 
-    return wait(told, lambda: f"{mismatches} mismatches in {_audit_metrics(running)}", pause=0.1)
+    return wait(reported, lambda: f"{mismatches} mismatches in {_audit_metrics(running)}", pause=0.1)
 
 
 def test_other_contracts_than_those_the_tables_came_from_are_refused(

@@ -89,7 +89,7 @@ async def test_a_feed_that_is_added_later_is_indexed_from_the_start(
         pages_before = "SELECT count(*) FROM oracle_round WHERE feed = %s AND block_number <= %s"
         assert questions.rows(fresh_database_url, pages_before, FEEDS[1], 2 * Width().blocks)[0][0] > 0, "they are kept"
         async with make_pool(fresh_database_url, size=2) as pool:
-            await rebuild(pool, some)  # should nobody want the feed any more
+            await rebuild(pool, some)  # the feed is no longer configured
     async with following(fresh_database_url, node, every) as (follower, pool):
         async with contextlib.aclosing(listen(fresh_database_url, CHAIN_INDEXED)) as steps:
             assert isinstance(await anext(steps), Resync)

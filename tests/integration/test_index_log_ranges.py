@@ -64,7 +64,7 @@ async def test_the_next_range_is_there_before_the_cursor_is(fresh_database_url: 
         assert await _blocks_of(connection, range_name(CHAIN, 1)) == [BLOCKS, BLOCKS + 1]
 
 
-async def test_a_range_is_made_while_somebody_reads_the_logs(fresh_database_url: str) -> None:
+async def test_a_range_is_made_while_the_logs_are_being_read(fresh_database_url: str) -> None:
     """An audit reads them for hours; a new block does not wait for it."""
     migrate(fresh_database_url)
     async with await connect(fresh_database_url) as connection, await connect(fresh_database_url) as reader:

@@ -1,4 +1,4 @@
-"""What the index writes down of a chain that stands still: little, and often enough to tell that somebody looks."""
+"""What the index writes while a chain stands still: little, and often enough to show that the indexer is alive."""
 
 from __future__ import annotations
 
@@ -54,9 +54,9 @@ async def test_a_head_that_is_asked_for_often_is_written_once_a_second(database_
         assert state == "tail"
         assert seen_at > seen_before  # type: ignore[operator]
 
-        # Who led before may have written meanwhile.
+        # A slow former leader may have written in between.
         async with pool.connection() as connection:
-            await connection.execute("UPDATE chain_cursor SET state = 'halted', problem = 'of somebody who is slow'")
+            await connection.execute("UPDATE chain_cursor SET state = 'halted', problem = 'of a former leader'")
         now[0] += NOTED_AGAIN_SECONDS + 0.1
         await follower.catch_up()
         assert (await _written(pool))[2] == "tail"
@@ -69,7 +69,7 @@ async def test_a_head_that_is_asked_for_often_is_written_once_a_second(database_
 
 
 async def _cursor(pool: ConnectionPool) -> tuple[int, int, int, object]:
-    """The block the tables have, the head that is written down, what is final, and when that was heard."""
+    """Return the tables' block, the recorded head, the finalized block, and when the head was seen."""
     async with pool.connection() as connection:
         cursor = await connection.execute(
             "SELECT number, head_number, coalesce(finalized_number, 0), head_seen_at FROM chain_cursor"
@@ -82,7 +82,7 @@ async def _cursor(pool: ConnectionPool) -> tuple[int, int, int, object]:
 async def test_what_a_node_calls_final_without_its_chain_being_followed_is_not_believed(
     database_url: str, now: list[float]
 ) -> None:
-    """A node that is one block behind, on a block nobody else has, calls that block final."""
+    """A node that is one block behind, on a block no other node has, calls that block final."""
     chain, crowd = SimChain(), Crowd("final")
     chain.mine([crowd.tx("list", b"f" * 32, 10_000, 2, "{}")])
     for _ in range(12):
@@ -107,7 +107,7 @@ async def test_what_a_node_calls_final_without_its_chain_being_followed_is_not_b
 async def test_what_a_node_calls_final_whose_logs_it_refuses_is_not_believed_of_another_nodes_chain(
     database_url: str, now: list[float]
 ) -> None:
-    """A node on a fork of its own names a head, calls it final and fails; the next step follows another node."""
+    """A node on another fork names a head, calls it final and fails; the next step follows another node."""
     chain, crowd = SimChain(), Crowd("forked")
     chain.mine([crowd.tx("list", b"k" * 32, 10_000, 2, "{}")])
     for _ in range(12):
@@ -210,7 +210,7 @@ async def test_an_older_head_does_not_hide_one_that_was_named_and_not_read(datab
         assert now_seen > seen_at  # type: ignore[operator]
 
 
-async def test_a_head_that_nobody_names_again_does_not_make_the_index_old_for_long(
+async def test_a_head_that_no_node_repeats_does_not_make_the_index_old_for_long(
     database_url: str, now: list[float]
 ) -> None:
     chain, crowd = SimChain(), Crowd("nonsense")

@@ -57,7 +57,7 @@ async def test_for_a_header_that_cannot_be_read_the_next_node_is_asked(wrong: di
 
 
 def _far(log: Log) -> Log:
-    """In a place of its own, which no column holds."""
+    """Give the log an index that no column can hold."""
     return structs.replace(log, log_index=hex(2**31 + int(log.log_index, 16)))
 
 

@@ -1,4 +1,4 @@
-"""Agent markets with nobody at the wheel: observed, listed, settled, disputed, voided, paid."""
+"""Agent markets run by the keeper alone: observed, listed, settled, disputed, voided, paid."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ async def listed(rig: Rig, **variables: str) -> None:
 
 
 def push(rig: Rig, genesis: Genesis, key: str, percent: int) -> None:
-    """Somebody trades a pool to so much of where it stands."""
+    """Trade the pool to this percentage of its price."""
     pools = AgentPools.load(genesis.state.pools)
     walk = Walk(trader(LocalNode(rig.chains["base"].url)), pools)
     swap = walk.to(pools.of(key), walk.value(pools.of(key)) * percent // 100)
@@ -121,7 +121,7 @@ async def test_series_are_listed_settled_and_paid_unattended(rig: Rig, local_gen
         stake(rig, CAT, round_.slug, 0, 5 * DOLLAR, "c-too-late")
     push(rig, local_genesis, "BNKR/market_cap", 110)
     rig.warp("base", round_.ends_at + 20)
-    assert round_.settles_after == round_.ends_at, "nobody posts to it: there is nothing to dispute"
+    assert round_.settles_after == round_.ends_at, "no one posts to it: there is nothing to dispute"
     await _at_head(rig)
     waiting = await rig.run("agent-resolve")
     assert "is not recorded yet" in next(each.reason for each in waiting.skipped if each.target == round_.slug)
@@ -153,7 +153,7 @@ async def test_series_are_listed_settled_and_paid_unattended(rig: Rig, local_gen
     await rig.until(lambda: one(rig, round_.slug)[:2] == (AgentMarketStatus.RESOLVED, 1), "the result after the window")
     await rig.until(lambda: _liabilities(rig)[1] == 0, "its payout")
 
-    # A round whose end nobody observed is void, after a quarter of an hour and two reads.
+    # A round whose end was not observed is void, after a quarter of an hour and two reads.
     round_ = await open_round(rig, "bnkr-daily-volume", Series.HOUR)
     stake(rig, CAT, round_.slug, 0, 25 * DOLLAR, "c-first-key")
     held = usdc(rig, CAT.address)
@@ -265,7 +265,7 @@ def _liabilities(rig: Rig) -> tuple[int, int, int]:
 
 
 @pytest.mark.thorough
-async def test_the_canary_tells_a_living_service_from_a_dead_one(rig: Rig) -> None:
+async def test_the_canary_passes_on_a_live_service_and_fails_on_a_dead_one(rig: Rig) -> None:
     """Through the real API, then without it. A rehearsal moves no money and reaches no outbox."""
     port = str(free_port())
     rig.extra = {"VPM_PORT": port, "VPM_PUBLIC_URL": f"http://127.0.0.1:{port}", "VPM_KEEPER_CANARY": "1"}

@@ -45,7 +45,7 @@ async def rows(pool: ConnectionPool, query: str) -> list[tuple[Any, ...]]:
 
 
 async def attempt(pool: ConnectionPool, asked: TransactionRequest, barrier: asyncio.Barrier | None = None) -> bool:
-    """One keeper's read and request; with a barrier, everybody has read before anybody asks."""
+    """One keeper's read and request; with a barrier, all have read before any requests."""
     async with pool.connection() as connection:
         known = await attempts.recall(connection, CHAIN, asked.subjects)
         if barrier is not None:
@@ -54,7 +54,7 @@ async def attempt(pool: ConnectionPool, asked: TransactionRequest, barrier: asyn
 
 
 async def test_of_many_who_read_the_same_one_asks(pool: ConnectionPool) -> None:
-    """Whatever the data they would send: the same price read a moment later differs, and must not be sent as well."""
+    """Even with different data: a price read a moment later differs, and must not be sent as well."""
     barrier = asyncio.Barrier(6)
     asking = (attempt(pool, want("price:X", data=bytes([n])), barrier) for n in range(6))
     assert sum(await asyncio.gather(*asking)) == 1

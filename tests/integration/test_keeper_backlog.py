@@ -34,7 +34,7 @@ AMOUNT = 4_000_000
 
 
 class Payments:
-    """A keeper whose chain books nothing by itself and has no lane that would; `looked_at`: what the last run read."""
+    """A keeper whose chain books nothing and has no lane that would; `looked_at`: what the last run read."""
 
     def __init__(self, keeper: Keeper) -> None:
         self.keeper = keeper
@@ -119,7 +119,7 @@ async def test_what_is_old_and_done_is_looked_at_once_an_hour(
         clock = 10_000.0 + at
         await payments.run()
         assert payments.looked_at == expected, at
-    payments.keeper.backlog.forget()  # another keeper led meanwhile
+    payments.keeper.backlog.forget()  # another keeper led in between
     await payments.run()
     assert payments.looked_at == [young, old]
 
@@ -140,7 +140,7 @@ async def test_what_is_due_stays_in_sight_however_old_it_becomes(payments: Payme
     assert (measured("vpm_keeper_due"), payments.looked_at) == (1, [young])
 
 
-async def test_a_payment_is_as_old_as_it_is_whoever_leads(payments: Payments) -> None:
+async def test_a_payment_keeps_its_age_when_leaders_change(payments: Payments) -> None:
     """A keeper that changes hands every few minutes sees nothing for long, and what is due is old all the same."""
     await payments.arrives(b"\x01" * 32, NOW)
     for at in range(0, 1_800, 300):
@@ -154,7 +154,7 @@ async def test_a_payment_is_as_old_as_it_is_whoever_leads(payments: Payments) ->
 
 
 @pytest.mark.parametrize("code", ["NotSignedBy", "UnknownMarket", "AmountOutOfBounds", "MissingRole"])
-async def test_what_the_contract_refuses_for_good_wakes_nobody(payments: Payments, code: str) -> None:
+async def test_what_the_contract_refuses_for_good_raises_no_alarm(payments: Payments, code: str) -> None:
     """A dollar, and a contract that says no once it has paid; while we try again, it is no younger."""
     nonce = b"\x01" * 32
     await payments.arrives(nonce, NOW - DAY)

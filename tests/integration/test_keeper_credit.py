@@ -128,7 +128,7 @@ async def test_a_payer_who_never_returns_is_credited_once_and_not_before_it_is_f
     lanes = "SELECT DISTINCT lane_group FROM outbox_intent WHERE kind = 'credit'"
     assert rows(service, lanes) == [("credit",)], "the creditor's key alone books what came past us"
 
-    # The payer who asks after all is told of that stake, and not asked to pay.
+    # A payer who comes back after all gets that stake, and is not asked to pay.
     response, said = await buyer.post(body)
     for _ in range(50):
         if response.status == 200:
@@ -142,7 +142,7 @@ async def test_a_payer_who_never_returns_is_credited_once_and_not_before_it_is_f
 
 
 async def test_a_stake_that_can_no_longer_be_taken_becomes_a_refund(service: AgentService, buyer: Buyer) -> None:
-    """Its market closed meanwhile: the money is booked as owed back, however late, and `agent-pay` sends it."""
+    """Its market has closed: the money is booked as owed back, however late, and `agent-pay` sends it."""
     who = payer(service, "late")
     closes = service.chain.now + 1_800
     market = service.chain.list("credit-too-late", closes_at=closes)
@@ -164,7 +164,7 @@ async def test_a_stake_that_can_no_longer_be_taken_becomes_a_refund(service: Age
 
 
 async def test_old_price_locks_are_forgotten(service: AgentService) -> None:
-    """A day after they expired; until then they are still told apart from locks that never were."""
+    """A day after they expired; until then they differ from locks that never existed."""
     for name, hours in (("q_old", 25), ("q_expired", 23), ("q_live", -1)):
         rows(
             service,

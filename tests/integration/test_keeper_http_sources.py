@@ -143,7 +143,7 @@ async def test_a_source_ahead_of_the_head_says_that_the_head_is_late(
     assert (await asked(url, observed_at="pairs.0.near")).observed_at == NOW
 
 
-async def test_silence_is_late_and_nobody_is_down(served: Callable[[Answer], Awaitable[str]]) -> None:
+async def test_silence_is_late_and_a_closed_port_is_down(served: Callable[[Answer], Awaitable[str]]) -> None:
     async def answer(_: web.Request) -> web.Response:
         await asyncio.sleep(1)
         return web.Response(text="{}")

@@ -1,4 +1,4 @@
-"""A stock market's whole life with nobody at the wheel: a warped chain, the real indexer, relayer and keepers."""
+"""A stock market's whole life without an operator: a warped chain, the real indexer, relayer and keepers."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ async def listed(rig: Rig, where: str) -> tuple[int, str, int, int]:
 
 
 def undelivered(rig: Rig, stock: StockChain, market_id: int) -> list[tuple[Any, ...]]:
-    """Positions of a settled market that are owed something, by the contract's own word."""
+    """Return the positions of a settled market to which the contract still owes something."""
     query = "SELECT position_id FROM stock_position WHERE market_id = %s ORDER BY position_id"
     owed = []
     for (position_id,) in rig.rows(query, market_id):
@@ -91,7 +91,7 @@ async def test_a_market_and_a_refund_drill_live_unattended_under_two_keepers(rig
     assert returned == [(3 * DOLLAR,)]
     assert not market(rig, market_id, "winner, voided")[1]
 
-    # One keeper is killed; whoever led, the other goes on.
+    # One keeper is killed, the leader or not; the other goes on.
     rig.daemons.pop("keeper").kill()
     rig.warp("stock", strike + 2)
     stock.push(105_00000000, ticker=ticker)
@@ -140,7 +140,7 @@ async def test_a_market_and_a_refund_drill_live_unattended_under_two_keepers(rig
 
 
 @pytest.mark.thorough
-async def test_a_frozen_owner_holds_up_nobody_and_is_not_pestered(rig: Rig, stock: StockChain) -> None:
+async def test_a_frozen_owner_delays_no_other_and_is_rarely_retried(rig: Rig, stock: StockChain) -> None:
     """The token refuses one winner: the others are paid, and that one is tried again in an hour, not every second."""
     rig.extra = {"VPM_KEEPER_LOCAL_PRICES": "0"}
     rig.start("indexer", "relayer", "keeper")
@@ -199,7 +199,7 @@ async def test_however_many_rest_those_behind_them_are_paid(
         await asyncio.sleep(1)
     assert held(stock, BEN.address) > before
     attempts = "SELECT max(attempts) FROM keeper_attempt WHERE subject LIKE 'stock:deliver:%%'"
-    assert rig.rows(attempts) == [(1,)], "nobody is tried twice for it"
+    assert rig.rows(attempts) == [(1,)], "no owner is tried twice for it"
 
 
 @pytest.mark.thorough

@@ -1,4 +1,4 @@
-"""How much of all history the keeper looks at: what is owed, and no more."""
+"""How much history the keeper reads: only what is still due."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ async def keeper(fresh_database_url: str) -> AsyncIterator[Keeper]:
 
 
 async def report_of(pool: ConnectionPool, keeping: Keeping, asked: int) -> str:
-    """Of a keeper that is told of requests as they are made, but not again."""
+    """Return the report of a keeper that is notified of a request once, when it is made."""
     async with running(keeping._serve_requests()), asyncio.timeout(PATIENCE), pool.connection() as connection:
         while (found := await jobs.read(connection, asked)) is None or found.report is None:
             await asyncio.sleep(0.1)
@@ -44,7 +44,7 @@ async def report_of(pool: ConnectionPool, keeping: Keeping, asked: int) -> str:
 async def test_a_request_is_answered_although_the_database_refused_for_a_while(
     keeper: Keeper, fresh_database_url: str, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
-    """Nobody tells the keeper of it a second time, and who made it waits for its report."""
+    """The keeper is not notified a second time, and the requester waits for its report."""
     taking, refused = getattr(jobs, step), 0
 
     async def refusing_twice(*given: Any, **named: Any) -> Any:
@@ -61,7 +61,7 @@ async def test_a_request_is_answered_although_the_database_refused_for_a_while(
     assert refused == 2
 
 
-async def test_a_request_whose_claim_was_not_heard_of_is_taken_again(
+async def test_a_request_whose_claim_got_no_answer_is_taken_again(
     keeper: Keeper, fresh_database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It was committed, and the connection lost before the answer: as if its keeper had died with it."""

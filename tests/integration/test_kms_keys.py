@@ -106,7 +106,7 @@ async def test_a_wrong_signature_is_never_given_out(service: Opened, fault: str)
         assert len(await signer.sign_all([unsigned(0)])) == 1
 
 
-async def test_while_it_is_down_nobody_waits_and_it_comes_back_by_itself(service: Opened) -> None:
+async def test_while_it_is_down_no_call_waits_and_it_recovers(service: Opened) -> None:
     async with service.signer() as signer:
         service.cloud.down = True
         with pytest.raises(SignerUnavailable, match="does not sign"):
@@ -142,7 +142,7 @@ async def _refused(service: Opened, keystores: str) -> str:
 
 
 @pytest.mark.thorough
-async def test_a_command_tells_the_address_of_a_key(service: Opened) -> None:
+async def test_a_command_prints_the_address_of_a_key(service: Opened) -> None:
     name, key = service.add()
     for asked, code, said in ((name, 0, key.address), (name.replace("relay-0", "relay-7"), 78, "cannot be used")):
         process = await asyncio.create_subprocess_exec(
@@ -205,10 +205,10 @@ async def test_a_service_that_is_away_at_start_stops_only_who_needs_its_answer(s
     async with service.signer(f"{name}#{Key().address}") as signer:  # the wrong one, as it turns out
         service.cloud.down = False
 
-        async def told() -> bool:
+        async def noticed() -> bool:
             return f"is {key.address}, and 0x{signer.address.hex()} was expected" in (signer.trouble or "")
 
-        await until(told, "the wrong key's being noticed")
+        await until(noticed, "the wrong key's being noticed")
 
 
 @pytest.mark.thorough

@@ -1,5 +1,5 @@
-"""Relayer processes whose keys lie in a key service, on a real chain: what is asked for is mined exactly once, whatever
-the service does."""
+"""Relayer processes whose keys lie in a key service, on a real chain: every request is mined exactly once, even when
+the service fails."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Kms:
         self.relayers.more["VPM_RELAYER_KEYSTORES"] = ",".join(keystores)
 
     async def all_mined_once(self, requests: list[IntentRequest], asked: list[Intent]) -> None:
-        """Each goes to an address nobody else uses, so its balance counts how often it was mined."""
+        """Check that each was mined once: it goes to an unused address, whose balance counts how often."""
         for each in asked:
             await self.rig.reaches(each, IntentState.FINAL)
         assert set(await self.rig.balances([each.to for each in requests])) == {1}
@@ -120,7 +120,7 @@ async def test_intents_go_through_both_keys(kms: Kms) -> None:
 
 
 @pytest.mark.thorough
-async def test_while_the_service_is_down_intents_wait_and_everybody_is_told(kms: Kms) -> None:
+async def test_while_the_service_is_down_intents_wait_and_the_lane_says_why(kms: Kms) -> None:
     kms.use(kms.names[0])
     process = kms.relayers.start()
     url = await kms.relayers.metrics_of(process)
@@ -130,10 +130,10 @@ async def test_while_the_service_is_down_intents_wait_and_everybody_is_told(kms:
     requests = [kms.rig.transfer() for _ in range(30)]
     asked = await kms.rig.ask_for_many(requests)
 
-    async def told() -> bool:
+    async def reported() -> bool:
         return (await kms.lane(kms.aws_key))[0] is LaneStatus.SIGNER_DOWN
 
-    await until(told, "the lane's saying that it cannot sign", 60)
+    await until(reported, "the lane's saying that it cannot sign", 60)
     said = f"{kms.names[0].partition('#')[0]} does not sign. AWS KMS says KMSInternalException"
 
     async def unwell() -> bool:
@@ -290,7 +290,7 @@ async def test_a_hole_is_filled_and_a_call_cancelled_through_the_service_once_it
     kms: Kms, signer: KmsSigner
 ) -> None:
     """A row for nonce 1 without any for 0, as after a partial restore; then a call that no node takes. Both need a
-    signature while the service is down, and what is on its way is followed meanwhile."""
+    signature while the service is down, and what is on its way is still followed."""
     rig, requests = kms.rig, [kms.rig.transfer()]
     asked = await rig.ask_for_many(requests)
     store = await rig.dead_holder(signer, next_nonce=1)
@@ -306,11 +306,11 @@ async def test_a_hole_is_filled_and_a_call_cancelled_through_the_service_once_it
         async def troubled() -> bool:
             return signer.trouble is not None
 
-        async def told() -> bool:
+        async def reported() -> bool:
             return [lane.status for lane in relayer.lanes()] == [LaneStatus.SIGNER_DOWN]
 
         await until(troubled, "the filler's being refused", 60)
-        await until(told, "the lane's saying so", 60)
+        await until(reported, "the lane's saying so", 60)
         assert await rig.client.eth.get_transaction_count(checksum(kms.aws_key.address)) == 0
         kms.aws.down = False
         await kms.all_mined_once(requests, asked)

@@ -51,7 +51,7 @@ async def test_a_malformed_request_is_refused_in_json_and_is_in_no_log(
     assert headers["cache-control"] == "no-store"
     assert headers["x-request-id"]
     assert "aiohttp" not in headers.get("server", "")
-    told = json.loads(body)
-    assert told.keys() == {"error", "message"}
-    assert told["error"] == "invalid_request"
+    problem = json.loads(body)
+    assert problem.keys() == {"error", "message"}
+    assert problem["error"] == "invalid_request"
     assert OWNER.lower() not in body.decode().lower()

@@ -41,7 +41,7 @@ from core.stock.vested import (
 from core.stock.vested_views import position_view
 from tests.support.sums import sum_all
 
-OWNER, OTHER, FEW, NOBODY = b"\x01" * 20, b"\x02" * 20, b"\x03" * 20, bytes(20)
+OWNER, OTHER, FEW, NO_ONE = b"\x01" * 20, b"\x02" * 20, b"\x03" * 20, bytes(20)
 TOKEN = 10**6
 FREEZE = 1_000
 NOW = Moment(500, 900)
@@ -74,7 +74,7 @@ def _played(
     paid. Odd amounts, so that every quotient has a remainder."""
     seed = 3 * TOKEN + chance.randrange(7)
     terms = Terms(
-        market_id, NOBODY, NOBODY, FREEZE, 600, chance.choice((0, 137, 200)), 3, seed, 1, 2**48 - 1, 2**48 - 1
+        market_id, NO_ONE, NO_ONE, FREEZE, 600, chance.choice((0, 137, 200)), 3, seed, 1, 2**48 - 1, 2**48 - 1
     )
     market, numbers = VestedMarket(terms, open_books(seed)), count(market_id << 32)
     vintages = {SEED: seed_vintage(seed)}
@@ -127,7 +127,7 @@ def _store(
     row: dict[str, Any] = {column.name: 0 for column in stock_market.c if not column.nullable}
     row |= {
         "market_id": terms.market_id,
-        **dict.fromkeys(("opener", "resolver", "feed", "stock_token"), NOBODY),
+        **dict.fromkeys(("opener", "resolver", "feed", "stock_token"), NO_ONE),
         **dict.fromkeys(("created_tx", "spec_id"), bytes(32)),
         **{name: getattr(terms, name) for name in ("freeze_time", "void_delay", "fee_bps", "kappa", "seed_per_leg")},
         **{"principal_up": up.principal, "principal_down": down.principal, "acc_up": up.acc, "acc_down": down.acc},
@@ -194,7 +194,7 @@ async def test_totals_are_the_sums_of_the_views_of_all_positions(engine: AsyncEn
     await sum_all(fresh_database_url)
     async with engine.connect() as reading:
         totals = await read_totals(reading, OWNER, NOW)
-        assert await read_totals(reading, NOBODY, NOW) == NO_TOTALS
+        assert await read_totals(reading, NO_ONE, NOW) == NO_TOTALS
     open_ones = [view for view in expected if view.open]
     accrued = sum(view.accrued for view in open_ones)
     assert accrued <= int(totals.accrued) < accrued + len(open_ones), "rounded down for each market and side"
@@ -334,8 +334,8 @@ def _store_agent_markets(connection: Connection, market: dict[str, Any]) -> None
             **ended,
             "market_id": hashlib.sha256(number.to_bytes(4)).digest(),
             "index": number,
-            "feed": NOBODY,
-            "lister": NOBODY,
+            "feed": NO_ONE,
+            "lister": NO_ONE,
             "listed_tx": bytes(32),
             "bounds": [],
             "weights": [1, 1],

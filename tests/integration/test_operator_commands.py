@@ -34,15 +34,15 @@ def test_a_switch_is_turned_listed_and_signed(fresh_database_url: str, capsys: p
     assert "trading_paused   off" in capsys.readouterr().out
 
 
-def test_whoever_has_no_login_name_has_to_say_who_it_is(
+def test_a_user_without_a_login_name_must_pass_by(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """As in a container that runs as a number."""
 
-    def nobody() -> str:
+    def no_name() -> str:
         raise KeyError("getpwuid(): uid not found: 10001")
 
-    monkeypatch.setattr("getpass.getuser", nobody)
+    monkeypatch.setattr("getpass.getuser", no_name)
     with pytest.raises(SystemExit):
         switch.main(["trading_paused", "on"])
     assert "--by" in capsys.readouterr().err
@@ -102,7 +102,7 @@ def _cursors(connection: psycopg.Connection[tuple[object, ...]]) -> set[object]:
     return {row[0] for row in connection.execute("SELECT chain_id FROM chain_cursor").fetchall()}
 
 
-def test_a_missing_deployment_is_told(
+def test_a_missing_deployment_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("VPM_DEPLOYMENTS_DIR", str(tmp_path))

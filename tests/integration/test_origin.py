@@ -107,7 +107,7 @@ async def test_every_surface_answers_at_one_origin(door: Door) -> None:
 
 
 async def test_the_origin_names_who_signs_for_it(door: Door) -> None:
-    """As `did:web` has it, so whoever is shown a signed offer or receipt can hold its signer to the origin."""
+    """As `did:web` defines, so that the reader of a signed offer or receipt can check its signer against the origin."""
     response, named = await door.get("/.well-known/did.json")
     assert (response.status, response.content_type) == (200, "application/json")
     name = "did:web:" + urlsplit((await door.get("/.well-known/x402"))[1]["resources"][0]).netloc.replace(":", "%3A")
@@ -222,7 +222,7 @@ async def test_wrong_methods_and_types_are_json(door: Door, path: str) -> None:
 
 @pytest.mark.parametrize("path", POSTS)
 async def test_bodies_have_a_size_limit(door: Door, path: str) -> None:
-    """Whether the length is told beforehand or the bytes just keep coming."""
+    """Whether the length is declared first or the bytes just keep coming."""
 
     async def endless() -> AsyncIterator[bytes]:
         for _ in range(40):
@@ -240,7 +240,7 @@ async def test_the_mcp_server_has_a_size_limit_too(door: Door) -> None:
 
 
 @pytest.mark.parametrize("path", POSTS)
-async def test_no_error_tells_of_the_inside(service: StockService, door: Door, path: str) -> None:
+async def test_no_error_reveals_internals(service: StockService, door: Door, path: str) -> None:
     """Nothing of a stack trace, a file, an address of a node or of the database, or a secret, however it is asked."""
     secrets = [
         wallets.ATTESTATION.private_key[2:],
@@ -348,10 +348,10 @@ async def test_the_documents_and_the_page_are_whole(door: Door) -> None:
                 for parameter in operation.get("parameters", ()):
                     assert f"<code>{parameter['name']}</code>" in text
     schemas = whole["components"]["schemas"]
-    # What a query, a path or headers take is told field by field, where it is taken.
+    # The fields of queries, paths and headers are listed at their operation.
     bodies = {name for name in schemas if not name.endswith(("Query", "Path", "Headers"))}
     assert {f"schema-{name}" for name in bodies} <= ids
-    # A body is named by its surface, whatever file it stands in, and in every document the same.
+    # A body is named by its surface, not its file, and has the same name in every document.
     assert {"StockMarket", "CupMarket"} <= set(schemas)
     _, stock = await door.get("/openapi/stock.json")
     assert set(stock["components"]["schemas"]) <= set(schemas)
@@ -374,7 +374,7 @@ async def test_the_documents_and_the_page_are_whole(door: Door) -> None:
         assert needed in text, needed
 
 
-async def test_what_comes_from_a_chain_tells_how_fresh_it_is(
+async def test_answers_from_a_chain_say_how_fresh_they_are(
     service: StockService, base_chain: RunningChain, door: Door
 ) -> None:
     started = datetime.now(UTC)

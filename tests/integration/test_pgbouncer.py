@@ -49,7 +49,7 @@ def _pooled(url: str, mode: str, folder: Path) -> Iterator[str]:
         f"[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =\nauth_type = scram-sha-256\n"
         f"auth_file = {folder / 'users'}\npool_mode = {mode}\n"
     )
-    as_nobody = {"user": NOBODY, "group": NOBODY} if os.getuid() == 0 else {}  # it refuses to run as root
+    unprivileged = {"user": NOBODY, "group": NOBODY} if os.getuid() == 0 else {}  # it refuses to run as root
     for each in (folder, *folder.iterdir()):
         each.chmod(0o755)
     assert PGBOUNCER is not None
@@ -58,7 +58,7 @@ def _pooled(url: str, mode: str, folder: Path) -> Iterator[str]:
             [PGBOUNCER, folder / "pgbouncer.ini"],
             stdout=log,
             stderr=log,
-            **as_nobody,  # type: ignore[call-overload]
+            **unprivileged,  # type: ignore[call-overload]
         )
     try:
         wait(lambda: _listens(port), (folder / "log").read_text, 20)

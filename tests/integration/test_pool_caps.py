@@ -73,7 +73,7 @@ async def test_bets_fill_a_side_to_its_cap_and_leave_the_other_open(
         most = 20.408163  # CAP less the fee of 2%
         assert await refusal(buyer, bet(market, DEV[0], one, CAP + 0.5)) == {"limit": "pot_cap", "largestSizeUsd": most}
         for size, who in ((8, DEV[0]), (7, DEV[1])):
-            # The receive form: nobody but the contract can take what is paid.
+            # The receive form: only the contract can take what is paid.
             response, body = await buyer.buy(bet(market, who, one, size), who, form=Form.RECEIVE)
             assert response.status == 200, body
         await until_staked(buyer, market, 15)
@@ -90,7 +90,7 @@ async def test_bets_fill_a_side_to_its_cap_and_leave_the_other_open(
 
 
 async def refusal(buyer: Buyer, body: dict[str, Any]) -> dict[str, Any]:
-    """What a bet over 10 USD, quoted first, or one under it is told."""
+    """Return the refusal of a bet; above 10 USD it is quoted first."""
     if body["sizeUsd"] > 10:
         asked = {name: body[name] for name in ("marketId", "side", "sizeUsd")}
         _, quoted = await buyer.get("/quote", **asked)

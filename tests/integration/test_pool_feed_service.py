@@ -1,4 +1,4 @@
-"""Markets on a real pool feed with nobody at the wheel: recorded, settled and shown with their readings."""
+"""Markets on a real pool feed, run by the daemons alone: recorded, settled and shown with their readings."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def pooled(rig: Rig) -> PoolChain:
     return played
 
 
-def told(report: RunReport, target: str) -> list[str]:
+def skipped(report: RunReport, target: str) -> list[str]:
     assert report.errors == []
     return [each.reason for each in report.skipped if each.target == target]
 
@@ -64,7 +64,7 @@ async def recorded(rig: Rig, played: PoolChain, *times: int) -> None:
 
 
 def gauge(name: str, **labels: str) -> float:
-    """What the keeper in this process tells Prometheus."""
+    """Return a gauge of the keeper in this process."""
     value = REGISTRY.get_sample_value(name, labels)
     assert value is not None, f"{name} was never set for {labels}"
     return value
@@ -103,13 +103,13 @@ async def test_readings_are_recorded_as_markets_need_them_and_decide(
     # A market whose reading can still be recorded waits for it, although an older one is there.
     played.trade(terms["endsAt"] - played.now + 2 * STEP)
     await rig.works()
-    assert f"the reading of {end} is not recorded yet" in told(await rig.run("agent-resolve"), identity)
+    assert f"the reading of {end} is not recorded yet" in skipped(await rig.run("agent-resolve"), identity)
 
     # A stranger is first; the index does not know, and yet nothing is paid for twice.
     rig.stop("indexer")
     played.record(end)
     report = await rig.run("agent-record")
-    assert f"the reading of {end} is recorded; the index has not read that yet" in told(report, KEY)
+    assert f"the reading of {end} is recorded; the index has not read that yet" in skipped(report, KEY)
     assert all(str(end) not in each for each in done(report, "record"))
     rig.start("indexer")
     await recorded(rig, played, end)
@@ -119,7 +119,7 @@ async def test_readings_are_recorded_as_markets_need_them_and_decide(
     assert status(rig, identity) == (AgentMarketStatus.RESOLVED, 0 if up else 1)
 
     await _grown(rig, played)
-    await asyncio.to_thread(_recorded_by_anybody, rig, played, monkeypatch, capsys)
+    await asyncio.to_thread(_recorded_by_a_stranger, rig, played, monkeypatch, capsys)
 
 
 async def test_a_crossing_settles_at_once_when_it_is_recorded(rig: Rig) -> None:
@@ -131,7 +131,7 @@ async def test_a_crossing_settles_at_once_when_it_is_recorded(rig: Rig) -> None:
     played.trade(terms["earlyFrom"] - played.now + 2 * STEP)
     await rig.works()
     assert played.now < terms["endsAt"]
-    assert done(await rig.run("agent-resolve"), "resolve") == []  # what nobody recorded does not count
+    assert done(await rig.run("agent-resolve"), "resolve") == []  # an unrecorded reading does not count
     assert len(done(await rig.run("agent-record"), "record")) == 1
     await recorded(rig, played, grid_time(terms["earlyFrom"] + STEP - 1, STEP))
     (detail,) = done(await rig.run("agent-resolve"), "resolve")
@@ -157,7 +157,7 @@ async def _grown(rig: Rig, played: PoolChain) -> None:
     assert rooms[-1] == rooms[-2] == [needed, needed]
 
 
-def _recorded_by_anybody(
+def _recorded_by_a_stranger(
     rig: Rig, played: PoolChain, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     identity, terms = played.list(MarketKind.THRESHOLD, target=played.value())

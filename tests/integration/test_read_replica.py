@@ -74,7 +74,7 @@ async def test_reads_follow_a_standby_and_money_does_not_wait_for_it(replica: Re
         await asyncio.sleep(2)
         _, body = await door.get("/api/markets")
         assert pool(body) == seeded + 5 * USDG
-        # A signed bet is taken and answered meanwhile, and the same body again is known to be that bet.
+        # A signed bet is still taken and answered, and the same body again is known to be that bet.
         signed = chain.signed(SIGNER, chain.bet(SIGNER, 1, amount=5 * USDG))
         first, answer = await door.post("/api/relay/enter", signed)
         again, same = await door.post("/api/relay/enter", signed)

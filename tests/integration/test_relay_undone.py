@@ -1,4 +1,4 @@
-"""A fork undoes the block of a bet whose bettor was told that it is booked: what the same body is answered then."""
+"""A fork undoes the block of a bet that was answered as booked: what the same body is answered then."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ STRANGER = wallets.DEV[5]
 def service(
     local_genesis: Genesis, database_url: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[StockService]:
-    """On a chain of its own, which is taken back."""
+    """Run on a separate chain, whose blocks the tests undo."""
     folder = tmp_path_factory.mktemp("undone")
     with chain(local_genesis, "stock", folder / "chain.log") as running:
         played = StockChain.on(running.url, running.deployment)
@@ -59,7 +59,7 @@ async def test_a_booked_bet_that_is_on_its_way_again_is_pending_and_no_new_one_i
             assert time.monotonic() < deadline, said
             response, said = await door.post("/api/relay/enter", body)
             await asyncio.sleep(1)
-        assert response.status in (200, 409), said  # 409: its bettor was told once already
+        assert response.status in (200, 409), said  # 409: its bettor has had the answer
         owners = [
             played.read(played.contracts.settler.call("position", each))["owner"] for each in played.positions(market)
         ]

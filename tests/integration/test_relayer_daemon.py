@@ -1,4 +1,4 @@
-"""The relayer as a process: it becomes ready, tells its health and measures, and gives its lanes back when it ends."""
+"""The relayer as a process: it becomes ready, serves its health and metrics, and gives its lanes back when it ends."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ async def relayers(fresh_database_url: str, anvil: StartAnvil, tmp_path: Path) -
 async def test_a_relayer_process_from_start_to_an_orderly_end(relayers: Relayers) -> None:
     rig = relayers.rig
     asked = await rig.ask_for(rig.transfer())
-    await rig.ask_for(rig.transfer(group="nobody"))
+    await rig.ask_for(rig.transfer(group="unserved"))
     process = relayers.start()
     url = await relayers.metrics_of(process)
     ready = relayers.folder / "ready-0.json"
@@ -40,8 +40,8 @@ async def test_a_relayer_process_from_start_to_an_orderly_end(relayers: Relayers
                 text = await response.text()
             after = r'changes_total\{after="final",before="mined",chain="base",kind="transfer",lane="0x\w{40}"\} 1\.0'
             queues = (
-                'vpm_relayer_queued{chain="base",group="nobody"} 1.0',
-                'oldest_seconds{chain="base",group="nobody"}',
+                'vpm_relayer_queued{chain="base",group="unserved"} 1.0',
+                'oldest_seconds{chain="base",group="unserved"}',
             )
             ready = text.count('status="ready"} 1.0') == 2 and "vpm_relayer_balance_ether" in text
             return ready and re.search(after, text) is not None and all(each in text for each in queues)

@@ -24,7 +24,7 @@ __all__ = ["rig"]
 
 @pytest.fixture(scope="module")
 def chain(module_anvil: StartAnvil) -> Anvil:
-    """Mines only when told to."""
+    """Start a chain that mines on demand."""
     return module_anvil(chain_id=31341, mine_on_demand=True)
 
 
@@ -40,19 +40,19 @@ async def test_a_bet_under_the_first_head_seen_is_sent_again_when_a_fork_replace
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A relayer starts, finds what it had mined five blocks ago standing, and then all of it is undone."""
-    rig = replace(rig, finality_blocks=64, poll_seconds=3600.0)  # it looks when told to
+    rig = replace(rig, finality_blocks=64, poll_seconds=3600.0)  # it polls on demand
     signer = await rig.new_signer()
     snapshot = await rig.ask("evm_snapshot")
     asked = await rig.mined_under(signer, blocks=5)
     compared, hashes_of = asyncio.Event(), ChainFeed.hashes_of
 
-    async def told(feed: ChainFeed, numbers: Any) -> dict[int, str | None]:
+    async def watched(feed: ChainFeed, numbers: Any) -> dict[int, str | None]:
         answer = await hashes_of(feed, numbers)
         if answer:
             compared.set()
         return answer
 
-    monkeypatch.setattr(ChainFeed, "hashes_of", told)
+    monkeypatch.setattr(ChainFeed, "hashes_of", watched)
     async with rig.relayer(rig.spec(signer)) as relayer:
         (chain,) = relayer.chains.values()
         await asyncio.wait_for(compared.wait(), PATIENCE)
@@ -250,10 +250,10 @@ async def stray(feed: ChainFeed, monkeypatch: pytest.MonkeyPatch, head: Block) -
 
 
 @pytest.mark.parametrize("ahead", [-5, 1, 1_000], ids=["shorter", "apart", "far ahead"])
-async def test_a_head_that_leads_nowhere_is_believed_only_if_no_other_is_named_meanwhile(
+async def test_a_head_that_leads_nowhere_is_believed_only_if_no_other_is_named_in_between(
     rig: Rig, monkeypatch: pytest.MonkeyPatch, now: list[float], ahead: int
 ) -> None:
-    """On a chain that makes no blocks of its own a bad answer comes now and then, and between them the right one. With
+    """On a chain that makes no blocks a bad answer comes now and then, and between them the right one. With
     a head far above ours everything that was mined would be final at once."""
     await rig.mine(8)
     feed = feed_of(rig)

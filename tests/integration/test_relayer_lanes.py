@@ -26,7 +26,7 @@ from tests.waiting import PATIENCE, until
 
 __all__ = ["chain", "rig"]
 
-# Why a call reverts whose very payment somebody else had settled: on the stock side, and on the agent side.
+# Why a call reverts whose payment a stranger had settled: on the stock side, and on the agent side.
 PAID_BEFORE_US = (
     "AuthorizationSpent",
     "AuthorizationAlreadyUsed",
@@ -39,7 +39,7 @@ PAID_BEFORE_US = (
 # ---------------------------------------------------------------- whose a nonce is
 
 
-async def test_what_a_key_was_used_for_before_its_lane_began_is_nobody_elses(rig: Rig) -> None:
+async def test_a_keys_transactions_before_its_lane_began_are_not_foreign(rig: Rig) -> None:
     counted = measured("vpm_relayer_foreign_total")
     signer = await rig.new_signer()
     for nonce in (0, 1):
@@ -61,7 +61,7 @@ async def test_what_a_key_was_used_for_before_its_lane_began_is_nobody_elses(rig
     assert measured("vpm_relayer_foreign_total") == counted + 1
 
 
-async def test_a_key_used_elsewhere_after_a_lane_began_that_sent_nothing_is_told(rig: Rig) -> None:
+async def test_a_key_used_elsewhere_after_its_lane_began_without_sending_is_reported(rig: Rig) -> None:
     signer = await rig.new_signer()
     async with rig.relayer(rig.spec(signer)):
         await until(lambda: _has_begun(rig, signer), "the lane's first look")
@@ -104,7 +104,7 @@ async def test_a_nonce_taken_by_a_foreign_transaction_sends_its_intent_back_for_
     assert steps == ["queued", "signed", "sent", "queued", "signed", "sent", "mined", "final"]
 
 
-async def test_a_nonce_nobody_owns_is_filled_with_a_noop(rig: Rig) -> None:
+async def test_an_unowned_nonce_is_filled_with_a_noop(rig: Rig) -> None:
     """A row for nonce 2 without any for 0 and 1, as after a partial restore."""
     counted = measured("vpm_relayer_holes_total")
     signer = await rig.new_signer()
@@ -181,7 +181,7 @@ async def test_what_any_lane_has_on_its_way_for_a_wallet_counts_for_every_lane(r
     await rig.mine()
 
 
-async def test_what_another_lane_is_having_signed_counts_and_what_nobody_follows_does_not_for_ever(rig: Rig) -> None:
+async def test_signing_in_another_lane_counts_and_unfollowed_work_does_not_count_for_ever(rig: Rig) -> None:
     """A key service takes its time between a wallet's being judged and its signature. A lane whose key was taken away
     leaves what it had sent behind."""
     payer = "0x" + "c0de" * 10
@@ -207,7 +207,7 @@ async def test_what_another_lane_is_having_signed_counts_and_what_nobody_follows
 @pytest.mark.parametrize(
     ("code", "counts"), [("TooFewShares", True), ("PotFull", True), *((code, False) for code in PAID_BEFORE_US)]
 )
-async def test_a_payment_that_somebody_else_made_first_is_not_held_against_its_wallet(
+async def test_a_payment_that_a_stranger_settled_first_is_not_held_against_its_wallet(
     rig: Rig, code: str, counts: bool
 ) -> None:
     payer = "0x" + "ab" * 20
@@ -258,8 +258,8 @@ async def test_a_holder_that_stops_in_a_transaction_lets_go_of_its_lane(
 
 
 async def test_a_holder_that_stops_in_a_pipeline_loses_its_lane(rig: Rig) -> None:
-    """Between two messages of one PostgreSQL counts no idle time: whoever takes the lane over ends that session. Of the
-    lanes that are at work none is given up meanwhile."""
+    """PostgreSQL counts no idle time between two messages of a pipeline: the lane's next holder ends that session. No
+    lane at work is given up for it."""
     signer, busy = await rig.new_signer(), await rig.new_signer()
     sleeper = await rig.dead_holder(signer, next_nonce=0, lease_seconds=1.0)
     async with contextlib.AsyncExitStack() as asleep:

@@ -1,4 +1,4 @@
-"""The ordinary life of an intent on a chain with blocks of its own pace, and what ends one before it has a nonce."""
+"""The ordinary life of an intent on a chain that mines at its own pace, and what ends one before it has a nonce."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ async def rig(database_url: str, chain: Anvil) -> AsyncIterator[Rig]:
 
 
 def revert_code(data: bytes) -> str:
-    """Runtime code that reverts with `data` (at most 36 bytes), whatever it is called with."""
+    """Return runtime code that reverts with `data` (at most 36 bytes) on every call."""
     padded = data.ljust(64, b"\0")
     stores = b"".join(b"\x7f" + padded[at : at + 32] + b"\x60" + bytes((at,)) + b"\x52" for at in (0, 32))
     return "0x" + (stores + b"\x60" + bytes((len(data),)) + b"\x60\x00\xfd").hex()
@@ -79,7 +79,7 @@ async def place(rig: Rig, code: str) -> str:
     return address
 
 
-async def test_a_block_the_node_tells_of_is_looked_at_once_if_something_waits_for_it(
+async def test_a_block_the_node_announces_is_read_at_once_if_something_waits_for_it(
     fresh_database_url: str, anvil: StartAnvil, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     by_the_clock = 30.0
@@ -96,7 +96,7 @@ async def test_a_block_the_node_tells_of_is_looked_at_once_if_something_waits_fo
             started = time.monotonic()
             for _ in range(6):
                 await rig.reaches(await rig.ask_for(rig.transfer()), IntentState.MINED)
-            assert time.monotonic() - started < 2 * by_the_clock  # which by itself would need that for each
+            assert time.monotonic() - started < 2 * by_the_clock  # polling by the clock would need that for each
             await until(lambda: not any(lane.in_flight for lane in relayer.lanes()))
             await asyncio.sleep(0.3)  # a look that had begun ends
             seen = followed.feed.sequence
@@ -189,7 +189,7 @@ async def test_receipts_of_a_full_block_are_asked_for_together_and_the_missing_o
         assert len(by_hash & hashes) < 100  # the ends of each look, and what was too little for a block
 
 
-async def test_a_day_of_gas_is_told_beside_a_day_of_fees(rig: Rig) -> None:
+async def test_a_day_of_gas_is_reported_next_to_a_day_of_fees(rig: Rig) -> None:
     asked = await rig.ask_for(rig.transfer())
     async with rig.relayer(rig.spec(await rig.new_signer())):
         mined = await rig.reaches(asked, *HAS_RESULT)
@@ -203,8 +203,8 @@ async def test_a_day_of_gas_is_told_beside_a_day_of_fees(rig: Rig) -> None:
 
 @pytest.mark.parametrize("kind", sorted(GAS_CEILINGS))
 async def test_a_settlement_never_burns_more_than_its_ceiling(rig: Rig, kind: str) -> None:
-    """A payer with code behaves while it is simulated, where nobody pays for gas, and burns whatever it gets when
-    mined; or burns at once, and then nothing is sent."""
+    """A payer with code behaves while it is simulated, where gas is free, and burns all that it gets when mined;
+    or burns at once, and then nothing is sent."""
     signer, ceiling = await rig.new_signer(), GAS_CEILINGS[kind]
     codes = (BURNS_WHEN_PAID_FOR, BURNS, BURNS_FOUR_MILLION)
     sly, *others = [await place(rig, code) for code in codes]
@@ -239,7 +239,7 @@ async def test_a_call_that_would_revert_ends_with_a_sentence_and_without_a_nonce
     assert failed.reason_code == "EntryTooSmall"
     assert failed.reason == "The call reverted: entry too small (amount 5)."
     assert await rig.nonce(signer) == 0
-    # It stays ended, though its reason is gone: a new try has a key of its own.
+    # It stays ended, though its reason is gone: a new try has a new key.
     await rig.ask("anvil_setCode", target, "0x")
     again = rig.transfer(key=asked.key, to=target, value_wei=0, gas_limit=gas_limit)
     assert (await rig.ask_for(again)).state is IntentState.FAILED
@@ -261,7 +261,7 @@ async def test_a_transaction_that_reverts_when_mined_says_why_and_can_never_be_s
     assert (await rig.ask_for(calls[1])).state is IntentState.FAILED
 
 
-async def test_running_out_of_gas_is_told_apart_from_a_revert(rig: Rig) -> None:
+async def test_running_out_of_gas_is_distinguished_from_a_revert(rig: Rig) -> None:
     target = await place(rig, ONCE_CODE)
     asked = await rig.ask_for(rig.transfer(to=target, value_wei=0, gas_limit=30_000, simulate=False))
     async with rig.relayer(rig.spec(await rig.new_signer())):
@@ -303,7 +303,7 @@ async def test_a_group_is_carried_only_by_the_keys_that_serve_it(rig: Rig) -> No
     assert senders == [first, second, second, first]
 
 
-async def test_the_report_tells_who_works_and_how_much_waits(rig: Rig) -> None:
+async def test_the_report_says_who_works_and_how_much_waits(rig: Rig) -> None:
     signer = await rig.new_signer()
     group = "g" + secrets.token_hex(4)
     async with rig.pool.connection() as connection:
@@ -347,7 +347,7 @@ async def test_a_lane_whose_key_cannot_pay_says_so_and_works_once_it_can(rig: Ri
 @pytest.mark.parametrize("held_by", [LaneStatus.OUT_OF_GAS, LaneStatus.STOP_LOSS, LaneStatus.FULL])
 @pytest.mark.thorough
 async def test_what_is_too_late_is_refused_also_while_its_lane_cannot_work(rig: Rig, held_by: LaneStatus) -> None:
-    """Who asked for it need not wait for an operator to be told; what had a nonce, or has time, waits."""
+    """The requester need not wait for an operator; what had a nonce, or has time, waits."""
     signer = LocalSigner(secrets.token_bytes(32)) if held_by is LaneStatus.OUT_OF_GAS else await rig.new_signer()
     limits = {LaneStatus.STOP_LOSS: {"gas_per_hour_wei": 0}, LaneStatus.FULL: {"max_in_flight": 0}}
     group = "g" + secrets.token_hex(4)
@@ -399,7 +399,7 @@ async def test_what_had_a_nonce_is_not_refused_by_a_lane_that_cannot_ask_whether
 @pytest.mark.thorough
 async def test_a_lane_whose_lease_ran_out_unnoticed_goes_on(rig: Rig) -> None:
     """A process that stood still for longer than its lease, or whose renewal waited as long in the database: the lane
-    sees that its time is over, and then the lease goes on after all, since nobody took it meanwhile."""
+    sees that its time is over, and then the lease goes on after all, since no other process took it."""
     signer = await rig.new_signer()
     async with rig.relayer(rig.spec(signer), lease_seconds=30.0) as relayer:
         await rig.reaches(await rig.ask_for(rig.transfer()), IntentState.FINAL)
@@ -417,7 +417,7 @@ async def test_a_lane_whose_lease_ran_out_unnoticed_goes_on(rig: Rig) -> None:
 async def test_a_lane_whose_row_was_held_when_its_relayer_started_is_worked_like_the_others(
     rig: Rig, database_url: str
 ) -> None:
-    """By a process that was stopped in the middle of writing to it. Whoever takes over comes to know all its lanes."""
+    """By a process that was stopped in the middle of writing to it. The new holder gets to know all its lanes."""
     signers = [await rig.new_signer() for _ in range(3)]
     for signer in signers:
         await rig.dead_holder(signer, next_nonce=0, lease_seconds=0.1)
@@ -434,8 +434,8 @@ async def test_a_lane_whose_row_was_held_when_its_relayer_started_is_worked_like
         await stopped.close()
 
 
-async def test_whoever_worked_a_lane_once_says_no_more_of_how_it_stands(rig: Rig) -> None:
-    """Its numbers would be alarmed about until the process is restarted, whoever has the lane by then."""
+async def test_a_former_holder_stops_reporting_a_lane(rig: Rig) -> None:
+    """Otherwise its numbers would raise alarms until the process restarts, even once another has the lane."""
     signer = await rig.new_signer()
     spec = rig.spec(signer)
     label = {"chain": spec.chain, "lane": spec.signer.label}
@@ -450,10 +450,10 @@ async def test_whoever_worked_a_lane_once_says_no_more_of_how_it_stands(rig: Rig
         assert REGISTRY.get_sample_value("vpm_relayer_lane_held", label) == 1
         assert None not in said()
     assert said() == [None] * 6
-    assert REGISTRY.get_sample_value("vpm_relayer_lane_held", label) == 0  # where nobody says 1, somebody is woken
+    assert REGISTRY.get_sample_value("vpm_relayer_lane_held", label) == 0  # if no process reports 1, an alarm is raised
 
 
-async def test_a_lane_that_is_held_and_does_not_begin_is_told_of(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_lane_that_is_held_and_does_not_begin_is_reported(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     """A lane begins by reading its rows. One that cannot, again and again, is held by this
     process and taken by no other."""
     monkeypatch.setattr("relayer.lane.START_SECONDS", 1.0)
@@ -463,11 +463,11 @@ async def test_a_lane_that_is_held_and_does_not_begin_is_told_of(rig: Rig, monke
         check = lanes_check(relayer)
         try:
 
-            async def told() -> bool:
+            async def names_the_lane() -> bool:
                 well, detail = await check()
                 return not well and "starting for" in detail and "outbox_transaction" in detail
 
-            await until(told, "a check that names the lane")
+            await until(names_the_lane, "a check that names the lane")
         finally:
             async with rig.pool.connection() as connection:
                 await connection.execute("ALTER TABLE outbox_transaction_gone RENAME TO outbox_transaction")
@@ -475,11 +475,11 @@ async def test_a_lane_that_is_held_and_does_not_begin_is_told_of(rig: Rig, monke
         assert (await check())[0]
 
 
-async def test_what_can_never_be_told_is_tried_ever_more_seldom_and_then_set_aside(
+async def test_a_notice_that_always_fails_is_retried_less_often_and_then_set_aside(
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It was tried every five seconds for ever, with an error in the log each time."""
-    asked = await rig.ask_for(rig.transfer(group="nobody"))
+    asked = await rig.ask_for(rig.transfer(group="unserved"))
     tries = 0
 
     async def never(*_: object) -> None:
@@ -542,8 +542,8 @@ async def test_history_and_signed_bytes_are_never_changed_and_impossible_steps_a
             )
 
 
-async def test_what_cannot_be_told_to_wallets_is_sent_all_the_same(rig: Rig) -> None:
-    """The telling is in the transaction that stores the bytes: its fault undoes the telling and nothing else."""
+async def test_a_transaction_is_sent_though_its_event_cannot_be_written(rig: Rig) -> None:
+    """The event is written in the transaction that stores the bytes: its fault undoes the event and nothing else."""
     signer = await rig.new_signer()
     async with rig.pool.connection() as connection:
         await connection.execute("ALTER TABLE agent_trade RENAME TO agent_trade_away")
@@ -557,7 +557,7 @@ async def test_what_cannot_be_told_to_wallets_is_sent_all_the_same(rig: Rig) -> 
     assert (done.nonce, done.outcome) == (0, MinedOutcome.SUCCEEDED)
 
 
-async def test_a_connection_lost_while_wallets_are_told_stores_nothing_and_sends_nothing(
+async def test_a_connection_lost_while_events_are_written_stores_nothing_and_sends_nothing(
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The telling may fail, and the money goes on; not where the connection is gone, and with it all that was written.
@@ -592,23 +592,23 @@ async def test_a_connection_lost_while_wallets_are_told_stores_nothing_and_sends
         request = rig.transfer(kind="settle")
         intent = await rig.ask_for(request)
         end = await rig.reaches(intent, IntentState.FINAL, IntentState.FAILED)
-    assert away_until, "nothing was told"
+    assert away_until, "no event was written"
     assert (end.state, await rig.balance(request.to), await rig.nonce(signer)) == (IntentState.FINAL, 1, 1)
 
 
-async def test_a_wallet_that_could_not_be_told_of_its_bet_is_told_once_it_can_be(rig: Rig) -> None:
-    """Somebody holds the wallet's row of the event log while its bet is signed, and for longer than that relayer lives:
-    the bet is sent meanwhile, and its event comes when the row is free."""
+async def test_an_event_that_could_not_be_written_is_written_once_it_can_be(rig: Rig) -> None:
+    """Another session locks the wallet's row of the event log while its bet is signed, and for longer than that relayer
+    lives: the bet is sent all the same, and its event comes when the row is free."""
     wallet, key = secrets.token_bytes(20), secrets.token_bytes(32)
     signer, asked = await rig.new_signer(), await rig.ask_for(rig.transfer(kind="settle"))
 
-    async def told() -> list[tuple[Any, ...]]:
+    async def events() -> list[tuple[Any, ...]]:
         async with rig.pool.connection() as connection:
             rows = await connection.execute("SELECT type FROM agent_event WHERE wallet = %s", (wallet,))
             return await rows.fetchall()
 
-    async def is_told() -> bool:
-        return bool(await told())
+    async def has_event() -> bool:
+        return bool(await events())
 
     async with rig.pool.connection() as holder:
         await holder.execute(LIST_AGENT_MARKET.encode(), agent_market_row(key, specification()))
@@ -623,7 +623,7 @@ async def test_a_wallet_that_could_not_be_told_of_its_bet_is_told_once_it_can_be
             await holder.execute("SELECT 1 FROM agent_event_wallet WHERE wallet = %s FOR NO KEY UPDATE", (wallet,))
             async with rig.relayer(rig.spec(signer)):
                 await rig.reaches(asked, IntentState.MINED, IntentState.FINAL)
-            assert await told() == []
+            assert await events() == []
     async with rig.relayer(rig.spec(signer)):
-        await until(is_told, "the event")
-    assert await told() == [("bet.settlement_submitted",)]
+        await until(has_event, "the event")
+    assert await events() == [("bet.settlement_submitted",)]

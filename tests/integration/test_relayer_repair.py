@@ -45,7 +45,7 @@ async def test_a_stuck_transaction_is_replaced_by_one_that_pays_enough(rig: Rig)
 
 @pytest.mark.thorough
 async def test_a_rest_before_it_is_no_time_that_a_transaction_stands_still(rig: Rig) -> None:
-    """A chain that makes no blocks says nothing of what nobody had sent: a new transaction has its whole patience."""
+    """Blocks missing before a transaction was sent do not count against it: it has its whole patience."""
     signer, seconds = await rig.new_signer(), 4.0
     patience = replace(QUICK.patience, bump_after_seconds=seconds, resend_after_seconds=60.0)
     async with rig.relayer(rig.spec(signer), policy=replace(QUICK, patience=patience)):
@@ -128,7 +128,7 @@ async def test_what_may_not_pay_more_is_offered_again_once_the_node_lost_it(rig:
 
 
 class Faltering(LocalSigner):
-    """A key that signs as long as it is told to. `refused`: how often it did not."""
+    """A key that signs only while the test lets it. `refused`: how often it did not."""
 
     signs, refused = True, 0
 

@@ -1,4 +1,4 @@
-"""Bodies from memory: the quick answer says what the usual one says, and each request gets an id of its own."""
+"""Bodies from memory: the quick answer equals the usual one, and each request gets its own id."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ async def test_what_is_unusual_goes_the_usual_way(door: tuple[str, int]) -> None
 @pytest.mark.parametrize("path", ["quick", "usual", "nothing"])
 @pytest.mark.parametrize("held", [False, True])
 async def test_every_copy_may_be_read_by_browsers(door: tuple[str, int], path: str, held: bool) -> None:
-    """A shared cache keeps the answer to whoever came first, who need not have been a browser."""
+    """A shared cache keeps the answer to the first caller, which need not have been a browser."""
     reader, writer = await asyncio.open_connection(*door)
     given = ("If-None-Match: *",) if held else ()
     status, headers, _ = await ask(reader, writer, f"GET /api/{path} HTTP/1.1", *given)
@@ -131,7 +131,7 @@ async def test_every_copy_may_be_read_by_browsers(door: tuple[str, int], path: s
     writer.close()
 
 
-async def test_no_answer_tells_what_it_is_made_with(door: tuple[str, int]) -> None:
+async def test_no_answer_reveals_the_server_software(door: tuple[str, int]) -> None:
     reader, writer = await asyncio.open_connection(*door)
     for path in ("quick", "usual", "nothing"):
         _, headers, _ = await ask(reader, writer, f"GET /api/{path} HTTP/1.1")

@@ -1,4 +1,4 @@
-"""What is wrong with a path or a query, as its sender is told over HTTP."""
+"""What the answer to a wrong path or query says over HTTP."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Priced(BaseModel):
 
 @pytest.mark.parametrize("asked", ["sizeUsd=5&sizeUsd=5000", "side=yes&side=no", "side=yes&side=yes"])
 async def test_a_parameter_given_twice_is_refused_under_the_name_its_caller_uses(asked: str) -> None:
-    """Of two sizes one would be priced, and nobody would know which."""
+    """Of two sizes one would be priced, and no one would know which."""
 
     async def read(request: web.Request) -> web.StreamResponse:
         return web.json_response(read_query(request, Priced).model_dump())
@@ -45,4 +45,4 @@ async def test_a_parameter_given_twice_is_refused_under_the_name_its_caller_uses
         assert answer.status == 400, await answer.text()
         assert (await answer.json())["details"] == [{"field": asked.partition("=")[0], "problem": "it is given twice"}]
         answer = await client.get("/quote?size=1&size=2&sizeUsd=3")
-        assert (await answer.json()) == {"size": 3, "side": "yes"}  # nobody asked for `size`
+        assert (await answer.json()) == {"size": 3, "side": "yes"}  # `size` is not the published name

@@ -162,7 +162,7 @@ async def test_fees_that_are_none_are_a_bad_answer(history: Any) -> None:
 @pytest.mark.parametrize(
     "data",
     [
-        "0x4e487b71" + "77" * 32,  # a panic of a code nobody knows
+        "0x4e487b71" + "77" * 32,  # a panic of an unknown code
         "0x08c379a0" + "ff" * 64,  # a text at an offset that is none
         "0x08c379a0" + (32).to_bytes(32).hex() + (2).to_bytes(32).hex() + "fffe" + "00" * 30,  # a text that is no UTF-8
         "0xzz",
@@ -209,7 +209,7 @@ async def test_start_names_both_chain_ids_within_seconds() -> None:
         assert time.monotonic() - started < 3
 
 
-async def test_start_fails_when_nobody_answers() -> None:
+async def test_start_fails_when_no_node_answers() -> None:
     started = time.monotonic()
     with pytest.raises(RpcError, match="No RPC URL of chain 1 answers"):
         await ChainProvider([_closed_port(), _closed_port()], chain_id=1).start()
@@ -280,7 +280,7 @@ async def test_a_send_says_whether_it_may_have_arrived(reply: Any, maybe: bool) 
         assert node.methods == ["eth_sendRawTransaction"], "offered to each URL once"
 
 
-async def test_a_send_to_nobody_cannot_have_arrived() -> None:
+async def test_a_send_to_a_closed_port_cannot_have_arrived() -> None:
     async with client(_closed_port()) as rpc:
         with pytest.raises(RpcError) as e:
             await rpc.send_raw(b"\x02")
@@ -294,7 +294,7 @@ async def test_a_send_fails_over_with_the_same_bytes() -> None:
 
 
 async def test_doubt_at_the_first_url_survives_a_refusal_at_the_second() -> None:
-    """The first node took it and went silent; the second, told by the first, knows it already."""
+    """The first node took it and went silent; the second got it from the first and knows it already."""
     knows = refuse(-32000, "already known")
     async with hostile_node(silence(5)) as one, hostile_node(knows) as two, client(one.url, two.url) as rpc:
         with pytest.raises(RpcError) as e:
@@ -351,7 +351,7 @@ async def test_what_is_offered_everywhere_is_taken_when_one_url_takes_it(raws: l
         async with hostile_node(of(first)) as one, hostile_node(of(second)) as two, client(one.url, two.url) as rpc:
             answers = await rpc.send_raw_everywhere(raws)
             assert [each.kind if isinstance(each, RpcError) else each for each in answers] == [expected] * len(raws)
-            await until(lambda: len(one.methods) == len(two.methods) == 1)  # nobody waits for the other
+            await until(lambda: len(one.methods) == len(two.methods) == 1)  # neither waits for the other
     async with hostile_node(silence(5)) as one, hostile_node(of(poor)) as two, client(one.url, two.url) as rpc:
         for answer in await rpc.send_raw_everywhere(raws):
             assert isinstance(answer, RpcError)

@@ -115,7 +115,7 @@ async def test_a_public_read_is_given_out_of_the_cache(fronted: Fronted, path: s
 
 
 @pytest.mark.thorough
-async def test_callers_behind_one_tls_proxy_are_told_apart(fronted: Fronted) -> None:
+async def test_callers_behind_one_tls_proxy_are_limited_separately(fronted: Fronted) -> None:
     """It runs on this machine, and says who asks; limits are counted by that."""
     path = f"/api/positions?owner={wallets.DEV[2].address}"
     asked = [(await fronted.get(path, X_Forwarded_For="198.51.100.7, 203.0.113.7"))[0] for _ in range(31)]

@@ -40,7 +40,7 @@ class SlowMarkets:
 
 @dataclass(frozen=True)
 class Site:
-    """The pictures of some slow markets, asked for by whoever."""
+    """Requests for the pictures of some slow markets."""
 
     markets: SlowMarkets
     server: TestServer
@@ -61,7 +61,7 @@ class Site:
 
 @pytest.fixture
 async def site(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Site]:
-    monkeypatch.setattr(sharing, "FRESH_SECONDS", 10.0**9)  # no picture is drawn anew meanwhile
+    monkeypatch.setattr(sharing, "FRESH_SECONDS", 10.0**9)  # no picture is redrawn during a test
     markets = SlowMarkets()
     pictures = SharePictures(cast(StockReads, None), cast(Reads, markets), lambda request: request.headers["Who"])
 
@@ -108,7 +108,7 @@ async def test_many_behind_one_address_see_the_picture_that_is_drawn_for_one(sit
 
 
 async def test_a_drawing_keeps_its_place_when_who_asked_for_it_leaves(site: Site) -> None:
-    """Otherwise whoever asks and leaves has as much drawn as there are markets."""
+    """Otherwise a caller who asks and leaves has a picture of every market drawn."""
     async with asyncio.TaskGroup() as tasks:
         many = [tasks.create_task(site.ask("203.0.113.1", f"m{number}")) for number in range(MAX_WAITING_EACH)]
         await site.has_been_asked(MAX_WAITING_EACH)

@@ -64,9 +64,9 @@ def silent(url: str, falling: Falling, application_name: str = "vpm-test") -> It
 
 @contextlib.asynccontextmanager
 async def looking(url: str) -> AsyncIterator[tuple[Connection, asyncio.Task[Any]]]:
-    """A connection to look by, beside somebody who waits for what a silent session has, and must have it afterwards."""
+    """Open a connection to look by, and another that waits for a silent session's lock and must get it in the end."""
     async with await connect(url) as connection, await connect(url) as waiting:
-        assert await end_silent_sessions(connection, SILENT_SECONDS) == 0, "nobody waits yet"
+        assert await end_silent_sessions(connection, SILENT_SECONDS) == 0, "no session waits yet"
         getting = asyncio.create_task(waiting.execute(LOCK))
         async with asyncio.timeout(PATIENCE):
             while not await (await connection.execute(WAITS)).fetchone():

@@ -28,7 +28,7 @@ class Thing(BaseModel):
 
 @asynccontextmanager
 async def service() -> AsyncIterator[int]:
-    settings = Settings.model_validate({"DATABASE_URL": "postgresql://nobody@127.0.0.1/none", "VPM_TRUST_PROXY": "1"})
+    settings = Settings.model_validate({"DATABASE_URL": "postgresql://unused@127.0.0.1/none", "VPM_TRUST_PROXY": "1"})
 
     async def take(request: web.Request) -> web.StreamResponse:
         return json_response(await read_json(request, limit=1_000))
@@ -61,9 +61,9 @@ async def answer(reader: asyncio.StreamReader) -> tuple[int, dict[str, str]]:
 async def test_a_body_that_never_comes_is_waited_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(requests, "BODY_SECONDS", 0.5)
     async with service() as port, asyncio.timeout(PATIENCE), posting(port, b'{"a":', 7) as (reader, _):
-        status, told = await answer(reader)
-        assert (status, told["error"]) == (408, "invalid_request")
-        assert "did not arrive" in told["message"]
+        status, body = await answer(reader)
+        assert (status, body["error"]) == (408, "invalid_request")
+        assert "did not arrive" in body["message"]
 
 
 async def test_one_address_has_so_many_on_the_way_and_others_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -71,9 +71,9 @@ async def test_one_address_has_so_many_on_the_way_and_others_are_taken(monkeypat
         late = [await stack.enter_async_context(posting(port, b'{"a":', 8)) for _ in range(requests.MAX_BODIES_EACH)]
         await asyncio.sleep(0.3)
         async with posting(port, b"{", 7) as (reader, _):
-            status, told = await answer(reader)
-            assert (status, told["error"]) == (429, "rate_limited")
-        # What is whole waits for nobody, and another address is not concerned.
+            status, body = await answer(reader)
+            assert (status, body["error"]) == (429, "rate_limited")
+        # A complete body does not wait, and another address is not affected.
         async with posting(port, b'{"a":1}', 7) as (reader, _):
             assert await answer(reader) == (200, {"a": 1})
         async with posting(port, b'{"a":', 7, "203.0.113.10") as (reader, writer):

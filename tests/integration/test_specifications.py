@@ -251,7 +251,7 @@ def answers(
 
 def _stock_history(stock: StockChain) -> None:
     """Play a won and paid market, a void one, two past their bell (one with stale readings) and an open one."""
-    anybody, contracts = DEV[5].address, stock.contracts
+    stranger, contracts = DEV[5].address, stock.contracts
     history = ((0, 1, None, True), (2, 0, None, True), (0, 1, None, False), (0, 0, 60, False))
     for family, moved, max_age, is_settled in history:
         stock.push(FLAT_PRICE)
@@ -264,10 +264,10 @@ def _stock_history(stock: StockChain) -> None:
         stock.warp_to(stock.now + 61)
         if not is_settled:
             continue
-        stock.send(contracts.resolver.call("resolve", market), anybody)
-        stock.send(contracts.settler.call("deliver", stock.positions(market)), anybody)
+        stock.send(contracts.resolver.call("resolve", market), stranger)
+        stock.send(contracts.settler.call("deliver", stock.positions(market)), stranger)
         if moved:
-            stock.send(contracts.settler.call("sweepFees"), anybody)
+            stock.send(contracts.settler.call("sweepFees"), stranger)
     stock.push(FLAT_PRICE)
     stock.enter(RICH, stock.open_market(strike_in=60, lasts=5 * DAY, family=1), 0, 5 * USDG)
     stock.warp_to(stock.now + 61)

@@ -1,4 +1,4 @@
-"""`./vpm up` as a person runs it: what it tells, what it does when something is wrong, and that nothing outlives it."""
+"""`./vpm up` as a person runs it: what it prints, what it does when something fails, and that nothing outlives it."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def new_stack(local_genesis: Genesis, tmp_path: Path) -> Iterator[Callable[..., 
         state = tmp_path / name
         if not state.exists() and not empty:
             shutil.copytree(local_genesis.state.root, state)
-        started.append(Stack(state, tmp_path / f"told-{len(started)}", *flags, **options))
+        started.append(Stack(state, tmp_path / f"output-{len(started)}", *flags, **options))
         return started[-1]
 
     yield start
@@ -56,7 +56,7 @@ def new_stack(local_genesis: Genesis, tmp_path: Path) -> Iterator[Callable[..., 
         stack.end()
 
 
-def test_a_stack_tells_everything_and_stops_without_a_trace(new_stack: Callable[..., Stack]) -> None:
+def test_a_stack_prints_everything_and_stops_without_a_trace(new_stack: Callable[..., Stack]) -> None:
     stack = new_stack()
     ready = stack.ready()
     _refused(new_stack(), "another stack", "--state")
@@ -148,7 +148,7 @@ def _get(url: str, **query: object) -> dict[str, Any]:
 
 
 def _ends_when_killed(stack: Stack, name: str, sign: str) -> None:
-    """A part that is killed is named, and takes the stack with it; `sign` tells its process."""
+    """A part that is killed is named, and takes the stack with it; `sign` identifies its process."""
     family = tree(stack.process.pid)
     victim = next(pid for pid in stack.children() if sign in _command(pid))
     os.kill(victim, signal.SIGKILL)
@@ -225,7 +225,7 @@ def test_an_occupied_port_is_one_sentence(new_stack: Callable[..., Stack]) -> No
 
 def test_an_unusable_state_folder_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("not a folder")
-    stack = Stack(tmp_path / "file" / "state", tmp_path / "told")
+    stack = Stack(tmp_path / "file" / "state", tmp_path / "output")
     _refused(stack, "cannot use the state folder", "Not a directory")
 
 
@@ -265,7 +265,7 @@ def test_a_missing_registry_is_shown_by_what_failed(tmp_path: Path) -> None:
     for name in ("vpm", "requirements.lock", "package.json", "package-lock.json", "pyproject.toml", ".npmrc"):
         shutil.copy2(REPOSITORY / name, tmp_path / name)
     shutil.copytree(REPOSITORY / "scripts" / "_vpm", tmp_path / "scripts" / "_vpm")
-    # Nobody listens there. The cache is an empty one, so that nothing can be taken from it instead.
+    # Nothing listens there. The cache is an empty one, so that nothing can be taken from it instead.
     nowhere = f"http://127.0.0.1:{free_port()}/simple"
     env = {
         **os.environ,

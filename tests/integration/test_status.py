@@ -18,7 +18,7 @@ def status(url: str, *options: str) -> int:
         return main(list(options))
 
 
-def test_an_empty_system_is_told_as_such(database_url: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_empty_system_is_shown_as_such(database_url: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert status(database_url) == 1
     said = capsys.readouterr().out
     for daemon in ("indexer", "relayer", "keeper", "api"):
@@ -70,7 +70,9 @@ def test_a_database_without_our_tables_says_what_to_run(
         postgres.drop(url)
 
 
-def test_no_address_at_all_is_told(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_database_url_is_reported(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("DATABASE_URL", raising=False)
     assert main([]) == 2
     assert "DATABASE_URL is not set" in capsys.readouterr().err

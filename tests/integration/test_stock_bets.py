@@ -21,7 +21,7 @@ from tests.support.mined import mined, spent
 from tests.support.relayed import SETTLER, relayed
 
 AT_ONCE = 6
-BLOCK = 7  # of which the wallet's balance is told
+BLOCK = 7  # at which the wallet's balance was read
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ async def pool(fresh_database_url: str) -> AsyncIterator[ConnectionPool]:
 async def ask(
     pool: ConnectionPool, bet: RelayedBet, balance: int = 12_500_000, attempt: int = 1, block: int = BLOCK
 ) -> KnownBet:
-    """As the API does it, and slow to commit: what comes meanwhile must wait, or sees nothing of it."""
+    """Ask for a bet as the API does, but slow to commit: concurrent calls must wait, or see nothing of it."""
     async with pool.connection() as connection, connection.transaction():
         known = await bets.ask(connection, bet, attempt, Funds(balance, block))
         await asyncio.sleep(0.1)
@@ -51,10 +51,10 @@ async def rows(pool: ConnectionPool, query: bytes, *values: object) -> list[tupl
 async def test_what_is_on_its_way_is_not_promised_twice(pool: ConnectionPool) -> None:
     """With money for two and a half of them: the others would revert, and each would cost us its gas."""
     asked = [ask(pool, relayed(salt)) for salt in range(AT_ONCE)]
-    told = await asyncio.gather(*asked, return_exceptions=True)
-    taken = [each for each in told if isinstance(each, KnownBet)]
-    assert len(taken) == 2, told
-    assert sum(isinstance(each, MoneyPromised) for each in told) == AT_ONCE - 2, told
+    results = await asyncio.gather(*asked, return_exceptions=True)
+    taken = [each for each in results if isinstance(each, KnownBet)]
+    assert len(taken) == 2, results
+    assert sum(isinstance(each, MoneyPromised) for each in results) == AT_ONCE - 2, results
     for table in (b"relay_bet", b"outbox_intent"):
         assert await rows(pool, b"SELECT count(*) FROM " + table) == [(2,)]
     # What has ended holds nothing up, and what the index shows taken is no longer in the balance.
@@ -67,11 +67,13 @@ async def test_what_is_on_its_way_is_not_promised_twice(pool: ConnectionPool) ->
     assert isinstance(await ask(pool, relayed(AT_ONCE + 1)), KnownBet)
 
 
-@pytest.mark.parametrize("told_by", ["relayer", "index"])
-async def test_what_is_mined_above_the_block_of_the_balance_is_still_in_it(pool: ConnectionPool, told_by: str) -> None:
-    """A node told the balance; before the next bet is asked for, a newer block took it, and that is known already."""
+@pytest.mark.parametrize("known_from", ["relayer", "index"])
+async def test_what_is_mined_above_the_block_of_the_balance_is_still_in_it(
+    pool: ConnectionPool, known_from: str
+) -> None:
+    """The balance is of one block; before the next bet is asked for, a newer block is known to have spent it."""
     first = (await ask(pool, relayed(1), balance=5_000_000)).intent
-    if told_by == "relayer":
+    if known_from == "relayer":
         await mined(pool, first.id, BLOCK + 1)
     else:
         await rows(pool, SPENT, "paid", BLOCK + 1, first.id)
@@ -88,9 +90,9 @@ async def test_what_its_wallet_cancelled_is_promised_no_more(pool: ConnectionPoo
 
 
 async def test_one_authorization_is_asked_for_once_and_promises_nothing_to_itself(pool: ConnectionPool) -> None:
-    """The same body many times, with money for one: all are told of the same transaction."""
-    told = await asyncio.gather(*(ask(pool, relayed(1), balance=5_000_000) for _ in range(AT_ONCE)))
-    assert len({each.intent.id for each in told}) == 1
+    """The same body many times, with money for one: all get the same transaction."""
+    results = await asyncio.gather(*(ask(pool, relayed(1), balance=5_000_000) for _ in range(AT_ONCE)))
+    assert len({each.intent.id for each in results}) == 1
     assert await rows(pool, b"SELECT count(*) FROM outbox_intent") == [(1,)]
     await rows(pool, b"UPDATE outbox_intent SET state = 'failed', reason = 'x' RETURNING id")
     again = await ask(pool, relayed(1), balance=5_000_000, attempt=2)
@@ -99,7 +101,7 @@ async def test_one_authorization_is_asked_for_once_and_promises_nothing_to_itsel
 
 
 async def test_where_the_note_of_a_bet_is_lost_its_transaction_is_found_by_its_key(pool: ConnectionPool) -> None:
-    """Notes are made again. Meanwhile its bettor may have signed the same bet for another time."""
+    """Notes are made again. Its bettor may have signed the same bet for another time by then."""
     first, bet = await ask(pool, relayed(1)), relayed(1)
     later = replace(bet.bet, valid_before=bet.bet.valid_before + 60)
     another = replace(bet, bet=later, call=later.call(SETTLER, bytes(65)))
@@ -116,7 +118,7 @@ async def outcomes(fresh_database_url: str, pool: ConnectionPool) -> AsyncIterat
     engine = make_engine(fresh_database_url)
     context: Any = SimpleNamespace(settings=settings, primary=engine, pool=pool, watch=None, payments=None)
     sources: Any = SimpleNamespace(contracts=None, client=None)
-    yield BetOutcomes(context, sources, Attempts(context, "stock", "GET /api/relay/receipt tells."))
+    yield BetOutcomes(context, sources, Attempts(context, "stock", "GET /api/relay/receipt says."))
     await engine.dispose()
 
 
@@ -130,9 +132,9 @@ async def test_what_another_request_has_just_asked_for_is_not_refused_for_good(
         await ask(pool, relayed(1))
         await rows(pool, b"UPDATE outbox_intent SET state = 'failed', reason = 'x' RETURNING id")
 
-    async def closed(bet: RelayedBet, known: int, *meanwhile: Coroutine[Any, Any, KnownBet]) -> None:
+    async def closed(bet: RelayedBet, known: int, *before: Coroutine[Any, Any, KnownBet]) -> None:
         async with outcomes.judging(bet, was_attempted=known > 0):
-            await asyncio.gather(*meanwhile)
+            await asyncio.gather(*before)
             raise checks.market_closed("It is past its bell.")
 
     with pytest.raises(Problem) as refused:
@@ -140,4 +142,4 @@ async def test_what_another_request_has_just_asked_for_is_not_refused_for_good(
     assert refused.value.extra.get("final") is False
     with pytest.raises(Problem) as refused:
         await closed(relayed(2), 0)
-    assert "final" not in refused.value.extra, "nobody asked for this one"
+    assert "final" not in refused.value.extra, "no transaction was requested for this one"

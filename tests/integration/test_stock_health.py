@@ -1,4 +1,4 @@
-"""The checks of /api/health that tell of work left undone, each at its own minute: the chain's clock is moved to both
+"""The checks of /api/health that report work left undone, each at its own minute: the chain's clock is moved to both
 sides of it."""
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ async def finding(door: Door, chain: StockChain, name: str, *, seconds: float = 
 
 
 @pytest.mark.thorough
-async def test_a_venue_that_has_never_listed_anything_is_told(service: StockService, door: Door) -> None:
+async def test_a_venue_that_has_never_listed_anything_is_reported(service: StockService, door: Door) -> None:
     chain = service.chain
     assert chain.read(chain.contracts.settler.call("marketCount")) == 0
     session = first_day_of_a_week(chain.now + 3 * DAY)
@@ -117,7 +117,7 @@ def first_day_of_a_week(after: int) -> TradingDay:
         after += DAY
 
 
-async def test_a_trading_day_without_its_markets_or_fresh_feeds_is_told(service: StockService, door: Door) -> None:
+async def test_a_trading_day_without_its_markets_or_fresh_feeds_is_reported(service: StockService, door: Door) -> None:
     chain = service.chain
     tickers = [feed.ticker for feed in chain.deployment.price_feeds]
     chain.push(FLAT_PRICE)

@@ -66,12 +66,12 @@ async def prepared(client: Client, market: int, who: Wallet, **more: Any) -> dic
 
 
 def relayed(service: StockService) -> int:
-    """How many bets the relay has answered as sent, by whatever way they came."""
+    """Count the bets that the relay has answered as sent, over any interface."""
     counted = r'^vpm_http_requests_total\{operation="post_api_relay_enter",status="200"\} (\d+)'
     return sum(map(int, re.findall(counted, service.metrics("api"), re.MULTILINE)))
 
 
-async def test_what_the_caller_never_heard_is_told_again(client: Client, service: StockService, market: int) -> None:
+async def test_an_answer_the_caller_missed_is_given_again(client: Client, service: StockService, market: int) -> None:
     """A caller that hangs up before the answer: the same bet again gives its first transaction, not a refusal."""
     who = DEV[1]
     async with client:
@@ -92,9 +92,9 @@ async def test_what_the_caller_never_heard_is_told_again(client: Client, service
         writer.write(head.encode() + raw)
         await writer.drain()
         writer.transport.abort()
-        await until(lambda: relayed(service) != answers, "the relay's answer, to nobody", pause=0.1)
-        told = await answered(client, "check_bet", **body)
-        assert told["receipt"] == "confirmed"
+        await until(lambda: relayed(service) != answers, "the relay's answer, to no one", pause=0.1)
+        checked = await answered(client, "check_bet", **body)
+        assert checked["receipt"] == "confirmed"
         assert len(service.chain.positions(market)) == before + 1
     assert reader is not None
 
@@ -116,7 +116,7 @@ async def test_refusals_are_those_of_the_rest_api(client: Client, service: Stock
 
 
 async def test_a_blocked_region_is_blocked_for_tools(service: StockService, market: int) -> None:
-    """The header of whoever stands in front reaches the relay, and nothing that a caller writes into its arguments."""
+    """The proxy's header reaches the relay; nothing that a caller writes into its arguments does."""
     body = {"marketId": str(market), "outcome": 0, "amount": str(5 * USDG), "from": DEV[4].address}
     request = {"name": "place_bet", "arguments": {**body, "signature": "0x" + "11" * 65}}
     message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": request}

@@ -73,7 +73,7 @@ async def door(wired: Wired) -> AsyncIterator[Door]:
 
 
 async def signable(door: Door) -> None:
-    """What to sign is told from memory too."""
+    """Check that what to sign is answered from memory too."""
     response, body = await door.get(f"/api/relay/typed-data?marketId=1&outcome=0&amount={5 * USDG}")
     assert (response.status, body["primaryType"]) == (200, "ReceiveWithAuthorization")
 
@@ -135,7 +135,7 @@ async def test_without_a_database_the_reads_go_on_stale_and_recover(wired: Wired
         chain.mine()
     finally:
         wired.database.mend()
-    # What happened meanwhile is there, without anybody's help.
+    # What happened in between is there, without any help.
     await door.until("/api/markets/1", lambda b: len(b["positions"]) == 4 and not b["stale"])
     await every_read(door, stale=False)
 

@@ -48,7 +48,7 @@ def after_bell(chain: StockChain, market_id: int) -> tuple[int, int]:
 
 
 async def opened(door: Door, chain: StockChain, **terms: Any) -> int:
-    """A market with bets on both sides, each in a block of its own."""
+    """Open a market with bets on both sides, each in a separate block."""
     chain.push(FLAT_PRICE)
     market_id = chain.open_market(**terms)
     chain.enter(wallets.DEV[1], market_id, 0, 20 * USDG)
@@ -177,7 +177,7 @@ async def test_equal_readings_void_as_flat(door: Door, chain: StockChain) -> Non
     # Everybody gets back what was accepted.
     assert [each["payout"] for each in body["positions"]] == [each["accepted"] for each in body["positions"]]
     assert {each["classicPayout"] for each in body["positions"]} == {None}
-    # Nobody has sent it yet.
+    # It is not sent yet.
     for path in (f"/m/{market_id}", f"/positions?owner={wallets.DEV[1].address}", "/"):
         page = await text(door, path)
         assert "void, stakes go back" in page, path
@@ -267,7 +267,7 @@ async def test_who_won_is_offered_the_call_that_pays_her_also_when_anyone_may_vo
     chain.send(call, wallets.DEV[5].address)
     body = await detail(door, chain, market_id, lambda b: b["resolution"])
     assert body["resolution"]["outcome"] == "UP"
-    # Nobody has sent it yet: it is due, and not paid.
+    # It is not sent yet: it is due, and not paid.
     page = await text(door, f"/m/{market_id}?owner={wallets.DEV[1].address}")
     tile = page.partition('<article class="position">')[2].partition("</article>")[0]
     assert "<dt>Due</dt>" in tile
@@ -281,7 +281,7 @@ async def test_who_won_is_offered_the_call_that_pays_her_also_when_anyone_may_vo
     chain.push(FLAT_PRICE)
 
 
-async def test_a_market_nobody_settled_voids_by_the_timeout(door: Door, chain: StockChain) -> None:
+async def test_an_unsettled_market_voids_by_the_timeout(door: Door, chain: StockChain) -> None:
     market_id = await opened(door, chain)
     body = await detail(door, chain, market_id)
     chain.warp_to(body["market"]["voidableAt"])

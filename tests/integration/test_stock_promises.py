@@ -1,4 +1,4 @@
-"""What the specification promises of the service as a whole, held to the chain: refund drills, what anybody can do
+"""What the specification promises of the service as a whole, held to the chain: refund drills, what anyone can do
 without us, who placed a bet, and the audit on the proof page."""
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ async def test_a_refund_drill_not_refunded_yet_is_listed_and_no_other_short_mark
 ) -> None:
     """Markets of the family `drill` are also the short ones of a local stack, which are won as any other."""
 
-    async def told() -> Any:
-        """The drill on a proof page that has what was done last."""
+    async def drill_shown() -> Any:
+        """Return the drill from a proof page that has the latest changes."""
         settler = chain.contracts.settler
         count = chain.read(settler.call("marketCount"))
         settled = sum(chain.read(settler.call("market", each))["status"] != 1 for each in range(1, count + 1))
@@ -79,21 +79,21 @@ async def test_a_refund_drill_not_refunded_yet_is_listed_and_no_other_short_mark
         return (await door.until("/api/proof", knows))["refundDrill"]
 
     short = chain.open_market(strike_in=60, lasts=60, family=2)
-    assert await told() is None
+    assert await drill_shown() is None
     chain.warp_to(chain.now + 61)
     chain.push(FLAT_PRICE + 1)
     chain.warp_to(chain.now + 61)
     chain.send(chain.contracts.resolver.call("resolve", short), STRANGER)
-    assert await told() is None
+    assert await drill_shown() is None
     drill = chain.open_market(strike_in=60, lasts=60, family=2, max_age=1)
     chain.enter(wallets.DEV[3], drill, 1, 7 * USDG)
     listed: dict[str, Any] = {"id": str(drill), "status": "listed", "reason": None, "voidTxUrl": None, "refunds": []}
-    assert await told() == listed
+    assert await drill_shown() == listed
     chain.open_market(strike_in=60, lasts=60, family=2)
-    assert await told() == listed
+    assert await drill_shown() == listed
 
 
-async def test_a_refund_drill_tells_of_stakes_that_were_refused_whole(door: Door, chain: StockChain) -> None:
+async def test_a_refund_drill_includes_stakes_that_were_refused_whole(door: Door, chain: StockChain) -> None:
     """They came back as any other: what the drill gave back adds up to what was put in."""
     drill = chain.open_market(strike_in=60, lasts=60, family=2, seed=USDG)
     chain.enter(wallets.DEV[1], drill, 0, 50 * USDG)  # more than the book takes
@@ -118,10 +118,10 @@ def test_an_api_without_the_attestation_key_warns_of_all_that_it_does_not_sign(s
     assert "offers, receipts and callbacks go out unsigned" in line
 
 
-# ---------------------------------------------------------------- what anybody can do without us
+# ---------------------------------------------------------------- what anyone can do without us
 
 
-async def test_whatever_the_keeper_does_others_can_do_without_it(door: Door, chain: StockChain) -> None:
+async def test_all_that_the_keeper_does_others_can_do_without_it(door: Door, chain: StockChain) -> None:
     """Opening by any wallet the lister's owner allows, the rest by a stranger; no keeper is running here."""
     safe, token, lister = chain.deployment.safe, chain.contracts.token, chain.contracts.lister
     assert safe is not None
@@ -164,10 +164,8 @@ async def test_the_other_reads_may_be_cached_by_an_edge_and_have_no_limit(door: 
         assert response.headers["Cache-Control"].startswith("public, max-age=")
 
 
-async def test_whoever_holds_a_position_later_who_placed_it_stays_told(
-    door: Door, chain: StockChain, market: int
-) -> None:
-    """A bettor gives a bet to the listing wallet, and that wallet gives one of its own away."""
+async def test_a_transferred_position_still_shows_who_placed_it(door: Door, chain: StockChain, market: int) -> None:
+    """A bettor gives a bet to the listing wallet, and that wallet gives one of its positions away."""
     bettor, operator, stranger = funded(chain, "gives a bet away"), wallets.OPENER, wallets.DEV[6].address
     bet = chain.bet(bettor, market, amount=7 * USDG)
     response, _ = await door.post("/api/relay/enter", chain.signed(bettor, bet))
@@ -193,9 +191,9 @@ async def test_whoever_holds_a_position_later_who_placed_it_stays_told(
 
     detail = await door.until(f"/api/markets/{market}", held)
     assert {each["id"]: each["opener"] for each in detail["positions"]} == placed
-    _, told = await door.get(receipt)
-    assert told["position"]["id"] == str(theirs)
-    assert (told["position"]["owner"], told["position"]["opener"]) == (operator.address, False)
+    _, shown = await door.get(receipt)
+    assert shown["position"]["id"] == str(theirs)
+    assert (shown["position"]["owner"], shown["position"]["opener"]) == (operator.address, False)
     chain.enter(operator, market, 1, 2 * USDG)
     after = await door.until("/api/proof", counted)
     assert after["bettors"] == {**before["bettors"], "operatorBets": before["bettors"]["operatorBets"] + 1}
@@ -212,7 +210,7 @@ async def test_the_last_audit_is_on_the_proof_page(service: StockService, door: 
     assert set(audit) == {"at", "block", "compared", "mismatches"}
     assert started - 2 <= audit["at"] <= time.time() + 2
     assert 0 < int(audit["block"]) <= chain.block
-    # Every market and position has several numbers of its own.
+    # Every market and position has several numbers.
     markets = chain.read(chain.contracts.settler.call("marketCount"))
     assert audit["compared"] >= markets + sum(len(chain.positions(each)) for each in range(1, markets + 1))
     assert audit["mismatches"] == 0

@@ -101,7 +101,7 @@ async def test_a_feed_that_cannot_be_read_keeps_its_last_good_reading(door: Door
     before = await door.until("/api/prices", lambda b: b["status"] == "live")
     feed = chain.feed("COIN").proxy
     code = chain.ask("eth_getCode", feed, "latest")
-    chain.ask("anvil_setCode", feed, "0x60006000fd")  # reverts, whatever it is asked
+    chain.ask("anvil_setCode", feed, "0x60006000fd")  # reverts on every call
     try:
         chain.mine()
         body = await door.until("/api/prices", lambda b: b["status"] == "stale-cache")
@@ -317,7 +317,7 @@ async def test_health_of_a_working_venue(door: Door, service: StockService) -> N
 
 
 async def test_health_says_when_the_keeper_has_died(door: Door, service: StockService, database_url: str) -> None:
-    def heard(how_long_ago: int) -> None:
+    def last_beat(how_long_ago: int) -> None:
         with psycopg.connect(conninfo(database_url)) as connection:
             connection.execute(
                 "UPDATE daemon_heartbeat SET seen_at = now() - make_interval(secs => %s) WHERE daemon = 'keeper'",
@@ -328,12 +328,12 @@ async def test_health_says_when_the_keeper_has_died(door: Door, service: StockSe
     try:
         await door.until("/api/health", lambda b: b["ok"])
         service.kill("keeper")
-        await asyncio.sleep(1.5)  # what was found before is told for a second
-        heard(22)
+        await asyncio.sleep(1.5)  # the last result is served for a second
+        last_beat(22)
         response, body = await door.get("/api/health")
         (keeper,) = (each for each in body["checks"] if each["name"] == "keeper")
         assert (keeper["ok"], keeper["detail"][:18]) == (True, "heard of a keeper ")
-        heard(35)
+        last_beat(35)
         await asyncio.sleep(1.5)
         response, body = await door.get("/api/health")
         (keeper,) = (each for each in body["checks"] if each["name"] == "keeper")
@@ -411,14 +411,14 @@ async def test_browsers_may_call_from_anywhere(door: Door) -> None:
     [None, "", "Bearer", "Bearer wrong", f"bearer {CRON_SECRET}", f"Basic {CRON_SECRET}", CRON_SECRET, "Bearer ü"],
 )
 async def test_cron_refuses_everybody_else(door: Door, header: str | None) -> None:
-    for job in ("open", "nothing"):  # which jobs there are is nobody else's business
+    for job in ("open", "nothing"):  # which jobs exist is not revealed
         response, body = await door.get(f"/api/cron/{job}", headers={} if header is None else {"Authorization": header})
         assert (response.status, body["error"]) == (401, "unauthorized")
         assert CRON_SECRET not in json.dumps(body)
 
 
 @pytest.mark.parametrize("job", ["open", "resolve", "deliver"])
-async def test_cron_returns_the_report_of_whoever_runs_the_job(door: Door, database_url: str, job: str) -> None:
+async def test_cron_returns_the_report_of_the_keeper_that_ran_the_job(door: Door, database_url: str, job: str) -> None:
     report = {
         "job": job,
         "ok": True,
@@ -433,7 +433,7 @@ async def test_cron_returns_the_report_of_whoever_runs_the_job(door: Door, datab
         asking = [asyncio.create_task(door.get(f"/api/cron/{job}", headers=bearer())) for _ in range(3)]
         await asyncio.sleep(0.5)
         assert await jobs.request(connection, job) == first  # one run serves all who ask before it begins
-        while not all(each.done() for each in asking):  # on a busy machine somebody asks only now
+        while not all(each.done() for each in asking):  # on a busy machine a request may come only now
             if (claimed := await jobs.claim(connection, "the test")) is not None:
                 assert claimed.job == job
                 await jobs.finish(connection, claimed.id, report)

@@ -62,7 +62,7 @@ async def test_a_wallet_without_eth_bets_through_the_door(service: StockService,
 
 
 async def test_a_receipt_goes_on_from_its_block_to_the_final_one(service: StockService, door: Door) -> None:
-    """Also of a bet that its wallet sent by itself; nobody's nonce is pending for ever."""
+    """The same for a bet that its wallet sent itself; an unknown nonce is not pending for ever."""
     chain, wallet = service.chain, wallets.DEV[0]
     market = chain.open_market()
     bet = chain.bet(wallet, market, amount=5 * USDG)
@@ -100,12 +100,12 @@ async def test_a_receipt_is_of_one_block_however_far_back_the_markets_in_memory_
     context: Any = SimpleNamespace(settings=settings, engine=engine, limits=limits)
     index = StockIndex(url, engine, chain_id)
     sources: Any = SimpleNamespace(deployment=chain.deployment, contracts=chain.contracts, index=index)
-    await index.refresh()  # and nobody has it read what comes now
+    await index.refresh()  # and it is not refreshed after this
     bet = chain.bet(wallet, market, amount=5 * USDG)
     where = f"/api/relay/receipt?from={wallet.address}&nonce=0x{bet.nonce.hex()}"
     await door.post("/api/relay/enter", chain.signed(wallet, bet))
     chain.mine()
-    told = await door.until(where, lambda b: b["position"] is not None and b["position"]["accepted"] is not None)
+    shown = await door.until(where, lambda b: b["position"] is not None and b["position"]["accepted"] is not None)
     try:
         answer = await BetReceipts(context, sources).get(make_mocked_request("GET", where))
         assert isinstance(answer, web.Response)
@@ -113,7 +113,7 @@ async def test_a_receipt_is_of_one_block_however_far_back_the_markets_in_memory_
     finally:
         await engine.dispose()
     assert body["position"]["accepted"] == str(5 * USDG)
-    assert body == {**told, "readAt": body["readAt"]}
+    assert body == {**shown, "readAt": body["readAt"]}
 
 
 def rows(service: StockService, query: str, *values: object) -> list[tuple[Any, ...]]:
@@ -157,7 +157,7 @@ async def test_a_bet_that_its_side_has_no_room_for_is_refused_before_it_costs_ga
     assert other > 0
 
 
-async def test_one_cancelled_authorization_asks_no_log_again_and_again_and_wakes_nobody(
+async def test_one_cancelled_authorization_repeats_no_log_query_and_raises_no_alarm(
     service: StockService, door: Door, market: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The index holds the cancellation, however long ago it was. Looked for in the logs of the last hours it was not
@@ -305,7 +305,7 @@ async def test_amounts_out_of_bounds(service: StockService, door: Door, market: 
 
 
 async def test_a_side_that_one_bettor_filled_leaves_the_other_open(service: StockService, door: Door) -> None:
-    """COIN takes 1,000 USDG a side; whoever fills UP shuts nothing but UP, and DOWN's quote says what that means."""
+    """COIN takes 1,000 USDG a side; filling UP closes only UP, and DOWN's quote says what that means."""
     chain, filler, other = service.chain, wallets.DEV[6], wallets.DEV[1]
     market = chain.open_market(ticker="COIN", strike_in=3 * DAY, max_entry=5_000 * USDG)
     for outcome, amount in ((0, 90), (1, 200), (0, 5_000)):
@@ -437,7 +437,7 @@ async def test_blocked_regions(service: StockService, door: Door, market: int) -
     await refused(door, {}, 403, "region_blocked", headers={"CF-IPCountry": "US"})
 
 
-async def test_what_became_of_a_bet_is_told_from_everywhere(service: StockService, door: Door, market: int) -> None:
+async def test_the_outcome_of_a_bet_is_shown_in_every_region(service: StockService, door: Door, market: int) -> None:
     """Its bettor's line changed to one of a closed region before the answer came."""
     wallet = wallets.DEV[1]
     body = service.chain.signed(wallet, service.chain.bet(wallet, market))
@@ -447,8 +447,8 @@ async def test_what_became_of_a_bet_is_told_from_everywhere(service: StockServic
             await asyncio.to_thread(service.chain.until_sent)
             await end(posting)
     elsewhere = {"CF-IPCountry": "US"}
-    response, told = await door.post("/api/relay/enter", body, headers=elsewhere)
-    assert (response.status, told["receipt"]) == (200, "confirmed"), told
+    response, answer = await door.post("/api/relay/enter", body, headers=elsewhere)
+    assert (response.status, answer["receipt"]) == (200, "confirmed"), answer
     other = service.chain.signed(wallet, service.chain.bet(wallet, market))
     await refused(door, other, 403, "region_blocked", headers=elsewhere)
 
@@ -505,7 +505,7 @@ async def test_of_two_faults_the_earlier_check_speaks(service: StockService, doo
     assert answer["error"] == "already_used"
     _, answer = await door.post("/api/relay/enter", body | bad)
     assert answer["error"] == "bad_signature"
-    # The token refuses a frozen wallet, which only the simulation tells: it comes after the balance.
+    # The token refuses a frozen wallet, which only the simulation shows: it comes after the balance.
     chain.send(chain.contracts.token.call("freeze", wallet.address), wallets.DEPLOYER.address)
     try:
         _, answer = await door.post("/api/relay/enter", chain.signed(wallet, chain.bet(wallet, market)))
@@ -535,7 +535,7 @@ def cancel(chain: StockChain, wallet: wallets.Wallet, bet: StockBet) -> None:
     chain.send(call, wallets.DEV[5].address)
 
 
-# ---------------------------------------------------------------- once, whatever is sent again
+# ---------------------------------------------------------------- once, though sent again
 
 
 def entries_of(service: StockService, bet: StockBet) -> int:
@@ -598,7 +598,7 @@ async def test_a_bet_that_landed_without_us_is_found(service: StockService, door
     assert entries_of(service, bet) == 1
 
 
-async def test_a_bet_that_the_chain_has_is_told_whatever_has_closed_since(service: StockService, door: Door) -> None:
+async def test_a_bet_that_the_chain_has_is_reported_after_its_market_closed(service: StockService, door: Door) -> None:
     chain, wallet = service.chain, wallets.wallet("sent it herself before the bell")
     chain.send(chain.contracts.token.call("mint", wallet.address, 50 * USDG), wallets.DEPLOYER.address)
     short = chain.open_market(strike_in=60, lasts=60)
@@ -612,7 +612,7 @@ async def test_a_bet_that_the_chain_has_is_told_whatever_has_closed_since(servic
     assert (response.status, answer.get("receipt")) == (200, "confirmed"), answer
     assert answer["txHash"] == receipt["transactionHash"]
     assert entries_of(service, bet) == 1
-    # Whoever missed that answer may sign the same bet for another time: it is booked for her no less.
+    # A bettor who missed that answer may sign the same bet for another time: it still counts as booked.
     other = chain.signed(wallet, replace(bet, valid_before=bet.valid_before + 60))
     response, again = await door.post("/api/relay/enter", other)
     assert (response.status, again["receipt"], again["positionId"]) == (200, "confirmed", answer["positionId"])

@@ -1,4 +1,4 @@
-"""The relay when sends are slow, lost, refused or impossible: what the bettor is told, and that nothing books twice."""
+"""The relay when sends are slow, lost, refused or impossible: what the bettor is answered, and nothing books twice."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LANES = [wallet.address for wallet in wallets.RELAY_LANES[:2]]
 def service(
     local_genesis: Genesis, database_url: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[StockService]:
-    """On a chain that mines only when told to, and with room for one bet at a time."""
+    """Run on a chain that mines on demand, with room for one bet at a time."""
     folder = tmp_path_factory.mktemp("stock-relay-faults")
     with chain(local_genesis, "stock", folder / "anvil.log", mine_on_demand=True) as running:
         stock = StockChain.on(running.url, running.deployment, mine_after=True)
@@ -66,7 +66,7 @@ async def test_a_slow_block_is_pending_then_confirmed(service: StockService, doo
     posting = asyncio.create_task(door.post("/api/relay/enter", body))
     await asyncio.sleep(3)
 
-    # Meanwhile there is no room for another bet.
+    # Until then there is no room for another bet.
     other = bettor_without_mining(service)
     response, busy = await door.post("/api/relay/enter", chain.signed(other, chain.bet(other, market)))
     assert (response.status, busy["error"]) == (503, "busy")
@@ -86,10 +86,10 @@ async def test_a_slow_block_is_pending_then_confirmed(service: StockService, doo
     assert len(chain.positions(market)) == 2 + 1
 
 
-async def test_a_bettor_who_was_cut_off_is_told_when_she_asks_again(
+async def test_a_bettor_who_was_cut_off_gets_her_answer_when_she_asks_again(
     service: StockService, door: Door, market: int
 ) -> None:
-    """Her connection drops while the relay waits for the block. Nobody was told, so her bet is not "used" yet."""
+    """Her connection drops while the relay waits for the block. No answer arrived, so her bet is not "used" yet."""
     chain, wallet = service.chain, bettor(service, "cut off")
     body = chain.signed(wallet, chain.bet(wallet, market))
     before = confirmations(service)
@@ -98,11 +98,11 @@ async def test_a_bettor_who_was_cut_off_is_told_when_she_asks_again(
         await asyncio.sleep(2)
         await end(posting)
     deadline = time.monotonic() + PATIENCE
-    while confirmations(service) == before:  # the relay has seen its block, and answers nobody
+    while confirmations(service) == before:  # the relay has seen its block, and answers no one
         assert time.monotonic() < deadline
         await asyncio.to_thread(chain.mine)
         await asyncio.sleep(0.2)
-    await asyncio.sleep(1)  # and whatever it does afterwards is done
+    await asyncio.sleep(1)  # and what it does afterwards is done
 
     response, confirmed = await door.post("/api/relay/enter", body)
     assert (response.status, confirmed["receipt"]) == (200, "confirmed"), confirmed
@@ -181,9 +181,7 @@ async def test_a_bet_that_a_block_refused_which_is_undone_may_be_taken(service: 
     assert receipt["txHash"] == refused["txHash"]
 
 
-async def test_a_bet_that_somebody_else_brought_first_is_confirmed(
-    service: StockService, door: Door, market: int
-) -> None:
+async def test_a_bet_that_a_stranger_sent_first_is_confirmed(service: StockService, door: Door, market: int) -> None:
     """A stranger copies the call out of the pool and pays more: ours reverts, and the bet is on the chain."""
     chain, wallet = service.chain, bettor(service, "copied from the pool")
     bet = chain.bet(wallet, market)

@@ -67,7 +67,7 @@ def test_every_answer_is_documented(service: StockService) -> None:
             ],
         },
         headers=scheduler,
-        not_errors=[("GET", "/api/health", 503)],  # an untended market is what health is there to tell
+        not_errors=[("GET", "/api/health", 503)],  # reporting an untended market is what health is for
     )
     seen.reached(
         {

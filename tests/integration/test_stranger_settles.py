@@ -87,7 +87,7 @@ class Checkout:
         self.agents.send(self.agents.contracts.settlement.call("settle", given.bet, given.authorization), BOB.address)
 
     def comes_late(self, market: str, who: wallets.Wallet, amount: int, closes_at: int) -> None:
-        """Somebody sends the payment straight to the token; it is noticed when the market no longer takes it."""
+        """Send the payment straight to the token; it is noticed when the market no longer takes it."""
         given = bound(self.agents.deployment, self.agents.now, who, market, UP, amount, f"late {market}")
         _, value, after, before, nonce, signature = given.authorization
         spend = "transferWithAuthorization(address,address,uint256,uint256,uint256,bytes32,bytes)"
@@ -168,7 +168,7 @@ def test_a_direction_pays_its_winner_and_gives_back_what_came_late(checkout: Che
     won, lost = (ALICE, BOB) if winner == UP else (BOB, ALICE)
     assert got == {won.address: pot, lost.address: 0, CAROL.address: LATE, STRANGER.address: 0}
     assert checkout.stake(2, market)["status"] == StakeStatus.REFUNDED
-    # Once more pays nobody twice.
+    # Settling again pays no one twice.
     with pytest.raises(AssertionError, match=_shown("AlreadySettled")):
         checkout.settles(market)
     assert agents.balance(won.address) == had[won.address] + pot

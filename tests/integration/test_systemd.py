@@ -56,7 +56,7 @@ def test_a_backup_that_fails_is_none_and_the_last_ones_stay(tmp_path: Path) -> N
     folder = tmp_path / "backups"
     folder.mkdir()
     (folder / "vpm-2026-01-01T000000Z.dump").touch()
-    failed = backed_up("postgresql://nobody@127.0.0.1:1/none", folder, keep=1)
+    failed = backed_up("postgresql://unused@127.0.0.1:1/none", folder, keep=1)
     assert failed.returncode != 0
     assert [name for name in dumps(folder) if name.endswith(".dump")] == ["vpm-2026-01-01T000000Z.dump"]
 

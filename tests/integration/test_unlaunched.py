@@ -95,7 +95,7 @@ async def test_an_agents_trade_is_refused_because_nothing_is_deployed(door: Door
 
 
 async def test_what_cannot_be_read_is_not_said_to_be_empty() -> None:
-    nowhere = "postgresql://nobody:none@127.0.0.1:9/nothing"
+    nowhere = "postgresql://unused:none@127.0.0.1:9/nothing"
     engine = make_engine(nowhere)
     index = AgentIndex(nowhere, engine, 8453, {}, deployed=False)
     await index.refresh()

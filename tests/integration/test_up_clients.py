@@ -150,9 +150,9 @@ async def test_the_official_clients_bet_on_stocks(origin: str, connected: Any) -
         body = {**prepared["request"], "signature": "0x" + bytes(signature).hex()}
         placed = await call("place_bet", **body)
         assert placed["ok"] is True
-        with pytest.raises(Refused, match="already_used") as told:
+        with pytest.raises(Refused, match="already_used") as raised:
             await call("check_bet", **body)
-        assert told.value.body["txHash"] == placed["txHash"]
+        assert raised.value.body["txHash"] == placed["txHash"]
         async with asyncio.timeout(30):
             while not (held := (await call("get_positions", owner=who.address))["positions"]):
                 await asyncio.sleep(0.2)

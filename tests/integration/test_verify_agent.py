@@ -96,7 +96,7 @@ async def _trade(service: AgentService, deployments: Path) -> Traded:
 
 
 def _play(chain: AgentChain) -> None:
-    """Readings at every moment that decides, then everything is settled and paid by anybody."""
+    """Record every deciding reading, then have a stranger settle and pay everything."""
     updown, ladder = chain.terms("updown"), chain.terms("ladder")
     readings: list[tuple[int, Callable[[], None]]] = [
         (chain.terms("unposted")["endsAt"], lambda: push(chain, CAP + 1)),
@@ -115,7 +115,7 @@ def _play(chain: AgentChain) -> None:
 
 
 def _settle(chain: AgentChain, market: str, call: str = "resolve") -> None:
-    """By anybody; then everybody is paid by anybody."""
+    """Settle the market and pay everyone, as a stranger."""
     key, settlement = chain.key(market), chain.contracts.settlement
     chain.send(chain.contracts.resolver.call(call, key), DEV[7].address)
     stakes = chain.read(settlement.call("stakesOf", key, 0, 100))
@@ -254,7 +254,7 @@ def test_a_payment_that_came_by_itself_holds_by_the_transfer_of_before(traded: T
 
 
 def test_a_stake_that_the_creditor_made_up_does_not_hold(traded: Traded, verify: Verify) -> None:
-    """Its thief spends a nonce for one unit, and books five dollars of money that somebody else sent past us."""
+    """Its thief spends a nonce for one unit, and books five dollars that another payer sent directly."""
     chain = traded.service.chain
     before = chain.ask("evm_snapshot")
     try:
@@ -296,7 +296,7 @@ def test_the_deployment_file_names_the_key_that_has_to_have_signed(
     (named / "base.json").write_text(json.dumps(facts))
     assert main([str(document), *where]) == 1
 
-    # Where nobody names it the signer is told, and left open.
+    # If it is not listed, the signer is named and left undecided.
     del facts["operatorWallets"]["attestation"]
     (named / "base.json").write_text(json.dumps(facts))
     capsys.readouterr()

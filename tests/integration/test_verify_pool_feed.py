@@ -83,12 +83,12 @@ def _settled_by_strangers(played: PoolChain) -> str:
 
 
 def _thousandth_more(played: PoolChain, code: str) -> str:
-    """The feed's own code, but it reckons with a thousandth more than the supply that it tells."""
-    told, used = (
+    """Return the feed's code, changed to compute with a thousandth more than the supply that it reports."""
+    claimed, used = (
         ln_wad(supply * QUOTE_TO_8 * WAD) for supply in (played.feed.supply, played.feed.supply * 1_001 // 1_000)
     )
-    assert code.count(f"{told:064x}") >= 1
-    return code.replace(f"{told:064x}", f"{used:064x}")
+    assert code.count(f"{claimed:064x}") >= 1
+    return code.replace(f"{claimed:064x}", f"{used:064x}")
 
 
 def _comes_round(played: PoolChain) -> None:
@@ -141,13 +141,13 @@ def test_a_true_market_holds_and_a_lying_feed_is_found_out(
 def test_the_feeds_own_word_for_what_it_is_made_of_is_not_taken(
     settled: Settled, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A contract that tells another supply, or no pools at all, where the deployment file names a pool feed."""
+    """A contract reports another supply, or no pools at all, where the deployment file names a pool feed."""
     played = settled.played
     feed = played.feed.address
     genuine = played.agents.ask("eth_getCode", feed, "latest")
-    told, other = (f"{supply:064x}" for supply in (played.feed.supply, played.feed.supply * 1_001 // 1_000))
-    assert told in genuine
-    played.agents.ask("anvil_setCode", feed, _thousandth_more(played, genuine).replace(told, other))
+    claimed, other = (f"{supply:064x}" for supply in (played.feed.supply, played.feed.supply * 1_001 // 1_000))
+    assert claimed in genuine
+    played.agents.ask("anvil_setCode", feed, _thousandth_more(played, genuine).replace(claimed, other))
     code, again = settled.again(settled.lied, capsys)
     assert code == 1
     assert [each["verdict"] for each in again] == ["does not hold", "does not hold"]
@@ -160,7 +160,7 @@ def test_the_feeds_own_word_for_what_it_is_made_of_is_not_taken(
     played.agents.ask("anvil_setCode", feed, genuine)
 
 
-def test_a_reading_that_the_pools_have_forgotten_is_told_by_a_node_that_keeps_old_states(
+def test_a_reading_that_the_pools_have_forgotten_is_known_from_an_archive_node(
     settled: Settled, capsys: pytest.CaptureFixture[str]
 ) -> None:
     played = settled.played

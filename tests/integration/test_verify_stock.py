@@ -1,4 +1,4 @@
-"""`vpm verify` on the stock side: what the service says holds, and whatever is changed in it does not."""
+"""`vpm verify` on the stock side: what the service says verifies, and any change to it does not."""
 
 from __future__ import annotations
 
@@ -292,7 +292,7 @@ def test_a_node_that_is_not_there_is_one_sentence(capsys: pytest.CaptureFixture[
 )
 @pytest.mark.parametrize("value", ["x", 7, [[]], -1, "9" * 79], ids=str)
 @pytest.mark.thorough
-def test_a_document_of_the_wrong_form_is_told_not_crashed_on(
+def test_a_document_of_the_wrong_form_is_reported_without_a_crash(
     path: str, value: object, settled: Settled, verify: Verify
 ) -> None:
     code, report = verify(changed(settled.detail, path, value))

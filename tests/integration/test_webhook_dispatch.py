@@ -49,7 +49,7 @@ async def pool(fresh_database_url: str, monkeypatch: pytest.MonkeyPatch) -> Asyn
 
 @contextlib.asynccontextmanager
 async def dispatching(url: str, *, processes: int = 1, **how: Any) -> AsyncIterator[None]:
-    """Dispatchers, each with a pool of its own like a process."""
+    """Run dispatchers, each with its own pool like a process."""
     async with contextlib.AsyncExitStack() as stack:
         for _ in range(processes):
             pool = await stack.enter_async_context(make_pool(url, size=4, autocommit=True))
@@ -57,7 +57,7 @@ async def dispatching(url: str, *, processes: int = 1, **how: Any) -> AsyncItera
         yield
 
 
-async def _tell(pool: ConnectionPool, wallet: bytes, *names: str) -> None:
+async def _append(pool: ConnectionPool, wallet: bytes, *names: str) -> None:
     drafts = [
         Draft(wallet, EventType.TEST, source_of(EventType.TEST, wallet, name), orjson.dumps({"name": name}).decode())
         for name in names
@@ -115,17 +115,17 @@ async def test_several_processes_share_the_work_and_keep_each_wallets_order(
         there = [await stack.enter_async_context(receiver()) for _ in wallets]
         for wallet, each in zip(wallets, there, strict=True):
             await _hook(pool, wallet, each.url)
-            await _tell(pool, wallet, *names[:6])
+            await _append(pool, wallet, *names[:6])
         async with dispatching(fresh_database_url, processes=3):
             for wallet in wallets:
-                await _tell(pool, wallet, *names[6:])
+                await _append(pool, wallet, *names[6:])
             for each in there:
                 await each.until(lambda each=each: len(each.events()) >= len(names))
         for each in there:
             assert _names(each) == names
 
 
-async def test_an_event_is_given_up_after_its_retries_and_told_on_the_other_channels(
+async def test_an_event_given_up_after_its_retries_is_reported_on_the_other_channels(
     pool: ConnectionPool, fresh_database_url: str
 ) -> None:
     assert len(webhook_dispatcher.RETRIES) >= 8
@@ -137,15 +137,15 @@ async def test_an_event_is_given_up_after_its_retries_and_told_on_the_other_chan
         broken.always = 500
         hook = await _hook(pool, wallet, broken.url)
         await _hook(pool, wallet, well.url)
-        await _tell(pool, wallet, "first", "second")
+        await _append(pool, wallet, "first", "second")
         async with dispatching(fresh_database_url, retries=retries):
             await broken.until(lambda: len(broken.events()) >= 2 * 9)
             await well.until(lambda: len(well.events()) == 4)
         assert _names(broken)[:18] == ["first"] * 9 + ["second"] * 9
         assert _names(well) == ["first", "second", "webhook.delivery_failed", "webhook.delivery_failed"]
         assert "webhook.delivery_failed" not in _names(broken)
-    told = (await _log(pool, wallet))[2]
-    payload = orjson.loads(told.payload)
+    notice = (await _log(pool, wallet))[2]
+    payload = orjson.loads(notice.payload)
     assert payload == {
         "webhook": webhook_store.ref_of(hook),
         "eventId": (await _log(pool, wallet))[0].id,
@@ -158,7 +158,7 @@ async def test_an_event_is_given_up_after_its_retries_and_told_on_the_other_chan
         rows = await (await connection.execute("SELECT seq, attempts FROM agent_webhook_dead ORDER BY seq")).fetchall()
     assert rows == [(0, 9), (1, 9)]
     assert measured("vpm_agent_webhook_dead_letters_total") == counted + 2
-    assert hook not in told.payload
+    assert hook not in notice.payload
 
 
 async def test_a_webhook_that_only_fails_is_switched_off_and_comes_back_by_the_handshake(
@@ -170,7 +170,7 @@ async def test_a_webhook_that_only_fails_is_switched_off_and_comes_back_by_the_h
     async with receiver() as there:
         there.always = 500
         hook = await _hook(pool, wallet, there.url)
-        await _tell(pool, wallet, "first", "second")
+        await _append(pool, wallet, "first", "second")
         async with dispatching(fresh_database_url, retries=(0.1,) * 8, disable_after_seconds=0.5):
             await _becomes(pool, hook, "disabled")
             last = (await _log(pool, wallet))[-1]
@@ -178,12 +178,12 @@ async def test_a_webhook_that_only_fails_is_switched_off_and_comes_back_by_the_h
             assert measured("vpm_agent_webhook_disabled_total") == counted + 1
             assert orjson.loads(last.payload)["disabled"] is True
             sent = len(there.deliveries)
-            await _tell(pool, wallet, "third")
+            await _append(pool, wallet, "third")
             await asyncio.sleep(1.5)
             assert len(there.deliveries) == sent
             # A test begins with the handshake, and goes on with the test.
             there.always = None
-            await _tell(pool, wallet, "fourth")
+            await _append(pool, wallet, "fourth")
             async with pool.connection() as connection, connection.transaction():
                 found = await webhook_store.find(connection, hook, lock=True)
                 assert found is not None
@@ -199,10 +199,10 @@ async def test_one_failure_long_after_a_former_outage_switches_nothing_off(
     wallet = b"\x2b" * 20
     async with receiver() as there:
         hook = await _hook(pool, wallet, there.url)
-        async with pool.connection() as connection:  # as giving an event up left it, and nothing was told since
+        async with pool.connection() as connection:  # as giving an event up left it, with no event since
             await connection.execute("UPDATE agent_webhook SET failing_since = now() - interval '10 days'")
         there.answers = [502, 502]
-        await _tell(pool, wallet, "first")
+        await _append(pool, wallet, "first")
         async with dispatching(fresh_database_url, retries=(0.05,) * 8):
             await there.until(lambda: len(there.events()) == 3)
 
@@ -246,7 +246,7 @@ async def _counted(pool: ConnectionPool, query: str, count: int) -> None:
     await until(is_so, f"{count} rows: {query}")
 
 
-async def test_endpoints_that_hang_or_take_their_time_hold_up_nobody_else(
+async def test_endpoints_that_hang_or_are_slow_delay_no_other(
     pool: ConnectionPool, fresh_database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """More of them than a process has places. Every second one takes everything, just before it is given up."""
@@ -275,7 +275,7 @@ async def test_endpoints_that_hang_or_take_their_time_hold_up_nobody_else(
         for number in range(count):
             wallet = bytes([0x40, number]) * 10
             await _hook(pool, wallet, f"{(hanging, slow)[number % 2]}?{number}")
-            await _tell(pool, wallet, *(f"event {number}" for number in range(20)))
+            await _append(pool, wallet, *(f"event {number}" for number in range(20)))
         well = b"\x24" * 20
         await _hook(pool, well, there.url)
         async with dispatching(fresh_database_url, retries=(0.1,) * 50):
@@ -286,7 +286,7 @@ async def test_endpoints_that_hang_or_take_their_time_hold_up_nobody_else(
             await until(lambda: begun >= filled, "all the places that they get to be taken")
             names = [f"event {number}" for number in range(5)]
             for each in names:
-                await _tell(pool, well, each)
+                await _append(pool, well, each)
             hook = await _hook(pool, b"\x27" * 20, new.url, status="pending_verification")
             await there.until(lambda: len(there.events()) == 5)
             await _becomes(pool, hook, "active")
@@ -317,7 +317,7 @@ async def test_new_callbacks_that_never_answer_hold_up_no_webhook_that_works(
         await _hook(pool, well, there.url)
         async with dispatching(fresh_database_url):
             await until(lambda: begun >= webhook_dispatcher.MAX_AT_ONCE[webhook_store.Kind.UNPROVEN])
-            await _tell(pool, well, "one", "two")
+            await _append(pool, well, "one", "two")
             await there.until(lambda: len(there.events()) == 2)
         assert _names(there) == ["one", "two"]
         assert begun == webhook_dispatcher.MAX_AT_ONCE[webhook_store.Kind.UNPROVEN]
@@ -330,12 +330,12 @@ async def test_webhooks_with_nothing_to_send_are_not_looked_at(pool: ConnectionP
     async with receiver() as there, dispatching(fresh_database_url):
         for wallet in wallets:
             await _hook(pool, wallet, there.url)
-            await _tell(pool, wallet, "first")
+            await _append(pool, wallet, "first")
         await there.until(lambda: len(there.events()) == 40)
         await _counted(pool, looked_at, 0)
         for number in range(3):
             for each in wallets:
-                await _tell(pool, each, f"more {number}")
+                await _append(pool, each, f"more {number}")
         await there.until(lambda: len(there.events()) == 40 * 4)
 
 
@@ -345,14 +345,14 @@ async def test_no_event_is_missed_by_a_webhook_that_just_came_to_rest(pool: Conn
         wallet = bytes([0x60, number]) * 10
         await _hook(pool, wallet, "https://example.org/hook")
         if not first:
-            await _tell(pool, wallet, "before")
+            await _append(pool, wallet, "before")
         async with pool.connection() as connection:
             (taken,) = await webhook_store.claim(connection, 1, webhook_store.Kind.WORKING)
             if not first:
                 await webhook_store.moved_on(connection, taken, 1)
         async with pool.connection() as writing, pool.connection() as resting:
             async with writing.transaction():
-                source = source_of(EventType.TEST, wallet, "meanwhile")
+                source = source_of(EventType.TEST, wallet, "in between")
                 await event_log.append(writing, [Draft(wallet, EventType.TEST, source, "{}")])
                 to_rest = asyncio.create_task(webhook_store.rest(resting, taken))
                 await asyncio.sleep(0.3)
@@ -365,7 +365,7 @@ async def test_the_lease_of_a_process_that_died_ends(pool: ConnectionPool, fresh
     wallet = b"\x25" * 20
     async with receiver() as there:
         await _hook(pool, wallet, there.url)
-        await _tell(pool, wallet, "only")
+        await _append(pool, wallet, "only")
         async with pool.connection() as connection:
             (taken,) = await webhook_store.claim(connection, 10, webhook_store.Kind.WORKING)
             assert await webhook_store.claim(connection, 10, webhook_store.Kind.WORKING) == []
@@ -410,7 +410,7 @@ async def test_a_process_that_was_held_up_sends_nothing_after_another_went_on(
 
     async with receiver() as there:
         hook = await _hook(pool, wallet, there.url)
-        await _tell(pool, wallet, "first", "second")
+        await _append(pool, wallet, "first", "second")
         monkeypatch.setattr(webhook_store, "claim", claim_and_stop)
         late = Dispatcher(fresh_database_url, slow, _sender(), LINKS)  # type: ignore[arg-type]
         task = asyncio.create_task(late.run())
@@ -478,7 +478,7 @@ async def test_a_callback_whose_trade_never_settles_ends_a_day_later(pool: Conne
         await webhook_store.add_callback(
             connection, keccak(text="tried again")[:20], tried_again, "https://example.org/hook"
         )
-        # Somebody else settled it; the stake is out of the index for as long as that is made anew.
+        # A stranger settled it; the stake is missing from the index while that is rebuilt.
         event = Draft(wallet, EventType.BET_PLACED, source_of(EventType.BET_PLACED, placed), "{}", trade_id=placed)
         await event_log.append(connection, [event])
         await webhook_store.tidy(connection)
@@ -492,7 +492,7 @@ async def test_a_callback_whose_trade_never_settles_ends_a_day_later(pool: Conne
 
 
 async def test_a_row_of_the_log_is_never_changed(pool: ConnectionPool) -> None:
-    await _tell(pool, b"\x26" * 20, "kept")
+    await _append(pool, b"\x26" * 20, "kept")
     for statement in ("UPDATE agent_event SET payload = '{}'", "DELETE FROM agent_event"):
         async with pool.connection() as connection:
             with pytest.raises(psycopg.errors.RestrictViolation):

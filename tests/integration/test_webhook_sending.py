@@ -1,4 +1,4 @@
-"""Single deliveries to endpoints that misbehave: bounded in time and memory, and to nobody else than was named."""
+"""Single deliveries to endpoints that misbehave: bounded in time and memory, and sent only to the named host."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ async def test_a_misbehaving_endpoint_costs_a_bounded_time_and_little_memory(
     if outcome == "timeout":
         monkeypatch.setattr(webhook_sending, "TOTAL_SECONDS", 1.0)
     async with hostile.endpoint(behaviour) as url:
-        async with asyncio.timeout(PATIENCE):  # none of those that give no answer ever ends by itself
+        async with asyncio.timeout(PATIENCE):  # endpoints that give no answer never end
             sent = await _sender().send(url, "evt_1", b"{}", "secret", read_answer=True)
     assert sent.outcome == outcome, sent
     assert len(sent.answer) <= webhook_sending.ANSWER_BYTES
@@ -68,10 +68,10 @@ async def test_tls_is_verified(tmp_path: Path) -> None:
     trusting.load_verify_locations(str(wrong))
     answer = hostile.answering("HTTP/1.1 200 OK")
     async with hostile.endpoint(answer, hostile.server_tls(ours)) as url:
-        assert (await _sender().send(url, "evt_1", b"{}", "s")).outcome == "tls"  # signed by itself
+        assert (await _sender().send(url, "evt_1", b"{}", "s")).outcome == "tls"  # self-signed
         assert (await _sender(trusts=trusting).send(url, "evt_1", b"{}", "s")).outcome == "ok"
     async with hostile.endpoint(answer, hostile.server_tls(wrong)) as url:
-        assert (await _sender(trusts=trusting).send(url, "evt_1", b"{}", "s")).outcome == "tls"  # for somebody else
+        assert (await _sender(trusts=trusting).send(url, "evt_1", b"{}", "s")).outcome == "tls"  # for another host
     async with hostile.endpoint(hostile.garbage) as url:
         plain = url.replace("http:", "https:")
         assert (await _sender().send(plain, "evt_1", b"{}", "s")).outcome == "tls"

@@ -1,4 +1,4 @@
-"""Attempts to make us send into somebody's own network: every one is refused, before anything is connected to."""
+"""Attempts to make us send into a private network: each is refused before any connection."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ SPELLINGS = [
     "https://0/",
     "https://localhost/",
     "https://LOCALHOST./",
-    "https://db/",  # a bare name of somebody's network
+    "https://db/",  # a bare name of a private network
     "https://metadata.google.internal/computeMetadata/v1/",
     "https://printer.local/",
     "https://api.localhost/",
@@ -108,7 +108,7 @@ async def _attempt(url: str, server: NameServer) -> Target:
 
 
 @pytest.mark.parametrize("url", [*LITERALS, *SPELLINGS])
-async def test_an_attempt_is_refused_without_asking_anybody(url: str) -> None:
+async def test_an_attempt_is_refused_without_a_dns_query(url: str) -> None:
     async with name_server(lambda _name: ["93.184.216.34"]) as server:
         with pytest.raises(TargetRefused):
             await _attempt(url, server)
