@@ -79,8 +79,8 @@ class Recheck:
 
 
 class _Noted:
-    """What was last written down for others, so that a head that is asked for often is not written as often. The same
-    is written again after a second: by its time readers tell that the chain is followed, and whoever led before may
+    """The values last written for readers, so that heads are written less often than they are fetched. The same value
+    is written again after a second: readers see by its time that the chain is followed, and the previous leader may
     have written something else."""
 
     def __init__(self) -> None:
@@ -106,7 +106,7 @@ class _Unread:
             self.number, self.named_at = head, time.monotonic()
 
     def is_settled_by(self, head: int) -> bool:
-        """Once the tables are at this head: it was read, or nobody names it any more."""
+        """Return whether the tables are at this head: it was read, or no node has named it for a while."""
         return head >= self.number or time.monotonic() - self.named_at >= GONE_SECONDS
 
 
@@ -152,8 +152,8 @@ class ChainFollower:
         self._said_final = None
         if not was_level:
             self._finality.due_at = -math.inf
-        # From a node that names heads and does not tell what is in them nothing has been heard: what is shown gets old,
-        # whatever older heads another one names meanwhile.
+        # A node that names heads but does not give their contents counts as silent: what we show gets old, even if
+        # another node names older heads.
         self._unnoted = head if was_level else None
         if head.number < cursor.number and not self.sources.any_depth:
             # One node that is behind is no reorganization; the chain will pass the cursor, or the node will.
@@ -246,7 +246,7 @@ class ChainFollower:
     async def _append(self, page: Page, *, durable: bool = True) -> None:
         cursor = self._at()
         async with self._pool.connection() as connection:
-            # A page of history that the database loses in a crash of its own is read again.
+            # A page of history that the database loses in a crash is read again.
             self.cursor = await append(connection, self.sources, cursor, page, durable=durable)
         metrics.EVENTS.labels(self.sources.name).inc(len(page.logs))
         metrics.BLOCKS.labels(self.sources.name).inc(page.end.number - cursor.number)
@@ -358,7 +358,7 @@ class ChainFollower:
             above, top = stored[-1], stored[-1].number - 1
 
     async def _agree(self, fork: Fork) -> None:
-        """Every node must tell of the same fork; one that is behind, or on the old side, means: wait."""
+        """Raise NodeFault, and so wait, while a node is behind, on the old side, or reports another fork."""
         asked = [block.number for block in (fork.ancestor, fork.replaced) if block is not None]
         for node in self.node.opinions():
             hashes = await self._hashes(node, asked)

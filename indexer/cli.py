@@ -89,7 +89,7 @@ async def _each_chain(settings: Settings, only: str | None, work: ChainWork) -> 
             try:
                 is_well = await work(pool, settings, chain, sources_of(deployment, name))
                 codes.append(0 if is_well else EXIT_DIFFERS)
-            except Exception as error:  # what is wrong with one chain keeps nobody from the other
+            except Exception as error:  # a fault of one chain must not stop work on the other
                 codes.append(_fault_code(name, error))
     if not codes and only is not None:
         raise ConfigError(f"Nothing is deployed on the {only} chain.")

@@ -1,6 +1,6 @@
 """Checks that a node gave all logs of a block, against its header's bloom, another node or the block's receipts.
 
-A node's search for logs is an index of its own, and may lack what the node's blocks have. A block's receipts cannot:
+A node searches logs in a separate index, which may lack what the node's blocks have. A block's receipts cannot:
 their logs are numbered through, so one that is missing between two others shows. A bloom never denies a log that is
 there: "the bloom allows, the node answered with none" is worth a second question, and "the bloom denies" is proof that
 there is none.
@@ -176,7 +176,7 @@ def merged(logs: Iterable[Log]) -> list[Log]:
     for log in logs:
         other = by_place.setdefault(_place(log), log)
         if (other.address.lower(), other.topics, other.data) != (log.address.lower(), log.topics, log.data):
-            raise NodeFault(f"Two nodes tell of different logs {int(log.log_index, 16)} of block {log.block_number}.")
+            raise NodeFault(f"Two nodes disagree about log {int(log.log_index, 16)} of block {log.block_number}.")
     return list(by_place.values())
 
 

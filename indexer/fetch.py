@@ -165,7 +165,7 @@ class Fetcher:
         return logs + merged(authorizations)
 
     async def _sampled(self, logs: Sequence[Log]) -> None:
-        """Where no second node was asked for a page, some of its blocks are compared with their receipts."""
+        """Compare some blocks of a page with their receipts if no second node was asked for it."""
         if len(self.node.opinions()) == 1:
             await self.witness.sample(self._filters, logs)
 
@@ -205,8 +205,8 @@ class Fetcher:
         ]
 
     async def _complete(self, headers: Sequence[Header], logs: list[Log]) -> list[Log]:
-        """The same logs with those that were left out: every block that has logs of ours, or may by its bloom, is
-        compared. Where nobody else can be asked, one of which nothing was given is asked for again by its hash."""
+        """Return the logs with those that were left out: every block that has logs of ours, or may by its bloom, is
+        compared. If no other node can be asked, a block that came without logs is requested again by its hash."""
         given: dict[str, list[Log]] = {}
         for log in logs:
             given.setdefault(log.block_hash, []).append(log)

@@ -41,7 +41,7 @@ class FinalityTracker:
     last: dict[int, _Said] = field(default_factory=dict)
 
     async def if_due(self, head: int) -> int | None:
-        """The newest block, up to the head, that is called final. None when it is not time to ask, or nobody says."""
+        """Return the newest final block, up to the head; None when it is not time to ask, or no node knows it."""
         now = time.monotonic()
         if now < self.due_at:
             return None
@@ -92,7 +92,7 @@ def common_ancestor(stored: Sequence[BlockInfo], on_chain: Mapping[int, bytes]) 
 
 
 def confirms(fork: Fork, ancestor_hash: bytes | None, replaced_hash: bytes | None) -> bool:
-    """Return whether another node, asked for both blocks' hashes by number, tells of the same fork.
+    """Return whether another node, asked for both blocks' hashes by number, reports the same fork.
 
     None means it has no such block: it may lag, and confirms nothing, except that a chain cut short lacks what was
     replaced."""

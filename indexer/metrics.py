@@ -4,12 +4,12 @@ from core.metrics import counter, gauge, histogram
 
 CHAIN = ("chain",)
 
-HEAD = gauge("vpm_index_head_block", "Newest block a node told of", CHAIN)
-HEAD_TIME = gauge("vpm_index_head_timestamp_seconds", "Time of the newest block a node told of", CHAIN)
+HEAD = gauge("vpm_index_head_block", "Newest block a node reported", CHAIN)
+HEAD_TIME = gauge("vpm_index_head_timestamp_seconds", "Time of the newest block a node reported", CHAIN)
 INDEXED = gauge("vpm_index_block", "Last block in the tables", CHAIN)
 LAG_BLOCKS = gauge("vpm_index_lag_blocks", "Blocks known and not in the tables yet", CHAIN)
 LAG_SECONDS = gauge(
-    "vpm_index_lag_seconds", "Since when the tables have not held all that the nodes told of, as of the scrape", CHAIN
+    "vpm_index_lag_seconds", "Seconds for which the tables have been behind the nodes, as of the scrape", CHAIN
 )
 EVENTS = counter("vpm_index_events", "Logs written", CHAIN)
 BLOCKS = counter("vpm_index_blocks", "Blocks passed", CHAIN)
@@ -38,7 +38,7 @@ AUDITED = gauge("vpm_index_audit_timestamp_seconds", "When a chain was last audi
 
 
 def forget_state(chain: str) -> None:
-    """Of a chain that this process follows no longer: how it stands is the next leader's to say, and what was left
-    standing here would be alarmed about for ever."""
+    """Remove the gauges of a chain that this process follows no longer: the next leader reports them, and values left
+    here would raise alarms forever."""
     for each in (HALTED, LAG_BLOCKS, LAG_SECONDS):
         each.remove(chain)

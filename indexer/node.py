@@ -35,7 +35,7 @@ CLOSELY_SECONDS = 300.0
 
 
 class ChainNode(Protocol):
-    """One chain as one or several nodes tell it. Every method raises only RpcError or NodeFault."""
+    """One chain, as one or several nodes report it. Every method raises only RpcError or NodeFault."""
 
     async def head(self) -> Header: ...
 
@@ -52,10 +52,10 @@ class ChainNode(Protocol):
         """Logs of exactly one block."""
 
     async def receipt_logs(self, block_hash: str) -> list[Log] | None:
-        """Every log of a block, whoever's, from its receipts; None when the node does not have them."""
+        """Return all logs of a block, of any contract, from its receipts; None when the node does not have them."""
 
     def opinions(self) -> Sequence[ChainNode]:
-        """Each node by itself, at most two: what both say is believed where a mistake would be costly."""
+        """Return each node separately, at most two: where a mistake would be costly, both must agree."""
 
     def look_closely(self) -> None:
         """Check every field of each log for a while, because the node gave a faulty one."""

@@ -98,8 +98,8 @@ def _placed(market: Named, log: LogRecord, e: ev.Staked) -> str:
 
 
 def _ended(at: _Place, market: Named, winner: int | None, observed: int | None, stakes: Sequence[Any]) -> list[Draft]:
-    """Each wallet first hears how the market ended, then of each of its stakes. Refunded stakes neither won nor lost;
-    their payout says so."""
+    """Draft each wallet's notices: first how the market ended, then each of its stakes. Refunded stakes neither won nor
+    lost; their payout says so."""
     resolved = payloads.market_resolved(market, winner=winner, observed=observed, tx=at.log.tx, block=at.log.block)
     wallets = dict.fromkeys(each.wallet for each in stakes)
     drafts = [at.draft(EventType.MARKET_RESOLVED, wallet, resolved, market, None) for wallet in wallets]

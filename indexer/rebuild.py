@@ -1,8 +1,8 @@
 """Wipes a chain's projections and folds them again from the raw logs, in one transaction.
 
-Readers see the old rows until the commit. The cursor's row is locked meanwhile, so a running indexer waits and then
-goes on; logs are not read from any node. The agent event log is no projection: it stays as it is. While the database
-takes in the rows of one run of logs, the next is read and decoded by a second connection.
+Readers see the old rows until the commit. The cursor's row stays locked, so a running indexer waits and then goes on;
+logs are not read from any node. The agent event log is no projection: it stays as it is. While the database takes in
+the rows of one run of logs, a second connection reads and decodes the next.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Rebuilt:
 async def rebuild(
     pool: ConnectionPool, sources: Sources, progress: Callable[[int], None] = lambda _logs: None
 ) -> Rebuilt:
-    """`progress` is told how many logs are folded so far. Takes two of the pool's connections."""
+    """Rebuild a chain, calling `progress` with the logs folded so far. Takes two of the pool's connections."""
     started = time.monotonic()
     folded = 0
     async with pool.connection() as connection, pool.connection() as reader, connection.transaction():
@@ -57,7 +57,7 @@ async def rebuild(
         sources = replace(sources, feeds={**await known_feeds(connection, sources.chain_id), **sources.feeds})
         for removal in _everything(sources):
             await remove(connection, removal)
-        # Nobody adds or takes back logs while the cursor's row is ours, so a transaction begun now reads all of them.
+        # No logs are added or taken back while we hold the cursor's row, so a transaction begun now reads all of them.
         await look_up_by_key(reader)
         await reader.execute(_PATIENT)
         async with aclosing(_one_ahead(stored_batches(reader, sources))) as batches:
@@ -80,7 +80,7 @@ async def _one_ahead(batches: AsyncGenerator[list[LogRecord]]) -> AsyncGenerator
                 following = asyncio.ensure_future(anext(batches, None))
                 yield batch
         finally:
-            await end(following)  # whoever awaited it has its error
+            await end(following)  # its error, if any, was raised where it was awaited
 
 
 def _everything(sources: Sources) -> list[Removal]:

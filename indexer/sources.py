@@ -4,11 +4,11 @@ Tokens are a case of their own. Their authorizations are far too many to read on
 transfers to our contracts are asked for, then the authorizations of those who sent them in the same blocks, and of
 those only what shares a transaction is kept.
 
-Cancellations are asked for whoever made them. A payer may cancel before any payment of theirs reached us, so no list of
-our payers names them, and one that came from anywhere but the chain could not be rebuilt from it. They ride on the
-question for our own contracts' events, so they cost no question of their own; on the live token they are rare, since
-nobody earns by one, and to send many costs their sender gas while each costs us one row. What a node leaves out of them
-does no harm: who is not known to have canceled is never told to sign again.
+Cancellations are fetched for all payers. A payer may cancel before any payment of theirs reached us, so no list of our
+payers names them, and a list from anywhere but the chain could not be rebuilt from it. They come with the request for
+our own contracts' events, so they cost no extra request; on the live token they are rare, since there is no gain in
+one, and sending many costs their sender gas while each costs us one row. If a node leaves some out, no harm is done:
+without a known cancellation we never ask the payer to sign again.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ class Emitter:
 
 @dataclass(frozen=True)
 class Sources:
-    """Everything followed on one chain. `observed`: what the deployment file says the agent feeds tell; `steps`: of the
-    pool feeds."""
+    """Everything followed on one chain. `observed`: what the agent feeds report, by the deployment file; `steps`: of
+    the pool feeds."""
 
     name: str
     chain_id: int
@@ -121,7 +121,8 @@ class Sources:
 
 
 def sources_of(deployment: Deployment, name: str, feeds: Mapping[bytes, FeedRounds] | None = None) -> Sources:
-    """What to follow of a deployed network. `feeds` defaults to every feed listed, taken to emit its own rounds."""
+    """Return what to follow of a deployed network. `feeds` defaults to every feed listed, taken to emit its own
+    rounds."""
     if not deployment.is_deployed:
         raise DeploymentError(f"Nothing is deployed on {deployment.network} yet.")
     contracts = {

@@ -43,7 +43,8 @@ class Header(msgspec.Struct, frozen=True, rename="camel", gc=False):
         return int(self.logs_bloom, 16) if self.logs_bloom and len(self.logs_bloom) == BLOOM_CHARACTERS else None
 
     def info(self, l1_blocks: bool) -> BlockInfo:
-        """What is kept of it. `l1_blocks`: contracts on this chain see Ethereum's block number as block.number."""
+        """Return what we keep of it. `l1_blocks`: contracts on this chain see Ethereum's block number as
+        block.number."""
         number = l1_number = self.number
         if l1_blocks and self.l1_block_number_hex is not None:
             l1_number = int(self.l1_block_number_hex, 16)

@@ -21,7 +21,7 @@ HASH_SECONDS = 10.0
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="keeper", description="Lists, settles and pays; runs until told to stop.")
+    parser = argparse.ArgumentParser(prog="keeper", description="Lists, settles and pays; runs until stopped.")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     once = commands.add_parser("run-once", help="run one job now, say what it did and why not, and exit")
     jobs = "\n".join(f"  {job.name:15} {job.purpose}" for job in JOBS)

@@ -1,8 +1,8 @@
 """One attempt at a time for each subject, however many keepers run and however often they are killed.
 
 A subject is a text such as `stock:resolve:17`; a transaction may serve many (a batch of deliveries). An attempt is
-asked for in one database transaction with its outbox intent, and only if nobody made it since it was read: the number
-of attempts is compared and swapped. What the index does not show yet counts as under way.
+stored in one database transaction with its outbox intent, and only if no other process stored it since it was read: the
+number of attempts is compared and swapped. What the index does not show yet counts as under way.
 """
 
 from __future__ import annotations
@@ -159,7 +159,8 @@ async def ask(
 
 
 def _key(chain_id: int, kind: str, attempts: Mapping[str, int]) -> str:
-    """Of exactly this attempt. The day is in it because counts begin anew once an old attempt was forgotten."""
+    """Return the key of exactly this attempt. It has the day in it because counts restart once an old attempt is
+    forgotten."""
     today = f"{datetime.now(UTC):%Y-%m-%d}"
     if len(attempts) == 1:
         ((subject, count),) = attempts.items()

@@ -138,7 +138,7 @@ class Runner:
         return None
 
     def period(self, job: Job) -> float | None:
-        """Return the seconds from one run of a job to the next; None where it does not run by itself."""
+        """Return the seconds from one run of a job to the next; None if it is not scheduled."""
         period = job.every(self.keeper.how)
         if period is None or self.unable(job) is not None:
             return None

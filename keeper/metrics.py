@@ -54,8 +54,8 @@ def show_feeds(what: Gauge, values: Mapping[str, float]) -> None:
 
 
 def forget_state() -> None:
-    """Of a keeper that leads no longer: what is due and how feeds stand is the next leader's to say, and what was left
-    standing here would be alarmed about for ever."""
+    """Clear the gauges of a keeper that leads no longer: the next leader reports them, and values left here would raise
+    alarms forever."""
     of_feeds = (FEED_BEHIND, FEED_LOST, POOL_DEPTH, POOL_QUIET, FEED_CAP_BORNE, FEED_ROOM)
     for each in (DUE, DUE_OLDEST, PERIOD, *of_feeds):
         each.clear()

@@ -23,8 +23,8 @@ PAYOUTS_AT_ONCE = 50
 
 @dataclass(frozen=True, slots=True)
 class Payout:
-    """What is owed to an owner, in token units. `id`: of the position or stake; `failed`: how often the token refused
-    it; `due_at`: since when it is owed, on the chain."""
+    """A debt to an owner, in token units. `id`: of the position or stake; `failed`: how often the token refused it;
+    `due_at`: the chain time since which we owe it."""
 
     subject: str
     id: int

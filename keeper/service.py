@@ -129,7 +129,7 @@ class Keeping:
         tasks = [asyncio.ensure_future(self._serve_requests()), asyncio.ensure_future(_watch_the_clock(scheduler))]
         try:
             ended, _ = await asyncio.wait([*tasks, self._failed], return_when=asyncio.FIRST_COMPLETED)
-            for each in ended:  # by a fault, for none of them ends by itself
+            for each in ended:  # by a fault: none of them returns otherwise
                 each.result()
         finally:
             scheduler.shutdown(wait=False)

@@ -49,7 +49,7 @@ class NodeQuorum:
 
     @property
     def remark(self) -> str:
-        """Return who was not heard, as the end of a sentence; empty when all were."""
+        """Return which nodes did not answer, as the end of a sentence; empty when all did."""
         return f" ({self._away})" if self.silent else ""
 
     @property

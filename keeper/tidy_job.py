@@ -17,7 +17,7 @@ AT_ONCE = 500
 MAX_BATCHES = 40
 """A run takes away at most so much; the next goes on."""
 KEEP_LOCKS_SECONDS = 24 * 3600
-"""For so long a spent or expired price lock is still told apart from one that never was."""
+"""For so long a spent or expired price lock is distinguished from one that never existed."""
 
 
 async def tidy(run: JobRun) -> None:

@@ -1,4 +1,4 @@
-"""The relayer carries intents from the outbox to the chain, each exactly once, whatever dies on the way.
+"""The relayer carries intents from the outbox to the chain, each exactly once, even if processes die on the way.
 
 It alone holds keys that move money. One key on one chain is a lane, held by one process at a time:
 

@@ -1,4 +1,4 @@
-"""`python -m relayer`: runs until told to stop."""
+"""`python -m relayer`: runs until stopped by a signal."""
 
 from __future__ import annotations
 

@@ -90,8 +90,8 @@ class Assigner:
         return bool(candidates)
 
     async def _refuse_late(self) -> None:
-        """End what can no longer be sent, which needs neither key nor gas: who asked for it hears so now, not once
-        the lane is mended. By the last head we know, so without a node this waits."""
+        """End what can no longer be sent. This needs neither key nor gas, so payers learn it now and not once the lane
+        recovers. It goes by the last head we know, so without a node it waits."""
         now = time.monotonic()
         if now < self._late_looked_at + LOOK_AGAIN_SECONDS:
             return

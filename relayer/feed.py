@@ -91,9 +91,8 @@ class ChainFeed:
         return True
 
     async def hashes_of(self, numbers: Iterable[int]) -> dict[int, str | None]:
-        """Return the hash of the block that stands there, by height; None when the chain is shorter. Outside of the
-        line it is what a node says now, all of it in one batch, and not remembered: nothing would tell when it is no
-        longer so."""
+        """Return block hashes by height; None where the chain is shorter. Heights outside the line are asked of a node
+        in one batch and not remembered: we would not learn when they change."""
         hashes: dict[int, str | None] = {number: self._line.get(number) for number in numbers}
         asked = [number for number, block_hash in hashes.items() if block_hash is None]
         if asked:

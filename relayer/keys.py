@@ -97,8 +97,8 @@ def check_apart(specs: Sequence[LaneSpec], live: Collection[str]) -> None:
         if spec.chain in live and RELAY in spec.groups and len(spec.groups) > 1:
             others = " and ".join([RELAY, *(group for group in spec.groups if group != RELAY)])
             raise ConfigError(
-                f"The key {hex_of(spec.signer.address)} serves {others} on {spec.chain}: whoever makes bets burn gas "
-                "would stop the rest with them.",
+                f"The key {hex_of(spec.signer.address)} serves {others} on {spec.chain}: bets made to burn gas would "
+                "stop everything else with them.",
                 hint=f"Give `{RELAY}` keys of its own, as in deployments/compose/.env.example.",
             )
 

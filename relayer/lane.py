@@ -77,7 +77,7 @@ class Lane:
 
     @property
     def well(self) -> bool:
-        """Whether it carries what is queued, or is about to: a start that takes long is a failure without an end."""
+        """Return whether it sends what is queued, or soon will: a start that takes too long counts as a failure."""
         if self._assigner is None:
             return time.monotonic() - self._idle_since < START_SECONDS
         return self.status in _WELL
@@ -100,8 +100,8 @@ class Lane:
                 self.lease.check()
                 await self._work()
             except LeaseLost as lost:
-                # Whoever gave us the lease ends this task when the lane is another's. Until then it may still go on: a
-                # process that stood still sees that its time is over, and renews a lease that no other took.
+                # If another process has the lane, `Leases` ends this task. Until then it may still go on: a process
+                # that was suspended finds its lease expired, and renews it if no other has taken it.
                 log.warning(lost.message, action="relayer.lane_lost", chain=self._feed.name, lane=self.name)
             except (psycopg.Error, DatabaseError, RpcError) as error:
                 self._last_failure = f"{type(error).__name__}: {error}"

@@ -51,7 +51,7 @@ class LeaseLost(VpmError):
 
 @dataclass(slots=True)
 class Lease:
-    """The right to write for a lane, until another process takes it: `epoch` tells the two apart.
+    """The right to write for a lane, until another process takes it: each taking has its own `epoch`.
 
     valid_until: monotonic seconds; extended by each renewal, counted from before it was asked for.
     """
@@ -236,8 +236,8 @@ class Leases:
         self._gained(spec, lease)
 
     async def _end_session_on(self, connection: Connection, lane_id: int) -> None:
-        """Of the transaction that holds the lane's row. PostgreSQL's own limits do not reach one whose client stopped
-        between two messages of a pipeline, or does not read."""
+        """Terminate the session whose transaction holds the lane's row. PostgreSQL's own timeouts miss a client that
+        stopped between two messages of a pipeline, or does not read."""
         try:
             ended = await connection.fetch_all(
                 "SELECT l.pid, pg_terminate_backend(l.pid) FROM outbox_lane o JOIN pg_locks l "

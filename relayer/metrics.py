@@ -66,7 +66,7 @@ SIGNER_UP = gauge(
 
 
 def forget_lane(chain: str, lane: str) -> None:
-    """Of a lane that this process works no longer: how it stands is its next holder's to say, and what was left
-    standing here would be alarmed about for ever."""
+    """Remove the gauges of a lane this process gave up: its next holder reports them, and values left here would
+    raise alarms forever."""
     for each in (UNPROVEN, IN_FLIGHT, NEXT_NONCE, STATUS, BALANCE, SPENT, BURNT):
         each.remove_by_labels({"chain": chain, "lane": lane})

@@ -234,7 +234,7 @@ class LanePolicy:
     errors: Mapping[bytes, CustomError] = field(default_factory=dict, repr=False)
 
     def for_groups(self, groups: Collection[str]) -> LanePolicy:
-        """That of a lane which serves these groups."""
+        """Return the policy of a lane that serves these groups."""
         if self.bets_cap_wei is None or RELAY not in groups:
             return self
         return replace(self, fees=replace(self.fees, cap_wei=min(self.fees.cap_wei, self.bets_cap_wei)))

@@ -21,10 +21,10 @@ SELECT t.intent_id, t.lane_id, l.address, t.nonce, t.hash
 FROM outbox_transaction t JOIN outbox_lane l ON l.id = t.lane_id
 WHERE t.intent_id = ANY(%s) ORDER BY t.intent_id, t.nonce, t.signed_at
 """
-# How those of one column's value fared within so many seconds. What we took longer than a minute to bring is not held
-# against anybody: its time was over, or the market had moved. Nor is an authorization that was used before we came: a
-# stranger may have, and pays as much as we. Of an agent's bet that he settled with its own payment the
-# contract names the idempotency key. A full pot counts, also if this very bet filled it.
+# Outcomes of the intents with one value in a column, over so many seconds. A bet that took us longer than a minute to
+# send does not count against its payer: its time was over, or the market had moved. Nor does an authorization used
+# before we came: a stranger may have used it, and pays as much as we do. When an agent's own payment settled its bet,
+# the contract gives the idempotency key. A full pot counts, even if this very bet filled it.
 _FARED = b"""
 CROSS JOIN LATERAL (
     SELECT count(*) FILTER (WHERE i.outcome = 'succeeded') AS succeeded,
@@ -85,7 +85,7 @@ SELECT next.* FROM unnest(%%(groups)s::text[]) AS g (name) CROSS JOIN LATERAL (
 ) AS next ORDER BY next.priority DESC, next.id LIMIT %%(limit)s
 """
 _QUEUED = _CANDIDATES % b"true"
-# What had a nonce may have landed, which only the chain can tell.
+# An intent that was given a nonce may have landed; only the chain knows.
 _TOO_LATE = _CANDIDATES % (
     b"i.not_after < %(chain_time)s AND NOT EXISTS (SELECT FROM outbox_transaction t WHERE t.intent_id = i.id)"
 )
@@ -173,8 +173,8 @@ class LaneQueries:
         return former
 
     async def claim(self, prepared: Sequence[Prepared], seconds: float) -> list[Prepared]:
-        """Return those that no other lane has told it is having signed. For signers that take their time: a claim saves
-        signatures, it guards nothing, and ends by itself."""
+        """Claim for signing those that no other lane has claimed, and return them. This spares slow signers double
+        work; it guards nothing, and a claim expires."""
         async with self._pool.connection() as connection:
             ids = [each.candidate.intent_id for each in prepared]
             ours = {row[0] for row in await connection.fetch_all(_CLAIM, (self._lease.lane_id, seconds, ids))}

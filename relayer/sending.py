@@ -87,7 +87,7 @@ class LaneSender:
         fresh = [each for each in transactions if each.last_sent_at is None]
         again = [each for each in transactions if each.last_sent_at is not None]
         failed = await self._offer(fresh, self._client.provider.send_raw_batch)
-        # Whoever took the bytes that were offered before has not had them mined, and may have lost them.
+        # The nodes that accepted these bytes before have not had them mined, and may have lost them.
         failed += await self._offer(again, self._client.provider.send_raw_everywhere)
         if self._offered:
             self._marking.set()

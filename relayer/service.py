@@ -66,7 +66,7 @@ class Relayer:
         self._claims: dict[str, set[int]] = {name: set() for name in chains}
 
     def works(self) -> dict[str, Coroutine[Any, Any, None]]:
-        """By name; cancelling `leases` ends the lanes and gives them back, so cancel it before the feeds."""
+        """Return the tasks by name. Cancelling `leases` ends and releases the lanes, so cancel it before the feeds."""
         gauges = Gauges(self.pool, {each.feed.chain_id: name for name, each in self.chains.items()})
         return {
             "leases": self.leases.run(),

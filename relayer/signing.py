@@ -89,7 +89,7 @@ class Signed:
 
 
 class SignerUnavailable(VpmError):
-    """The signer does not sign at the moment. Nothing was signed that anybody could send, so everything may wait."""
+    """The signer cannot sign at the moment. No signed transaction exists that could be sent, so everything may wait."""
 
     code = "signer_unavailable"
     default_retriable = True

@@ -1,7 +1,7 @@
 """What a lane has in the database, and writes there: each time it first locks the lane's row and checks the lease.
 
-So a process changes nothing, whatever it believes, once another holds the lane: `LeaseLost` ends its work there. The
-triggers on outbox_intent refuse impossible changes of state, write the history and notify.
+So a process that wrongly believes it holds the lane changes nothing: `LeaseLost` ends its work there. The triggers on
+outbox_intent refuse impossible changes of state, write the history and notify.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ WHERE i.id = u.id AND i.lane_id = %s AND i.state IN ('signed', 'sent') RETURNING
 
 
 class LaneStore:
-    """The statements of one lane under one lease, each in a transaction of its own. `pool` is in autocommit."""
+    """The statements of one lane under one lease, one transaction each. `pool` is in autocommit."""
 
     def __init__(self, pool: ConnectionPool, lease: Lease) -> None:
         self._pool = pool
@@ -81,7 +81,7 @@ class LaneStore:
             yield connection, row[0]
 
     async def _write(self, query: QueryNoTemplate, *values: object) -> set[int]:
-        """Run one statement in a fenced transaction of its own; return the ids that it gives, if any."""
+        """Run one statement in its own fenced transaction; return the ids it returns, if any."""
         async with self._fenced() as (connection, _):
             cursor = await connection.execute(query, values, prepare=True)
             return {row[0] for row in await cursor.fetchall()} if cursor.description else set()

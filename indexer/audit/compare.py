@@ -12,7 +12,7 @@ from core.hexadecimal import hex_of
 
 ADDRESS_BYTES = 20
 KEPT = 100
-"""Mismatches told in full; the rest are only counted."""
+"""Mismatches described in full; the rest are only counted."""
 
 
 @dataclass(slots=True)

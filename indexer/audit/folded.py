@@ -126,7 +126,7 @@ async def _totals(scene: Scene) -> None:
 async def _compare_folded(
     scene: Scene, entities: Sequence[bytes], chosen: Callable[[Sequence[bytes]], list[Rows]]
 ) -> None:
-    """Folds some entities and compares their rows. Where their logs cannot be folded, each is tried by itself."""
+    """Fold some entities and compare their rows. If their logs cannot be folded together, try each entity alone."""
     problem = await compare_folded(scene, chosen(entities), refold(scene.connection, scene.sources, entities))
     if problem is None:
         return
@@ -145,7 +145,7 @@ async def compare_folded(scene: Scene, rows: Sequence[Rows], fold: Coroutine[Any
                 await fold
         except psycopg.OperationalError:
             raise
-        except Exception as error:  # whatever an altered log makes of a fold
+        except Exception as error:  # an altered log can make a fold raise anything
             return f"{type(error).__name__}: {error}"
         for each in rows:
             await compare_rows(scene, each)

@@ -1,7 +1,7 @@
 """An audit in pages: each compares a bounded number of rows, in a snapshot of the tables and at that snapshot's block.
 
 A page says where it ended; that is all the next one needs, so an audit holds a page in memory however long the history
-is. The chain moves on between pages: what a page finds is of its own block, and whatever has to agree across rows is
+is. The chain moves on between pages: a page's findings are about its own block, and rows that have to agree are
 compared within one page.
 """
 

@@ -95,7 +95,7 @@ async def _page(
     after: Place | None,
     found: Comparison,
 ) -> tuple[Scene, Place | None]:
-    """Compare a page in a snapshot of its own; return what it saw, with what was found so far, and where it ended."""
+    """Compare a page in its own snapshot; return what it saw, with what was found so far, and where it ended."""
     tries = 0
     while True:
         try:

@@ -151,7 +151,7 @@ AND a.recipient = %s AND NOT EXISTS (SELECT FROM agent_stake s WHERE s.wallet = 
 
 
 async def _liabilities(scene: Scene) -> None:
-    """What the settlement wallet owes, by our sums and by its own; and that what nobody booked is still there.
+    """Compare what the settlement wallet owes by our sums and by its own; check that unbooked money is still there.
 
     The node is asked first: it may have let go of the block by the time the tables are summed.
     """
@@ -191,7 +191,7 @@ async def _owed_of_markets(scene: Scene) -> tuple[int, int, int]:
             else:
                 fees += row.staked - row.net_pool
                 if row.paid_shares == book.shares[row.winner]:
-                    fees += row.net_pool - row.paid_out  # every winner is paid: the dust is nobody's
+                    fees += row.net_pool - row.paid_out  # every winner is paid: the dust has no owner
                 else:
                     unpaid += row.net_pool - row.paid_out
         after = [rows[-1].index]

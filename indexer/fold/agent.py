@@ -1,8 +1,8 @@
 """Agent markets, outcome books and stakes, folded from the logs of settlement wallet, resolver and lister.
 
-Pure, like `indexer.fold.stock`. What a stake meets and what it is owed is worked out by `core.agent.book`; a log
-that says otherwise is a Contradiction. So is a market that one contract tells of and another does not: opening one is a
-log of each of the three in one transaction, settling one a log of the wallet and one of the resolver.
+Pure, like `indexer.fold.stock`. `core.agent.book` computes what a stake meets and what we owe it; a log that says
+otherwise is a Contradiction. So is a market that one contract reports and another does not: opening one is a log of
+each of the three in one transaction, settling one a log of the wallet and one of the resolver.
 """
 
 from __future__ import annotations
@@ -282,7 +282,7 @@ class AgentFold:
         _require(log, stake.wallet == e.wallet, f"stake {e.stake_id} was paid to another wallet")
         owed, refund = self._owed(market, stake)
         _require(
-            log, (owed, refund) == (e.amount, e.refund), f"stake {e.stake_id} was paid {e.amount}, it is owed {owed}"
+            log, (owed, refund) == (e.amount, e.refund), f"stake {e.stake_id} was paid {e.amount} instead of {owed}"
         )
         if refund:
             market.given_back += e.amount
@@ -304,7 +304,7 @@ class AgentFold:
         self._touch(log, e.market_id)
 
     def _owed(self, market: Any, stake: Any) -> tuple[int, bool]:
-        """What a stake is owed now, and whether it is its own amount given back."""
+        """Return what we owe a stake now, and whether that is a refund of its amount."""
         if stake.status == StakeStatus.OWED_BACK:
             return stake.amount, True
         if stake.status != StakeStatus.IN_BOOK or market.status == AgentMarketStatus.OPEN:
@@ -316,7 +316,7 @@ class AgentFold:
     # ---------------------------------------------------------------- results
 
     def writes(self) -> list[Write]:
-        """What to store after the last log."""
+        """Return what to store after the last log."""
         return [
             MARKET.write(self._markets[each] for each in self._touched_markets),
             OUTCOME.write(row for each in self._touched_markets for row in self._outcomes[each]),
@@ -349,13 +349,13 @@ def _played(reading: ev.Reading) -> bool:
 
 
 def _slug(document: dict[str, Any] | None, key: bytes) -> str | None:
-    """The id in the metadata, which whoever lists may have made up, where the market's key is its hash."""
+    """Return the metadata's id if it hashes to the market's key; the lister may have made it up."""
     claimed = None if document is None else document.get("id")
     return claimed if isinstance(claimed, str) and market_key(claimed) == key else None
 
 
 def _document(metadata: str) -> dict[str, Any] | None:
-    """The metadata as a JSON object, or None; anybody with the lister's key may have written anything."""
+    """Return the metadata as a JSON object, or None; a holder of the lister's key may have written anything."""
     try:
         document = orjson.loads(metadata)
     except orjson.JSONDecodeError:

@@ -2,8 +2,8 @@
 
 The token says AuthorizationUsed and, with nothing between them, the Transfer that the authorization made; it does so in
 both forms of EIP-3009. So a payment is a pair: the two logs side by side, of one transaction, one token and one payer.
-Nothing else counts. One call may move money of a payer by several authorizations and by plain transfers besides, and an
-amount that somebody else's call moved must never be booked for a payer who signed another one.
+Nothing else counts. One call may move a payer's money by several authorizations and also by plain transfers, and an
+amount that a stranger's call moved must never be booked for a payer who signed another one.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ LogPlace = tuple[int, int]
 
 
 def pairs(logs: Iterable[LogRecord]) -> dict[LogPlace, LogRecord]:
-    """By the place of an AuthorizationUsed, the transfer it made. Of logs in chain order; each transfer has at most one
-    log before it, so none is used twice."""
+    """Map the place of each AuthorizationUsed to the transfer it made. Logs come in chain order; each transfer has at
+    most one log before it, so none is used twice."""
     return {(used.block, used.index): after for used, after in pairwise(logs) if _made(used, after)}
 
 

@@ -1,4 +1,4 @@
-"""Rounds of feeds and what they were computed from: every log is a row of its own."""
+"""Rounds of feeds and what they were computed from: one row for each log."""
 
 from __future__ import annotations
 

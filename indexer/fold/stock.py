@@ -290,7 +290,7 @@ class StockFold:
         return position_of(row), self._vintage_of(row)
 
     def writes(self) -> list[Write]:
-        """What to store after the last log."""
+        """Return what to store after the last log."""
         for market_id, number in self._touched_vintages:
             row = self._vintages[market_id, number]
             market = self._markets[market_id].current_row()
@@ -340,7 +340,7 @@ class StockFold:
             return matched
         row = self._vintages.get(key)
         if row is None:
-            raise mirror.Diverged(f"position {position.position_id} is of a vintage nobody entered")
+            raise mirror.Diverged(f"position {position.position_id} is of a vintage without entries")
         if row.accepted_up is None:
             # A refund may be sent while its finished vintage waits to be finalized: what was offered is in the market.
             pending = self._state(position.market_id).value().vintage

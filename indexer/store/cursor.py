@@ -179,8 +179,8 @@ def _found(summed: bool | None, cursor: Cursor) -> bool:
 async def note_head(
     connection: Connection, chain_id: int, head_number: int, head_time: int, finalized: int | None
 ) -> None:
-    """What a node said of its head; readers tell from it how far behind the tables are. CursorMoved when the chain's
-    row is gone."""
+    """Record a node's head; from it readers see how far behind the tables are. CursorMoved when the chain's row is
+    gone."""
     done = await connection.execute(
         "UPDATE chain_cursor SET head_number = %s, head_time = %s, head_seen_at = now(),"
         " finalized_number = coalesce(%s, finalized_number) WHERE chain_id = %s",

@@ -19,11 +19,11 @@ def range_name(chain_id: int, number: int) -> str:
 
 
 async def make_ranges(connection: Connection, chain_id: int, first: int, last: int) -> None:
-    """Every range of blocks from `first` to `last`, and the next. The caller holds the cursor's lock, so that nobody
-    else is making them.
+    """Make every range of blocks from `first` to `last`, and the next. The caller holds the cursor's lock, so that no
+    other process makes them.
 
-    A partition that is made as one keeps every reader of the table out meanwhile, and would wait for an audit of hours;
-    a table that becomes one does not.
+    Creating a partition directly locks out all readers of the table, and would wait for an audit of hours; attaching a
+    finished table does not.
     """
     for number in range(first // BLOCKS, last // BLOCKS + 2):
         name = range_name(chain_id, number)

@@ -53,8 +53,8 @@ async def unpaid_stakes(connection: Connection, sources: Sources, booked: Sequen
 
 
 async def warn_of_unpaid(connection: Connection, sources: Sources, logs: Sequence[LogRecord]) -> None:
-    """The contract checks what it is paid, so this means that the token no longer says what it did, or that whoever
-    credits lied. The index follows the contract either way."""
+    """Warn of bookings without a payment. The contract checks what it is paid, so one means that the token no longer
+    says what it did, or that the creditor lied. The index follows the contract either way."""
     booked = [
         BookedStake(e.stake_id, e.wallet, e.nonce, e.amount, each.block, each.index, each.tx)
         for each in logs

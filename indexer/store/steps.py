@@ -62,8 +62,8 @@ async def append(
 
 
 async def rewind(connection: Connection, sources: Sources, cursor: Cursor, ancestor: BlockInfo | None) -> Cursor:
-    """Takes back every block above the ancestor (None: all of them): its logs go to the removed ones, and whatever they
-    touched is folded again from what is left."""
+    """Take back every block above the ancestor (None: all of them): its logs go to the removed ones, and everything
+    they touched is folded again from what is left."""
     chain_id = sources.chain_id
     async with connection.transaction():
         await begin_writing(connection)
@@ -103,7 +103,7 @@ async def forget_below(connection: Connection, cursor: Cursor, below: int) -> No
 async def mend(
     connection: Connection, sources: Sources, cursor: Cursor, page: Page, missing: Sequence[LogRecord]
 ) -> None:
-    """Puts logs into blocks the cursor has passed, and folds again whatever they are about."""
+    """Put logs into blocks the cursor has passed, and fold again everything they are about."""
     chain_id, numbers = sources.chain_id, {log.block for log in missing}
     async with connection.transaction():
         await begin_writing(connection)
@@ -125,7 +125,7 @@ async def mend(
 
 
 async def _pair_again(connection: Connection, sources: Sources, blocks: set[int]) -> None:
-    """What became of the authorizations in some blocks, anew: one that was used without a transfer may have it now."""
+    """Pair the authorizations in some blocks again: one that was used without a transfer may have it now."""
     if not blocks:
         return
     await connection.execute(

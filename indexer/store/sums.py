@@ -193,7 +193,7 @@ async def _restate(connection: Connection, restated: Mapping[Role, Restated], si
 
 
 async def sum_all(connection: Connection, sources: Sources, cursor: Cursor) -> Cursor:
-    """Sum all rows of a chain anew, in a transaction of its own; from then on every step keeps the sums."""
+    """Sum all rows of a chain anew, in one transaction; from then on every step keeps the sums."""
     async with connection.transaction():
         kept = await keep(connection, cursor)
         await fill(connection, sources)

@@ -33,7 +33,7 @@ _POSTGRES_TYPES: tuple[tuple[type[Any], LiteralString], ...] = (
 
 @cache
 def column_types(table: sa.Table) -> tuple[LiteralString, ...]:
-    """PostgreSQL's names of a table's column types, as COPY needs to be told."""
+    """Return PostgreSQL's names of a table's column types, which COPY needs."""
     return tuple(_type_name(column.type) for column in table.columns)
 
 
@@ -52,8 +52,8 @@ _BY_KEY = (
 
 
 async def look_up_by_key(connection: Connection) -> None:
-    """Every join in this transaction looks up keys, of tables that grow faster than their statistics: the planner is
-    told to use the indexes."""
+    """Make the planner use indexes: every join in this transaction looks up keys, in tables that grow faster than their
+    statistics."""
     await connection.execute(_BY_KEY)
 
 
@@ -97,7 +97,7 @@ async def store(connection: Connection, write: Write) -> None:
 
 
 def _parameters(table: sa.Table, rows: Iterable[Sequence[Any]]) -> list[list[Any]]:
-    """Rows as a statement takes them, which is told the types of plain values by themselves."""
+    """Return rows as statement parameters: only JSON needs a wrapper, the types of plain values are known."""
     documents = {position for position, kind in enumerate(column_types(table)) if kind == "jsonb"}
     return [
         [Jsonb(value) if position in documents and value is not None else value for position, value in enumerate(row)]

@@ -86,7 +86,7 @@ async def _step(run: JobRun, step: str, method: str, url: str, body: Any = None)
         raise Sick(f"The {step} step had no answer within {TIMEOUT_SECONDS:g} s.") from None
     except aiohttp.ClientError as error:
         metrics.CANARY.labels(step, "unreachable").inc()
-        raise Sick(f"The {step} step reached nobody: {redact_text(str(error))}.") from None
+        raise Sick(f"The {step} step got no answer: {redact_text(str(error))}.") from None
     except orjson.JSONDecodeError:
         metrics.CANARY.labels(step, "wrong").inc()
         raise Sick(f"The {step} step was answered {status} without JSON.") from None

@@ -1,9 +1,9 @@
 """`agent-credit`: books payments that were sent past us.
 
-An authorization may be used by anybody straight on the token; then the money lies in the settlement wallet without a
-stake, and our transaction for it has failed. What its payer brought it for is on record: `credit` takes that as it
-stands, as a stake if it still can be one, else as a refund. Where the payer let another amount through under the same
-nonce, what was really signed stands in the transaction that moved it, and that amount goes back.
+Anyone may use an authorization directly on the token; then the money lies in the settlement wallet without a stake, and
+our transaction for it has failed. What the payer meant it for is on record: `credit` takes that as it stands, as a
+stake if it still can be one, else as a refund. Where the payer let another amount through under the same nonce, what
+was really signed stands in the transaction that moved it, and that amount goes back.
 """
 
 from __future__ import annotations
@@ -38,10 +38,9 @@ log = get_logger(__name__)
 
 RETRY = RetryWaits(after_success_seconds=600.0, after_failure_seconds=60.0, longest_seconds=6 * 3600.0)
 MAX_ROWS = 1_000
-"""Payments looked at in one run. Those that brought what was to be staked come first: anybody may send us money that
-nobody explains."""
+"""Payments looked at in one run. Those meant as stakes come first: anyone may send us money without a reason."""
 
-# By itself: a number that PostgreSQL knows lets it go by the index of blocks instead of through all that ever was.
+# A query of its own: with a known number PostgreSQL uses the index of blocks and need not scan the whole history.
 _BLOCK_BEFORE = text("""
 SELECT block_number FROM token_authorization WHERE chain_id = :chain AND at <= :since ORDER BY block_number DESC LIMIT 1
 """)
@@ -102,7 +101,7 @@ async def credit(run: JobRun) -> None:
 
 
 async def _finality_lag(run: JobRun) -> int:
-    """How long a block takes now to become final, in seconds: before that nothing is booked, and nothing is late."""
+    """Return the seconds a block now takes to become final: before that nothing is booked, and nothing is late."""
     final = await run.chain.client.block(run.final_block)
     return 0 if final is None else run.now - final.timestamp
 

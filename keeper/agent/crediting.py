@@ -1,4 +1,4 @@
-"""Whether a payment that came by itself may be booked, and by which call. Pure.
+"""Decides whether a payment that came without a stake may be booked, and by which call. Pure.
 
 The token keeps one bit for each nonce, so the settlement wallet believes its creditor about what an authorization
 brought. Nothing here is believed: the payment is a pair of logs in a final block, the bet is what its payer signed for
@@ -88,7 +88,7 @@ class Backlog:
         return key in self.refused
 
     def leave(self, due: Iterable[tuple[bytes, bytes]], whole_at: float | None) -> None:
-        """Of a run that got to its end; `whole_at`: when it began, if it looked at everything."""
+        """Record a run that reached its end; `whole_at`: when it began, if it looked at everything."""
         self.due = set(due)
         self._whole_at = self._whole_at if whole_at is None else whole_at
 
@@ -108,7 +108,7 @@ def brought_of(arguments: bytes) -> BroughtBet | None:
 
 
 def is_for(brought: BroughtBet, payment: ArrivedPayment) -> bool:
-    """Return whether it is by this payer, under this nonce, in the form that can come by itself."""
+    """Return whether it is by this payer, under this nonce, in the form that others can send without us."""
     return (
         brought.authorization["form"] == Form.TRANSFER
         and _address(brought.bet["wallet"]) == payment.wallet
@@ -154,7 +154,7 @@ def used_authorization(
     else:
         return None
     try:
-        # The token reads no further than its arguments, and takes whatever follows them.
+        # The token reads no further than its arguments, and accepts any bytes after them.
         values = list(function.decode_inputs(used.data + bytes(-len(used.data[4:]) % 32)).values())
     except (DecodingError, OverflowError, ValueError):
         return None

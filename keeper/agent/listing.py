@@ -43,8 +43,7 @@ from keeper.sources.sample import LatestRound
 
 STANDING = (Series.TOUCH, Series.DAY, Series.FAR, Series.LADDER)
 FRESH_SECONDS = 900
-"""A market is listed on a feed only if its value is at most this old. One that nobody posts to would give every stake
-back."""
+"""A market is listed on a feed only if its value is at most this old: without new values every stake would go back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +103,8 @@ def standing_plans(feeds: Sequence[Feed], latest: Sequence[LatestRound | None]) 
 def round_plans(
     feeds: Sequence[Feed], latest: Sequence[LatestRound | None], seconds: int, *, quick: bool
 ) -> list[SeriesPlan]:
-    """Up/down rounds of every feed and, if `quick`, short ones of the first that is quick enough for them: of one that
-    nobody posts to, if there is one, since no dispute window follows on its rounds."""
+    """Up/down rounds of every feed and, if `quick`, short ones of the first that is quick enough for them: preferably
+    one without a publisher, since its rounds have no dispute window."""
     plans = [
         SeriesPlan(Series.HOUR, feed, last, round_seconds=seconds) for feed, last in zip(feeds, latest, strict=True)
     ]
@@ -280,7 +279,7 @@ def _priors(run: JobRun) -> Priors:
 
 
 async def _filled(run: JobRun) -> set[Slot]:
-    """Return the slots of markets still to end; whoever listed them, their metadata name the series."""
+    """Return the slots of markets still to end, whether or not we listed them: their metadata names the series."""
     keys = feed_keys(run.chain.deployment.agent_feeds)
     query = select(MARKETS.document, MARKETS.feed, MARKETS.ends_at).where(
         MARKETS.ends_at > run.now, MARKETS.document.is_not(None)
@@ -298,10 +297,10 @@ CAP_REMEDY = "markets are listed again once they bear it, or once the Safe has s
 REMEDIES = {
     "supply moved": "; a feed's supply is fixed: deploy one with the new supply and have the Safe allow it",
     "pool is shallow": "; markets are listed again once half of the liquidity of its reference is back",
-    "pool is quiet": "; markets are listed again once somebody trades in the pool",
+    "pool is quiet": "; markets are listed again after the next trade in the pool",
     "ring too short": "; grow what the pool remembers, or let agent-record do it",
 }
-"""What to do about an error that does not go away by itself."""
+"""What to do about an error that waiting does not fix."""
 
 
 async def _list(run: JobRun, feeds: Sequence[Feed], plans: Iterable[SeriesPlan]) -> None:

@@ -1,7 +1,7 @@
 """`agent-pay`: pays winners, gives refunds back, and brings fees to the treasury. Amounts in token units.
 
-What is owed comes from the index. The contract counts too, and where it owes more than the index knows, its own views
-say to whom: no owner waits for money because a row is gone.
+The index says whom we owe. The contract counts too, and where it owes more than the index knows, its views say to whom:
+no owner waits for money because a row is gone.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class Counters:
 
 
 def dues(market: Any, book: Book, stakes: Sequence[Any]) -> list[Payout]:
-    """Return what is owed of one market, by its row and those of its stakes. A late payment is owed back whatever
-    becomes of the market."""
+    """Return the payouts due from one market, by its row and those of its stakes. A late payment goes back no matter
+    how the market ends."""
     is_settled = market.status in (AgentMarketStatus.RESOLVED, AgentMarketStatus.VOID)
     winner = market.winner if market.status == AgentMarketStatus.RESOLVED else None
     owing = []

@@ -1,6 +1,6 @@
 """The prior of a market, as the virtual weights it is listed with.
 
-A weight is no money: it says what an outcome costs before anybody has staked, and how far a stake moves that. The
+A weight is no money: it says what an outcome costs before the first stake, and how far a stake moves that. The
 shares of the weights are the stated prior; their average is how much money it takes to move it.
 
 **The model.** The value moves as a geometric Brownian motion without drift: its expectation stays where it is, and the

@@ -36,10 +36,10 @@ FRESH_SECONDS = 300
 
 @dataclass(frozen=True, slots=True)
 class RecordingState:
-    """What is recorded of a feed and what its pools still tell. `recorded`: grid times from `oldest` on."""
+    """A feed's recorded readings and those its pools can still give. `recorded`: grid times from `oldest` on."""
 
     feed: PoolFeed
-    oldest: int  # the first grid time that all its pools can still tell
+    oldest: int  # the first grid time that all its pools still remember
     recorded: Set[int]
     needs: tuple[Needs, ...]  # of the markets that are open on it
     listed_on: bool = False  # whether new markets are listed on it
@@ -134,7 +134,7 @@ async def _standing(run: JobRun, feed: PoolFeed, needs: Sequence[Needs], listed_
         run.report.skip(feed.key, f"its pools cannot be read: {oldest.message}")
         return None
     assert isinstance(oldest, int)
-    # Moments before what is told any more are looked up too, to see which of them were lost.
+    # Moments that the pools no longer remember are looked up too, to see which of them were lost.
     moments = [grid_time(moment, feed.step_seconds) for need in needs for moment in need.moments]
     query = select(ROUNDS.updated_at).where(
         ROUNDS.chain_id == run.chain.chain_id,

@@ -1,6 +1,6 @@
 """`agent-resolve`: settles agent markets by their feeds: early when a target is reached, at once when the feed is
-condemned, else when their end can be read and nobody can dispute it any more, with waits before anything that gives
-money back."""
+condemned, else when their end can be read and the dispute window is over, with waits before anything that gives money
+back."""
 
 from __future__ import annotations
 

@@ -8,8 +8,8 @@ what the Safe allows of the feed. Pure.
     hour     up or down over each round (an hour unless set otherwise)
     quick    up or down over ten minutes; on local deployments only
 
-Touch and far are settled at once when a reading reaches their target, where nobody posts to the feed; where somebody
-does, nothing is settled at once, and the reading at their end decides.
+On a feed without a publisher, touch and far are settled as soon as a reading reaches their target. On a feed with one,
+the reading at their end decides.
 
 Bets end before anything that decides is measured: a minute and the feed's memory before the measuring begins. So every
 market is made from the moment its measuring begins, its turn; the turns of a series follow each other at one period,
@@ -34,7 +34,7 @@ WEEK = 7 * DAY
 
 QUICK_SECONDS = 600
 MIN_OPEN_SECONDS = 45
-"""A market with less time left for bets is not listed any more: it would close before anybody saw it."""
+"""A market with less time left for bets is not listed any more: it would close before anyone saw it."""
 OVERLAP_SECONDS = 180
 """So long before bets end the next market is listed."""
 
@@ -123,7 +123,8 @@ def _turn(series: Series, feed: Feed, moment: int, round_seconds: int) -> Turn:
 
 
 def round_length(feed: Feed, seconds: int) -> int:
-    """Of up/down rounds on a feed: as set, or the first multiple that is twice what a reading looks back."""
+    """Return the seconds of a feed's up/down round: as set, or the first multiple of it that is at least twice as long
+    as a reading looks back."""
     return boundary(max(seconds, 2 * feed.terms.memory), seconds)
 
 
@@ -142,7 +143,7 @@ def _begins(series: Series, feed: Feed, moment: int, round_seconds: int) -> int:
 
 
 def _ends(series: Series, feed: Feed, begins_at: int, round_seconds: int) -> int:
-    """What is decided is measured for longer than a turn and its overlap take: bets are open for half of it at most."""
+    """Return when the measuring ends. It takes longer than a turn and its overlap: bets are open for at most half."""
     if series is Series.TOUCH:
         return begins_at + HOUR
     if series is Series.DAY:

@@ -27,7 +27,7 @@ async def latest_round(client: ChainClient, feed: Contract, block: int) -> Lates
 
 
 async def feed_sample(client: ChainClient, feed: Contract, source: ChainlinkSource, now: int, block: int) -> Sample:
-    """Return the feed's newest answer, whatever its decimals, as one with 8."""
+    """Return the feed's newest answer, scaled to 8 decimals."""
     latest = await latest_round(client, feed, block)
     if latest is None:
         raise SampleRefused(Why.DOWN, f"{source.name} has no round")

@@ -1,4 +1,4 @@
-"""`deliver`: sends what is owed to its owners, finishes vintages, and brings dust and fees to the treasury."""
+"""`deliver`: pays owners what we owe them, finishes vintages, and brings dust and fees to the treasury."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from keeper.payouts import RETRY, Payout
 from keeper.run import JobRun
 
 POKE_AFTER_SECONDS = 60
-"""The next entry finalizes a vintage by itself; only one that waited this long is worth a transaction."""
+"""The next entry finalizes a vintage anyway; only one that waited this long is worth a transaction."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ def dues(holdings: Iterable[Holding], now: Moment) -> list[Payout]:
                 owner=position.owner,
                 amount=what.total,
                 failed=holding.failed,
-                # A refused part is owed from the next block on.
+                # A refused part is due from the next block on.
                 due_at=holding.entered_at if has_refused_part or holding.closed_at is None else holding.closed_at,
             )
             owed.append(payout)
@@ -89,8 +89,8 @@ async def deliver(run: JobRun) -> None:
 
 
 async def _pay(run: JobRun, now: Moment) -> None:
-    """Send what is owed and may be sent now, read page by page. However many candidates are owed nothing or must wait
-    (the token refuses their owner, an attempt is under way), they never hide those behind them."""
+    """Send every payout that is due and may be sent now, page by page. Candidates without a payout, or that must wait
+    (the token refuses their owner, an attempt is under way), never hide those behind them."""
     ready: list[Payout] = []
     owed_in_all: list[Payout] = []
     owing = [row.market_id for row in await run.rows(select(MARKETS.market_id).where(text(OWING)))]

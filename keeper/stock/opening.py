@@ -28,7 +28,7 @@ from keeper.run import JobRun
 from keeper.stock.witness import SAYS_NOTHING
 
 MIN_LEAD_SECONDS = 60
-"""A market listed later than this before its strike would strike before anybody saw it."""
+"""A market listed later than this before its strike would strike before anyone saw it."""
 
 
 @dataclass(frozen=True, slots=True)

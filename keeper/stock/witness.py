@@ -55,7 +55,7 @@ def why_witness(state: StockState, moments: Sequence[int], now: int) -> str | No
 RETRY = RetryWaits(after_success_seconds=5.0, after_failure_seconds=5.0, longest_seconds=60.0)
 
 SAYS_NOTHING = (RpcErrorKind.REVERTED, RpcErrorKind.BAD_ANSWER)
-"""What a stock's view may fail with: it may be anybody's contract, and the resolver takes that for a pause."""
+"""Errors a stock's view may fail with: the contract is not ours, and the resolver treats them as a pause."""
 
 MARKETS = stock_market.c
 

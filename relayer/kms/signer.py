@@ -30,7 +30,7 @@ log = get_logger(__name__)
 
 
 class KmsFault(VpmError):
-    """The key service did not answer, or with an error of its own; asking again may help."""
+    """The key service did not answer, or answered with an internal error; a retry may help."""
 
     code = "kms_fault"
     default_retriable = True
