@@ -7,25 +7,15 @@ from typing import Any, Final
 from eth_account.messages import encode_typed_data
 
 from core.contracts.deployments import Token
-from core.signatures import message_hash
+from core.signatures import message_hash, struct_fields
 
 RECEIVE: Final = "ReceiveWithAuthorization"
 TRANSFER: Final = "TransferWithAuthorization"
-FIELDS: Final = (
-    {"name": "from", "type": "address"},
-    {"name": "to", "type": "address"},
-    {"name": "value", "type": "uint256"},
-    {"name": "validAfter", "type": "uint256"},
-    {"name": "validBefore", "type": "uint256"},
-    {"name": "nonce", "type": "bytes32"},
+FIELDS: Final = struct_fields(
+    "address from,address to,uint256 value,uint256 validAfter,uint256 validBefore,bytes32 nonce"
 )
 """Of both forms."""
-DOMAIN_FIELDS: Final = (
-    {"name": "name", "type": "string"},
-    {"name": "version", "type": "string"},
-    {"name": "chainId", "type": "uint256"},
-    {"name": "verifyingContract", "type": "address"},
-)
+DOMAIN_FIELDS: Final = struct_fields("string name,string version,uint256 chainId,address verifyingContract")
 
 
 def domain(token: Token, chain_id: int) -> dict[str, Any]:

@@ -17,7 +17,6 @@ from prometheus_client.process_collector import ProcessCollector
 
 __all__ = [
     "CONTENT_TYPE_LATEST",
-    "DECLARED",
     "REGISTRY",
     "Counter",
     "Gauge",
@@ -37,9 +36,6 @@ GCCollector(registry=REGISTRY)
 LATENCY_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 
 M = TypeVar("M", bound=MetricWrapperBase)
-
-# By name: the kind, the labels and what it means.
-DECLARED: dict[str, tuple[str, tuple[str, ...], str]] = {}
 
 
 def counter(name: str, documentation: str, labels: Sequence[str] = ()) -> Counter:
@@ -67,5 +63,4 @@ def render() -> bytes:
 def _declared(kind: type[M], name: str, documentation: str, labels: Sequence[str], **how: Any) -> M:
     if not name.startswith("vpm_"):
         raise ValueError(f"metric {name} must start with vpm_")
-    DECLARED[name] = (kind.__name__.lower(), tuple(labels), documentation)
     return kind(name, documentation, labels, registry=REGISTRY, **how)

@@ -17,6 +17,11 @@ def message_hash(signable: SignableMessage) -> bytes:
     return keccak(b"\x19" + signable.version + signable.header + signable.body)
 
 
+def struct_fields(form: str) -> list[dict[str, str]]:
+    """Return the fields of an EIP-712 struct, written as its type string has them: `address from,uint256 value`."""
+    return [{"name": name, "type": kind} for kind, name in (each.split() for each in form.split(","))]
+
+
 def with_usual_v(signature: bytes) -> bytes:
     """r, s, v with v as 27 or 28: wallets that write 0 or 1 mean the same, but the token takes only this form.
 

@@ -14,8 +14,7 @@ from core.agent.notices import log as event_log
 from core.agent.notices import payloads
 from core.agent.notices.kinds import EventType, source_of
 from core.agent.notices.log import Draft
-from core.agent.notices.markets import named
-from core.agent.notices.payloads import Named
+from core.agent.notices.markets import Named, named
 from core.contracts.events import agent as ev
 from core.db.engine import Connection
 from indexer.errors import Contradiction
@@ -48,7 +47,8 @@ async def announce(
             raise Contradiction(f"In block {each.block}, log {each.index}: a market was never opened.")
         match e := each.event:
             case ev.Staked():
-                drafts.append(at.draft(EventType.BET_PLACED, e.wallet, _placed(market, each, e), market, e.bet_hash))
+                payload = payloads.bet_placed(market, e, tx=each.tx, block=each.block)
+                drafts.append(at.draft(EventType.BET_PLACED, e.wallet, payload, market, e.bet_hash))
             case ev.MarketDecided():
                 winner, observed = (None, None) if e.is_void else (e.code, e.end.answer)
                 drafts += _ended(at, market, winner, observed, books.get(e.market_id, ()))
@@ -80,21 +80,6 @@ class _Place:
     ) -> Draft:
         source = source_of(kind, self.chain_id, self.block_hash, self.log.index, wallet, stake_id)
         return Draft(wallet, kind, source, payload, market.id, trade_id, self.log.at, self.log.block)
-
-
-def _placed(market: Named, log: LogRecord, e: ev.Staked) -> str:
-    return payloads.bet_placed(
-        market,
-        outcome=e.outcome,
-        amount=e.amount,
-        fee=e.fee,
-        shares=e.shares,
-        stake_id=e.stake_id,
-        builder=e.builder if any(e.builder) else None,
-        ref=_text(e.ref),
-        tx=log.tx,
-        block=log.block,
-    )
 
 
 def _ended(at: _Place, market: Named, winner: int | None, observed: int | None, stakes: Sequence[Any]) -> list[Draft]:
@@ -133,8 +118,3 @@ def _payout(at: _Place, market: Named, e: ev.Paid | ev.PayoutFailed, stake: Any)
     )
     kind = EventType.PAYOUT_PAID if paid else EventType.PAYOUT_FAILED
     return at.draft(kind, stake.wallet, payload, market, stake.bet_hash, e.stake_id)
-
-
-def _text(ref: bytes) -> str | None:
-    text = ref.rstrip(b"\0")
-    return text.decode() if text and text.isascii() and text.decode().isprintable() else None

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from api.agent.facts import BookTotals, ListedMarket, Stake
 from api.http.body import Body
-from core.agent.book import Book, Quote
+from core.agent.book import Quote
 from core.agent.words import moment
 from core.money import decimal_text, json_number, json_ratio_down
 
@@ -82,13 +82,6 @@ def of_position(market: ListedMarket, stake: Stake, outcome: int) -> Outlook:
         return Outlook(payout, stake.shares)
     warnings = _warnings(market, outcome, stake.amount, payout, alone=market.outcome_bets[outcome] == 1)
     return Outlook(payout, stake.shares, tuple(warnings))
-
-
-def share_payout(book: Book, winner: int | None) -> tuple[int, int] | None:
-    """What a winning share is paid, as a fraction of the pool by the shares; None where shares are not paid alike."""
-    if winner is None or book.refunds(winner) or not book.pays_alike(winner):
-        return None
-    return book.net_pool, book.shares[winner]
 
 
 def _warnings(market: ListedMarket, outcome: int, amount: int, payout: int, *, alone: bool) -> list[BetWarning]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from itertools import product
-from typing import Any, NamedTuple
+from typing import Any
 
 from sqlalchemy import (
     ColumnElement,
@@ -48,7 +48,9 @@ MAX_SETTLED = 200
 # As the partial indexes have it: with the number as a parameter a generic plan could not use them.
 _OPEN: ColumnElement[int] = literal_column(f"{AgentMarketStatus.OPEN:d}")
 _SETTLED = agent_market.c.status != _OPEN
-_BOOK = [(f"each_{name}", agent_outcome.c[name]) for name in ("net", "shares", "excess", "stakes")]
+# Of a market's outcomes, each an array under this name.
+_BOOK = {name: agent_outcome.c[name] for name in ("net", "shares", "excess")}
+_BOOK["outcome_stakes"] = agent_outcome.c.stakes
 _ROUND = (oracle_round.c.answer, oracle_round.c.updated_at, oracle_round.c.tx)
 
 
@@ -155,13 +157,11 @@ async def _read_where(
     connection: AsyncConnection, feeds: Mapping[bytes, FeedWords], where: ColumnElement[bool]
 ) -> dict[bytes, ListedMarket]:
     """In one statement, so what it reads of a market is of one moment, with or without a transaction."""
-    books = (
-        select(
-            *(func.array_agg(aggregate_order_by(column, agent_outcome.c.outcome)).label(name) for name, column in _BOOK)
-        )
-        .where(agent_outcome.c.market_id == agent_market.c.market_id)
-        .lateral("books")
+    arrays = (
+        func.array_agg(aggregate_order_by(column, agent_outcome.c.outcome)).label(name)
+        for name, column in _BOOK.items()
     )
+    books = select(*arrays).where(agent_outcome.c.market_id == agent_market.c.market_id).lateral("books")
     query = select(agent_market, books).join(books, true()).where(where)
     return {row.market_id: _market(row, feeds) for row in await connection.execute(query)}
 
@@ -373,18 +373,7 @@ def _feed_text(feed: bytes) -> str:
     return checksum(feed)
 
 
-class _Outcome(NamedTuple):
-    """A row of `agent_outcome`, of arrays that hold those of a market in their order."""
-
-    net: int
-    shares: int
-    excess: int
-    stakes: int
-
-
 def _market(row: Any, feeds: Mapping[bytes, FeedWords]) -> ListedMarket:
-    columns = zip(*(getattr(row, name) for name, _ in _BOOK), strict=True)
-    books = [_Outcome(*map(int, each)) for each in columns]
     spec = Specification.of_row(row)
     words = feeds.get(spec.feed)
     ending = None
@@ -403,11 +392,11 @@ def _market(row: Any, feeds: Mapping[bytes, FeedWords]) -> ListedMarket:
         feed=_feed_text(row.feed),
         spec=spec,
         words=described(row.market_id, spec, words.key if words else None, words.computed if words else None),
-        book=Book.of_rows(row, books),
+        book=Book.of_row(row),
         volume=row.staked,
         pot_cap=row.pot_cap,
         bets=row.stakes,
-        outcome_bets=tuple(each.stakes for each in books),
+        outcome_bets=tuple(row.outcome_stakes),
         ending=ending,
         listed_order=(row.listed_block, row.listed_log_index),
         version=f"{row.updated_block}-{row.stakes}",

@@ -8,29 +8,20 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from core.signatures import struct_fields
+
 EXTENSION: Final = "offer-receipt"
 PAYLOAD_VERSION: Final = 1
 OFFER: Final = "Offer"
 RECEIPT: Final = "Receipt"
-TYPES: Final[dict[str, list[dict[str, str]]]] = {
-    OFFER: [
-        {"name": "version", "type": "uint256"},
-        {"name": "resourceUrl", "type": "string"},
-        {"name": "scheme", "type": "string"},
-        {"name": "network", "type": "string"},
-        {"name": "asset", "type": "string"},
-        {"name": "payTo", "type": "string"},
-        {"name": "amount", "type": "string"},
-        {"name": "validUntil", "type": "uint256"},
-    ],
-    RECEIPT: [
-        {"name": "version", "type": "uint256"},
-        {"name": "network", "type": "string"},
-        {"name": "resourceUrl", "type": "string"},
-        {"name": "payer", "type": "string"},
-        {"name": "issuedAt", "type": "uint256"},
-        {"name": "transaction", "type": "string"},
-    ],
+TYPES: Final = {
+    OFFER: struct_fields(
+        "uint256 version,string resourceUrl,string scheme,string network,string asset,string payTo,string amount,"
+        "uint256 validUntil"
+    ),
+    RECEIPT: struct_fields(
+        "uint256 version,string network,string resourceUrl,string payer,uint256 issuedAt,string transaction"
+    ),
 }
 
 

@@ -8,17 +8,11 @@ from typing import Final
 from eth_account.messages import encode_typed_data
 from eth_utils.crypto import keccak
 
-from core.signatures import message_hash
+from core.signatures import message_hash, struct_fields
 
-_BET: Final = (
-    {"name": "marketId", "type": "bytes32"},
-    {"name": "outcome", "type": "uint8"},
-    {"name": "amount", "type": "uint256"},
-    {"name": "minShares", "type": "uint256"},
-    {"name": "wallet", "type": "address"},
-    {"name": "idemHash", "type": "bytes32"},
-    {"name": "builder", "type": "address"},
-    {"name": "ref", "type": "bytes32"},
+_BET: Final = struct_fields(
+    "bytes32 marketId,uint8 outcome,uint256 amount,uint256 minShares,address wallet,bytes32 idemHash,address builder,"
+    "bytes32 ref"
 )
 # `validAfter` of a transfer that may serve no other bet than the one its nonce is the hash of.
 BOUND_ONLY: Final = 3009
@@ -58,6 +52,12 @@ def bet_hash(bet: Bet, chain_id: int, contract: str) -> bytes:
     domain = {"name": "Service Settlement", "version": "2", "chainId": chain_id, "verifyingContract": contract}
     message = dict(zip((part["name"] for part in _BET), astuple(bet), strict=True))
     return message_hash(encode_typed_data(domain, {"Bet": list(_BET)}, message))
+
+
+def ref_text(ref: bytes) -> str | None:
+    """Return a bet's mark as text; None where it has none, or none that can be read."""
+    text = ref.rstrip(b"\0")
+    return text.decode() if text and text.isascii() and text.decode().isprintable() else None
 
 
 def bound_nonce(hashed: bytes) -> bytes:

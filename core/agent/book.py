@@ -118,6 +118,13 @@ class Book:
         )
 
     @classmethod
+    def of_row(cls, row: Any) -> Book:
+        """From a row of `agent_market` that has the columns of its outcomes as arrays, in their order."""
+        columns = (row.weights, row.net, row.shares, row.excess)
+        weights, net, shares, excess = (tuple(map(int, each)) for each in columns)
+        return cls(weights, row.fee_bps, net, shares, excess)
+
+    @classmethod
     def empty(cls, weights: Sequence[int], fee_bps: int) -> Book:
         nothing = (0,) * len(weights)
         return cls(tuple(weights), fee_bps, nothing, nothing, nothing)
@@ -184,6 +191,13 @@ class Book:
         """Whether every stake is given back whole: the market is void (None), nobody holds the winner, or nobody holds
         anything else."""
         return winner is None or self.shares[winner] == 0 or self.net[winner] == self.net_pool
+
+    def share_payout(self, winner: int | None) -> tuple[int, int] | None:
+        """Return what a winning share is paid, as a fraction of the pool by the shares; None where shares are not paid
+        alike."""
+        if winner is None or self.refunds(winner) or not self.pays_alike(winner):
+            return None
+        return self.net_pool, self.shares[winner]
 
     def owed(self, winner: int | None, outcome: int, amount: int, shares: int) -> int:
         """Return what a stake is owed once its market is settled; `winner` None means void."""

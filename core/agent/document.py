@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
@@ -31,7 +31,7 @@ from core.agent.words import (
     time_slug,
     usd_label,
 )
-from core.contracts.names import made_of
+from core.contracts.names import made_of, under
 from core.contracts.statuses import MarketKind
 from core.feeds.words import Computed
 from core.hexadecimal import bytes_of, hex_of
@@ -64,22 +64,9 @@ class Specification(DecidingTerms):
     @classmethod
     def of_row(cls, row: Any) -> Specification:
         """From a row of `agent_market`."""
-        return cls(
-            kind=MarketKind(row.kind),
-            feed=row.feed,
-            target=int(row.target),
-            bounds=tuple(int(each) for each in row.bounds),
-            early_resolvable=row.early_resolvable,
-            published=row.published,
-            max_age=row.max_age,
-            opens_at=row.opens_at,
-            closes_at=row.closes_at,
-            start_at=row.start_at,
-            ends_at=row.ends_at,
-            early_from=row.early_from,
-            settles_after=row.settles_after,
-            voids_after=row.voids_after,
-        )
+        said = {each.name: getattr(row, each.name) for each in fields(cls)}
+        exact = {"kind": MarketKind(row.kind), "target": int(row.target), "bounds": tuple(map(int, row.bounds))}
+        return cls(**{**said, **exact})
 
     @classmethod
     def of_listing(cls, spec: MarketSpec, feed: bytes, terms: MarketTerms) -> Specification:
@@ -102,7 +89,6 @@ class MarketDocument:
     short_title: str
     summary: str
     rules: tuple[str, ...]
-    category: str
     token_symbol: str
     token_name: str
     outcomes: tuple[OutcomeWords, ...]
@@ -113,19 +99,10 @@ class MarketDocument:
     @property
     def texts(self) -> dict[str, str]:
         """As bodies name them."""
-        return {
-            "id": self.id,
-            "slug": self.id,
-            "question": self.question,
-            "shortTitle": self.short_title,
-            "summary": self.summary,
-            "rules": " ".join(self.rules),
-            "tokenSymbol": self.token_symbol,
-            "tokenName": self.token_name,
-            "chainId": "base",
-            "deadlineLabel": self.deadline_label,
-            "source": self.source,
-        }
+        words = under(
+            self, "id", "question", "shortTitle", "summary", "tokenSymbol", "tokenName", "deadlineLabel", "source"
+        )
+        return {**words, "slug": self.id, "rules": " ".join(self.rules), "chainId": "base"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,7 +215,6 @@ def _document(
         short_title=short_title,
         summary=f"Bets end at {moment(spec.closes_at)}. {_rule(spec, what)[0]}",
         rules=_rules(spec, what, source, computed),
-        category=CATEGORIES[spec.kind],
         token_symbol=symbol,
         token_name=symbol if observed is None else observed.token_name,
         outcomes=outcomes_of(spec.kind, spec.bounds),

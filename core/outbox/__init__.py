@@ -33,10 +33,8 @@ from core.outbox.states import (
     EXPIRED,
     OF_ITS_PAYER,
     OVERTAKEN,
-    TRANSITIONS,
     IntentState,
     MinedOutcome,
-    settled_state,
 )
 from core.outbox.waiting import HAS_HASH, HAS_RESULT, IntentWatch
 
@@ -53,7 +51,6 @@ __all__ = [
     "OVERTAKEN",
     "PUBLISHER",
     "RELAY",
-    "TRANSITIONS",
     "GroupReport",
     "Intent",
     "IntentConflict",
@@ -66,5 +63,4 @@ __all__ = [
     "enqueue",
     "read",
     "report",
-    "settled_state",
 ]

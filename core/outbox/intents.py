@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from core.db.engine import Connection
@@ -118,7 +118,7 @@ class Intent:
         return self.state is IntentState.FAILED and self.nonce is None
 
 
-_COLUMNS = "id, key, state, outcome, reason_code, reason, nonce, tx_hash, block_number, gas_used, fee_wei"
+_COLUMNS = ", ".join(each.name for each in fields(Intent))
 _INSERT = f"""
 INSERT INTO outbox_intent (key, fingerprint, chain_id, lane_group, kind, to_address, data, value_wei, gas_limit,
                            simulate, replay_safe, priority, not_after, depends_on, payer)
@@ -167,16 +167,10 @@ async def read(connection: Connection, intent_id: int) -> Intent | None:
 
 
 def _intent(row: tuple[Any, ...]) -> Intent:
-    return Intent(
-        id=row[0],
-        key=row[1],
-        state=IntentState(row[2]),
-        outcome=None if row[3] is None else MinedOutcome(row[3]),
-        reason_code=row[4],
-        reason=row[5],
-        nonce=row[6],
-        tx_hash=row[7],
-        block_number=row[8],
-        gas_used=row[9],
-        fee_wei=None if row[10] is None else int(row[10]),
+    intent = Intent(*row)
+    return replace(
+        intent,
+        state=IntentState(intent.state),
+        outcome=None if intent.outcome is None else MinedOutcome(intent.outcome),
+        fee_wei=None if intent.fee_wei is None else int(intent.fee_wei),
     )

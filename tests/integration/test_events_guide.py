@@ -17,7 +17,9 @@ from core.agent.book import Book
 from core.agent.document import Specification
 from core.agent.notices import payloads
 from core.agent.notices.kinds import EventType
+from core.agent.notices.markets import Named
 from core.agent.words import OutcomeWords
+from core.contracts.events.agent import Staked
 from core.contracts.statuses import MarketKind
 from core.paths import REPOSITORY
 
@@ -81,7 +83,7 @@ console.log("all as expected");
     assert done.stdout == "all as expected\n", done.stderr
 
 
-MARKET = payloads.Named(
+MARKET = Named(
     b"\1" * 32,
     "m",
     Specification(
@@ -92,11 +94,23 @@ MARKET = payloads.Named(
 )
 ONE_SIDED = dataclasses.replace(MARKET, book=Book((10**7, 10**7), 200, (10**6, 10**6), (3 * 10**6, 10**6), (9, 0)))
 TX = b"\2" * 32
+STAKED = Staked(
+    market_id=MARKET.key,
+    stake_id=1,
+    wallet=bytes(20),
+    outcome=0,
+    amount=5,
+    fee=1,
+    shares=3,
+    nonce=bytes(32),
+    bet_hash=bytes(32),
+    idem_hash=bytes(32),
+    builder=bytes(20),
+    ref=bytes(32),
+)
 PAYLOADS = {
     EventType.BET_SUBMITTED: payloads.bet_submitted(MARKET, 0, 1, TX),
-    EventType.BET_PLACED: payloads.bet_placed(
-        MARKET, outcome=0, amount=5, fee=1, shares=3, stake_id=1, builder=None, ref=None, tx=TX, block=1
-    ),
+    EventType.BET_PLACED: payloads.bet_placed(MARKET, STAKED, tx=TX, block=1),
     EventType.MARKET_RESOLVED: payloads.market_resolved(MARKET, winner=0, observed=1, tx=TX, block=1),
     EventType.POSITION_WON: payloads.position_ended(MARKET, outcome=0, winner=0, amount=1, shares=1, owed=1),
     EventType.PAYOUT_SUBMITTED: payloads.payout(MARKET, outcome=0, amount=1, stake_id=1, tx=TX, refund=False),
@@ -119,7 +133,7 @@ def test_every_type_and_every_payload_key_is_documented() -> None:
 
 
 def test_what_a_share_is_paid_is_said_only_where_all_are_paid_alike() -> None:
-    def paid_per_share(market: payloads.Named, winner: int | None) -> object:
+    def paid_per_share(market: Named, winner: int | None) -> object:
         return json.loads(payloads.market_resolved(market, winner=winner, observed=1, tx=TX, block=1))[
             "payoutPerShareUsd"
         ]

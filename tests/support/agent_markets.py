@@ -10,7 +10,7 @@ from api.agent.facts import FeedRound, ListedMarket, Stake, Venue
 from api.head import Head
 from core.agent.bet import market_key
 from core.agent.book import Book
-from core.agent.document import CATEGORIES, MarketDocument, Specification
+from core.agent.document import MarketDocument, Specification
 from core.agent.words import outcomes_of
 from core.contracts.statuses import MarketKind, RefundReason
 from core.money import USD
@@ -53,7 +53,6 @@ def words(name: str, spec: Specification, symbol: str, question: str, **changes:
         short_title=question,
         summary=question,
         rules=("What decides.",),
-        category=CATEGORIES[spec.kind],
         token_symbol=symbol,
         token_name=symbol,
         outcomes=outcomes_of(spec.kind, spec.bounds),

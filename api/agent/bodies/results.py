@@ -7,7 +7,6 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from api.agent import outlook
 from api.agent.bodies.markets import ended
 from api.agent.bodies.numbers import feed_usd, usd
 from api.agent.bodies.parts import AgentMarketTimes, ChainAnswer, times
@@ -48,7 +47,7 @@ def result(market: ListedMarket, links: Links) -> AgentResult:
     ending, book = market.ending, market.book
     over = None if ending is None else ended(market, ending)
     start, end = (None, None) if ending is None else (_reading(ending.start_answer), _reading(ending.end_answer))
-    share = outlook.share_payout(book, market.winner)
+    share = book.share_payout(market.winner)
     return AgentResult(
         **times(market),
         market_id=market.id,

@@ -3,14 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 from psycopg.rows import namedtuple_row
 
 from core.agent.book import Book
 from core.agent.document import Specification, described
-from core.agent.notices.payloads import Named
+from core.agent.words import OutcomeWords
 from core.db.engine import Connection
+from core.iso import iso
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A market as events name it."""
+
+    key: bytes
+    id: str
+    spec: Specification
+    outcomes: tuple[OutcomeWords, ...]
+    book: Book
+
+    @property
+    def times(self) -> dict[str, str]:
+        """When its stakes end, the moment that decides, and from when on it settles; named as a market's body does."""
+        return {
+            "deadlineAt": iso(self.spec.closes_at),
+            "endsAt": iso(self.spec.ends_at),
+            "settlesAfter": iso(self.spec.settles_after),
+        }
+
+    def side(self, outcome: int | None) -> str | None:
+        return None if outcome is None or outcome >= len(self.outcomes) else self.outcomes[outcome].key
+
 
 # What a feed observes is what the indexer's deployment file says it does; without it a market goes by its key.
 _QUERY = (
@@ -35,13 +61,6 @@ async def named(connection: Connection, keys: Iterable[bytes]) -> dict[bytes, Na
 
 
 def _named(row: Any) -> Named:
-    key, spec = row.market_id, Specification.of_row(row)
-    document = described(key, spec, row.feed_key)
-    book = Book(
-        tuple(int(each) for each in row.weights),
-        row.fee_bps,
-        tuple(int(each) for each in row.net),
-        tuple(int(each) for each in row.shares),
-        tuple(int(each) for each in row.excess),
-    )
-    return Named(key, document.id, spec, document.outcomes, book)
+    spec = Specification.of_row(row)
+    document = described(row.market_id, spec, row.feed_key)
+    return Named(row.market_id, document.id, spec, document.outcomes, Book.of_row(row))

@@ -4,39 +4,15 @@ down. Keys are documented in docs/events.md."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
-from core.agent.book import Book
-from core.agent.document import Specification
-from core.agent.words import FEED_DECIMALS, OutcomeWords
+from core.agent.bet import ref_text
+from core.agent.notices.markets import Named
+from core.agent.words import FEED_DECIMALS
+from core.contracts.events.agent import Staked
 from core.contracts.statuses import MarketKind
 from core.hexadecimal import hex_of
-from core.iso import iso
 from core.money import json_number, json_ratio_down, to_json
-
-
-@dataclass(frozen=True, slots=True)
-class Named:
-    """A market as events name it. `book` is empty while only its names are needed."""
-
-    key: bytes
-    id: str
-    spec: Specification
-    outcomes: tuple[OutcomeWords, ...]
-    book: Book
-
-    @property
-    def times(self) -> dict[str, str]:
-        """When its stakes end, the moment that decides, and from when on it settles; named as a market's body does."""
-        return {
-            "deadlineAt": iso(self.spec.closes_at),
-            "endsAt": iso(self.spec.ends_at),
-            "settlesAfter": iso(self.spec.settles_after),
-        }
-
-    def side(self, outcome: int | None) -> str | None:
-        return None if outcome is None or outcome >= len(self.outcomes) else self.outcomes[outcome].key
 
 
 def text(payload: Mapping[str, Any]) -> str:
@@ -53,31 +29,19 @@ def bet_submitted(market: Named, outcome: int, amount: int, tx: bytes) -> str:
     return text({"side": market.side(outcome), "sizeUsd": json_number(amount), "txHash": hex_of(tx)})
 
 
-def bet_placed(
-    market: Named,
-    *,
-    outcome: int,
-    amount: int,
-    fee: int,
-    shares: int,
-    stake_id: int,
-    builder: bytes | None,
-    ref: str | None,
-    tx: bytes,
-    block: int,
-) -> str:
+def bet_placed(market: Named, e: Staked, *, tx: bytes, block: int) -> str:
     """`avgPriceCents`: what a share cost, fee apart, rounded down to 4 decimals."""
-    cents = json_ratio_down(100 * (amount - fee), shares, 4) if shares else json_number(0)
+    cents = json_ratio_down(100 * (e.amount - e.fee), e.shares, 4) if e.shares else json_number(0)
     return text(
         {
-            "side": market.side(outcome),
-            "sizeUsd": json_number(amount),
-            "feeUsd": json_number(fee),
-            "shares": json_number(shares),
+            "side": market.side(e.outcome),
+            "sizeUsd": json_number(e.amount),
+            "feeUsd": json_number(e.fee),
+            "shares": json_number(e.shares),
             "avgPriceCents": cents,
-            "builderCode": None if builder is None else hex_of(builder),
-            "ref": ref,
-            "stakeId": str(stake_id),
+            "builderCode": hex_of(e.builder) if any(e.builder) else None,
+            "ref": ref_text(e.ref),
+            "stakeId": str(e.stake_id),
             **market.times,
             "txHash": hex_of(tx),
             "blockNumber": block,
@@ -89,8 +53,7 @@ def market_resolved(market: Named, *, winner: int | None, observed: int | None, 
     """`refunded`: every stake is given back whole, because the market is void, or nobody backed what won, or nobody
     anything else. `payoutPerShareUsd` is null where shares are not paid alike."""
     book = market.book
-    refunded = book.refunds(winner)
-    alike = winner is not None and not refunded and book.pays_alike(winner)
+    share = book.share_payout(winner)
     caps = market.spec.kind is not MarketKind.DIRECTION
     label = "Void, stakes refunded" if winner is None else market.outcomes[winner].label
     return text(
@@ -99,11 +62,9 @@ def market_resolved(market: Named, *, winner: int | None, observed: int | None, 
             "resolvedOutcome": "void" if winner is None else market.side(winner),
             "resolvedOutcomeLabel": label,
             "observedMarketCapUsd": json_number(observed, FEED_DECIMALS) if caps and observed is not None else None,
-            "payoutPerShareUsd": (
-                json_ratio_down(book.net_pool, book.shares[winner], 6) if alike and winner is not None else None
-            ),
+            "payoutPerShareUsd": None if share is None else json_ratio_down(*share, 6),
             "poolUsd": json_number(book.net_pool),
-            "refunded": refunded,
+            "refunded": book.refunds(winner),
             **market.times,
             "txHash": hex_of(tx),
             "blockNumber": block,
