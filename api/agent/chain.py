@@ -98,28 +98,26 @@ async def read_facts(
 
 
 class Balances:
-    """Token balances read from the chain, kept for a few seconds."""
+    """Token balances read from the chain, kept for a few seconds. `client` is None without an RPC URL, `contracts`
+    before deployment."""
 
-    def __init__(self, client: ChainClient, contracts: AgentContracts, timeout_seconds: float) -> None:
+    def __init__(self, client: ChainClient | None, contracts: AgentContracts | None, timeout_seconds: float) -> None:
         self._client = client
         self._contracts = contracts
         self._timeout_seconds = timeout_seconds
         self._balances: TTLCache[str, int] = TTLCache(MAX_CACHED, BALANCE_CACHE_SECONDS)
 
-    async def of(self, wallet: str) -> int:
-        """Token units. RpcError when the chain cannot be asked."""
+    async def of(self, wallet: str) -> int | None:
+        """Return what the wallet holds, in token units; None when that cannot be read, which holds nothing up."""
+        if self._client is None or self._contracts is None:
+            return None
         if (kept := self._balances.get(wallet)) is not None:
             return kept
         call = self._contracts.token.call("balanceOf", checksum(wallet))
-        balance = int(await self._client.read(call, timeout_seconds=self._timeout_seconds))
+        try:
+            balance = int(await self._client.read(call, timeout_seconds=self._timeout_seconds))
+        except RpcError as error:
+            log.warning("a balance cannot be read", action="agent.no_chain", why=error)
+            return None
         self._balances[wallet] = balance
         return balance
-
-
-async def balance_of(balances: Balances | None, wallet: str) -> int | None:
-    """What the wallet holds; None when that cannot be read, which holds nothing up."""
-    try:
-        return None if balances is None else await balances.of(wallet)
-    except RpcError as error:
-        log.warning("a balance cannot be read", action="agent.no_chain", why=error)
-        return None

@@ -76,3 +76,52 @@ The challenge and the receipt of a real trade are signed too, in the EIP-712 for
 extension (`extensions["offer-receipt"].info`), by the key whose address `GET /health` gives as `attester` and
 `/.well-known/did.json` names for this origin. A receipt and a proof can be checked against any node with `vpm
 verify`."""
+
+DISCOVER = """\
+With `q`: markets on a cashtag in it first (`matchKind` `exact`, score 1000 plus the number of open markets with a
+smaller pool), then markets that share words with it (`related`, score the Jaccard similarity of the two sets of words).
+With `post`: the post passes a silence gate of fixed rules first, then its text is ranked like a `q`. With both, the
+gate reads the post and `q` is ranked. With neither: the most active open markets, each with reason `browse`. Equal
+scores: the earlier deadline first, then the id. No language model takes part and the text is only ever compared."""
+
+SENTIMENT = """\
+The score is 100 x sum(pool x bullish probability) / sum(pool) over the token's open markets that have a direction:
+`yes` and `up` are bullish, and of a range market the buckets above the current value. Markets weigh alike while every
+pool is 0; without a directional market the score is 50 and the basis `none`. Labels change at 80, 60, 40 and 20.
+Confidence is `high` from 20 bettors and 1,000 USD on directional markets, `medium` from 5 and 100, `low` from any bet.
+Quality is `broad` from 10 bettors of whom none has 25 % of the stakes, `concentrated` below 3 bettors or when one has
+half, otherwise `mixed`. A token without markets is no error: `hasSignal` is false. Data only, no advice."""
+
+STREAM = """\
+A server-sent event stream of one wallet's events: each `data:` is one event, the `id` its `seq`. It starts at `fromSeq`
+(0 by default), or after `Last-Event-ID`, with what was missed and goes on with what happens. A comment every 15 s shows
+that it lives; after 300 s it closes: reconnect with `Last-Event-ID` and nothing is missed. A reader that takes nothing
+for 5 s is cut off."""
+
+REPLAY = """\
+A wallet's events in order from `fromSeq` on, at most 500 a page; `nextSeq` is null when there are no more: then go on
+later from `lastSeq` + 1. `seq` counts from 0 without a gap. An event is never changed: one that a reorganization undid
+is followed by a correction, the same type with `undone: true` and `corrects` in its payload."""
+
+RESOLVED = """\
+`market.resolved`, `position.won` and `position.lost` of a wallet after an instant, oldest first. `nextSince` is null
+when there are no more; then go on later from the `createdAt` of the last one, with all its digits. Shortened to a
+second or a millisecond it brings some events again: drop those you have, by `eventId`."""
+
+REGISTER = """\
+Pushes every event of a wallet, from now on, to a URL. `message` is signed by the wallet: by its key (EIP-191
+`personal_sign`) or its contract (ERC-1271). The `secret` is shown here and never again. The endpoint is
+`pending_verification` until it answers the `webhook.verify` event with the `challenge` of its payload (as the plain
+body, or as `challenge` of a JSON object), which is tried for an hour. Registering the same URL again gives it a new id
+and secret. A `disabled` one then begins with what happens next; any other goes on where it was. The URL must be https
+and lead to public addresses; redirects are not followed.
+
+Each delivery has `Service-Event-Id`, `Service-Timestamp` (Unix seconds) and `Service-Signature: v1=<hex>`, the
+HMAC-SHA256 under `secret` of `<Service-Event-Id>.<Service-Timestamp>.<raw body>`; refuse one older than 5 minutes. Any
+2xx within 8 s takes it. Otherwise it is tried nine more times over 24 hours, and events after it wait; then it is given
+up, which the event `webhook.delivery_failed` tells on the other channels; after 3 days of nothing but failures the
+webhook is `disabled`. What was missed is in `/events/replay`."""
+
+TEST = """\
+Sends a `test` event to this webhook alone, now and once: `note` says why it was not sent or not taken. What waits for
+the webhook is tried again at once. One that was switched off begins again with the handshake."""

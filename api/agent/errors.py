@@ -11,9 +11,8 @@ from api.http.problem import Problem
 RETRIABLE = frozenset({"rate_limited", "internal_error", "platform_paused"})
 # In the catalogue of the specification and never sent as an error body: the 402 has a body of its own, and there are no
 # deposits.
-RESERVED = frozenset(
-    {"payment_required", "deposit_above_max", "deposit_unconfirmed", "deposit_mismatch", "deposit_tx_reused"}
-)
+_DEPOSITS = ("deposit_above_max", "deposit_unconfirmed", "deposit_mismatch", "deposit_tx_reused")
+RESERVED = frozenset({"payment_required", *_DEPOSITS})
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +57,7 @@ CATALOGUE: Mapping[str, ErrorEntry] = {
         402,
         "Sign the authorization the challenge describes and send it in PAYMENT-SIGNATURE (x402 v2) or X-PAYMENT (v1).",
     ),
-    "deposit_above_max": ErrorEntry(422, "Reserved."),
-    "deposit_unconfirmed": ErrorEntry(422, "Reserved."),
-    "deposit_mismatch": ErrorEntry(422, "Reserved."),
-    "deposit_tx_reused": ErrorEntry(422, "Reserved."),
+    **dict.fromkeys(_DEPOSITS, ErrorEntry(422, "Reserved.")),
 }
 
 WAIT = (

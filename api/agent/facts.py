@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Literal
 
 from api.head import Head
-from core.agent.bet import market_key
+from core.agent.bet import market_key, ref_text
 from core.agent.book import YES, Book
 from core.agent.document import CATEGORIES, ID_PATTERN, MAX_ID, Category, MarketDocument, Metadata, Specification
 from core.agent.words import OutcomeWords
@@ -172,10 +172,7 @@ class Stake:
 
     @property
     def ref_text(self) -> str | None:
-        if self.ref is None:
-            return None
-        text = self.ref.rstrip(b"\0")
-        return text.decode("ascii") if text.isascii() and text.decode("ascii").isprintable() else None
+        return None if self.ref is None else ref_text(self.ref)
 
 
 class ArrivalState(StrEnum):
@@ -237,12 +234,6 @@ class Venue:
     def open_markets(self) -> list[ListedMarket]:
         """Those that take bets now."""
         return [each for each in self.markets.values() if each.supported and each.status(self.now) == "open"]
-
-    def market(self, name: str) -> ListedMarket | None:
-        """By id or slug, or the hex of the contract's key; None also for one that was settled long ago."""
-        key = key_of(name)
-        market = None if key is None else self.markets.get(key)
-        return market if market is not None and is_called(market, name) else None
 
 
 BEFORE_DEPLOYMENT = Venue(Head(0, 0, seen_at=0), stakes_paused=False, reorgs=0, markets={}, latest={}, volume_24h={})

@@ -80,8 +80,10 @@ class AgentIndex(FollowedIndex[Venue]):
         present = self.required().markets
         distinct = dict.fromkeys(keys)
         markets = {key: present[key] for key in distinct if key in present}
-        async with storage("The settled markets", status=status):
-            return markets | await self._archive.get(distinct.keys() - markets.keys())
+        if missing := distinct.keys() - markets.keys():
+            async with storage("The settled markets", status=status):
+                markets |= await self._archive.get(missing)
+        return markets
 
     async def settled_page(
         self, symbol: str | None, kind: MarketKind | None, after: ListPlace | None, limit: int

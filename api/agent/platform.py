@@ -22,10 +22,9 @@ from api.agent.bodies.platform import (
 )
 from api.agent.index import AgentIndex
 from api.agent.links import Links
-from api.agent.reach import Reach
 from api.agent.rows import MAX_SETTLED, require_sums
 from api.agent.storage import storage
-from api.agent.switch import Trading
+from api.agent.switch import Reach, Trading
 from api.cache import TimedValue
 from api.database import DATABASE_ERRORS
 from api.http.application import json_response
@@ -120,11 +119,7 @@ class Platform:
         self._script = TimedValue(self._rendered_script, SCRIPT_SECONDS)
 
     async def stats(self, request: web.Request) -> web.StreamResponse:
-        return (await self.counted()).answer(request)
-
-    async def counted(self) -> Rendered:
-        """The stats of at most a minute ago."""
-        return await self._stats.get()
+        return (await self._stats.get()).answer(request)
 
     async def _rendered_stats(self) -> Rendered:
         stats = await self._count()

@@ -34,8 +34,8 @@ from api.agent.bodies.research import (
 )
 from api.agent.bodies.results import AgentResult, ResultBody, result
 from api.agent.bodies.trades import TradeProofBody, proof
-from api.agent.chain import AgentContracts, Balances, balance_of
-from api.agent.cursors import ListPlace, StakePlace, cursor_of, list_place, place_of, stake_before, stake_cursor
+from api.agent.chain import AgentContracts, Balances
+from api.agent.cursors import MARKETS, STAKES, ListPlace, StakePlace, list_place
 from api.agent.errors import problem
 from api.agent.facts import ListedMarket, Stake, Venue, deciding_times, key_of
 from api.agent.index import AgentIndex
@@ -68,7 +68,7 @@ from api.http.body import Body
 from api.http.caller import caller_ip
 from api.http.rendered import OWN_REVALIDATED, REVALIDATED, RenderedCache
 from api.http.requests import read_query
-from api.payments.finality import read_final_block
+from api.payments.attempts import read_final_block
 from core.agent.document import CATEGORIES
 from core.contracts.statuses import MarketKind
 from core.hexadecimal import bytes_of, hex_of
@@ -114,13 +114,13 @@ class Overview(Body):
 
 
 class Reads:
-    """The read endpoints of the agent markets. `contracts` is None before deployment, `balances` without an RPC URL."""
+    """The read endpoints of the agent markets. `contracts` is None before deployment."""
 
     def __init__(
         self,
         context: Context,
         contracts: AgentContracts | None,
-        balances: Balances | None,
+        balances: Balances,
         index: AgentIndex,
         links: Links,
         chain_id: int,
@@ -155,7 +155,7 @@ class Reads:
         return await self._lists.answer(request, asked, lambda: self._page(query))
 
     async def _page(self, query: MarketsQuery) -> bytes:
-        after = None if query.cursor is None else place_of(query.cursor)
+        after = None if query.cursor is None else MARKETS.place(query.cursor)
         venue = self._index.required()
         if query.ids is not None:
             names = {name.strip() for name in query.ids.split(",")}
@@ -174,7 +174,7 @@ class Reads:
                 meta=chain_meta(self._links, venue),
                 count=len(page),
                 markets=[shown.market_ref(each, venue, self._links) for each in page],
-                next_cursor=cursor_of(page[-1]) if more else None,
+                next_cursor=MARKETS.at(list_place(page[-1])) if more else None,
             )
         )
 
@@ -313,7 +313,7 @@ class Reads:
         outcome = side_of(market, query.side)
         got = market.book.quote(outcome, size)
         ahead = outlook.of_quote(
-            market, outcome, got, now=now, balance=None if wallet is None else await balance_of(self._balances, wallet)
+            market, outcome, got, now=now, balance=None if wallet is None else await self._balances.of(wallet)
         )
         quote_id, is_locked = store.new_quote_id(), size > SIMPLE_MAX
         seconds = min(store.LOCK_SECONDS, market.closes_at - now)
@@ -341,7 +341,7 @@ class Reads:
         query = read_query(request, PositionsQuery)
         await self._take(request, POSITIONS_RATE, "agent-positions", "Positions are read at most 120 times a minute.")
         wallet = checked_wallet(query.wallet)
-        before = None if query.cursor is None else stake_before(query.cursor)
+        before = None if query.cursor is None else STAKES.place(query.cursor)
         asked = (wallet, query.limit, before)
         return await self._book_pages.answer(request, asked, lambda: self.book(wallet, query.limit, before))
 
@@ -362,7 +362,7 @@ class Reads:
                 count=len(bodies),
                 summary=summary(holdings, markets),
                 positions=bodies,
-                next_cursor=stake_cursor(page[-1].block, page[-1].log_index) if len(stakes) > limit else None,
+                next_cursor=STAKES.at((page[-1].block, page[-1].log_index)) if len(stakes) > limit else None,
             )
         )
 
@@ -417,7 +417,7 @@ class Reads:
     async def readiness(self, request: web.Request) -> web.StreamResponse:
         await self._take(request, READINESS_RATE, "agent-readiness", "Balances are read at most 60 times a minute.")
         wallet = checked_wallet(request.match_info["address"])
-        balance = await balance_of(self._balances, wallet)
+        balance = await self._balances.of(wallet)
         ready = None if balance is None else balance >= MIN_SIZE
         if balance is None:
             reason, hint = "The balance cannot be read now.", "Try again shortly."
@@ -446,7 +446,7 @@ class Reads:
 
     async def _listed(self, name: str) -> tuple[Venue, ListedMarket]:
         venue = self._index.required()
-        market = venue.market(name) or await self._index.market(name)
+        market = await self._index.market(name)
         if market is None:
             raise problem("market_not_found", f"There is no market {name!r}.")
         return venue, market

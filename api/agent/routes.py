@@ -1,28 +1,29 @@
-"""The addresses under /api/agent/v1, by part of the surface: a route is added in the table of its part. Those of the
-events are in notices/channels.py, of the discovery in discover/search.py, of the sentiment in sentiment.py."""
+"""The addresses under /api/agent/v1, in one table for each group. What they say at length is in describe.py."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
+from api.agent import describe
 from api.agent import requests as models
 from api.agent.bodies.markets import Markets, OneMarket
-from api.agent.bodies.parts import BAD, NO_DATABASE, RATE, answers, refusal
+from api.agent.bodies.parts import BAD, NO_DATABASE, NO_WALLET, RATE, answers, refusal
 from api.agent.bodies.platform import GettingStarted, HealthBody, ReadinessBody, StatsBody
 from api.agent.bodies.positions import PositionsBody
 from api.agent.bodies.quotes import QuoteBody
 from api.agent.bodies.research import ResearchBody
 from api.agent.bodies.results import ResultBody
 from api.agent.bodies.trades import Challenge, TradeBody, TradeProofBody
-from api.agent.describe import QUOTE, TRADE
-from api.agent.discover.search import Discovery
+from api.agent.discover.search import DiscoverBody, DiscoverQuery, Discovery
+from api.agent.notices import bodies as told
+from api.agent.notices import requests as asked
 from api.agent.notices.channels import EventChannels
 from api.agent.platform import Platform
 from api.agent.reads import Reads
-from api.agent.sentiment import Sentiment
+from api.agent.sentiment import Sentiment, SentimentBody, SentimentQuery
 from api.agent.trade import x402
-from api.agent.trade.trading import NotDeployedHandler, TradeHandler
-from api.http.operation import DocumentedAnswer, Operation
+from api.http.operation import DocumentedAnswer, Handler, Operation
 
 PREFIX = "/api/agent/v1"
 # What directories of paid interfaces read. A bet has no maximum of its own; what a quote takes at most bounds it.
@@ -30,7 +31,6 @@ PAYMENT_INFO = {
     "price": {"mode": "dynamic", "currency": "USD", "min": "1", "max": str(models.MAX_SIZE_USD)},
     "protocols": [{"x402": {}}],
 }
-_NOT_FOUND = refusal("`market_not_found`")
 
 
 def operations(
@@ -38,72 +38,89 @@ def operations(
     channels: EventChannels,
     reads: Reads,
     platform: Platform,
-    handler: TradeHandler | NotDeployedHandler,
+    trade: Handler,
     discovery: Discovery,
     sentiment: Sentiment,
 ) -> tuple[Operation, ...]:
-    """Each in its group."""
+    """Return the operations of the surface, each in its group."""
     tables = {
         "markets": _markets(reads, discovery, sentiment),
-        "trading": _trading(reads, handler),
+        "trading": _trading(reads, trade),
         "positions": _positions(reads),
         "platform": _platform(platform),
-        "events": channels.operations(PREFIX),
+        "events": events(channels),
     }
     return tuple(replace(each, group=group) for group, table in tables.items() for each in table)
 
 
+def _get(path: str, handler: Handler, summary: str, answered: dict[int, DocumentedAnswer], **more: Any) -> Operation:
+    return Operation("GET", f"{PREFIX}{path}", handler, summary, answered, **more)
+
+
 def _markets(reads: Reads, discovery: Discovery, sentiment: Sentiment) -> tuple[Operation, ...]:
     return (
-        Operation(
-            "GET",
-            f"{PREFIX}/markets",
+        _get(
+            "/markets",
             reads.markets,
             "List tradeable markets",
             answers("A page of markets, soonest deadline first.", Markets, 400),
             query=models.MarketsQuery,
         ),
-        Operation(
-            "GET",
-            f"{PREFIX}/markets/{{id}}",
+        _get(
+            "/markets/{id}",
             reads.market,
             "One market",
-            answers("The market, with live odds and stats.", OneMarket) | {404: _NOT_FOUND},
+            answers("The market, with live odds and stats.", OneMarket, 404),
             path_parameters=models.MarketPath,
         ),
-        Operation(
-            "GET",
-            f"{PREFIX}/markets/{{id}}/research",
+        _get(
+            "/markets/{id}/research",
             reads.research,
             "Research bundle",
-            answers("Everything known of the market.", ResearchBody) | {404: _NOT_FOUND},
+            answers("Everything known of the market.", ResearchBody, 404),
             path_parameters=models.MarketPath,
         ),
-        discovery.operation(PREFIX),
-        sentiment.operation(PREFIX),
+        _get(
+            "/discover",
+            discovery.discover,
+            "Find markets by free text or by a social post",
+            answers("The matches, best first.", DiscoverBody, 400),
+            description=describe.DISCOVER,
+            query=DiscoverQuery,
+        ),
+        _get(
+            "/sentiment",
+            sentiment.sentiment,
+            "What the crowd thinks of a token",
+            answers("The signal, also for a token without markets.", SentimentBody, 500)
+            | {
+                400: refusal("`invalid_request`: a parameter is given twice."),
+                422: refusal("`invalid_request`: `token` is missing or no symbol."),
+            },
+            description=describe.SENTIMENT,
+            query=SentimentQuery,
+        ),
     )
 
 
-def _trading(reads: Reads, handler: TradeHandler | NotDeployedHandler) -> tuple[Operation, ...]:
+def _trading(reads: Reads, trade: Handler) -> tuple[Operation, ...]:
     return (
-        Operation(
-            "GET",
-            f"{PREFIX}/quote",
+        _get(
+            "/quote",
             reads.quote,
             "Price a bet",
-            answers("The quote.", QuoteBody, 400, 429, 500)
+            answers("The quote.", QuoteBody, 400, 404, 429, 500)
             | {
-                404: _NOT_FOUND,
                 409: refusal("`market_closed`"),
                 422: refusal("`size_below_min`, `invalid_side`, `invalid_wallet`, `unsupported_market`"),
             },
-            description=QUOTE,
+            description=describe.QUOTE,
             query=models.QuoteQuery,
         ),
         Operation(
             "POST",
             f"{PREFIX}/trade",
-            handler.trade,
+            trade,
             "Place or simulate a bet",
             {
                 200: DocumentedAnswer(
@@ -121,7 +138,7 @@ def _trading(reads: Reads, handler: TradeHandler | NotDeployedHandler) -> tuple[
                     Challenge,
                     {x402.REQUIRED_HEADER: "Base64 of the x402 v2 PaymentRequired."},
                 ),
-                404: _NOT_FOUND,
+                404: refusal("`market_not_found`"),
                 409: refusal("`market_closed`, `idem_conflict`"),
                 422: refusal(
                     "`invalid_side`, `invalid_wallet`, `size_below_min`, `quote_required`, `quote_expired`, "
@@ -132,7 +149,7 @@ def _trading(reads: Reads, handler: TradeHandler | NotDeployedHandler) -> tuple[
                 500: refusal("`internal_error`; with `txHash` when a transaction was submitted."),
                 503: refusal("`platform_paused`"),
             },
-            description=TRADE,
+            description=describe.TRADE,
             described_by={"security": [], "x-payment-info": PAYMENT_INFO},
             body=models.TradeRequest,
             headers=models.PaymentHeaders,
@@ -142,34 +159,30 @@ def _trading(reads: Reads, handler: TradeHandler | NotDeployedHandler) -> tuple[
 
 def _positions(reads: Reads) -> tuple[Operation, ...]:
     return (
-        Operation(
-            "GET",
-            f"{PREFIX}/positions",
+        _get(
+            "/positions",
             reads.positions,
             "A wallet's positions, newest first",
             answers("The positions.", PositionsBody, 400, 422, 429, 500),
             query=models.PositionsQuery,
         ),
-        Operation(
-            "GET",
-            f"{PREFIX}/result",
+        _get(
+            "/result",
             reads.result,
             "How a market resolved",
-            answers("The result.", ResultBody, 400) | {404: _NOT_FOUND},
+            answers("The result.", ResultBody, 400, 404),
             query=models.ResultQuery,
         ),
-        Operation(
-            "GET",
-            f"{PREFIX}/proof/{{tradeId}}",
+        _get(
+            "/proof/{tradeId}",
             reads.proof,
             "Settlement proof of a trade",
             answers("The proof.", TradeProofBody)
             | {404: refusal("`not_found`: no settled trade has this id."), 503: NO_DATABASE},
             path_parameters=models.TradePath,
         ),
-        Operation(
-            "GET",
-            f"{PREFIX}/wallet/{{address}}/readiness",
+        _get(
+            "/wallet/{address}/readiness",
             reads.readiness,
             "Can this wallet bet?",
             answers("Its balance and what is missing.", ReadinessBody, 422, 429),
@@ -180,25 +193,95 @@ def _positions(reads: Reads) -> tuple[Operation, ...]:
 
 def _platform(platform: Platform) -> tuple[Operation, ...]:
     return (
-        Operation(
-            "GET",
-            f"{PREFIX}/stats",
-            platform.stats,
-            "Platform statistics",
-            answers("Cached for 60 s.", StatsBody, 500),
-        ),
-        Operation(
-            "GET",
-            f"{PREFIX}/health",
+        _get("/stats", platform.stats, "Platform statistics", answers("Cached for 60 s.", StatsBody, 500)),
+        _get(
+            "/health",
             platform.health,
             "Liveness and trading status",
             answers("Also when degraded: branch on `health.ok`.", HealthBody),
         ),
-        Operation(
-            "GET",
-            f"{PREFIX}/getting-started",
+        _get(
+            "/getting-started",
             platform.getting_started,
             "Onboarding in six steps",
             answers("The script.", GettingStarted),
+        ),
+    )
+
+
+def events(channels: EventChannels) -> tuple[Operation, ...]:
+    """Return the operations of the event channels."""
+    gone = {404: refusal("`not_found`")}
+    webhook = f"{PREFIX}/webhooks/{{id}}"
+    return (
+        _get(
+            "/events",
+            channels.events.stream,
+            "Stream a wallet's events",
+            {
+                200: DocumentedAnswer("The stream.", content_type="text/event-stream"),
+                400: BAD,
+                422: NO_WALLET,
+                429: RATE,
+            },
+            description=describe.STREAM,
+            query=asked.EventsQuery,
+            headers=asked.EventsHeaders,
+            timed=False,
+        ),
+        _get(
+            "/events/replay",
+            channels.events.replay,
+            "A wallet's events in order",
+            answers("A page of events.", told.ReplayBody, 400, 422, 500),
+            description=describe.REPLAY,
+            query=asked.ReplayQuery,
+        ),
+        _get(
+            "/resolved",
+            channels.events.resolved,
+            "How a wallet's markets ended",
+            answers("A page of events.", told.ResolvedBody, 400, 422, 500),
+            description=describe.RESOLVED,
+            query=asked.ResolvedQuery,
+        ),
+        Operation(
+            "POST",
+            f"{PREFIX}/webhooks",
+            channels.webhooks.register,
+            "Register a webhook",
+            {
+                201: DocumentedAnswer("The registration, with its secret.", told.WebhookBody),
+                400: BAD,
+                422: refusal("`invalid_wallet`: malformed, or it did not sign the message."),
+                429: RATE,
+                500: NO_DATABASE,
+            },
+            description=describe.REGISTER,
+            body=asked.WebhookRequest,
+        ),
+        _get(
+            "/webhooks/{id}",
+            channels.webhooks.look,
+            "How a webhook stands",
+            answers("The registration, without its secret.", told.WebhookBody, 500) | gone,
+            path_parameters=asked.WebhookPath,
+        ),
+        Operation(
+            "DELETE",
+            webhook,
+            channels.webhooks.remove,
+            "Remove a webhook",
+            answers("It gets nothing any more.", told.DeletedBody, 500) | gone,
+            path_parameters=asked.WebhookPath,
+        ),
+        Operation(
+            "POST",
+            f"{webhook}/test",
+            channels.webhooks.test,
+            "Send a test event",
+            answers("The event, and what came of it.", told.TestBody, 400, 429, 500) | gone,
+            description=describe.TEST,
+            path_parameters=asked.WebhookPath,
         ),
     )

@@ -16,7 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from api.agent.bodies.markets import odds
 from api.agent.bodies.numbers import usd
-from api.agent.bodies.parts import AgentMarketTimes, ChainAnswer, answers, chain_meta, refusal, times
+from api.agent.bodies.parts import AgentMarketTimes, ChainAnswer, chain_meta, times
 from api.agent.errors import problem
 from api.agent.facts import Venue
 from api.agent.index import AgentIndex
@@ -41,7 +41,6 @@ from api.cache import VersionedCache
 from api.http.application import json_response
 from api.http.body import Body
 from api.http.openapi import required
-from api.http.operation import Operation
 from api.http.requests import read_query
 from core.agent.document import Category
 from core.agent.fixed import WAD
@@ -54,14 +53,6 @@ MAX_TOKENS = 1_000
 Percent = Annotated[Decimal, Meta(extra_json_schema={"minimum": 0, "maximum": 100})]
 # As it is published: in ASCII. Symbols in other letters are taken too.
 _SYMBOL = re.compile(r"\S{1,32}")
-
-SENTIMENT = """\
-The score is 100 x sum(pool x bullish probability) / sum(pool) over the token's open markets that have a direction:
-`yes` and `up` are bullish, and of a range market the buckets above the current value. Markets weigh alike while every
-pool is 0; without a directional market the score is 50 and the basis `none`. Labels change at 80, 60, 40 and 20.
-Confidence is `high` from 20 bettors and 1,000 USD on directional markets, `medium` from 5 and 100, `low` from any bet.
-Quality is `broad` from 10 bettors of whom none has 25 % of the stakes, `concentrated` below 3 bettors or when one has
-half, otherwise `mixed`. A token without markets is no error: `hasSignal` is false. Data only, no advice."""
 
 
 class SentimentQuery(BaseModel):
@@ -190,21 +181,6 @@ class Sentiment:
         async with storage("The bets", seconds=5.0), self._engine.connect() as connection:
             bettors, leaning, staked, largest = (await connection.execute(query)).one()
         return Crowd(bettors, leaning, int(staked), int(largest))
-
-    def operation(self, prefix: str) -> Operation:
-        return Operation(
-            "GET",
-            f"{prefix}/sentiment",
-            self.sentiment,
-            "What the crowd thinks of a token",
-            answers("The signal, also for a token without markets.", SentimentBody, 500)
-            | {
-                400: refusal("`invalid_request`: a parameter is given twice."),
-                422: refusal("`invalid_request`: `token` is missing or no symbol."),
-            },
-            description=SENTIMENT,
-            query=SentimentQuery,
-        )
 
 
 def symbol_of(text: str | None) -> str:

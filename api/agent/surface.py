@@ -25,12 +25,12 @@ from api.agent.sentiment import Sentiment
 from api.agent.switch import Trading
 from api.agent.trade import x402
 from api.agent.trade.attest import Attester
-from api.agent.trade.trading import NotDeployedHandler, TradeHandler
+from api.agent.trade.trading import TradeHandler, counted, refuse_undeployed
 from api.context import Context
 from api.http.application import json_response
 from api.http.limits import RequestQuota
 from api.http.mcp_door import HEADERS as MCP_HEADERS
-from api.http.operation import Cors, ErrorWording, Surface
+from api.http.operation import Cors, ErrorWording, Handler, Surface
 from api.http.problem import Problem
 from api.http.requests import request_id
 from core.contracts.deployments import load_deployment
@@ -80,11 +80,10 @@ async def agent_surface(context: Context) -> AsyncIterator[Surface]:
     if not settings.agent_enabled:
         yield _switched_off(wording)
         return
-    client, balances = await context.chains.client("base"), None
+    client = await context.chains.client("base")
     if client is None:
         log.warning("no RPC URL for Base: no balances, no trades", action="agent.no_rpc")
-    elif contracts is not None:
-        balances = Balances(client, contracts, settings.rpc_request_path_timeout_seconds)
+    balances = Balances(client, contracts, settings.rpc_request_path_timeout_seconds)
     feeds = told_by(deployment.agent_feeds)
     index = AgentIndex(
         context.write_url,
@@ -121,18 +120,16 @@ async def agent_surface(context: Context) -> AsyncIterator[Surface]:
         client=client,
         attester=attester.address,
     )
-    handler = (
-        NotDeployedHandler(context)
-        if contracts is None
-        else TradeHandler(context, contracts, client, balances, index, switch, attester, links)
-    )
+    trade: Handler = partial(refuse_undeployed, context)
+    if contracts is not None:
+        trade = TradeHandler(context, contracts, client, balances, index, switch, attester, links).trade
     asked = RequestQuota(context.limits, settings, RATE)
     operations = asked.counted(
         routes.operations(
             channels=channels,
             reads=reads,
             platform=platform,
-            handler=handler,
+            trade=counted(trade),
             discovery=Discovery(index, links),
             sentiment=Sentiment(context.engine, index, links),
         )

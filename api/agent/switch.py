@@ -1,14 +1,20 @@
 """Whether trading is on: whether there is a contract, the setting, the operator's switch, the contract's own pause, and
-how fresh the index is."""
+how fresh the index is; and whether the chain answers."""
 
 from __future__ import annotations
 
+import asyncio
 import time
 
 from api.agent.facts import Venue
+from api.cache import TimedValue
+from core.chain import ChainClient, RpcError
 from core.db.switches import TRADING_PAUSED, SwitchWatcher
 
 NOT_DEPLOYED = "The settlement wallet is not deployed yet."
+ANSWERS_WITHIN_SECONDS = 3.0
+# Anybody may look as often as he likes, and the nodes' rate is everybody's.
+SHARED_SECONDS = 2.0
 
 
 class Trading:
@@ -34,3 +40,24 @@ class Trading:
         if venue.stakes_paused:
             return "New stakes are paused in the settlement contract; payouts go on."
         return venue.head.why_late(time.time(), blocks_are_regular=self._blocks_are_regular)
+
+
+class Reach:
+    """Whether Base can be reached: its head is asked for, once for all who look within two seconds."""
+
+    def __init__(self, client: ChainClient | None) -> None:
+        self._client = client
+        self._shared = TimedValue(self._ask, SHARED_SECONDS)
+
+    async def answers(self) -> bool:
+        return await self._shared.get()
+
+    async def _ask(self) -> bool:
+        if self._client is None:
+            return False
+        try:
+            async with asyncio.timeout(ANSWERS_WITHIN_SECONDS):
+                await self._client.head(timeout_seconds=ANSWERS_WITHIN_SECONDS)
+        except (RpcError, TimeoutError):
+            return False
+        return True

@@ -31,9 +31,9 @@ class Authorization:
     nonce: bytes
     signature: bytes = b""
 
-    def digest(self, form: str, token: Token, chain_id: int) -> bytes:
-        """Return what the signature is over, in the token's domain. `form`: eip3009.RECEIVE or TRANSFER."""
-        message = {
+    @property
+    def _message(self) -> dict[str, Any]:
+        return {
             "from": self.payer,
             "to": self.to,
             "value": self.value,
@@ -41,7 +41,10 @@ class Authorization:
             "validBefore": self.valid_before,
             "nonce": self.nonce,
         }
-        return eip3009.digest(form, message, token, chain_id)
+
+    def digest(self, form: str, token: Token, chain_id: int) -> bytes:
+        """Return what the signature is over, in the token's domain. `form`: eip3009.RECEIVE or TRANSFER."""
+        return eip3009.digest(form, self._message, token, chain_id)
 
     def typed_data(self, form: str, token: Token, chain_id: int) -> dict[str, Any]:
         """Return it for `eth_signTypedData_v4`. Numbers are text, so that no wallet rounds them."""
@@ -49,14 +52,7 @@ class Authorization:
             "domain": eip3009.domain(token, chain_id),
             "types": {"EIP712Domain": list(eip3009.DOMAIN_FIELDS), form: list(eip3009.FIELDS)},
             "primaryType": form,
-            "message": {
-                "from": self.payer,
-                "to": self.to,
-                "value": str(self.value),
-                "validAfter": str(self.valid_after),
-                "validBefore": str(self.valid_before),
-                "nonce": hex_of(self.nonce),
-            },
+            "message": {name: str(part) for name, part in (self._message | {"nonce": hex_of(self.nonce)}).items()},
         }
 
 

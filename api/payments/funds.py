@@ -23,16 +23,6 @@ class MoneyPromised(Exception):
     """The refusal of a bet that the wallet cannot pay besides its pending ones, which need `args[0]`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Spend:
-    """What a bet would spend from its wallet, by its authorization's nonce."""
-
-    chain_id: int
-    wallet: bytes
-    nonce: bytes
-    amount: int
-
-
 # Pending bets, and those mined after the balance's block; without what the token already spent by that block or the
 # wallet cancelled at any time. No authorization is valid for two hours.
 _PROMISED = b"""
@@ -59,11 +49,14 @@ class Promises:
         lock = "SELECT pg_advisory_xact_lock(hashtextextended(encode(%s, 'hex'), %s))"
         await connection.execute(lock, (wallet, chain_id))
 
-    async def check(self, connection: Connection, spend: Spend, funds: Funds) -> None:
-        """Raise MoneyPromised unless the funds also cover this bet. Call with the wallet locked."""
-        asked = {"chain_id": spend.chain_id, "wallet": spend.wallet, "nonce": spend.nonce, "block": funds.block}
+    async def check(
+        self, connection: Connection, funds: Funds, *, chain_id: int, wallet: bytes, nonce: bytes, amount: int
+    ) -> None:
+        """Raise MoneyPromised unless the funds also cover a bet of `amount`, paid by the authorization of this nonce.
+        Call with the wallet locked."""
+        asked = {"chain_id": chain_id, "wallet": wallet, "nonce": nonce, "block": funds.block}
         row = await (await connection.execute(self._query, asked, prepare=True)).fetchone()
         assert row is not None
         promised = int(row[0])
-        if promised + spend.amount > funds.amount:
+        if promised + amount > funds.amount:
             raise MoneyPromised(promised)

@@ -8,7 +8,7 @@ from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from api.payments.attempts import attempt_of
-from api.payments.funds import Funds, Promises, Spend
+from api.payments.funds import Funds, Promises
 from api.stock.authorization import StockBet
 from api.stock.bodies.relay import EscapeKit
 from api.stock.chain import StockContracts
@@ -137,7 +137,9 @@ async def ask(connection: Connection, relayed: RelayedBet, attempt: int, funds: 
     known = await find(connection, key)
     if known is not None and known.attempt != attempt - 1:
         return known
-    await _PROMISES.check(connection, Spend(key.chain_id, key.signer, key.nonce, bet.amount), funds)
+    await _PROMISES.check(
+        connection, funds, chain_id=key.chain_id, wallet=key.signer, nonce=key.nonce, amount=bet.amount
+    )
     try:
         intent = await enqueue(connection, relayed.intent(attempt))
     except IntentConflict as asked_before:  # its row here was lost, and it is signed for another time now: the same bet

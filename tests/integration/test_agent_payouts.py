@@ -221,7 +221,7 @@ async def test_stats_are_counted_once_a_minute(
         platform = Platform(engine, pool, index, switch, links, 8453, client=None)
 
         async def stats() -> Any:
-            return loads((await platform.counted()).body)["stats"]
+            return loads((await platform._stats.get()).body)["stats"]
 
         async with asyncio.timeout(PATIENCE):  # until the last payment is indexed
             while (counted := await stats())["autoPayoutRate"] is None or counted["totalBets"] != 10:

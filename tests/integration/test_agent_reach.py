@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from api.agent.reach import SHARED_SECONDS, Reach
+from api.agent.switch import SHARED_SECONDS, Reach
 from core.chain import ChainClient, ChainProvider
 from tests.integration.hostile_node import hostile_node, status
 from tests.waiting import PATIENCE, until

@@ -13,11 +13,12 @@ from typing import Any
 import aiohttp
 import pytest
 
+from api.agent import routes
 from api.agent.errors import error_body
 from api.agent.links import Links
-from api.agent.notices import hub as notice_hub
+from api.agent.notices import events as event_channels
 from api.agent.notices.channels import EventChannels
-from api.agent.notices.hub import NoticeHub
+from api.agent.notices.events import NoticeHub
 from api.app import serve
 from api.context import open_context
 from api.http import event_stream
@@ -61,7 +62,7 @@ async def service(database_url: str, monkeypatch: pytest.MonkeyPatch, **how: Any
                 "",
                 "",
                 ("/api/agent/v1",),
-                channels.operations("/api/agent/v1"),
+                routes.events(channels),
                 lambda raised, request: error_body(raised, request, LINKS.errors),
             )
             async with serve(application([surface]), "127.0.0.1", 0) as port:
@@ -200,7 +201,7 @@ async def test_a_reader_that_does_not_read_is_cut_off(
 
 
 async def test_there_is_room_for_so_many(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(notice_hub, "MAX_PER_CALLER", 2)
+    monkeypatch.setattr(event_channels, "MAX_PER_CALLER", 2)
     async with service(database_url, monkeypatch) as url, aiohttp.ClientSession() as session:
         asked: dict[str, Any] = {"params": {"wallet": NAME}, "headers": {"X-Forwarded-For": "203.0.113.9"}}
         async with session.get(url + PATH, **asked) as one, session.get(url + PATH, **asked) as two:
@@ -211,7 +212,7 @@ async def test_there_is_room_for_so_many(database_url: str, monkeypatch: pytest.
 
 def test_an_address_has_a_hundredth_of_the_streams() -> None:
     """A hundred wallets behind one address; at 2,500 four addresses held all there are."""
-    assert notice_hub.MAX_PER_CALLER == notice_hub.MAX_STREAMS // 100
+    assert event_channels.MAX_PER_CALLER == event_channels.MAX_STREAMS // 100
 
 
 async def test_streams_end_when_the_service_does(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -233,7 +234,7 @@ async def test_one_read_serves_all_who_wait(database_url: str, pool: ConnectionP
 
 
 def _ended(why: str) -> float:
-    return float(notice_hub.ENDED.labels(why)._value.get())
+    return float(event_channels.ENDED.labels(why)._value.get())
 
 
 @pytest.mark.parametrize("has_listener", [True, False])

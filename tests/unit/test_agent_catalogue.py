@@ -10,7 +10,7 @@ import pytest
 from api.agent.bodies.parts import ErrorBody
 from api.agent.errors import CATALOGUE, RESERVED, RETRIABLE, error_body, problem
 from api.http.problem import Problem
-from api.payments.finality import for_now
+from api.payments.attempts import for_now
 from core.paths import REPOSITORY
 
 # What every HTTP service has to say besides; documented, as the decisions ask.

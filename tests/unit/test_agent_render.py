@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from api.agent import cursors as pages
 from api.agent import outlook
-from api.agent.bodies import markets, parts, positions, quotes, research, results, trades
+from api.agent.bodies import markets, positions, quotes, research, results, trades
 from api.agent.facts import Ending, FeedRound, Holding, ListedMarket, Stake
 from api.agent.links import Links
 from api.agent.trade.orders import MAX_POINTS, check_impact, check_open, largest_size, max_unmoving
@@ -270,10 +270,9 @@ def test_a_quote_is_projected_with_its_own_stake_in_the_book() -> None:
     ahead = outlook.of_quote(made, 0, got)
     assert ahead.payout == book.net_pool + got.net  # the only holder of its side takes the pool
     assert codes(ahead) == ["first_on_its_side"]
-    body = numbers(parts.Projected(**ahead.fields()))
+    body = numbers(quoted(made, 0, got))
     assert body["projectedPayoutUsd"] == Decimal(ahead.payout) / USD
     assert body["projectedPayoutPerShareUsd"] == Decimal(ahead.payout * 10**6 // got.shares) / 10**6
-    body = numbers(quoted(made, 0, got))
     assert (body["sizeUsd"], body["feeUsd"], body["netStakeUsd"]) == (10, Decimal("0.2"), Decimal("9.8"))
     assert body["estimatedShares"] == Decimal(got.shares) / USD
     assert body["priceCents"] == Decimal(got.net * 10**6 // got.shares) / 10**4
@@ -360,11 +359,11 @@ def test_a_bet_too_large_is_told_the_largest_that_fits(
 
 
 def test_cursors_check_themselves() -> None:
-    cursor = pages.cursor_of(market())
-    assert pages.place_of(cursor) == (market().closes_at, 1, 0)
+    cursor = pages.MARKETS.at(pages.list_place(market()))
+    assert pages.MARKETS.place(cursor) == (market().closes_at, 1, 0)
     for wrong in ("", "AAAA", cursor[:-2], "A" + cursor[1:], cursor + "AA", "é"):
         with pytest.raises(Problem, match="cursor"):
-            pages.place_of(wrong)
+            pages.MARKETS.place(wrong)
 
 
 # ---------------------------------------------------------------- what decides it

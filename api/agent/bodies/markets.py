@@ -238,15 +238,9 @@ class OneMarket(ChainAnswer):
     market: AgentMarketDetail
 
 
-class Rung(Body):
-    key: str
-    label: str
-    short_label: str
-    lower_usd: Decimal | None
-    upper_usd: Decimal | None
-    prior_pct: Decimal
-    start_at: str | None
-    end_at: str | None
+class Rung(OutcomeRef, kw_only=True):
+    start_at: str | None  # type: ignore[assignment]
+    end_at: str | None  # type: ignore[assignment]
     implied_pct: Decimal
     backed_usd: Decimal
     is_current: bool

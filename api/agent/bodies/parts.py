@@ -42,7 +42,7 @@ BAD = refusal("`invalid_request`, with `issues`")
 NO_WALLET = refusal("`invalid_wallet`")
 NO_DATABASE = refusal("`internal_error`: retry shortly.")
 RATE = DocumentedAnswer("`rate_limited`", ErrorBody, {"Retry-After": "Seconds until there is room again."})
-_USUAL = {400: BAD, 422: NO_WALLET, 429: RATE, 500: NO_DATABASE}
+_USUAL = {400: BAD, 404: refusal("`market_not_found`"), 422: NO_WALLET, 429: RATE, 500: NO_DATABASE}
 
 
 def answers(description: str, model: type[Body], *refusals: int) -> dict[int, DocumentedAnswer]:
@@ -102,16 +102,9 @@ def times(market: ListedMarket) -> dict[str, Any]:
     }
 
 
-class Projected(Body):
-    """What a stake would be paid if its side won with the book as it then stands, and what is unwise about it."""
-
-    projected_payout_usd: Decimal
-    projected_payout_per_share_usd: Decimal | None
-    warnings: list[BetWarning]
-
-
 class ProjectedBet(AgentMarketTimes):
-    """A bet on a market, made or not, with the market's times and what it would be paid."""
+    """A bet on a market, made or not, with the market's times, what it would be paid if its side won with the book as
+    it then stands, and what is unwise about it."""
 
     projected_payout_usd: Decimal
     projected_payout_per_share_usd: Decimal | None

@@ -9,7 +9,7 @@ from typing import Literal
 from api.agent import outlook
 from api.agent.bodies.markets import AgentMarketRef, BookStats, Ladder, Odds, TokenSnapshot
 from api.agent.bodies.numbers import average_cents, feed_usd, pct, percents, usd
-from api.agent.bodies.parts import AgentMarketTimes, ChainAnswer, Projected, times
+from api.agent.bodies.parts import AgentMarketTimes, ChainAnswer, times
 from api.agent.facts import FeedRound, ListedMarket, Stake, deciding_times
 from api.agent.links import Links
 from api.http.body import Body
@@ -168,7 +168,10 @@ def related(market: ListedMarket) -> RelatedMarket:
     )
 
 
-class ImpactRow(Projected):
+class ImpactRow(Body):
+    projected_payout_usd: Decimal
+    projected_payout_per_share_usd: Decimal | None
+    warnings: list[outlook.BetWarning]
     size_usd: Decimal
     price_cents: Decimal | None
     impact_pct: Decimal | None

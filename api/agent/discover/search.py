@@ -10,7 +10,7 @@ from msgspec import UNSET, Meta, UnsetType
 from pydantic import BaseModel, Field
 
 from api.agent.bodies.markets import AgentMarketRef, market_ref
-from api.agent.bodies.parts import ChainAnswer, answers, chain_meta
+from api.agent.bodies.parts import ChainAnswer, chain_meta
 from api.agent.discover.gate import silence
 from api.agent.discover.rank import Match, browsed, ranked
 from api.agent.discover.words import words_of
@@ -19,20 +19,12 @@ from api.agent.index import AgentIndex
 from api.agent.links import Links
 from api.http.application import json_response
 from api.http.body import Body
-from api.http.operation import Operation
 from api.http.requests import read_query
 from core.money import json_ratio_down
 
 DEFAULT_LIMIT = 12
 MAX_LIMIT = 50
 SCORE_DECIMALS = 4
-
-DISCOVER = """\
-With `q`: markets on a cashtag in it first (`matchKind` `exact`, score 1000 plus the number of open markets with a
-smaller pool), then markets that share words with it (`related`, score the Jaccard similarity of the two sets of words).
-With `post`: the post passes a silence gate of fixed rules first, then its text is ranked like a `q`. With both, the
-gate reads the post and `q` is ranked. With neither: the most active open markets, each with reason `browse`. Equal
-scores: the earlier deadline first, then the id. No language model takes part and the text is only ever compared."""
 
 
 class DiscoverQuery(BaseModel):
@@ -101,17 +93,6 @@ class Discovery:
             matched_cashtags=list(match.cashtags),
             matched_terms=list(match.terms),
             reason=match.reason,
-        )
-
-    def operation(self, prefix: str) -> Operation:
-        return Operation(
-            "GET",
-            f"{prefix}/discover",
-            self.discover,
-            "Find markets by free text or by a social post",
-            answers("The matches, best first.", DiscoverBody, 400),
-            description=DISCOVER,
-            query=DiscoverQuery,
         )
 
 

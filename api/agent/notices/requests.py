@@ -9,7 +9,6 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
 from api.agent.requests import WITHOUT_NUL, WalletAddress, WalletQuery, line
-from api.http.openapi import required
 
 HIGHEST_SEQ = 2**53 - 1
 REPLAY_PAGE = 500
@@ -42,10 +41,7 @@ def _without_default(schema: dict[str, Any]) -> None:
     schema.pop("default", None)
 
 
-class EventsQuery(BaseModel):
-    model_config = ConfigDict(json_schema_extra=required("wallet"))
-
-    wallet: WalletAddress | None = None
+class EventsQuery(WalletQuery):
     from_seq: Seq = Field(default=0, alias="fromSeq", description="The first event wanted; `Last-Event-ID` wins.")
     trade_id: Annotated[str, Field(pattern=TRADE_ID)] | None = Field(
         default=None, alias="tradeId", description="Only events that name this trade."

@@ -18,7 +18,6 @@ import aiohttp
 from eth_account import Account
 from eth_account.messages import encode_defunct
 from eth_account.signers.local import LocalAccount
-from yarl import URL
 
 from api.agent.notices.targets import RESOLVE_SECONDS, Pinned, Target, TargetRefused, TargetResolver, checked_url
 from core.metrics import counter, histogram
@@ -116,7 +115,8 @@ class WebhookSender:
             with self._place(f"name {address.host}"):
                 target = await self._targets.resolve(address)
                 with self._place(target.neighbourhood):
-                    sent = await self._post_within(target, event_id, body, secret, read_answer)
+                    headers = self._signer.headers(event_id, body, secret, int(time.time()))
+                    sent = await self._post_within(target, headers, body, read_answer)
         except TargetRefused as why:
             sent = Sent(False, "refused", str(why))
         return replace(sent, slow=time.monotonic() - began > SLOW_SECONDS)
@@ -136,18 +136,10 @@ class WebhookSender:
             if not self._busy[where]:
                 del self._busy[where]
 
-    async def _post_within(
-        self, target: Target, event_id: str, body: bytes, secret: str | None, read_answer: bool
-    ) -> Sent:
+    async def _post_within(self, target: Target, headers: dict[str, str], body: bytes, read_answer: bool) -> Sent:
         try:
             async with asyncio.timeout(TOTAL_SECONDS):
-                return await self._post(
-                    target.url,
-                    Pinned(target),
-                    self._signer.headers(event_id, body, secret, int(time.time())),
-                    body,
-                    read_answer,
-                )
+                return await self._post(target, headers, body, read_answer)
         except (TimeoutError, aiohttp.ServerTimeoutError):
             return Sent(False, "timeout", f"It did not answer within {TOTAL_SECONDS:.0f} s.")
         except aiohttp.ClientConnectorCertificateError:
@@ -161,7 +153,8 @@ class WebhookSender:
         except (aiohttp.ClientError, OSError, ValueError):
             return Sent(False, "broken", "Its answer cannot be read as HTTP.")
 
-    async def _post(self, url: URL, resolver: Pinned, headers: dict[str, str], body: bytes, read_answer: bool) -> Sent:
+    async def _post(self, target: Target, headers: dict[str, str], body: bytes, read_answer: bool) -> Sent:
+        resolver = Pinned(target)
         connector = aiohttp.TCPConnector(resolver=resolver, use_dns_cache=False, force_close=True, ssl=self._trusts)
         async with (
             aiohttp.ClientSession(
@@ -171,7 +164,7 @@ class WebhookSender:
                 trust_env=False,
                 cookie_jar=aiohttp.DummyCookieJar(),
             ) as session,
-            session.post(url, data=body, headers=headers, allow_redirects=False) as response,
+            session.post(target.url, data=body, headers=headers, allow_redirects=False) as response,
         ):
             if not 200 <= response.status < 300:
                 return Sent(False, "answered", f"It answered {response.status}.")

@@ -23,17 +23,15 @@ from api.agent.notices.sending import TooManyThere, WebhookSender
 from api.agent.notices.targets import TargetRefused, TargetResolver, checked_url
 from api.agent.requests import checked_wallet
 from api.agent.storage import storage
+from api.context import Context
 from api.http.application import json_response
 from api.http.caller import caller_ip
-from api.http.limits import RateLimits
 from api.http.problem import Problem
 from api.http.requests import read_json, read_path, validated_body
 from core.agent.notices.kinds import EventType
 from core.agent.notices.reading import newest_seq, next_seq
 from core.chain import ChainClient
-from core.config import Settings
 from core.db.channels import AGENT_EVENT, notify
-from core.db.engine import ConnectionPool
 from core.hexadecimal import bytes_of, hex_of
 from core.iso import iso_of
 from core.money import to_json
@@ -55,17 +53,15 @@ class Webhooks:
 
     def __init__(
         self,
-        settings: Settings,
-        pool: ConnectionPool,
-        limits: RateLimits,
+        context: Context,
         client: ChainClient | None,
         links: Links,
         targets: TargetResolver,
         sender: WebhookSender,
     ) -> None:
-        self._settings = settings
-        self._pool = pool
-        self._limits = limits
+        self._settings = context.settings
+        self._pool = context.pool
+        self._limits = context.limits
         self._client = client
         self._links = links
         self._targets = targets

@@ -5,11 +5,14 @@ The key signs statements only; it holds no money and no role.
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from eth_account import Account
 from eth_account.signers.local import LocalAccount
 
+from api.agent.facts import Stake
+from api.agent.trade.x402 import Offer
 from core.agent.attestation import EXTENSION, OFFER, PAYLOAD_VERSION, RECEIPT, TYPES, domain_of
 from core.hexadecimal import hex_of
 
@@ -29,30 +32,30 @@ class Attester:
     def network(self) -> str:
         return f"eip155:{self._chain_id}"
 
-    def offer(self, *, resource: str, asset: str, pay_to: str, amount: int, valid_until: int) -> dict[str, Any]:
-        """The `extensions` of a challenge. `amount` in token units, `valid_until` in Unix seconds."""
+    def offer(self, offer: Offer) -> dict[str, Any]:
+        """Return the `extensions` of a challenge."""
         payload = {
             "version": PAYLOAD_VERSION,
-            "resourceUrl": resource,
+            "resourceUrl": offer.resource,
             "scheme": "exact",
             "network": self.network,
-            "asset": asset,
-            "payTo": pay_to,
-            "amount": str(amount),
-            "validUntil": valid_until,
+            "asset": offer.seller.token.address,
+            "payTo": offer.seller.pay_to,
+            "amount": str(offer.amount),
+            "validUntil": int(time.time()) + offer.seconds,
         }
         signed = self._signed(OFFER, payload)
         return {} if signed is None else self._extension({"offers": [{**signed, "acceptIndex": 0}]})
 
-    def receipt(self, *, resource: str, payer: str, issued_at: int, transaction: str) -> dict[str, Any]:
-        """The `extensions` of a settled trade. `issued_at` in Unix seconds."""
+    def receipt(self, stake: Stake, resource: str) -> dict[str, Any]:
+        """Return the `extensions` of a settled trade."""
         payload = {
             "version": PAYLOAD_VERSION,
             "network": self.network,
             "resourceUrl": resource,
-            "payer": payer,
-            "issuedAt": issued_at,
-            "transaction": transaction,
+            "payer": stake.wallet,
+            "issuedAt": stake.at,
+            "transaction": hex_of(stake.tx),
         }
         signed = self._signed(RECEIPT, payload)
         return {} if signed is None else self._extension({"receipt": signed})

@@ -73,7 +73,8 @@ class OrderEntry:
 
     async def check(self, trade: TradeRequest, market: ListedMarket, order: Order | None, venue: Venue) -> Order:
         """The order, or why it is refused, in the order the documentation gives the checks."""
-        self._check_on(venue)
+        if (reason := self._switch.why_off(venue)) is not None:
+            raise problem("platform_paused", reason, retry_after=AGAIN_SECONDS)
         check_open(market, chain_now(venue.now))
         if order is None:
             raise no_such_side(market, trade.side)
@@ -87,11 +88,6 @@ class OrderEntry:
             )
         check_impact(market, order.outcome, order.got)
         return order
-
-    def _check_on(self, venue: Venue) -> None:
-        reason = self._switch.why_off(venue)
-        if reason is not None:
-            raise problem("platform_paused", reason, retry_after=AGAIN_SECONDS)
 
     async def _check_lock(self, order: Order) -> None:
         trade = order.request

@@ -3,6 +3,9 @@
 A trade is taken in once its payment is written down here, and has landed once the index shows what it made, whoever
 brought it there: a stake, or a payment that is owed back. Its receipt calls it settled, the word of the specification.
 While a payment may still be taken no answer asks for another: it is the receipt, or that the outcome is not known yet.
+
+A payment that the token calls used while its key has settled nothing was brought past us. The keeper books it, from a
+final block, for the bet that its payer brought it for; here its payer learns what became of it.
 """
 
 from __future__ import annotations
@@ -10,29 +13,30 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NoReturn
 
 from aiohttp import web
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from api.agent.chain import AgentContracts
+from api.agent.chain import AgentContracts, PaymentFacts
 from api.agent.errors import RETRIABLE
-from api.agent.facts import BookTotals, ListedMarket, Stake, key_of
+from api.agent.facts import Arrival, ArrivalState, BookTotals, ListedMarket, Stake, key_of
 from api.agent.index import AgentIndex
 from api.agent.requests import TradeRequest
-from api.agent.rows import read_by_key, read_totals
+from api.agent.rows import read_arrival, read_by_key, read_by_nonce, read_totals
 from api.agent.storage import free_connection, storage
 from api.agent.trade import refusals as trade_refusals
 from api.agent.trade import store
-from api.agent.trade.arrivals import INDEX_WAIT_SECONDS
-from api.agent.trade.receipts import Receipts
+from api.agent.trade.answers import TradeAnswers
+from api.agent.trade.payment import form_of
 from api.context import Context
 from api.database import DATABASE_ERRORS
 from api.http.problem import Problem
-from api.payments.attempts import Attempts, ReadKeys
+from api.payments.attempts import Attempts, ReadKeys, read_final_block
+from api.payments.authorization import Authorization
 from core.agent.bet import ZERO_ADDRESS, idem_hash
-from core.contracts.statuses import RefundReason
+from core.contracts.statuses import Form, RefundReason
 from core.db.schema.agent import agent_trade
 from core.hexadecimal import bytes_of, hex_of
 from core.log import get_logger
@@ -47,6 +51,7 @@ UNKNOWN = counter(
 
 RESULT_WAIT_SECONDS = 10.0
 SAME_KEY_WAIT_SECONDS = 4.0
+INDEX_WAIT_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,14 +107,16 @@ class TradeOutcomes:
         context: Context,
         contracts: AgentContracts,
         index: AgentIndex,
-        receipts: Receipts,
+        answers: TradeAnswers,
         attempts: Attempts,
     ) -> None:
         self._contracts = contracts
         self._primary = context.primary  # what is said of money must not be behind what was just written
         self._pool = context.pool
         self._index = index
-        self._receipts = receipts
+        # How deep a block lies that nothing undoes, where the node does not say.
+        self._finality_blocks = context.settings.chain("base").finality_blocks
+        self._answers = answers
         self._attempts = attempts
 
     async def before(self, trade: TradeRequest, key_hash: bytes) -> PastTrade:
@@ -207,7 +214,62 @@ class TradeOutcomes:
         if named is not None and not _same(trade, named, stake):
             raise trade_refusals.conflict(trade.idem_key)
         market = (await self._index.markets((stake.market_key,)))[stake.market_key]
-        return self._receipts.settled(market, stake, landed.totals, replay=replay, kit=kit)
+        return self._answers.settled(market, stake, landed.totals, replay=replay, kit=kit)
+
+    # ------------------------------------------------------------ payments brought past us
+
+    async def account_for(self, wallet: str, amount: int, nonces: tuple[bytes, ...], facts: PaymentFacts) -> None:
+        """Raise what became of a payment that was brought under this key before and used since; nothing if all of them
+        were cancelled, so that another may be asked for."""
+        for nonce in nonces:
+            if facts.is_astray(nonce):
+                arrival, is_final = await self._read(wallet, nonce, facts.block)
+                if arrival is None or arrival.state is not ArrivalState.CANCELED:
+                    self._refuse(arrival, amount, is_final=is_final)
+
+    async def used(self, payment: Authorization, amount: int, facts: PaymentFacts, *, fault: str | None) -> Stake:
+        """Return what an authorization was booked as; raise what became of it if it was not. `fault`: why it does not
+        pay for this bet of `amount`."""
+        if payment.nonce in facts.booked:
+            return await self._booked(payment, facts.block)
+        arrival, is_final = await self._read(payment.payer, payment.nonce, facts.block)
+        if arrival is not None and arrival.value is not None and form_of(payment) is Form.RECEIVE:
+            # Only the contract takes it in this form, and books it in the same call: in a block after the one read.
+            return await self._booked(payment, arrival.block)
+        if arrival is not None and arrival.state is ArrivalState.CANCELED:
+            raise trade_refusals.cancelled(arrival.tx)
+        if fault is not None and is_final and arrival is not None and arrival.value is not None:
+            raise trade_refusals.other_use(fault, arrival.tx)
+        self._refuse(arrival, amount, is_final=is_final)
+
+    def _refuse(self, arrival: Arrival | None, amount: int, *, is_final: bool) -> NoReturn:
+        """Raise what is known of a payment that was not cancelled. The index holds no payments but those to us."""
+        if arrival is None:
+            raise trade_refusals.unseen()
+        if arrival.value is None:
+            raise trade_refusals.unpaired(arrival.tx)
+        if is_final and arrival.value != amount:
+            raise trade_refusals.other_amount(arrival.value, amount, arrival.tx)
+        raise trade_refusals.arriving(arrival.value, arrival.tx)
+
+    async def _booked(self, payment: Authorization, block: int) -> Stake:
+        """Wait for the index to show an authorization that is booked, however late that is noticed."""
+        await self._index.reached(block, INDEX_WAIT_SECONDS)
+        async with storage("The payment records"), self._primary.connect() as connection:
+            stake = await read_by_nonce(connection, payment.payer, payment.nonce)
+        if stake is None:
+            raise trade_refusals.unseen()
+        return stake
+
+    async def _read(self, payer: str, nonce: bytes, block: int) -> tuple[Arrival | None, bool]:
+        """Return what the index holds of it once it holds this block, and whether that is final."""
+        await self._index.reached(block, INDEX_WAIT_SECONDS)
+        async with storage("The payment records"), self._primary.connect() as connection:
+            arrival = await read_arrival(
+                connection, self._contracts.chain_id, self._contracts.token.address, payer, nonce
+            )
+            final = await read_final_block(connection, self._contracts.chain_id, self._finality_blocks)
+        return arrival, arrival is not None and arrival.block <= final
 
 
 def _same(trade: TradeRequest, named: ListedMarket, stake: Stake) -> bool:

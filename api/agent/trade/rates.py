@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
+
 from aiohttp import web
-from limits import RateLimitItem, parse
+from limits import parse
 
 from api.agent.requests import TradeRequest
 from api.http.caller import caller_ip
@@ -38,8 +40,8 @@ class TradeRates:
         first payment after a challenge of the same key was counted with that."""
         who = self._caller(request, trade)
         await self._limits.take(EACH_WALLET, "agent-wallet", who, "A wallet may call 120 times a minute.")
-        challenged = paid and not await self._has_room(ONCE_A_PAIR, "agent-challenge", _pair(trade))
-        if challenged and await self._fits(ONCE_A_PAIR, "agent-paid", _pair(trade)):
+        challenged = paid and not await _succeeds(self._limits.check(ONCE_A_PAIR, "agent-challenge", _pair(trade), ""))
+        if challenged and await self._counts("agent-paid", trade):
             return False
         address, message = caller_ip(request, self._settings), "One address may trade 300 times a minute."
         await self._limits.take_from_outside(EACH_ADDRESS, "agent-address", address, message)
@@ -50,11 +52,11 @@ class TradeRates:
         a receipt, of which the first is counted with its bet.
 
         Not for what is on its way: who asks for its receipt was told to, and bets nothing."""
-        if settled and await self._fits(ONCE_A_PAIR, "agent-receipt", _pair(trade)):
+        if settled and await self._counts("agent-receipt", trade):
             return
         await self._limits.take(TRADE_RATE, "agent-trade", self._caller(request, trade), _TOO_MANY)
         if not paid:
-            await self._fits(ONCE_A_PAIR, "agent-challenge", _pair(trade))
+            await self._counts("agent-challenge", trade)
 
     async def taken(self, trade: TradeRequest) -> None:
         """Counts a call whose payment is the wallet's own and has served no trade, by wallet alone."""
@@ -63,20 +65,17 @@ class TradeRates:
     def _caller(self, request: web.Request, trade: TradeRequest) -> str:
         return f"{trade.wallet}|{caller_ip(request, self._settings)}"
 
-    async def _has_room(self, item: RateLimitItem, rule: str, who: str) -> bool:
-        """Whether one would still fit, without counting it."""
-        try:
-            await self._limits.check(item, rule, who, "")
-        except Problem:
-            return False
-        return True
+    async def _counts(self, rule: str, trade: TradeRequest) -> bool:
+        """Count a pair of wallet and key under a rule; False where it was counted a moment ago."""
+        return await _succeeds(self._limits.take(ONCE_A_PAIR, rule, _pair(trade), ""))
 
-    async def _fits(self, item: RateLimitItem, rule: str, who: str) -> bool:
-        try:
-            await self._limits.take(item, rule, who, "")
-        except Problem:
-            return False
-        return True
+
+async def _succeeds(asked: Awaitable[None]) -> bool:
+    try:
+        await asked
+    except Problem:
+        return False
+    return True
 
 
 def _pair(trade: TradeRequest) -> str:

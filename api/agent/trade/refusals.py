@@ -53,6 +53,11 @@ def _again(message: str, hint: str, seconds: int = AGAIN_SECONDS, tx_hash: str |
     return problem("rate_limited", message, hint=hint, retry_after=seconds, **extra)
 
 
+def _yours(message: str, tx_hash: str | None) -> Problem:
+    """Word a 429: what becomes of the money is known once a block is final."""
+    return _again(message, _YOURS, FINALITY_SECONDS, tx_hash)
+
+
 def _paid(message: str, hint: str, *, moved: bool = True, **extra: Any) -> Problem:
     """Word the end of a payment. `moved`: whether it moved money."""
     return problem("payment_invalid", message, hint=hint, moneyMoved=moved, **extra)
@@ -143,13 +148,11 @@ def unknown(tx_hash: str, kit: dict[str, Any] | None) -> Problem:
 
 
 def undone(tx_hash: str | None) -> Problem:
-    return _again(
+    message = (
         "A reorganization of the chain undid the listing of this market, and the bet with it; whether they come back "
-        "is known once the new blocks are final.",
-        _YOURS,
-        FINALITY_SECONDS,
-        tx_hash,
+        "is known once the new blocks are final."
     )
+    return _yours(message, tx_hash)
 
 
 # ---------------------------------------------------------------- payments that were used
@@ -164,21 +167,15 @@ def unseen() -> Problem:
 
 
 def unpaired(tx: bytes) -> Problem:
-    return _again(
-        "This authorization was used, and the token's log does not show what it brought; the operator looks at it.",
-        _YOURS,
-        FINALITY_SECONDS,
-        hex_of(tx),
+    message = (
+        "This authorization was used, and the token's log does not show what it brought; the operator looks at it."
     )
+    return _yours(message, hex_of(tx))
 
 
 def arriving(value: int, tx: bytes) -> Problem:
-    return _again(
-        f"The payment of {decimal_text(value)} USDC arrived by itself and is booked once its block is final.",
-        _YOURS,
-        FINALITY_SECONDS,
-        hex_of(tx),
-    )
+    message = f"The payment of {decimal_text(value)} USDC arrived by itself and is booked once its block is final."
+    return _yours(message, hex_of(tx))
 
 
 def other_amount(value: int, amount: int, tx: bytes) -> Problem:

@@ -9,7 +9,7 @@ from datetime import datetime
 from api.agent.errors import problem
 from api.agent.notices.endpoints import add_callback
 from api.agent.trade import refusals as trade_refusals
-from api.payments.funds import Funds, Promises, Spend
+from api.payments.funds import Funds, Promises
 from core.agent.bet import ZERO_ADDRESS, Bet
 from core.db.engine import Connection
 from core.hexadecimal import bytes_of, hex_of
@@ -188,7 +188,9 @@ async def take_in(
         raise Overtaken
     await bring(connection, brought, callback_url)
     await check_twin(connection, trade)
-    await _PROMISES.check(connection, Spend(request.chain_id, wallet, brought.nonce, trade.amount), funds)
+    await _PROMISES.check(
+        connection, funds, chain_id=request.chain_id, wallet=wallet, nonce=brought.nonce, amount=trade.amount
+    )
     if quote_id is not None:
         cursor = await connection.execute(
             "UPDATE agent_quote SET wallet = %s, idem_hash = %s WHERE quote_id = %s "

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from aiohttp import web
 
-from api.agent.chain import AgentContracts, Balances, PaymentFacts, balance_of, read_facts
+from api.agent.chain import AgentContracts, Balances, PaymentFacts, read_facts
 from api.agent.errors import RETRIABLE, problem
 from api.agent.facts import ListedMarket, Venue
 from api.agent.index import AgentIndex
@@ -25,23 +25,22 @@ from api.agent.switch import NOT_DEPLOYED, Trading
 from api.agent.trade import payment as paying
 from api.agent.trade import refusals as trade_refusals
 from api.agent.trade import store
-from api.agent.trade.arrivals import PaymentArrivals
+from api.agent.trade.answers import TradeAnswers
 from api.agent.trade.attest import Attester
-from api.agent.trade.challenges import Challenges
 from api.agent.trade.orders import SIMPLE_MAX, Order, OrderEntry
 from api.agent.trade.outcomes import RESULT_WAIT_SECONDS, PastTrade, TradeOutcomes, intent_key
 from api.agent.trade.payment import PRIMARY_TYPES, form_of, is_bound_to, payment_call
 from api.agent.trade.rates import TradeRates
-from api.agent.trade.receipts import Receipts
 from api.context import Context
 from api.database import DATABASE_ERRORS
 from api.head import chain_now
+from api.http.operation import Handler
 from api.http.problem import Problem
 from api.payments.attempts import Attempts, attempt_of
 from api.payments.authorization import Authorization, accepts_signature
 from api.payments.funds import Funds, MoneyPromised
 from core.agent.bet import idem_hash
-from core.chain import Call, ChainClient, RpcError, checksum
+from core.chain import ChainClient, RpcError, checksum
 from core.contracts.statuses import Form
 from core.hexadecimal import bytes_of, hex_of
 from core.log import get_logger
@@ -75,29 +74,21 @@ class TradeContext:
     leave: Callable[[], None]
 
 
-class NotDeployedHandler:
-    """The handler of `POST /trade` until the settlement wallet is deployed: it refuses every trade."""
-
-    def __init__(self, context: Context) -> None:
-        self._allow_private_callbacks = context.settings.allow_private_webhooks
-
-    async def trade(self, request: web.Request) -> web.StreamResponse:
-        return await _counted(self._trade(request))
-
-    async def _trade(self, request: web.Request) -> web.StreamResponse:
-        await TradeRequest.read(request, allow_private=self._allow_private_callbacks)
-        raise problem("platform_paused", NOT_DEPLOYED)
+async def refuse_undeployed(context: Context, request: web.Request) -> NoReturn:
+    """Refuse every trade, until the settlement wallet is deployed."""
+    await TradeRequest.read(request, allow_private=context.settings.allow_private_webhooks)
+    raise problem("platform_paused", NOT_DEPLOYED)
 
 
 class TradeHandler:
-    """The handler of `POST /trade`. `client` and `balances` are None without an RPC URL."""
+    """The handler of `POST /trade`. `client` is None without an RPC URL."""
 
     def __init__(
         self,
         context: Context,
         contracts: AgentContracts,
         client: ChainClient | None,
-        balances: Balances | None,
+        balances: Balances,
         index: AgentIndex,
         switch: Trading,
         attester: Attester,
@@ -111,18 +102,13 @@ class TradeHandler:
         self._rates = TradeRates(context.limits, context.settings)
         self._index = index
         self._orders = OrderEntry(context.pool, contracts, switch)
-        self._receipts = Receipts(links, attester)
-        self._arrivals = PaymentArrivals(context, contracts, index)
-        self._outcomes = TradeOutcomes(context, contracts, index, self._receipts, self._attempts)
-        self._challenges = Challenges(contracts, attester, links)
+        self._answers = TradeAnswers(contracts, attester, links)
+        self._outcomes = TradeOutcomes(context, contracts, index, self._answers, self._attempts)
         # The longest a call to the node may take within a request.
         self._request_seconds = context.settings.rpc_request_path_timeout_seconds
         self._allow_private_callbacks = context.settings.allow_private_webhooks
 
     async def trade(self, request: web.Request) -> web.StreamResponse:
-        return await _counted(self._trade(request))
-
-    async def _trade(self, request: web.Request) -> web.StreamResponse:
         trade = await TradeRequest.read(request, allow_private=self._allow_private_callbacks)
         venue = self._index.required()
         with self._attempts.place(request, trade_refusals.crowded) as leave:
@@ -133,7 +119,7 @@ class TradeHandler:
     ) -> web.StreamResponse:
         """Answer a call that holds a place among the payments being checked. `leave` gives the place back: a payment
         that was taken in, now or before, waits for its block without one."""
-        payment, rejected = self._challenges.answer_in(request, trade)
+        payment, rejected = self._answers.payment_in(request, trade)
         paid = payment is not None
         counts = await self._rates.arrived(request, trade, paid=paid)
         key_hash = idem_hash(trade.idem_key)
@@ -163,7 +149,7 @@ class TradeHandler:
         facts = await self._facts(trade.wallet, key_hash, past.nonces)
         if facts.settled_stake:
             raise trade_refusals.undone(past.tx_hash)
-        await self._arrivals.account_for(trade.wallet, trade.size, past.nonces, facts)
+        await self._outcomes.account_for(trade.wallet, trade.size, past.nonces, facts)
         raise trade_refusals.no_market(trade.market_id, paid=False)
 
     async def _no_market(self, trade: TradeRequest, payment: Authorization | None) -> Problem:
@@ -193,8 +179,8 @@ class TradeHandler:
                 raise
             refusal = why
         if trade.simulate:
-            return self._receipts.simulated(
-                order, now=chain_now(context.venue.now), balance=await balance_of(self._balances, order.wallet)
+            return self._answers.simulated(
+                order, now=chain_now(context.venue.now), balance=await self._balances.of(order.wallet)
             )
         return await self._real(context, order, refusal)
 
@@ -213,7 +199,7 @@ class TradeHandler:
         # Whatever else is wrong: who has paid is told what became of it, and not asked for more.
         if payment is not None and payment.nonce in facts.used:
             return await self._used(order, payment, facts, fault=fault or forged)
-        await self._arrivals.account_for(order.wallet, order.bet.amount, past.nonces, facts)
+        await self._outcomes.account_for(order.wallet, order.bet.amount, past.nonces, facts)
         now = chain_now(venue.now)
         if refusal is not None:
             is_early = facts.timestamp < order.market.closes_at <= now
@@ -226,7 +212,7 @@ class TradeHandler:
             await self._check_twin(order)
             await self._check_lanes(None)  # nobody is asked to sign what cannot be settled
             log.info("asked for payment", action="agent.challenge", code="payment_required", trade=order.resource_hash)
-            return self._challenges.ask(order, fault or context.rejected, now)
+            return self._answers.challenge(order, fault or context.rejected, now)
         # Anybody may have read such a payment off the chain: it is counted with its caller and not with the wallet.
         if await self._brought_for(order.wallet, payment) not in (None, order.hash):
             raise trade_refusals.spoken_for()
@@ -331,7 +317,7 @@ class TradeHandler:
                 connection.transaction(),
             ):
                 await store.bring(connection, self._signed_bet(order, payment), order.request.callback_url)
-        stake = await self._arrivals.used(payment, order.bet.amount, facts, fault=fault)
+        stake = await self._outcomes.used(payment, order.bet.amount, facts, fault=fault)
         if stake.idem_hash != order.bet.idem_hash:
             raise trade_refusals.has_paid(stake)
         return await self._outcomes.settled_soon(order.request, stake.block)
@@ -343,6 +329,7 @@ class TradeHandler:
         many of this key were made before."""
         chain_id = self._contracts.chain_id
         key = intent_key(chain_id, order.wallet, order.bet.idem_hash, attempt + 1)
+        call = payment_call(self._contracts, "settle", order.bet, payment)
         try:
             async with (
                 asyncio.timeout(TAKE_IN_SECONDS),
@@ -353,7 +340,7 @@ class TradeHandler:
                 return await store.take_in(
                     connection,
                     self._signed_bet(order, payment),
-                    attempt_of(key, "settle", chain_id, self._call("settle", order, payment), payment),
+                    attempt_of(key, "settle", chain_id, call, payment),
                     after_attempt=attempt,
                     funds=funds,
                     quote_id=order.request.quote_id if order.bet.amount > SIMPLE_MAX else None,
@@ -370,19 +357,16 @@ class TradeHandler:
 
     # ------------------------------------------------------------ calls of the settlement wallet
 
-    def _call(self, name: str, order: Order, payment: Authorization) -> Call:
-        return payment_call(self._contracts, name, order.bet, payment)
-
     def _signed_bet(self, order: Order, payment: Authorization) -> store.SignedBet:
         # What follows the selector, which is the same for `settle` and `credit`.
-        arguments = self._call("credit", order, payment).data[4:]
+        arguments = payment_call(self._contracts, "credit", order.bet, payment).data[4:]
         return store.SignedBet(order.bet, order.hash, payment.nonce, arguments)
 
     def _escape_kit(self, order: Order, payment: Authorization) -> dict[str, Any] | None:
         """The call anybody may send instead of us; only an authorization bound to this bet has one."""
         if not is_bound_to(payment, order.hash):
             return None
-        call = self._call("settle", order, payment)
+        call = payment_call(self._contracts, "settle", order.bet, payment)
         return {
             "to": call.to,
             "data": hex_of(call.data),
@@ -391,15 +375,19 @@ class TradeHandler:
         }
 
 
-async def _counted(answer: Awaitable[web.StreamResponse]) -> web.StreamResponse:
-    """The answer, counted by what it says."""
-    try:
-        response = await answer
-    except Problem as refusal:
-        ANSWERS.labels(refusal.code).inc()
-        raise
-    ANSWERS.labels("payment_required" if response.status == 402 else "ok").inc()
-    return response
+def counted(trade: Handler) -> Handler:
+    """Count the answers of `trade` by what they say."""
+
+    async def count(request: web.Request) -> web.StreamResponse:
+        try:
+            response = await trade(request)
+        except Problem as refusal:
+            ANSWERS.labels(refusal.code).inc()
+            raise
+        ANSWERS.labels("payment_required" if response.status == 402 else "ok").inc()
+        return response
+
+    return count
 
 
 def _check_balance(order: Order, facts: PaymentFacts) -> None:

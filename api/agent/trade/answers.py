@@ -1,0 +1,114 @@
+"""The answers to a trade: the 402 that asks for its payment, the signed receipt of what is on chain, a simulation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from aiohttp import web
+
+from api.agent import outlook
+from api.agent.bodies.numbers import average_cents, usd
+from api.agent.bodies.parts import meta, times
+from api.agent.bodies.trades import AgentTradeReceipt, EscapeKit, ReceiptPosition, TradeBody, receipt
+from api.agent.chain import AgentContracts
+from api.agent.errors import problem
+from api.agent.facts import BookTotals, ListedMarket, Stake
+from api.agent.links import Links
+from api.agent.requests import TradeRequest
+from api.agent.trade import payment as paying
+from api.agent.trade import refusals as trade_refusals
+from api.agent.trade import x402
+from api.agent.trade.attest import Attester
+from api.agent.trade.orders import Order
+from api.http.application import json_response
+from api.payments.authorization import Authorization
+from core.hexadecimal import hex_of
+from core.iso import now_iso
+from core.money import decimal_text
+
+
+class TradeAnswers:
+    """The answers of the trade endpoint, in both versions of x402, and the payment that answers a challenge."""
+
+    def __init__(self, contracts: AgentContracts, attester: Attester, links: Links) -> None:
+        self._seller = x402.Seller.of(contracts)
+        self._attester = attester
+        self._links = links
+
+    def payment_in(self, request: web.Request, trade: TradeRequest) -> tuple[Authorization | None, str | None]:
+        """Return the payment of the headers, if it is this wallet's to us; or what is wrong with it."""
+        headers = [value for name in x402.PAYMENT_HEADERS for value in request.headers.getall(name, ())]
+        if trade.simulate:
+            return None, None
+        try:
+            payment = x402.offered(headers, self._seller)
+            if payment is not None:
+                paying.check_parties(payment, wallet=trade.wallet, pay_to=self._seller.pay_to)
+        except paying.PaymentRejected as why:
+            return None, str(why)
+        except x402.PaymentsDiffer:
+            names = " and ".join(x402.PAYMENT_HEADERS)
+            issues = [{"field": name, "problem": "holds another payment"} for name in x402.PAYMENT_HEADERS]
+            raise problem(
+                "invalid_request", f"{names} hold two payments that differ: send the one that is meant.", issues=issues
+            ) from None
+        return payment, None
+
+    def challenge(self, order: Order, error: str | None, now: int) -> web.Response:
+        """Ask for the payment of an order. `error`: why the payment before was not taken. `now`: the chain's clock;
+        nothing that is signed is good for longer than stakes are taken."""
+        side = order.market.outcomes[order.outcome].key
+        offer = x402.Offer(
+            self._seller,
+            resource=f"{self._links.api}/trade#{order.resource_hash}",
+            description=f"Bet {decimal_text(order.bet.amount)} USDC on {side}: {order.market.words.question}",
+            amount=order.bet.amount,
+            seconds=paying.seconds_to_pay(now, order.market.closes_at),
+            bet_hash=order.hash,
+            body=order.request.essence(),
+        )
+        signed = self._attester.offer(offer)
+        headers = {x402.REQUIRED_HEADER: offer.required(error, signed)}
+        return json_response(offer.challenge(error, signed), 402, headers=headers)
+
+    def settled(
+        self, market: ListedMarket, stake: Stake, totals: BookTotals | None, *, replay: bool, kit: dict[str, Any] | None
+    ) -> web.Response:
+        """`totals`: what stood on each outcome right after the stake; None for a payment owed back."""
+        if totals is None:
+            raise trade_refusals.refunded(stake)
+        body = TradeBody(
+            meta=meta(self._links),
+            replay=replay,
+            receipt=receipt(market, stake, totals, self._links),
+            escape_kit=msgspec.convert(kit, EscapeKit | None),
+        )
+        extensions = self._attester.receipt(stake, f"{self._links.api}/trade#{hex_of(stake.bet_hash)}")
+        if extensions:
+            body.extensions = extensions
+        headers = x402.settled_headers(hex_of(stake.tx), stake.wallet, self._attester.network, extensions)
+        return json_response(body, headers=headers)
+
+    def simulated(self, order: Order, *, now: int, balance: int | None) -> web.Response:
+        """`now`: the chain's clock; `balance`: what the wallet holds, None when that cannot be read."""
+        ahead = outlook.of_quote(order.market, order.outcome, order.got, now=now, balance=balance)
+        simulated = AgentTradeReceipt(
+            **times(order.market),
+            **ahead.fields(),
+            trade_id=order.resource_hash,
+            market_id=order.market.id,
+            side=order.market.outcomes[order.outcome].key,
+            size_usd=usd(order.bet.amount),
+            simulated=True,
+            tx_hash=None,
+            explorer_url=None,
+            intent_hash=order.resource_hash,
+            builder_code=order.request.builder,
+            position=ReceiptPosition(
+                shares=usd(order.got.shares), avg_price_cents=average_cents(order.got.net, order.got.shares)
+            ),
+            proof_url=None,
+            recorded_at=now_iso(),
+        )
+        return json_response(TradeBody(meta=meta(self._links), replay=False, receipt=simulated))
