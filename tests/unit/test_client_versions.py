@@ -36,7 +36,7 @@ from vpm_client import (
 from vpm_client.call import PREFIX, decoded, units
 from vpm_client.events import Frames
 from vpm_client.models import AgentHealthAnswer
-from vpm_client.operations import Operations
+from vpm_client.shared import Configured
 from vpm_client.wallets import ORDER, Wallet, ask_signature, at_once, checked
 
 from api.agent.bodies.parts import VERSION as SPOKEN
@@ -75,7 +75,7 @@ def test_both_libraries_ask_every_plain_question_with_all_its_parameters(describ
         parameters = inspect.signature(ask).parameters
         made = ask(**dict.fromkeys(parameters, "x"))
         python.add((made.method, made.path.removeprefix(PREFIX), made.model.__name__, frozenset(made.query)))
-        assert name in vars(Operations)
+        assert name in vars(Configured)
     source = (CLIENTS / "typescript" / "src" / "operations.ts").read_text()
     typescript = set()
     for takes, model, method, path, passed in re.findall(

@@ -594,6 +594,7 @@ export interface AgentRung {
   shortLabel: string;
   lowerUsd: number | null;
   upperUsd: number | null;
+  /** Where its price stood before the first bet. */
   priorPct: number;
   startAt: string | null;
   endAt: string | null;

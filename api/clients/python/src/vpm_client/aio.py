@@ -14,7 +14,6 @@ from vpm_client.call import Call, Lost, Reply
 from vpm_client.errors import VpmError
 from vpm_client.events import MAX_PAUSE_SECONDS, PAUSE_SECONDS, Cursor, Frames, streaming
 from vpm_client.models import AgentEvent
-from vpm_client.operations import Operations
 from vpm_client.shared import Configured, lost, passes, refused, reply_of
 from vpm_client.steps import Ask, Keep, Pause, Sign, Steps
 from vpm_client.wallets import ask_signature, checked
@@ -22,7 +21,7 @@ from vpm_client.wallets import ask_signature, checked
 T = TypeVar("T")
 
 
-class AsyncClient(Configured[httpx.AsyncClient], Operations):
+class AsyncClient(Configured[httpx.AsyncClient]):
     """The agent API for asyncio: what `Client` does, awaited. The wallet and `keep` may be asynchronous."""
 
     _makes = httpx.AsyncClient

@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
-from eth_abi.abi import encode
 from eth_account import Account
 from eth_account.messages import encode_defunct, encode_typed_data
 from eth_keys.datatypes import Signature
@@ -23,12 +22,6 @@ CHAIN_ID: Final = 8453
 RECEIVE: Final = "ReceiveWithAuthorization"
 NONCE_MARK: Final = keccak(text="service-settlement-bound-payment")[:8]
 ZERO_ADDRESS: Final = "0x" + "00" * 20
-
-_BET = keccak(
-    text="Bet(bytes32 marketId,uint8 outcome,uint256 amount,uint256 minShares,address wallet,bytes32 idemHash,"
-    "address builder,bytes32 ref)"
-)
-_DOMAIN = keccak(text="EIP712Domain(string name,string version,uint256 chainId,address verifyingContract)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,29 +79,28 @@ def bet_hash(
     ref: str | None,
 ) -> bytes:
     """The trade's id, as the settlement contract hashes it. Amounts in millionths."""
-    separator = keccak(
-        encode(
-            ["bytes32", "bytes32", "bytes32", "uint256", "address"],
-            [_DOMAIN, keccak(text="Service Settlement"), keccak(text="2"), CHAIN_ID, contract],
-        )
+    kinds = {
+        "marketId": "bytes32",
+        "outcome": "uint8",
+        "amount": "uint256",
+        "minShares": "uint256",
+        "wallet": "address",
+        "idemHash": "bytes32",
+        "builder": "address",
+        "ref": "bytes32",
+    }
+    domain = {"name": "Service Settlement", "version": "2", "chainId": CHAIN_ID, "verifyingContract": contract}
+    parts = (
+        market_key,
+        outcome,
+        amount,
+        min_shares,
+        wallet,
+        keccak(text=idem_key),
+        builder or ZERO_ADDRESS,
+        (ref or "").encode().ljust(32, b"\0"),
     )
-    struct = keccak(
-        encode(
-            ["bytes32", "bytes32", "uint8", "uint256", "uint256", "address", "bytes32", "address", "bytes32"],
-            [
-                _BET,
-                market_key,
-                outcome,
-                amount,
-                min_shares,
-                wallet,
-                keccak(text=idem_key),
-                builder or ZERO_ADDRESS,
-                (ref or "").encode().ljust(32, b"\0"),
-            ],
-        )
-    )
-    return keccak(b"\x19\x01" + separator + struct)
+    return digest_of(_typed(domain, "Bet", kinds, dict(zip(kinds, parts, strict=True))))
 
 
 def bound_nonce(hashed: bytes) -> bytes:
@@ -120,10 +112,10 @@ def authorization(
 ) -> TypedData:
     """What a payer signs."""
     kinds = {"from": "address", "to": "address", "value": "uint256", "validAfter": "uint256", "validBefore": "uint256"}
-    return TypedData(
+    return _typed(
         {"name": name, "version": version, "chainId": CHAIN_ID, "verifyingContract": token},
-        {RECEIVE: [{"name": each, "type": kind} for each, kind in {**kinds, "nonce": "bytes32"}.items()]},
         RECEIVE,
+        {**kinds, "nonce": "bytes32"},
         {"from": payer, "to": to, "value": value, "validAfter": 0, "validBefore": until, "nonce": nonce},
     )
 
@@ -138,9 +130,10 @@ def signed_receipt(payload: dict[str, Any]) -> TypedData:
         "issuedAt": "uint256",
         "transaction": "string",
     }
-    return TypedData(
-        {"name": "x402 receipt", "version": "1", "chainId": 1},  # the chain's id is 1 whatever chain is paid on
-        {"Receipt": [{"name": each, "type": kind} for each, kind in kinds.items()]},
-        "Receipt",
-        payload,
-    )
+    domain = {"name": "x402 receipt", "version": "1", "chainId": 1}  # whatever chain is paid on
+    return _typed(domain, "Receipt", kinds, payload)
+
+
+def _typed(domain: dict[str, Any], primary: str, kinds: dict[str, str], message: dict[str, Any]) -> TypedData:
+    fields = [{"name": name, "type": kind} for name, kind in kinds.items()]
+    return TypedData(domain, {primary: fields}, primary, message)

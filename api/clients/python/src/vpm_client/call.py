@@ -82,6 +82,11 @@ def _text(value: object) -> str:
     return format(decimal(value), "f") if isinstance(value, Decimal | float) else str(value)
 
 
+def get(path: str, model: type[T], *, of_wallet: bool = False, **query: object) -> Call[T]:
+    """Make a plain question."""
+    return Call("GET", PREFIX + path, model, texts(**query), of_wallet)
+
+
 def segment(value: str) -> str:
     """One part of a path."""
     return quote(value, safe="")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from vpm_client import models
-from vpm_client.call import PREFIX, Amount, Call, segment, texts
+from vpm_client.call import PREFIX, Amount, Call, get, segment
 
 
 def markets(
@@ -16,46 +16,45 @@ def markets(
     cursor: str | None = None,
 ) -> Call[models.AgentMarkets]:
     """List tradeable markets."""
-    return Call(
-        "GET",
-        f"{PREFIX}/markets",
-        models.AgentMarkets,
-        texts(status=status, type=type, token=token, ids=ids, limit=limit, cursor=cursor),
+    return get(
+        "/markets", models.AgentMarkets, status=status, type=type, token=token, ids=ids, limit=limit, cursor=cursor
     )
 
 
 def market(id: str) -> Call[models.AgentOneMarket]:
     """One market."""
-    return Call("GET", f"{PREFIX}/markets/{segment(id)}", models.AgentOneMarket)
+    return get(f"/markets/{segment(id)}", models.AgentOneMarket)
 
 
 def research(id: str) -> Call[models.AgentResearchAnswer]:
     """Research bundle."""
-    return Call("GET", f"{PREFIX}/markets/{segment(id)}/research", models.AgentResearchAnswer)
+    return get(f"/markets/{segment(id)}/research", models.AgentResearchAnswer)
 
 
 def discover(
     *, q: str | None = None, post: str | None = None, limit: int | None = None
 ) -> Call[models.AgentDiscoverAnswer]:
     """Find markets by free text or by a social post."""
-    return Call("GET", f"{PREFIX}/discover", models.AgentDiscoverAnswer, texts(q=q, post=post, limit=limit))
+    return get("/discover", models.AgentDiscoverAnswer, q=q, post=post, limit=limit)
 
 
 def sentiment(token: str) -> Call[models.AgentSentimentAnswer]:
     """What the crowd thinks of a token."""
-    return Call("GET", f"{PREFIX}/sentiment", models.AgentSentimentAnswer, texts(token=token))
+    return get("/sentiment", models.AgentSentimentAnswer, token=token)
 
 
 def quote(
     market_id: str, *, side: str | None = None, size_usd: Amount | None = None, wallet: str | None = None
 ) -> Call[models.AgentQuoteAnswer]:
     """Price a bet."""
-    return Call(
-        "GET",
-        f"{PREFIX}/quote",
+    return get(
+        "/quote",
         models.AgentQuoteAnswer,
-        texts(marketId=market_id, side=side, sizeUsd=size_usd, wallet=wallet),
         of_wallet=True,
+        marketId=market_id,
+        side=side,
+        sizeUsd=size_usd,
+        wallet=wallet,
     )
 
 
@@ -63,74 +62,56 @@ def positions(
     *, wallet: str | None = None, limit: int | None = None, cursor: str | None = None
 ) -> Call[models.AgentPositionsAnswer]:
     """A wallet's positions, newest first."""
-    return Call(
-        "GET",
-        f"{PREFIX}/positions",
-        models.AgentPositionsAnswer,
-        texts(wallet=wallet, limit=limit, cursor=cursor),
-        of_wallet=True,
-    )
+    return get("/positions", models.AgentPositionsAnswer, of_wallet=True, wallet=wallet, limit=limit, cursor=cursor)
 
 
 def result(market_id: str) -> Call[models.AgentResultAnswer]:
     """How a market resolved."""
-    return Call("GET", f"{PREFIX}/result", models.AgentResultAnswer, texts(marketId=market_id))
+    return get("/result", models.AgentResultAnswer, marketId=market_id)
 
 
 def proof(trade_id: str) -> Call[models.AgentTradeProofAnswer]:
     """Settlement proof of a trade."""
-    return Call("GET", f"{PREFIX}/proof/{segment(trade_id)}", models.AgentTradeProofAnswer)
+    return get(f"/proof/{segment(trade_id)}", models.AgentTradeProofAnswer)
 
 
 def readiness(address: str) -> Call[models.AgentReadinessAnswer]:
     """Can this wallet bet?"""
-    return Call("GET", f"{PREFIX}/wallet/{segment(address)}/readiness", models.AgentReadinessAnswer)
+    return get(f"/wallet/{segment(address)}/readiness", models.AgentReadinessAnswer)
 
 
 def stats() -> Call[models.AgentStatsAnswer]:
     """Platform statistics."""
-    return Call("GET", f"{PREFIX}/stats", models.AgentStatsAnswer)
+    return get("/stats", models.AgentStatsAnswer)
 
 
 def health() -> Call[models.AgentHealthAnswer]:
     """Liveness and trading status."""
-    return Call("GET", f"{PREFIX}/health", models.AgentHealthAnswer)
+    return get("/health", models.AgentHealthAnswer)
 
 
 def getting_started() -> Call[models.AgentGettingStarted]:
     """Onboarding in six steps."""
-    return Call("GET", f"{PREFIX}/getting-started", models.AgentGettingStarted)
+    return get("/getting-started", models.AgentGettingStarted)
 
 
 def replay(
     *, wallet: str | None = None, from_seq: int | None = None, limit: int | None = None
 ) -> Call[models.AgentReplayAnswer]:
     """A wallet's events in order."""
-    return Call(
-        "GET",
-        f"{PREFIX}/events/replay",
-        models.AgentReplayAnswer,
-        texts(wallet=wallet, fromSeq=from_seq, limit=limit),
-        of_wallet=True,
-    )
+    return get("/events/replay", models.AgentReplayAnswer, of_wallet=True, wallet=wallet, fromSeq=from_seq, limit=limit)
 
 
 def resolved(
     *, wallet: str | None = None, since: str | None = None, limit: int | None = None
 ) -> Call[models.AgentResolvedAnswer]:
     """How a wallet's markets ended."""
-    return Call(
-        "GET",
-        f"{PREFIX}/resolved",
-        models.AgentResolvedAnswer,
-        texts(wallet=wallet, since=since, limit=limit),
-        of_wallet=True,
-    )
+    return get("/resolved", models.AgentResolvedAnswer, of_wallet=True, wallet=wallet, since=since, limit=limit)
 
 
 def webhook(id: str) -> Call[models.AgentWebhookAnswer]:
     """How a webhook stands."""
-    return Call("GET", f"{PREFIX}/webhooks/{segment(id)}", models.AgentWebhookAnswer)
+    return get(f"/webhooks/{segment(id)}", models.AgentWebhookAnswer)
 
 
 def delete_webhook(id: str) -> Call[models.AgentDeletedAnswer]:

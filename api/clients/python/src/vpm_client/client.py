@@ -13,7 +13,6 @@ from vpm_client.call import Call, Lost, Reply
 from vpm_client.errors import VpmError
 from vpm_client.events import MAX_PAUSE_SECONDS, PAUSE_SECONDS, Cursor, Frames, streaming
 from vpm_client.models import AgentEvent
-from vpm_client.operations import Operations
 from vpm_client.shared import Configured, lost, passes, refused, reply_of
 from vpm_client.steps import Ask, Keep, Pause, Sign, Steps
 from vpm_client.wallets import ask_signature, at_once, checked
@@ -21,7 +20,7 @@ from vpm_client.wallets import ask_signature, at_once, checked
 T = TypeVar("T")
 
 
-class Client(Configured[httpx.Client], Operations):
+class Client(Configured[httpx.Client]):
     __doc__ = Configured.__doc__
 
     _makes = httpx.Client

@@ -8,7 +8,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
 import httpx
 
-from vpm_client import betting, webhooks
+from vpm_client import betting, calls, webhooks
 from vpm_client.call import Call, Lost, Reply
 from vpm_client.errors import ApiError, Unreachable, VpmError
 from vpm_client.steps import Settings, Steps, answered
@@ -91,6 +91,25 @@ class Configured(Generic[H]):
             "headers": call.headers,
             "timeout": httpx.Timeout(call.seconds, connect=CONNECT_SECONDS),
         }
+
+    markets = question(calls.markets)
+    market = question(calls.market)
+    research = question(calls.research)
+    discover = question(calls.discover)
+    sentiment = question(calls.sentiment)
+    quote = question(calls.quote)
+    positions = question(calls.positions)
+    result = question(calls.result)
+    proof = question(calls.proof)
+    readiness = question(calls.readiness)
+    stats = question(calls.stats)
+    health = question(calls.health)
+    getting_started = question(calls.getting_started)
+    replay = question(calls.replay)
+    resolved = question(calls.resolved)
+    webhook = question(calls.webhook)
+    delete_webhook = question(calls.delete_webhook)
+    test_webhook = question(calls.test_webhook)
 
     bet = Method(betting.bet)
     prepare = Method(betting.prepare)
