@@ -245,7 +245,7 @@ async def _stake(site: Site, yes: Wallet, no: Wallet) -> None:
 
 @dataclass(frozen=True)
 class _Selling:
-    """What a buyer needs to know of the service."""
+    """The facts about the service that a buyer needs."""
 
     site: Site
 

@@ -21,7 +21,7 @@ CLOSES_SECONDS = 40
 
 
 class Payments:
-    """What the page sends with a payment: the same bet has one key and one payment."""
+    """The page's requests with a payment: the same bet has one key and one payment."""
 
     def __init__(self, page: Page) -> None:
         self.sent: set[tuple[str, str]] = set()

@@ -104,7 +104,7 @@ def test_the_wheel_slows_down_to_its_pocket_and_then_shows_the_result(
 
 
 def test_a_key_that_is_being_made_is_waited_for(site: Site, visitor: Visitor) -> None:
-    """Who presses the next button before the key is there is not asked for a wallet again."""
+    """Pressing the next button before the key is there does not ask for a wallet again."""
     visit = visitor.visit()
     slow: list[Route] = []
 

@@ -70,7 +70,7 @@ def path_of(site: Site, name: str) -> str:
 
 
 def weigh(visit: Visit) -> list[int]:
-    """Collects the bytes of every answer as they came over the wire, headers included."""
+    """Collect the bytes of every answer as they came over the wire, headers included."""
     session = visit.page.context.new_cdp_session(visit.page)
     session.send("Network.enable")
     sizes: list[int] = []
@@ -83,7 +83,7 @@ def weigh(visit: Visit) -> list[int]:
     "name", [*LAYOUTS, *(pytest.param(name, marks=pytest.mark.thorough) for name in PAGES if name not in LAYOUTS)]
 )
 def test_a_page(site: Site, visitor: Visitor, axe: str, name: str, size: Size, record_property: Any) -> None:
-    """How soon it paints is recorded and not judged: a busy machine would fail a good page."""
+    """The time to paint is recorded, not judged: a busy machine would fail a good page."""
     visit = visitor.visit(size, "light")
     page = visit.page
     sizes = weigh(visit)
@@ -167,7 +167,7 @@ def test_reading_needs_no_script(site: Site, visitor: Visitor) -> None:
 
 
 def test_nothing_that_a_lister_wrote_is_shown(site: Site, visitor: Visitor) -> None:
-    """What the market asks is said by its specification; an id that it does not give is not shown either."""
+    """The market's question comes from its specification; an id that is not in it is not shown either."""
     visit = visitor.visit()
     for path in (path_of(site, "hostile"), "/"):
         visit.open(path)
@@ -287,7 +287,7 @@ def test_a_new_bet_comes_into_the_feed_of_an_open_page(site: Site, visitor: Visi
 
 
 def test_an_operation_is_tried_from_its_page(site: Site, visitor: Visitor) -> None:
-    """What the form begins with works; what it shows is the service's answer. A link to a body opens it."""
+    """The form's defaults work, and it shows the service's answer. A link to a body opens it."""
     visit = visitor.visit("phone", "dark")
     visit.open("/docs/stock")
     page = visit.page

@@ -14,7 +14,7 @@ MAX_TABS = 120
 
 
 def _press(page: Page, selector: str, key: str = "Enter") -> None:
-    """Goes on with Tab until that element has the focus, which must be seen, and presses a key on it."""
+    """Press Tab until the element has the focus, which must be visible, then press a key on it."""
     for _ in range(MAX_TABS):
         page.keyboard.press("Tab")
         if page.evaluate("(selector) => document.activeElement.matches(selector)", selector):

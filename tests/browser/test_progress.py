@@ -15,7 +15,7 @@ FINAL_BLOCKS = 600  # more than a stock chain may take back
 
 
 def _begin(site: Site, visit: Visit, market: int) -> Page:
-    """Signs a bet of 5 on UP with the demo wallet."""
+    """Sign a bet of 5 on UP with the demo wallet."""
     visit.open(f"/m/{market}")
     page = visit.page
     page.get_by_role("button", name="Demo wallet").click()

@@ -11,7 +11,7 @@ SPARSE = {"FOUNDRY_SPARSE_MODE": "true"}
 
 
 def forge_test(path: str, *select: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Runs the tests of a file, of which `select` may choose some. What they read lies in `.vpm/build`."""
+    """Run the tests of a file, or those that `select` chooses. What they read lies in `.vpm/build`."""
     with compiling():
         built = forge("build", path, **SPARSE)
     assert built.returncode == 0, built.stdout

@@ -35,7 +35,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Recorded:
-    """What the feed recorded for a grid time; a measure is the cumulatives, the liquidity and the silence."""
+    """A feed's record for a grid time; a measure is the cumulatives, the liquidity and the silence."""
 
     time: int
     quality: Quality
@@ -45,7 +45,7 @@ class Recorded:
 
 @dataclass(frozen=True)
 class Asked:
-    """What the feed answered for a moment, once so many readings were recorded."""
+    """A feed's answer for a moment, once so many readings were recorded."""
 
     time: int
     max_age: int

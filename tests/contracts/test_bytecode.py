@@ -73,7 +73,7 @@ def test_the_recorded_build_is_what_the_sources_compile_to() -> None:
 
 
 def _settings() -> dict[str, object]:
-    """What ape-config.yaml says, in the compiler's words."""
+    """Return the settings of ape-config.yaml in the compiler's terms."""
     config = yaml.safe_load((REPOSITORY / "ape-config.yaml").read_text())
     asked = config["solidity"]
     locked = json.loads((REPOSITORY / "package-lock.json").read_text())["packages"]
@@ -131,7 +131,7 @@ def test_no_contract_is_near_the_size_limit(codes: dict[str, bytes]) -> None:
 
 def test_another_build_is_not_deployed_to_a_live_network(codes: dict[str, bytes]) -> None:
     def project(built: dict[str, bytes]) -> SimpleNamespace:
-        """As much of ape's project as is asked: a contract's creation code."""
+        """Make a stand-in for ape's project that has only the contracts' creation code."""
         types = {
             name: SimpleNamespace(contract_type=SimpleNamespace(get_deployment_bytecode=lambda code=code: code))
             for name, code in built.items()

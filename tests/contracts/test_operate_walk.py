@@ -110,7 +110,7 @@ def test_a_newcomer_reaches_a_running_deployment_with_the_document_alone(
 
 
 def _followed(script: str, env: dict[str, str], log: Path) -> tuple[str, int]:
-    """What the session printed, and its exit code."""
+    """Run the session; return its output and exit code."""
     plan = SpawnPlan("bash", ("bash", "-c", script), env=env, cwd=str(REPOSITORY))
     session = start_process(plan, log)
     try:

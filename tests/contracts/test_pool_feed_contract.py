@@ -98,6 +98,6 @@ def brute_force(case: Case, time: int) -> float:
 
 
 def log_price(steps: list[Step], second: int) -> float:
-    """As the pool stood when the blocks of that second were over."""
+    """Return the pool's log price after the last block of that second."""
     last = steps[bisect_right(steps, second, key=lambda step: step.time) - 1]
     return 2 * (math.log(last.sqrt_price) - 96 * math.log(2))

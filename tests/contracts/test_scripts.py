@@ -67,7 +67,7 @@ def _ape(ape_folder: Path, *arguments: str, owners: int = 0) -> subprocess.Compl
 
 
 def _options(url: str, facts: Path) -> list[str]:
-    """Of a script that the deployer runs."""
+    """Return the options of a script that the deployer runs."""
     return ["--network", url, "--account", ape.ACCOUNT, "--facts", str(facts)]
 
 

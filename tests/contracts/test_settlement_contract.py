@@ -32,7 +32,7 @@ pytestmark = pytest.mark.timeout(1_200)  # the first to need the contracts compi
 
 
 def replay(test: str, folder: Path) -> str:
-    """What a test of Vectors.t.sol says of the files in the folder."""
+    """Run a test of Vectors.t.sol on the files in the folder; return its output."""
     where = f"{folder.relative_to(REPOSITORY)}/"
     run = forge_test("tests/contracts/forge/agent/Vectors.t.sol", "--match-test", test, VPM_SETTLEMENT_VECTORS=where)
     assert run.returncode == 0, run.stdout[-4000:]

@@ -279,7 +279,7 @@ async def faults_of_cup(running: Fleet) -> list[str]:
 
 
 async def untrue(running: Fleet, load: Load) -> list[str]:
-    """Sentences about answers that say something else than the chain or the ledger."""
+    """Return a sentence for each answer that contradicts the chain or the ledger."""
     broken: list[str] = []
     for one in load.promises:
         if one.report is not LoadReport.TAKEN:
@@ -294,8 +294,8 @@ async def untrue(running: Fleet, load: Load) -> list[str]:
 
 
 async def _was_undone(running: Fleet, one: Promise) -> bool:
-    """Whether the bet no longer stands in the block that its answer named: position ids go by the order on the chain,
-    and an answer of before a reorganization has that of then."""
+    """Return whether the bet has left the block that its answer named: position ids follow the order on the chain, and
+    an answer from before a reorganization has the old one."""
     ((block,),) = await running.ask_database(
         "SELECT block_number FROM token_authorization WHERE chain_id = %s AND nonce = %s",
         CHAIN_IDS["stock"],

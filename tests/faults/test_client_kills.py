@@ -55,7 +55,7 @@ def service(local_genesis: Genesis, fresh_database_url: str, tmp_path: Path) -> 
 
 @dataclass
 class Books:
-    """What the bettors meant to do, and the answers they got."""
+    """The bets that the bettors intended, and the answers they got."""
 
     intended: Counter[str] = field(default_factory=Counter)
     spent: Counter[str] = field(default_factory=Counter)

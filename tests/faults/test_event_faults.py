@@ -127,7 +127,7 @@ async def watching(service: AgentService, buyer: Buyer, rng: random.Random) -> A
 
 
 async def _bet(buyer: Buyer, service: AgentService, who: Wallet, rng: random.Random) -> None:
-    """As a client would that calls again until it knows."""
+    """Place a bet like a client that calls again until it knows the outcome."""
     body = bet("shaken", who, rng.choice(("yes", "no")), rng.randint(1, 5))
     headers: dict[str, str] = {}
     async with asyncio.timeout(SETTLED_SECONDS):
@@ -206,7 +206,7 @@ async def test_every_channel_ends_with_the_same_sequence(service: AgentService, 
 
 
 async def _quiet(buyer: Buyer, service: AgentService, watched: list[Watched], bets: int) -> None:
-    """Until all bets stand on the chain that is left, and every channel has what replay has."""
+    """Wait until all bets are on the surviving chain and every channel has what replay has."""
     deadline = time.monotonic() + SETTLED_SECONDS
     while True:
         service.chain.ask("evm_mine")

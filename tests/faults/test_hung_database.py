@@ -65,7 +65,7 @@ async def _asked(session: aiohttp.ClientSession, url: str, body: object = None) 
 
 
 async def _health(session: aiohttp.ClientSession, service: Service[None]) -> dict[str, bool]:
-    """Whether each daemon says that the database answers."""
+    """Return for each daemon whether it reports that the database answers."""
     said = {}
     for name in DAEMONS:
         status, body = await _asked(session, service.metrics_url(name).replace("/metrics", "/health"))

@@ -76,7 +76,7 @@ async def cursor_row(url: str) -> dict[str, Any]:
 
 
 async def insist(follower: ChainFollower, *kinds: type[Exception], tries: int = 200) -> int:
-    """What the service does: tries again until it works. Returns how often it did not."""
+    """Try again until it works, as the service does; return how often it did not."""
     for failures in range(tries):
         try:
             await follower.catch_up()
@@ -452,7 +452,7 @@ async def _until_state(url: str, state: str) -> None:
 
 
 def leaving_out(node: SimNode, every: int, *methods: str) -> list[Log]:
-    """Makes a node leave one log in `every` out of those answers, always the same ones; they are collected."""
+    """Make a node omit one log in `every` from those answers, always the same ones, and collect them."""
     gone: list[Log] = []
 
     def fault(method: str, answer: Any) -> Any:

@@ -77,7 +77,7 @@ def service(base_service: AgentService) -> AgentService:
 
 @pytest.fixture
 async def node(service: AgentService) -> AsyncIterator[TornNode]:
-    """What the API alone asks; the indexer and the relayer are at the chain itself."""
+    """Put the API alone behind a node; the indexer and the relayer ask the chain itself."""
     async with TornNode(service.chain.url, 7) as node:
         await asyncio.to_thread(service.start, "api", VPM_BASE_RPC_URLS=node.url)
         yield node
@@ -109,7 +109,7 @@ async def signed_bet(
 
 
 def stakes_of(service: AgentService, body: dict[str, Any]) -> int:
-    """How often the payer has paid for it."""
+    """Count how often the payer has paid for it."""
     contracts = service.chain.contracts
     left = service.chain.read(contracts.token.call("balanceOf", checksum(body["walletAddress"])))
     paid, rest = divmod(20_000_000 - left, body["sizeUsd"] * 1_000_000)
@@ -270,7 +270,7 @@ async def test_a_bet_that_landed_before_its_market_closed_is_not_refused_for_the
 
 
 async def until_receipt(buyer: Buyer, body: dict[str, Any], headers: dict[str, str]) -> dict[str, Any]:
-    """Sends the same request again until its receipt comes."""
+    """Send the same request again until its receipt comes."""
     answer: dict[str, Any] = {}
 
     async def sent() -> dict[str, Any] | None:
@@ -292,7 +292,7 @@ def send(chain: AgentChain, kit: dict[str, Any]) -> None:
 
 
 async def works(buyer: Buyer) -> None:
-    """Waits until trades are taken again."""
+    """Wait until trades are taken again."""
 
     async def well() -> bool:
         return bool((await buyer.get("/health"))[1]["health"]["ok"])

@@ -43,7 +43,7 @@ def service(stock_venue: StockService) -> StockService:
 
 @pytest.fixture
 async def node(service: StockService) -> AsyncIterator[HazyNode]:
-    """What the API alone asks; the indexer and the relayer are at the chain itself."""
+    """Put the API alone behind a node; the indexer and the relayer ask the chain itself."""
     async with HazyNode(service.chain.url, 7) as node:
         node.head_seconds = 0.0
         await asyncio.to_thread(service.start, "api", VPM_STOCK_RPC_URLS=node.url)
@@ -142,7 +142,7 @@ async def test_the_relayer_refuses_what_landed_and_the_doors_own_view_lags(
 
 @pytest.fixture
 async def relayers_node(service: StockService, door: Door) -> AsyncIterator[HazyNode]:
-    """What the relayer asks, whose lanes work."""
+    """Put the relayer behind a node and wait until its lanes work."""
 
     async def restarted(**env: str) -> None:
         await asyncio.to_thread(service.stop, "relayer")
@@ -223,7 +223,7 @@ async def test_a_used_authorization_stays_used_though_the_next_view_knows_nothin
 async def test_what_every_view_refuses_is_refused(
     service: StockService, node: HazyNode, door: Door, market: int
 ) -> None:
-    """And nothing of it is on the chain: unknown is not the answer to everything."""
+    """Nothing of it is on the chain: unknown is not the answer to everything."""
     chain, deployer = service.chain, wallets.DEPLOYER.address
     freeze, unfreeze = (functools.partial(chain.contracts.token.call, each) for each in ("freeze", "unfreeze"))
     node.views = (0, 1, BEHIND)

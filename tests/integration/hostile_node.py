@@ -28,7 +28,7 @@ class HostileNode:
 
     @property
     def methods(self) -> list[str]:
-        """What was asked, without the questions for the chain id."""
+        """Return the methods called, except for the chain id."""
         asked = [item["method"] if isinstance(item, dict) else "batch" for item in self.seen]
         return [method for method in asked if method != "eth_chainId"]
 
@@ -58,7 +58,7 @@ def status(code: int, text: str = "", headers: dict[str, str] | None = None) -> 
 
 
 def raw(text: str) -> Reply:
-    """Status 200 with any bytes."""
+    """Answer status 200 with these bytes."""
     return lambda body: web.Response(text=text, content_type="application/json")
 
 

@@ -126,7 +126,7 @@ async def test_the_python_client_stops_at_its_own_limit_as_the_guide_says(buyer:
 
 
 def settlement_of(body: Any, who: Wallet, network: str) -> dict[str, Any]:
-    """What the header says of a payment that was taken."""
+    """Return what the header says of an accepted payment."""
     return {
         "success": True,
         "transaction": body["receipt"]["txHash"],

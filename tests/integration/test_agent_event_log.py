@@ -189,7 +189,7 @@ async def test_an_event_is_as_durable_as_a_page_of_history_need_not_be(database_
 
 
 async def test_what_is_sent_is_dated_by_what_is_indexed_and_not_by_a_newer_head(database_url: str) -> None:
-    """Who asks for events since a second would miss those of the blocks between, dated into one it has read."""
+    """Otherwise a client asking for events since a second would miss those of the blocks between."""
     crowd, chain = Crowd("sent"), SimChain()
     for _ in range(60):
         _mine(chain, crowd)

@@ -65,7 +65,7 @@ def paid(terms: dict[str, Any], who: Wallet, now: int) -> dict[str, Any]:
 
 
 async def asked(client: Client, body: dict[str, Any]) -> dict[str, Any]:
-    """What a call without a payment is answered with."""
+    """Return the answer to a call without a payment."""
     result = await client.call_tool("trade", body)
     assert result.is_error
     terms: dict[str, Any] = result.structured_content

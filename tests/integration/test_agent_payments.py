@@ -114,7 +114,7 @@ async def never_asked_again(buyer: Buyer, service: AgentService, mine: Offer, *,
 
 
 async def taken_in(buyer: Buyer, service: AgentService, offers: Sequence[Offer]) -> list[asyncio.Task[Any]]:
-    """Pays, with nothing mined: returns when the relayer has sent the transactions of all."""
+    """Pay while nothing is mined; return once the relayer has sent all transactions."""
     paying = [asyncio.create_task(buyer.post(each.body, headers=each.headers)) for each in offers]
     sent = (
         "SELECT count(*) FROM outbox_intent i JOIN agent_trade t ON t.intent_id = i.id WHERE i.state = 'sent' AND (%s)"
@@ -128,7 +128,7 @@ async def taken_in(buyer: Buyer, service: AgentService, offers: Sequence[Offer])
 async def overtaken(
     buyer: Buyer, service: AgentService, offers: Sequence[Offer], calls: Sequence[Call]
 ) -> list[tuple[aiohttp.ClientResponse, Any]]:
-    """Payments are taken in, and calls of strangers with higher tips are mined in the same block before them."""
+    """Have payments accepted, and mine strangers' calls with higher tips before them in the same block."""
     chain = service.chain
     with chain.held():
         paying = await taken_in(buyer, service, offers)
@@ -154,7 +154,7 @@ def unbooked(service: AgentService) -> int:
 
 
 async def bury(service: AgentService) -> None:
-    """Makes the head final, and waits until the index holds what does."""
+    """Make the head final, and wait until the index has what makes it so."""
     head = service.chain.block
     service.chain.mine(FINALITY_BLOCKS + 1)
     await until(lambda: bool(rows(service, "SELECT 1 FROM chain_cursor WHERE finalized_number >= %s", head)))
@@ -369,7 +369,7 @@ async def test_what_was_paid_is_accounted_for_before_a_bet_is_refused(buyer: Buy
 async def test_only_a_cancelled_authorization_asks_for_a_fresh_one(
     buyer: Buyer, service: AgentService, market: str
 ) -> None:
-    """And not before the index holds the cancellation; then the same key takes another payment."""
+    """It does not before the index has the cancellation; then the same key takes another payment."""
     who, chain = payer(service, "honest"), service.chain
     mine = await asked(buyer, who, market)
     service.stop("indexer")
@@ -467,7 +467,7 @@ BURNS_WHILE_EMPTY = "0x3a1515600054151660" + "1957" + YES_CODE[2:] + "5b601956"
 async def test_a_payer_with_code_burns_no_more_than_a_settlements_ceiling(
     buyer: Buyer, service: AgentService, market: str, code: str, is_sent: bool
 ) -> None:
-    """Where the burning shows beforehand nothing is sent; where it shows in the block alone, it is capped."""
+    """If the simulation shows the burning, nothing is sent; if only the block shows it, it is capped."""
     chain, ceiling = service.chain, 600_000
     account = payer(service, "burner")
     chain.ask("anvil_setCode", account.address, code)

@@ -53,7 +53,7 @@ async def test_a_bet_is_paid_settled_and_replayed(buyer: Buyer, service: AgentSe
 
 
 def recovered(name: str, fields: list[tuple[str, str]], signed: dict[str, Any]) -> str:
-    """Who signed, by the schema the extension fixes: written out here, not taken from the code under test."""
+    """Return the signer, by the schema the extension fixes: written out here, not taken from the code under test."""
     assert list(signed["payload"]) == [field for field, _ in fields]
     assert signed["format"] == "eip712"
     message = encode_typed_data(

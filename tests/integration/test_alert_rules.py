@@ -61,7 +61,7 @@ def _refused(owners: str) -> dict[str, str]:
 
 
 def _canary(errors: str, fine: str) -> dict[str, str]:
-    """Of runs every few minutes."""
+    """Return the series of canary runs every few minutes."""
     return {
         f'vpm_keeper_runs_total{{job="agent-canary", result="{result}", instance="a"}}': each
         for result, each in (("errors", errors), ("ok", fine))
@@ -310,7 +310,7 @@ async def _unasked(*_: object) -> None:
 
 
 async def test_what_a_rule_counts_up_or_misses_is_shown_as_0_before_it_happens() -> None:
-    """Of a series that appears at 1 Prometheus sees no increase, and of one that is absent no zero."""
+    """Prometheus sees no increase in a series that starts at 1, and no zero in one that is absent."""
     lane = LaneSpec("unheard-of", 1, ("relay",), LocalSigner(secrets.token_bytes(32)))
     nowhere = f"postgresql://unused@127.0.0.1:{free_port()}/none"
     leases = Leases(nowhere, [lane], lease_seconds=3.0, gained=lambda *_: None, lost=_unasked)

@@ -90,7 +90,7 @@ async def _play(running: RunningChain, url: str) -> None:
 
 @pytest.fixture
 async def history(known: Genesis, played: RunningChain, database_url: str) -> AsyncIterator[History]:
-    """As it was before any test changed a row."""
+    """Restore the history from before any test changed a row."""
     sources = sources_of(played.deployment, played.name)
     async with (
         ChainProvider((played.url,), chain_id=sources.chain_id) as rpc,

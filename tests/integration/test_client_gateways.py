@@ -84,9 +84,9 @@ def once(holds: Callable[[web.BaseRequest], bool], then: Rule) -> Rule:
 
 @dataclass(frozen=True)
 class Story:
-    """What becomes of a bet of so many dollars, and what is said of its payment. `payment`: None where it is placed;
-    `stakes`: how many there are; `own_key`: the bet's key, where the caller names it; `is_made`: whether an earlier
-    call has made it; `final_seconds`: how long its finality is waited for."""
+    """The fate of a bet of `size` dollars, and the error that the client raises. `payment`: None if the bet is placed;
+    `stakes`: how many result; `own_key`: the bet's key, if the caller names it; `is_made`: whether an earlier call
+    placed the bet; `final_seconds`: how long the client waits for finality."""
 
     rule: Callable[[], Rule]
     payment: Payment | None

@@ -100,7 +100,7 @@ async def test_one_call_is_a_whole_bet(
 async def test_a_ticket_placed_again_is_the_same_bet(
     library: Library, quick_service: AgentService, quick_market: str
 ) -> None:
-    """Also by another library: a ticket is plain JSON with the same fields in both."""
+    """It is in the other library, too: a ticket is plain JSON with the same fields in both."""
     who = DEV[1]
     placed = await library.bet(who, quick_market, "no", 1.25)
     before = quick_service.chain.balance(who.address)

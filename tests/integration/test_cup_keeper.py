@@ -70,7 +70,7 @@ class ManualKeeper:
             await self.rpc.call("evm_mine", [], Any)
 
     def listed(self, target_musd: int, kind: MarketKind = MarketKind.THRESHOLD) -> str:
-        """Lists a market on the deployment's feed; its id."""
+        """List a market on the deployment's feed; return its id."""
         target = target_musd * 10**14 if kind is MarketKind.THRESHOLD else 0
         spec = specification(kind, target=target)
         words = rendered(spec, SOURCE.key)

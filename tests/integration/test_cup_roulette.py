@@ -114,7 +114,7 @@ async def test_winners_split_their_markets_whole_pool_by_stake(cup: Cup) -> None
 
 
 async def test_the_export_alone_shows_how_a_round_fell_and_paid(cup: Cup) -> None:
-    """Of the round that is still open it keeps the seed."""
+    """It does not reveal the seed of the open round."""
     live = await cup.open_round()
     for key in ("colour:red", "colour:black"):
         assert (await cup.post("/roulette/bet", (await cup.claimed()).bet(live.round_no, key, 100_00))).status == 200

@@ -108,7 +108,7 @@ async def test_only_a_connection_that_was_idle_is_asked_whether_it_lives(
     engine = make_engine(database_url, pool_size=1)
 
     async def last_statements(pool: ConnectionPool) -> list[str]:
-        """What the server saw last of each connection, when both had nothing to do but to be handed out."""
+        """Return the last statement the server saw of each connection when both were only handed out."""
         async with pool.connection() as connection, engine.connect() as other:
             raw = await other.get_raw_connection()
             assert raw.driver_connection is not None

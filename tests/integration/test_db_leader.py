@@ -35,7 +35,7 @@ class Work:
 
 
 def _terminate_holder(url: str, role: str) -> int:
-    """What a failed network or a killed backend does to the holder's connection."""
+    """End the holder's connection, as a failed network or a killed backend does."""
     with psycopg.connect(url, autocommit=True) as connection:
         rows = connection.execute(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = %s"

@@ -34,7 +34,7 @@ def _examples(language: str) -> list[str]:
 
 
 def _cases(signer: DeliverySigner, secret: str | None) -> list[tuple[dict[str, str], bytes, bool]]:
-    """Headers, body, and whether a receiver should take it."""
+    """Return headers, body, and whether a receiver should take it."""
     now = int(time.time())
     good = signer.headers("evt_1", BODY, secret, now)
     other = signer.headers("evt_1", BODY, None if secret is None else "another", now)

@@ -98,7 +98,7 @@ async def test_only_a_difference_is_published(shown: Shown) -> None:
 
 
 async def test_a_state_and_its_tick_are_seen_together(shown: Shown) -> None:
-    """Who is stirred by a state asks with its tick: with the one before, a body that was kept would be taken."""
+    """A waiter woken by a state asks with its tick; with the previous tick it would get a cached body."""
     async with followed(shown) as index:
         stirred = index.stirred
         async with index._published:  # a reader holds what is published
@@ -152,7 +152,7 @@ async def test_a_rebuild_that_could_not_be_read_is_not_forgotten(shown: Shown) -
 
 
 async def test_a_rebuild_is_published_even_when_the_state_is_the_same(shown: Shown) -> None:
-    """What was read of it before (a market's positions) may not be what is there now."""
+    """An earlier reading of it (a market's positions) may be out of date."""
     async with followed(shown) as index, running(index):
         await until(lambda: len(shown.held) > 2 and shown.held[-1] == 1)
         tick, generation = index.tick, index.generation

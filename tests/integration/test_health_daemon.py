@@ -77,11 +77,11 @@ class Probe:
         return next((line for line in found if line["action"] == action), None)
 
     def until(self, action: str) -> dict[str, Any]:
-        """Its line, once the daemon has said it."""
+        """Wait for the daemon's log line and return it."""
         return wait(lambda: self.line(action), lambda: f"{action} in\n{self.out}")
 
     def end(self) -> int:
-        """Waits for the end; the exit code."""
+        """Wait for the end; return the exit code."""
         return self.process.wait(PATIENCE)
 
 

@@ -59,14 +59,14 @@ GROWING = {
     "oracle_round",
 }
 MAX_ROWS = 2_500
-"""A statement may touch so many: a page of 200 with all that belongs to it, and not the tens of thousands there are."""
+"""A statement may touch this many rows: a page of 200 with its details, not the tens of thousands there are."""
 
 AGENT = "/api/agent/v1"
 
 
 @dataclass
 class Statements:
-    """What was sent to the index's tables, each text once with the arguments it had first."""
+    """The statements sent to the index's tables, each text once with its first arguments."""
 
     sent: dict[str, Any] = field(default_factory=dict)
 
@@ -79,7 +79,7 @@ class Statements:
             self.sent.setdefault(statement, parameters)
 
     def faults(self, url: str) -> list[str]:
-        """Those of these that touch history."""
+        """Return the recorded statements that touch history."""
         found = []
         with psycopg.connect(conninfo(url)) as connection:
             for statement, parameters in self.sent.items():
@@ -100,7 +100,7 @@ def _nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _rows(node: dict[str, Any]) -> float:
-    """Read of a table by one node of a plan, those its filter threw away among them."""
+    """Return how many rows one node of a plan read, including those that its filter dropped."""
     if "Relation Name" not in node:
         return 0.0
     return float((node["Actual Rows"] + node.get("Rows Removed by Filter", 0)) * node["Actual Loops"])
@@ -550,7 +550,7 @@ async def test_who_asks_for_an_addresss_positions_gets_all_of_them(rig: Rig) -> 
 
 
 async def test_no_sum_is_shown_until_the_chains_history_is_read(rig: Rig) -> None:
-    """Until then the tables of sums mean nothing; the proof keeps what it read before, if it has any."""
+    """Before that the tables of sums mean nothing; the proof keeps its previous reading, if it has one."""
     owner = wallet_of(7)
 
     async def proof_lacks_sums() -> bool:

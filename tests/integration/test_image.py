@@ -66,7 +66,7 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Image:
 
 @pytest.fixture(scope="module")
 def settings(local_genesis: Genesis, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
-    """Those of a service whose own daemons were there first, and stand still: the image's are their doubles."""
+    """Return the settings of a running service whose daemons are suspended; the image's daemons take their place."""
     with stack_of(local_genesis, tmp_path_factory.mktemp("stack")) as stack:
         stack.ready()
         found = local_stack({}, stack.state)
@@ -160,7 +160,7 @@ def test_an_operators_commands_are_in_the_image(
 
 
 def test_everything_that_is_imported_anywhere_is_in_the_image(image: Image, tmp_path: Path) -> None:
-    """Also what a function imports when it is first called: a keeper's calendars once it leads."""
+    """This includes what a function imports on its first call: a keeper's calendars once it leads."""
     program = tmp_path / "imports.py"
     program.write_text(IMPORTS)
     ended = image.run(image.inside("python", str(program), *OF_THE_CHECKOUT), given={}, ready_file=tmp_path / "none")

@@ -147,12 +147,12 @@ def cursor(url: str) -> int:
 
 
 def wait_for(url: str, number: int, seconds: float = PATIENCE) -> None:
-    """Until the tables are at block `number`."""
+    """Wait until the tables are at block `number`."""
     wait(lambda: cursor(url) >= number, lambda: f"block {number}, at {cursor(url)}", seconds, pause=0.02)
 
 
 def summed(url: str) -> bool:
-    """Whether owners' sums are those of the positions again."""
+    """Return whether owners' sums equal those of the positions again."""
     with psycopg.connect(conninfo(url)) as connection:
         return connection.execute("SELECT bool_and(summed) FROM chain_cursor").fetchone() == (True,)
 

@@ -178,7 +178,7 @@ async def test_final_is_what_every_node_that_answers_calls_so(
 
 
 async def test_an_older_head_does_not_hide_one_that_was_named_and_not_read(database_url: str, now: list[float]) -> None:
-    """Of two nodes behind one address one names a head whose logs it refuses; the other one is where the tables are."""
+    """Two nodes share an address: one names a head whose logs it refuses, the other is at the tables' block."""
     chain, crowd = SimChain(), Crowd("hidden")
     chain.mine([crowd.tx("list", b"h" * 32, 10_000, 2, "{}")])
     node = SimNode(chain)

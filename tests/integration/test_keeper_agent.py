@@ -248,13 +248,13 @@ async def test_a_winner_whom_the_index_lost_is_paid_all_the_same(rig: Rig, lost:
 
 
 async def _at_head(rig: Rig) -> None:
-    """Until the index has read what the chain's clock was moved to."""
+    """Wait until the index has reached the time that the chain's clock was moved to."""
     now = rig.now("base")
     await rig.until(lambda: rig.rows("SELECT 1 FROM chain_cursor WHERE block_time >= %s", now), "the index")
 
 
 def _measured(job: str, what: str, name: str = "vpm_keeper_due") -> float | None:
-    """By the last run in this process."""
+    """Return what the last run in this process measured."""
     return REGISTRY.get_sample_value(name, {"job": job, "what": what})
 
 

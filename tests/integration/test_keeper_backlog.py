@@ -58,7 +58,7 @@ class Payments:
         return SimpleNamespace(timestamp=number - self.finality_seconds)
 
     async def arrives(self, nonce: bytes, at: int) -> None:
-        """What its payer brought to the API, and used past it."""
+        """Add a payment that its payer offered to the API and then used outside it."""
         bet: tuple[tuple[str, object], ...] = (
             ("marketId", b"\x01" * 32),
             ("outcome", 0),

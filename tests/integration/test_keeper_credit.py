@@ -97,7 +97,7 @@ async def becomes_final(service: AgentService, nonce: bytes) -> None:
 
 
 def of(report: RunReport, who: Wallet) -> list[tuple[str, str]]:
-    """What a run asked for, for this payer."""
+    """Return what a run requested for this payer."""
     return [(each.kind, each.detail) for each in report.actions if who.address.lower() in each.target]
 
 

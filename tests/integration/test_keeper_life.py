@@ -66,7 +66,7 @@ def reached(rig: Rig, moment: int) -> bool:
 
 
 async def looked(rig: Rig) -> None:
-    """Until a run of the resolver that began after this has ended."""
+    """Wait until a run of the resolver that begins after this has ended."""
     ran = "SELECT 1 FROM keeper_run WHERE job = 'resolve' AND started_at > %s"
     ((began,),) = rig.rows("SELECT clock_timestamp()")
     await rig.until(lambda: rig.rows(ran, began), "a look of the keeper")

@@ -30,7 +30,7 @@ def count(rig: Rig, table: str, where: str = "true") -> int:
 
 
 def age(rig: Rig, days: int) -> None:
-    """Makes everything that has ended older."""
+    """Make everything that has ended older."""
     rig.rows(
         "UPDATE outbox_intent SET state_at = state_at - make_interval(days => %s) "
         "WHERE state IN ('final', 'failed', 'replaced') RETURNING 1",

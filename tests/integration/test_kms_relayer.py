@@ -98,7 +98,7 @@ def _value(metrics: str, name: str, **labels: str) -> float:
 
 @pytest.mark.thorough
 async def test_intents_go_through_both_keys(kms: Kms) -> None:
-    """And what cannot be sent through one of them because the service throttles is only late."""
+    """If the service throttles one of them, its transactions are only late."""
     # A group for each key: of two lanes that serve one, the first to be awake may send everything.
     kms.use(f"base:relay={kms.names[0]}", f"base:keeper={kms.names[1]}")
     requests = [kms.rig.transfer(group=group) for group in ("relay", "keeper") for _ in range(20)]

@@ -119,7 +119,7 @@ async def test_the_origin_names_who_signs_for_it(door: Door) -> None:
 
 
 async def test_a_page_can_be_found_and_shared(door: Door) -> None:
-    """What search engines and other sites' previews read: addresses that are there, and a picture of the market."""
+    """Search engines and link previews find addresses that exist, and a picture of the market."""
     _, robots = await door.get("/robots.txt")
     listed = re.search(r"^Sitemap: (.+)$", robots.decode(), re.MULTILINE)
     assert listed is not None
@@ -222,7 +222,7 @@ async def test_wrong_methods_and_types_are_json(door: Door, path: str) -> None:
 
 @pytest.mark.parametrize("path", POSTS)
 async def test_bodies_have_a_size_limit(door: Door, path: str) -> None:
-    """Whether the length is declared first or the bytes just keep coming."""
+    """The limit holds whether the length is declared first or the bytes just keep coming."""
 
     async def endless() -> AsyncIterator[bytes]:
         for _ in range(40):

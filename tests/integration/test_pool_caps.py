@@ -51,7 +51,7 @@ def capped(
 
 
 def _allow(played: PoolChain, cap: int) -> None:
-    """By the Safe, for markets listed from now on."""
+    """Set the cap, as the Safe, for markets listed from now on."""
     feed, safe = played.feed, played.agents.deployment.safe
     assert safe is not None
     given = (feed.address, True, feed.memory_seconds, feed.max_age_seconds, cap * USD, 64_000 * USD)

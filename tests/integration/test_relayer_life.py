@@ -417,7 +417,7 @@ async def test_a_lane_whose_lease_ran_out_unnoticed_goes_on(rig: Rig) -> None:
 async def test_a_lane_whose_row_was_held_when_its_relayer_started_is_worked_like_the_others(
     rig: Rig, database_url: str
 ) -> None:
-    """By a process that was stopped in the middle of writing to it. The new holder gets to know all its lanes."""
+    """A process that was stopped while writing holds the row. The new relayer still gets to know all its lanes."""
     signers = [await rig.new_signer() for _ in range(3)]
     for signer in signers:
         await rig.dead_holder(signer, next_nonce=0, lease_seconds=0.1)

@@ -234,7 +234,7 @@ async def test_a_reorg_while_the_relayer_is_down_is_found_at_its_start(rig: Rig)
 
 
 async def test_a_reorg_deeper_than_finality_brings_back_what_had_ended(rig: Rig) -> None:
-    """Also while the second URL, which might have a receipt, is away."""
+    """It does even while the second URL, which might have a receipt, is down."""
     signer = await rig.new_signer()
     request = rig.transfer()
     snapshot = await rig.ask("evm_snapshot")

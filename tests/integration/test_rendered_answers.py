@@ -55,7 +55,7 @@ async def door() -> AsyncIterator[tuple[str, int]]:
 async def ask(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter, line: str, *headers: str
 ) -> tuple[str, dict[str, str], bytes]:
-    """Status line, headers by lower-case name, and body, on a connection that may be used again."""
+    """Return status line, headers by lower-case name, and body, on a connection that may be reused."""
     writer.write("\r\n".join((line, "Host: here", *headers, "", "")).encode())
     head = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
     found = dict(each.split(": ", 1) for each in head[1:] if each)
@@ -165,6 +165,6 @@ async def test_every_answer_is_counted_by_its_status(timed: bool, status: int) -
 
 
 def counted(operation: Operation, status: int) -> float:
-    """Requests of this operation answered so, as the metric has it."""
+    """Return how many requests of this operation were answered so, by the metric."""
     labels = {"operation": operation.id, "status": str(status)}
     return REGISTRY.get_sample_value("vpm_http_requests_total", labels) or 0.0

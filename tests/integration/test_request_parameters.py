@@ -32,7 +32,7 @@ class Priced(BaseModel):
 
 @pytest.mark.parametrize("asked", ["sizeUsd=5&sizeUsd=5000", "side=yes&side=no", "side=yes&side=yes"])
 async def test_a_parameter_given_twice_is_refused_under_the_name_its_caller_uses(asked: str) -> None:
-    """Of two sizes one would be priced, and no one would know which."""
+    """Otherwise one of two sizes would be priced, and no one would know which."""
 
     async def read(request: web.Request) -> web.StreamResponse:
         return web.json_response(read_query(request, Priced).model_dump())

@@ -232,7 +232,7 @@ async def test_no_url_at_all() -> None:
 
 
 async def test_an_answer_of_another_chain_never_counts() -> None:
-    """Also without `start`, and for a transaction: it must not be offered to a foreign chain."""
+    """The same without `start`, and for a transaction: it must not be offered to a foreign chain."""
     async with hostile_node("0xbad", chain_id=1) as wrong, hostile_node("0x2") as right:
         async with client(wrong.url, right.url) as rpc:
             assert await rpc.call("eth_blockNumber", [], str) == "0x2"

@@ -23,7 +23,7 @@ from tests.waiting import PATIENCE
 
 
 class Thing(BaseModel):
-    """What is sent."""
+    """A request body."""
 
 
 @asynccontextmanager

@@ -40,7 +40,7 @@ def _listening(port: int) -> bool:
 
 @pytest.fixture
 def new_stack(local_genesis: Genesis, tmp_path: Path) -> Iterator[Callable[..., Stack]]:
-    """Starts stacks whose chains already carry the genesis, which takes seconds; all are gone afterwards."""
+    """Start stacks whose chains already carry the genesis, which takes seconds; stop all afterwards."""
     started: list[Stack] = []
     tmp_path.chmod(0o755)  # as root, PostgreSQL runs as another user, who has to get in
 

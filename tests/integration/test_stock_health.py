@@ -32,7 +32,7 @@ def service(stock_venue: StockService) -> StockService:
 
 
 async def finding(door: Door, chain: StockChain, name: str, *, seconds: float = PATIENCE) -> tuple[bool, str]:
-    """What the check says once the index and the watch of the feeds have reached the chain's present block."""
+    """Return what the check says once the index and the feed watcher have reached the chain's present block."""
     block = chain.block
     body: dict[str, Any] = {}
 
@@ -147,7 +147,7 @@ async def test_a_trading_day_without_its_markets_or_fresh_feeds_is_reported(serv
 
 
 async def says(door: Door, name: str, ok: bool, detail: str, *, seconds: float = PATIENCE) -> None:
-    """Waits until the check says exactly this."""
+    """Wait until the check says exactly this."""
     found: dict[str, Any] = {}
 
     async def is_said() -> bool:

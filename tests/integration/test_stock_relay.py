@@ -91,7 +91,7 @@ async def test_a_receipt_goes_on_from_its_block_to_the_final_one(service: StockS
 async def test_a_receipt_is_of_one_block_however_far_back_the_markets_in_memory_are(
     service: StockService, door: Door
 ) -> None:
-    """Else a batch that was matched is shown as one that was not, or matched with a market that lacks a part of it."""
+    """Otherwise a matched batch is shown as unmatched, or as matched with a market that lacks a part of it."""
     chain, wallet, url = service.chain, wallets.DEV[0], service.env["DATABASE_URL"]
     chain_id, market = chain.deployment.chain_id, chain.open_market()
     await door.until(f"/api/markets/{market}", lambda b: b["market"]["phase"] == "opens")
@@ -520,7 +520,7 @@ async def test_of_two_faults_the_earlier_check_speaks(service: StockService, doo
 
 
 def cancel(chain: StockChain, wallet: wallets.Wallet, bet: StockBet) -> None:
-    """Has the token take the bet's authorization for used."""
+    """Make the token count the bet's authorization as used."""
     asked = {
         "types": {
             "EIP712Domain": list(DOMAIN_FIELDS),
@@ -539,7 +539,7 @@ def cancel(chain: StockChain, wallet: wallets.Wallet, bet: StockBet) -> None:
 
 
 def entries_of(service: StockService, bet: StockBet) -> int:
-    """How many positions the signer has in the bet's market, by view calls."""
+    """Count the signer's positions in the bet's market, by view calls."""
     chain = service.chain
     views = (chain.read(chain.contracts.settler.call("position", each)) for each in chain.positions(bet.market_id))
     return sum(view["owner"] == bet.signer.lower() for view in views)

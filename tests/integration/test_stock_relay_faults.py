@@ -52,7 +52,7 @@ def bettor(service: StockService, name: str) -> wallets.Wallet:
 
 
 async def mine_until(service: StockService, work: asyncio.Task[Any]) -> Any:
-    """Mines a block now and then until `work` is done."""
+    """Mine a block now and then until `work` is done."""
     while not work.done():
         await asyncio.to_thread(service.chain.mine)
         await asyncio.sleep(0.2)
@@ -113,7 +113,7 @@ async def test_a_bettor_who_was_cut_off_gets_her_answer_when_she_asks_again(
 
 
 def confirmations(service: StockService) -> float:
-    """Bets answered as confirmed so far."""
+    """Count the bets answered as confirmed so far."""
     lines = service.metrics("api").splitlines()
     return sum(float(each.split()[-1]) for each in lines if 'vpm_stock_relay_answers_total{answer="confirmed"' in each)
 

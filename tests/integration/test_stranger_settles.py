@@ -42,7 +42,7 @@ pytestmark = [pytest.mark.thorough, pytest.mark.timeout(900 if LONG else 300)]
 
 @dataclass(frozen=True)
 class Checkout:
-    """What the stranger has: the files of the repository as they are committed, and a chain that others made."""
+    """All that the stranger has: the repository's committed files, and a chain that others made."""
 
     folder: Path
     played: PoolChain
@@ -102,7 +102,7 @@ class Checkout:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What is committed, and nothing else."""
+    """Check out what is committed, and nothing else."""
     folder = tmp_path_factory.mktemp("stranger") / "checkout"
     packed = subprocess.run(["git", "archive", "HEAD"], cwd=REPOSITORY, capture_output=True, check=True).stdout
     with tarfile.open(fileobj=io.BytesIO(packed)) as files:
@@ -130,7 +130,7 @@ def _known_to_him(played: PoolChain) -> PoolChain:
 
 
 def _errors() -> dict[str, str]:
-    """By what `cast` shows of them."""
+    """Return the errors' names by what `cast` shows of them."""
     contracts = ("FeedResolver", "PoolFeed", "SettlementWallet")
     return {"0x" + selector.hex(): each.name for name in contracts for selector, each in abi(name).errors.items()}
 

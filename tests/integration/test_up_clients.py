@@ -164,7 +164,7 @@ async def test_the_official_clients_bet_on_stocks(origin: str, connected: Any) -
 @pytest.mark.thorough
 @pytest.mark.parametrize("inspector", [inspector_1, inspector_2])
 async def test_the_inspector_lists_and_calls(origin: str, inspector: Any) -> None:
-    """Also what it is refused: the reason is shown, not a mismatch of schemas; and what it would have to pay."""
+    """A refusal shows its reason, not a mismatch of schemas; an unpaid call shows what it would have to pay."""
     async with inspector(f"{origin}/api/agent/mcp") as (tools, call):
         assert len(tools) == 19
         market = await binary_market(call)

@@ -86,7 +86,7 @@ async def _row(pool: ConnectionPool, webhook_id: str) -> webhook_store.WebhookEn
 
 
 async def _let_go(pool: ConnectionPool, webhook_id: str) -> None:
-    """What came of what was sent is written."""
+    """Wait until the result of the delivery is stored."""
 
     async def is_let_go() -> bool:
         return (await _row(pool, webhook_id)).lease is None
@@ -223,7 +223,7 @@ async def _wake(pool: ConnectionPool, hook: str) -> None:
 
 
 async def test_one_that_was_switched_off_comes_back_only_where_its_wallet_has_room(pool: ConnectionPool) -> None:
-    """Else a wallet had all the webhooks that it ever registered, ten at a time."""
+    """Otherwise a wallet could keep every webhook that it ever registered, ten at a time."""
     wallet = b"\x29" * 20
     first = await _hook(pool, wallet, "https://example.org/first", status="disabled")
     hooks = [await _hook(pool, wallet, f"https://example.org/{n}") for n in range(webhook_store.MAX_PER_WALLET)]
@@ -429,7 +429,7 @@ async def test_a_process_that_was_held_up_sends_nothing_after_another_went_on(
 
 @pytest.mark.parametrize("turns", range(6))
 async def test_a_dispatcher_that_is_stopped_as_its_connections_come_stops(database_url: str, turns: int) -> None:
-    """What is due is looked for, and old rows are, each by a task that waits for a connection."""
+    """Two tasks, for due deliveries and for old rows, are waiting for a connection."""
     async with make_pool(database_url, size=1, autocommit=True) as pool:
 
         async def stop() -> None:

@@ -119,7 +119,7 @@ def _packed(*fields: tuple[int, int]) -> int:
 
 
 def _order(narrator: Narrator) -> list[int]:
-    """Positions as `positionsOf` lists them: by vintage, within one UP before DOWN, within a side as they came."""
+    """Return the order of `positionsOf`: by vintage, within one UP before DOWN, within a side as they came."""
     order = sorted(narrator.model.entries, key=lambda e: (e.block, e.side, e.number))
     return [ORDER, len(order), *(e.number for e in order)]
 

@@ -204,7 +204,7 @@ class Generator:
         return self.rng.random() < probability
 
     def regime(self) -> Callable[[int], int]:
-        """How this market's entries are sized: by the seed, by the headroom's edge, tiny, huge, or all of it."""
+        """Choose how this market's entries are sized: by the seed, by the headroom's edge, tiny, huge, or all of it."""
         rng, model = self.rng, self.model
 
         def near_seed(_: int) -> int:

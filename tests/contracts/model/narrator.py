@@ -93,7 +93,7 @@ class Narrator:
         return log.Entered(self.market_id, position_id, address(entry.owner), entry.side, entry.offered, entry.block)
 
     def finalized(self) -> list[Event]:
-        """What the chain says when it gets round to the pending vintage."""
+        """Return the event of finalizing the pending vintage, if there is one."""
         if self.pending is None:
             return []
         block, entries = self.pending.block, self.pending.entries
@@ -113,7 +113,7 @@ class Narrator:
         ]
 
     def finalizable(self) -> bool:
-        """Whether `finalizeVintage` would do anything: a vintage waits, and it is over."""
+        """Return whether `finalizeVintage` would do anything: a vintage waits, and it is over."""
         return self.pending is not None and self.model.open_block is None
 
     def do(self, s: Step) -> list[Event]:

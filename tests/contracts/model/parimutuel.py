@@ -69,11 +69,11 @@ class Model:
         return sum(e.accepted for e in self.entries if e.side == side and e.accepted is not None)
 
     def promised_since_the_seed(self, side: int) -> int:
-        """What the seed leg of a side was promised per unit, times SCALE: by definition the side's accumulator."""
+        """Return the seed leg's promise per unit, times SCALE: by definition the side's accumulator."""
         return self.entries[side].per_unit - SCALE
 
     def room(self, side: int) -> int:
-        """What is left of the other outcome's capacity, from the books as they stand."""
+        """Return the remaining capacity of the other outcome, from the present books."""
         return max(0, self.capacity(1 - side) - self.principal(side))
 
     def capacity(self, side: int) -> int:
@@ -168,7 +168,7 @@ class Model:
         return self.voided or self.winner is not None
 
     def unsent(self, entry: Entry) -> Due:
-        """What a delivery of everything would send now."""
+        """Return what a delivery of everything would send now."""
         due = self.due(entry)
         refund = 0 if entry.refund_sent else due.refund
         return Due(0, 0, refund) if entry.payout_sent else Due(due.gross, due.fee, refund)
@@ -194,7 +194,7 @@ class Model:
         )
 
     def residue(self) -> int:
-        """What is left of the accepted pool once every winner is paid."""
+        """Return the rest of the accepted pool once every winner is paid."""
         if self.winner is None:
             return 0
         return self.principal(0) + self.principal(1) - sum(self.due(e).gross for e in self.entries)
