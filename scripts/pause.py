@@ -2,8 +2,9 @@
 
 With `--put-off KEY` a guardian puts off the settlement of a published feed's markets by a day, once for the feed.
 
-With the account of a guardian it stops them at once. Anybody else gets what the Safe's owners have to sign, and so does
-`--resume`, which only the Safe can do; a local stack, whose owners' keys are known (VPM_SAFE_OWNER_KEYS), executes it.
+With the account of a guardian it stops them at once. With any other, and for `--resume`, which only the Safe can do, it
+prints what the Safe's owners have to sign; on a local stack, where their keys are known (VPM_SAFE_OWNER_KEYS), it
+executes that.
 Pausing stops new bets and new stock markets, and nothing else: what is staked settles and is paid.
 """
 

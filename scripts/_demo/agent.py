@@ -33,7 +33,7 @@ async def play(base_url: str) -> None:
     """Trade until stopped; a refusal or a pause of the service only means another try later."""
     dice = random.Random(21)  # noqa: S311 (the same story on every first start)
     placed = 0
-    # The service is on this machine, whatever proxy the shell names.
+    # The service is on this machine, so a proxy set in the shell is ignored.
     with httpx.Client(trust_env=False) as http:
         clients = [client_of(base_url, wallet, http) for wallet in wallets.BETTORS[:3]]
         while True:

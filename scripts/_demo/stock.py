@@ -28,7 +28,7 @@ async def play(base_url: str) -> None:
     """Bets until it is stopped; a refusal or a pause of the service only means another try later."""
     dice = random.Random(20)  # noqa: S311 (the same story on every first start)
     placed = 0
-    # Limits count by address; on Linux the demo comes from one of its own, so it never uses up anybody's.
+    # Limits count by address; on Linux the demo has its own address, so it never uses up another client's limit.
     address = ("127.0.0.2", 0) if sys.platform.startswith("linux") else None
     connector = aiohttp.TCPConnector(local_addr=address)
     patience = aiohttp.ClientTimeout(total=20)

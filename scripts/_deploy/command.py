@@ -25,7 +25,7 @@ def connected(function: Callable[..., Any]) -> Any:
 
 
 def command(*, account: str = "the alias of the ape account that pays the gas", send: str) -> Callable[..., Any]:
-    """Make a command of a function that takes a `Script` and the options of its own."""
+    """Make a command of a function that takes a `Script` and its own options."""
 
     def decorate(function: Callable[..., Any]) -> Any:
         def cli(provider: Any, facts: str, alias: str, send: bool, **own: Any) -> None:

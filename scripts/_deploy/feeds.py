@@ -102,8 +102,8 @@ def judged(feed: PoolFeed, limit: Borne, *, local: bool, evidence: str | None) -
 
 
 def evidence_of(given: str) -> str:
-    """As the deployment file has it: a URL as it is; of a file its name and hash, so that what was read then can be
-    told from what it says later."""
+    """Return the evidence as the deployment file has it: a URL unchanged; for a file its name and hash, so that a later
+    change to it shows."""
     if given.startswith(("https://", "ipfs://")):
         return given
     try:

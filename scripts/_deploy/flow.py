@@ -153,7 +153,7 @@ class Plan:
         return Sending(self.session, [*before, *new.steps], first), owner
 
     def _salt(self, nonce: int) -> int:
-        """A number of this deployment's own: a Safe's address follows from its owners and this, whoever makes it."""
+        """Return a number unique to this deployment: a Safe's address depends on its owners and this, not its maker."""
         return int.from_bytes(keccak(text=f"{self.session.address} {nonce}"))
 
     def _show(self, course: Course, sending: Sending, broke_off: Journal | None) -> None:
@@ -202,7 +202,8 @@ def prepare(script: Script, *, out: str | None, safe: str | None, safe_owners: S
 
 
 def require_recorded(project: Any) -> None:
-    """A live network gets the bytes that were tested and published, not whatever this checkout happens to build."""
+    """Refuse to deploy anything but the tested and published bytes to a live network, even if this checkout builds
+    others."""
     codes = {name: bytes(getattr(project, name).contract_type.get_deployment_bytecode()) for name in bytecode.CONTRACTS}
     other = bytecode.unrecorded(codes)
     if other:

@@ -1,4 +1,4 @@
-"""What was signed for a deployment that is under way: a file beside the one that will record it."""
+"""The transactions signed for an unfinished deployment: a file next to the one that will record it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Journal:
         self._sent: dict[int, dict[str, bytes]] = {}
 
     def begun(self) -> dict[str, Any] | None:
-        """What the deployment is that broke off here: chain, deployer, first nonce, Safe, and a digest of its
+        """Describe the deployment that broke off here: chain, deployer, first nonce, Safe, and a digest of its
         transactions. None where none did."""
         if not self.path.exists():
             return None

@@ -167,7 +167,7 @@ def harmonic_liquidity(session: DeploySession, pool: str, window: int) -> int:
     """A pool's liquidity over the last window, as a feed measures it: rounded down, 1 where there is hardly any."""
     try:
         cumulatives = session.read(Contract(pool, POOL).call("observe", [window, 0]))[1]
-    except Exception as error:  # ape and the decoder have many: all of them mean that the pool does not tell
+    except Exception as error:  # ape and the decoder raise many kinds: each means that the pool has no answer
         raise ScriptRefused(
             f"{pool} does not tell its last {window} s ({error}). Either it is no pool with the interface of Uniswap "
             "v3, or it does not remember so long: grow its cardinality first, docs/pool-feeds.md says how."
@@ -203,7 +203,7 @@ def deploy(sender: Any, project: Any, feed: PoolFeed) -> ContractInfo:
         raise RuntimeError(f"no receipt of the deployment of {made.address}")
     return ContractInfo(
         address=to_checksum_address(made.address),
-        role=f"{feed.key} by what its pools remember; nobody posts to it, and it has no owner",
+        role=f"{feed.key} by what its pools remember; it has no publisher and no owner",
         deploy_tx=str(receipt.txn_hash).lower(),
         deploy_block=int(receipt.block_number),
         deployer=to_checksum_address(str(receipt.sender)),
@@ -237,6 +237,6 @@ def with_feed(facts: Deployment, feed: PoolFeed, made: ContractInfo) -> Deployme
 
 
 def record_newest(session: DeploySession, project: Any, address: str) -> None:
-    """Record the newest reading, as anybody may: the Safe can allow only a feed that reads."""
+    """Record the newest reading, which needs no permission: the Safe can allow only a feed that has one."""
     feed, now = project.PoolFeed.at(address), int(session.provider.get_block("latest").timestamp)
     feed.record([grid_time(now - 1, int(feed.step()))], sender=session.sender)

@@ -204,7 +204,7 @@ class Sending:
     # ---------------------------------------------------------------- what it costs
 
     def _mined(self) -> int:
-        """Return how many of the steps are mined, if nobody else used the account."""
+        """Return how many of the steps are mined, provided that only we used the account."""
         return min(len(self.steps), max(0, self._count("latest") - self.first_nonce))
 
     def _count(self, block: str) -> int:

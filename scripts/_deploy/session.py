@@ -25,7 +25,7 @@ from core.errors import VpmError
 from core.hexadecimal import bytes_of
 from scripts._deploy import safe as safes
 
-# Networks whose transactions cost nobody anything; everywhere else a script only shows what it would do until --send.
+# Networks whose transactions cost nothing; everywhere else a script only shows what it would do, unless given --send.
 LOCAL_CLIENTS = ("anvil", "hardhat", "test")
 
 
@@ -167,7 +167,7 @@ class Script:
 
 
 def _revert_data(error: BaseException | None) -> bytes | None:
-    """What a view reverted with, from the node's own words: of a library's error ape keeps only the arguments."""
+    """Return what a view reverted with, from the node's message: of a library's error ape keeps only the arguments."""
     while error is not None:
         custom_error = re.search(r"custom error 0x([0-9a-f]{8}): ?([0-9a-f]*)", str(error), re.IGNORECASE)
         if custom_error is not None:

@@ -1,7 +1,7 @@
 """What must be true of a deployment, asked of the contracts themselves.
 
 Addresses in each other, bounds, every feed's numbers, owners, and who holds each power: the accounts of the file and,
-by the contracts' own logs, nobody else. So a deployer who kept something is found.
+by the contracts' own logs, no others. So a deployer who kept a power is found.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ def _safe(provider: Any, bound: Any, deployment: Deployment) -> Iterator[Finding
     yield _equal("Safe singleton, SafeL2 1.4.1,", safe.singleton_of(provider, bound.address), safe.SINGLETON)
     threshold = int(bound.getThreshold())
     enough = threshold >= safe.MIN_THRESHOLD
-    whose = " (local: it is nobody's money)" if is_local(provider) and not enough else ""
+    whose = " (local: the money is not real)" if is_local(provider) and not enough else ""
     yield Finding(
         enough or is_local(provider),
         f"{threshold} owners of the Safe must sign, {safe.MIN_THRESHOLD} at least{whose}",
@@ -160,11 +160,11 @@ def _owners(chain: _Chain) -> Iterator[Finding]:
             bound = chain.bound(name)
             yield _equal(f"{name} owner", bound.owner(), chain.safe)
             offered = bound.pendingOwner()
-            yield Finding(offered == safe.ZERO, f"{name} is offered to {'nobody' if offered == safe.ZERO else offered}")
+            yield Finding(offered == safe.ZERO, f"{name} is offered to {'no one' if offered == safe.ZERO else offered}")
 
 
 def _nothing_before(chain: _Chain, name: str, events: Sequence[str]) -> Finding:
-    """Whoever deployed a lister owns it until the Safe accepts, so nothing may have been listed or allowed by then."""
+    """Check that nothing was listed or allowed before the Safe accepted: until then the deployer owns the lister."""
     accepted = chain.logs(name, [hex_of(OWNERSHIP_TRANSFERRED), None, hex_of(bytes(12) + bytes(HexBytes(chain.safe)))])
     since = min((_place(log) for log in accepted), default=None)
     topics = [hex_of(each.topic) for each in EVENTS[name].values() if each.name in events]
@@ -178,7 +178,7 @@ def _place(log: Mapping[str, Any]) -> tuple[int, int]:
 
 
 def _holders(what: str, named: Mapping[str, str], on_chain: Iterable[str]) -> Iterator[Finding]:
-    """Everybody of the file holds the power, and nobody else does."""
+    """Check that exactly the accounts of the file hold the power."""
     holding = set(on_chain)
     for name, account in named.items():
         yield Finding(account in holding, f"{name} {account} may {what}")

@@ -1,7 +1,7 @@
-"""`vpm feed record [FEED] [--since TIME]`: anybody records readings of pool feeds, with a key of their own.
+"""`vpm feed record [FEED] [--since TIME]`: records readings of pool feeds, with any key.
 
 Everything comes from a node and the deployment file: the feeds, the markets that wait for readings, and what is
-recorded already. A reading is the same whoever records it, so nobody is trusted with anything; it costs gas, no more.
+recorded already. A reading is the same for every sender, so no one has to be trusted; it costs only gas.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ async def due_of(chain: PinnedChain, feed: PoolFeed, since: int | None) -> list[
 
 
 async def _needs(chain: PinnedChain, feed: PoolFeed) -> list[Needs]:
-    """Of the markets on the feed that are open still."""
+    """Return what the feed's open markets need."""
     topics = [None, word(bytes_of(feed.address))]
     listed = [each.event for each in await chain.logs("AgentLister", topics, "MarketListed")]
     wallet = chain.contract("SettlementWallet")

@@ -236,7 +236,7 @@ def _become(
         time.sleep(0.001)
     libc = ctypes.CDLL(None)
     libc.prctl(PR_SET_PDEATHSIG, orphan_signal)
-    if os.getppid() != owner:  # it ended meanwhile
+    if os.getppid() != owner:  # the parent has already ended
         os._exit(1)
     libc.prctl(PR_SET_NAME, argv[0].encode())
     os.setsid()

@@ -38,7 +38,7 @@ def foundry_binary(tool: str, node_modules: Path = NODE_MODULES) -> Path:
 
 @cache
 def _on_path(tool: str) -> Path:
-    """Of the very version the packages are pinned to; another one may mine or print otherwise."""
+    """Find the tool on PATH in exactly the pinned version; another one may mine or print differently."""
     pinned = foundry_version()
     program = shutil.which(tool)
     if program is None or pinned not in version_of(program):

@@ -22,8 +22,8 @@ def free_port(preferred: int | None = None) -> int:
     """Return an unused port of 127.0.0.1; the preferred one if it is free, so that a restarted program keeps its
     address.
 
-    Between this answer and the moment a program listens there, nobody else may take the port: another caller would find
-    the first one's chain there and take it for its own. So it stays claimed until this process ends.
+    Until a program listens there, no other caller may get the port: it would find the first one's chain there and take
+    it for its own. So the port stays claimed until this process ends.
     """
     if preferred is not None and _free(preferred) and (preferred in _claims or _claim(preferred)):
         return preferred

@@ -1,4 +1,4 @@
-"""An embedded PostgreSQL: made from the packaged build, listening on 127.0.0.1 only, with a password of its own.
+"""An embedded PostgreSQL: made from the packaged build, listening on 127.0.0.1 only, with a random password.
 
 PostgreSQL refuses to run as root, so as root it runs as the unprivileged user 65534 ("nobody"), who must be able to
 reach both the binaries and the data. Where the checkout is closed to others (say under /root, mode 700), the binaries
@@ -63,7 +63,7 @@ def prepare_postgres(
 ) -> PostgresServer:
     """Makes (once) a cluster in `state_dir`/data and says how to run it on `port`. Blocking: a second or two at first.
 
-    The password is kept beside the data, readable by its owner only.
+    The password is kept next to the data, readable by its owner only.
     """
     user = UNPRIVILEGED if os.geteuid() == 0 else None
     state_dir = state_dir.absolute()
@@ -157,7 +157,7 @@ def _private_dir(state_dir: Path) -> Path:
     path.mkdir(mode=0o711, exist_ok=True)
     owner = path.lstat()
     if not stat.S_ISDIR(owner.st_mode) or owner.st_uid not in (0, UNPRIVILEGED):
-        raise ProcessError(f"{path} exists and belongs to somebody else.", hint="Remove it, or set TMPDIR.")
+        raise ProcessError(f"{path} exists and belongs to another user.", hint="Remove it, or set TMPDIR.")
     return path
 
 
@@ -181,8 +181,8 @@ def _initialise(programs: Path, data_dir: Path, password_file: Path, user: int |
     command = [str(programs / "bin" / "initdb"), "-D", str(data_dir), "-U", SUPERUSER, "--pwfile", str(password_file)]
     command += ["--auth", "scram-sha-256", "--encoding", "UTF8", "--locale-provider", "builtin"]
     command += ["--builtin-locale", "C.UTF-8", "--locale", "C", "--no-sync"]
-    # Many rounds are for passwords that somebody could guess. Nobody guesses 24 random bytes, and every connection pays
-    # for each round.
+    # Many rounds protect passwords that could be guessed. 24 random bytes cannot, and every connection pays for each
+    # round.
     command += ["--set", "scram_iterations=1"]
     as_user: dict[str, object] = {} if user is None else {"user": user, "group": user, "extra_groups": []}
     done = subprocess.run(  # type: ignore[call-overload]

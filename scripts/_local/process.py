@@ -73,7 +73,7 @@ class RunningProcess:
     program: Program
     log_path: Path
     is_asked: bool = False
-    """To end; a second signal would tell a daemon to hurry."""
+    """To end; a second signal would make a daemon hurry."""
 
     @property
     def pid(self) -> int:
@@ -153,7 +153,7 @@ def spawn(
     *,
     orphan_signal: int = signal.SIGKILL,
 ) -> Program:
-    """Start a program in a session of its own, so that a Ctrl-C in the terminal is ours to pass on.
+    """Start a program in its own session, so that a Ctrl-C in the terminal is ours to pass on.
 
     files: its standard input, output and error. It is forked where a fork does the same.
     """

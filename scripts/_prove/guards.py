@@ -20,7 +20,7 @@ _FILES = (
 
 
 class Copy:
-    """A project of its own. It stays, for what forge has compiled."""
+    """A separate copy of the project. It is kept, so that forge need not compile everything again."""
 
     def __init__(self) -> None:
         self.folder = provers.BUILD / "guards"

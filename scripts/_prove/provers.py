@@ -8,7 +8,7 @@ every path reverts, or whose loops it stopped following, has proved nothing, and
 
 Lemmas are what products and quotients of 256 bits are too much for, and schoolbook algebra is not. A file of `lemmas/`
 states premises, shows by an example that they do not contradict each other, and then asks for a counterexample. So Z3
-has to answer `sat` and then `unsat`. That the contracts compute what the lemma is about is a theorem of its own, proved
+has to answer `sat` and then `unsat`. That the contracts compute what the lemma is about is a separate theorem, proved
 on the compiled code.
 """
 

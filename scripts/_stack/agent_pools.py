@@ -76,7 +76,7 @@ class LocalPool:
     scale: Fraction  # quote units for one base unit, for each 1 of what is walked (8 decimals) in dollars of the quote
 
     def sqrt_price(self, value: int, quote_value: int) -> int:
-        """Where the walk's value puts the price, rounded down. `quote_value`: of one quote token, in 8 decimals."""
+        """Return the price of the walk's value, rounded down. `quote_value`: of one quote token, in 8 decimals."""
         price = self.scale * Fraction(value, quote_value)
         if self.place.token0 != self.base:
             price = 1 / price
@@ -124,7 +124,7 @@ def place_weth(node: LocalNode) -> None:
 
 
 def build(node: LocalNode, usdc: str) -> AgentPools:
-    """Tokens, exchange and pools with liquidity, at the first values of the walks. The chain has to mine by itself."""
+    """Deploy tokens, exchange and pools with liquidity, at the walks' first values. The chain must mine on its own."""
     who = trader(node)
     _fill_purse(who, usdc)
     code = creation_code("LocalAgentToken")
@@ -153,7 +153,7 @@ def stand(node: LocalNode, pools: AgentPools) -> bool:
 
 
 def feeds_asked_for(pools: AgentPools, numbers: Mapping[str, int]) -> str:
-    """What a file of pools says of a feed for each token, by its pool with ether and ether's with dollars: TOML."""
+    """Return a file of pools, as TOML: a feed for each token, by its pool with ether and ether's with dollars."""
     tables = []
     for token in TOKENS:
         key = json.dumps(token.key)
@@ -167,7 +167,7 @@ def feeds_asked_for(pools: AgentPools, numbers: Mapping[str, int]) -> str:
 
 
 def trader(node: LocalNode) -> Actor:
-    """Who owns all liquidity of the local pools and moves their prices."""
+    """Return the actor that owns all liquidity of the local pools and moves their prices, with ether to do so."""
     actor = Actor(node, wallets.wallet("pool trader").address)
     node.ask("anvil_setBalance", actor.address, hex(2 * PURSE_ETH * wallets.ETH))
     return actor
@@ -282,7 +282,7 @@ def lay_past(node: LocalNode, pools: AgentPools, until: int | None, every: int) 
 
 
 def trade_once(node: LocalNode, walk: Walk, now: int) -> None:
-    """The swaps of one moment on a chain that mines by itself."""
+    """Send the swaps of one moment, on a chain that mines on its own."""
     for call in walk.calls(now):
         walk.who.send(call)
 

@@ -16,7 +16,7 @@ from scripts._stack.options import StackError
 from scripts._vpm import bootstrap
 
 ACCOUNT = "vpm-local-deployer"
-PASSPHRASE = "public-key-of-a-local-stack"  # noqa: S105 (protects a key anybody can derive)
+PASSPHRASE = "public-key-of-a-local-stack"  # noqa: S105 (protects a key anyone can derive)
 COMMAND = (str(bootstrap.APE_VENV / "bin" / "python"), "-m", "scripts._stack.ape_command")
 IMPORTS = (
     "scripts._stack.ape_command",
@@ -32,7 +32,7 @@ IMPORTS = (
 
 
 class Ape:
-    """What runs ape's commands. Whoever runs one is `alone`."""
+    """Runner of ape's commands. Callers hold the lock of `alone`."""
 
     def __init__(self, env: Mapping[str, str]) -> None:
         self._env = env

@@ -63,7 +63,7 @@ def _was_deployed_on(name: str, state: State) -> bool:
 
 
 def check_fork(name: str, url: str) -> None:
-    """anvil would give a fork any chain id it is told to; ours must be of the right chain."""
+    """Check that the node to fork is of the right chain: anvil would give a fork any chain id it is passed."""
     option, chain_id = f"--fork-{name}", CHAIN_IDS[name]
     try:
         served = int(ask(url, "eth_chainId"), 16)

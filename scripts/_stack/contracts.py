@@ -22,7 +22,7 @@ COMPILED_WITH = ("@openzeppelin/contracts", "solady", "solc")
 
 
 def sources_hash() -> str:
-    """Of everything that the build depends on: our sources and settings, the libraries' and the compiler's packages."""
+    """Hash everything that the build depends on: our sources and settings, the libraries' and compiler's packages."""
     digest = hashlib.sha256((REPOSITORY / "ape-config.yaml").read_bytes())
     locked = json.loads((REPOSITORY / "package-lock.json").read_text())["packages"]
     for name in COMPILED_WITH:
@@ -74,7 +74,7 @@ def record_build() -> None:
 
 
 async def compile_all() -> None:
-    """Take the recorded build, or compile, unless that is done, maybe by another stack of this checkout meanwhile."""
+    """Take the recorded build, or compile, unless it is done already, maybe just now by another stack."""
     if compiled():
         return
     async with alone():

@@ -30,8 +30,8 @@ IMPORTS = {
     "api": ["api.__main__"],
     "scripts._demo": ["scripts._demo.__main__"],
 }
-"""What each program of a stack imports before it runs. The API's own are half of all, and nobody else's: what is forked
-before them starts meanwhile, and does not carry them."""
+"""What each program of a stack imports before it runs. Half of all is for the API alone: programs forked before those
+imports start in the meantime, and do not carry them."""
 
 
 def metrics_variable(daemon: str) -> str:
@@ -75,7 +75,7 @@ async def start_daemons(
 
 
 def module(name: str, package: str, *arguments: str, env: Mapping[str, str] | None = None) -> SpawnPlan:
-    """Return how to run a package of ours. `env`: what it has besides our own environment."""
+    """Return how to run a package of ours. `env`: added to our own environment."""
     argv = (sys.executable, "-m", package, *arguments)
     return SpawnPlan(name, argv, env={**os.environ, **(env or {})}, cwd=str(REPOSITORY), stop_seconds=15)
 

@@ -1,4 +1,4 @@
-"""The stack's database: the one in DATABASE_URL, or an embedded PostgreSQL of its own."""
+"""The stack's database: the one in DATABASE_URL, or its own embedded PostgreSQL."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def check_database_given() -> None:
     url = os.environ.get("DATABASE_URL")
     if not url:
         return
-    import psycopg  # noqa: PLC0415 - 10 MB that a stack with a server of its own does without
+    import psycopg  # noqa: PLC0415 - 10 MB that a stack with its own server does without
 
     try:
         with psycopg.connect(url, connect_timeout=5):

@@ -31,7 +31,7 @@ from scripts._stack.state import State, write_json, write_whole
 from scripts._stack.supervisor import together
 
 OBSERVED = "BNKR/daily_volume"
-"""What the publisher observes on a local Base: no pool tells it. The simulated source moves it."""
+"""What the publisher observes on a local Base: pools cannot measure it. The simulated source moves it."""
 OBSERVED_ON_FORKS = tuple(token.key for token in agent_pools.TOKENS)
 """A fork of the live chain gets no pools that we could move, so market caps are observed there."""
 
@@ -40,14 +40,14 @@ LAG_SECONDS = 10
 MEMORY_SECONDS = 60  # some posts of the publisher: a round none is posted in voids
 MAX_AGE_SECONDS = 3_600
 POT_CAP_USD = 100_000
-FEED_CAP_USD = 64 * POT_CAP_USD  # nobody's money: the local lineup is as large as it likes to be
+FEED_CAP_USD = 64 * POT_CAP_USD  # not real money, so the local lineup may be of any size
 DISPUTE_WINDOW_SECONDS = 60
 
 # Feeds of pools. The Safe of a live network allows no window under half an hour, and no pot cap so far above what
-# `vpm feed cost` says of these pools, a few dollars. Here nobody loses anything, and a market has to be seen at work.
+# `vpm feed cost` says of these pools, a few dollars. Here the money is not real, and one wants to see a market at work.
 POOL_WINDOW_SECONDS = 120
 POOL_STEP_SECONDS = 10
-POOL_MAX_QUIET_SECONDS = 30 * 86_400  # nobody swaps while the stack is down, or without the demo
+POOL_MAX_QUIET_SECONDS = 30 * 86_400  # there are no swaps while the stack is down, or without the demo
 PAST_SWAPS_SECONDS = 120  # so often the trader came by in the past
 
 

@@ -11,7 +11,7 @@ from core.config import environment
 from scripts._stack.options import DEFAULT_STATE
 from scripts._stack.state import State, running
 
-# Where a command finds the service; with one of them set, nobody means the local stack.
+# Where a command finds the service; if one of them is set, the local stack is not meant.
 NAMES = ("DATABASE_URL", "VPM_BASE_RPC_URLS", "VPM_STOCK_RPC_URLS", "VPM_DEPLOYMENTS_DIR")
 
 

@@ -44,7 +44,7 @@ class PlacedContract:
 
 def safe_contracts() -> list[PlacedContract]:
     return [
-        # The singleton's own constructor sets its threshold to 1, so nobody can ever set it up as a wallet.
+        # The singleton's own constructor sets its threshold to 1, so it can never be set up as a wallet.
         PlacedContract(safe.SINGLETON, _safe_code("SafeL2.sol/SafeL2"), {SAFE_THRESHOLD_SLOT: 1}),
         PlacedContract(safe.PROXY_FACTORY, _safe_code("proxies/SafeProxyFactory.sol/SafeProxyFactory")),
         PlacedContract(

@@ -109,7 +109,7 @@ class State:
 
 @contextlib.contextmanager
 def exclusive(root: Path) -> Iterator[State]:
-    """Create the folder and hold its lock; a second stack on it is told who has it."""
+    """Create the folder and hold its lock; a second stack on it gets an error that names the holder."""
     state = State(root)
     try:
         for folder in (root, state.logs, state.deployments, root / "chains"):

@@ -1,7 +1,7 @@
 """Owns the processes of one stack: starts them, notices the first that ends, stops all of them.
 
-What must stay true: whatever happens to this process (an orderly stop, an exception, a crash of a part), nothing it
-started outlives it; on Linux not after a SIGKILL either.
+Invariant: however this process ends (an orderly stop, an exception, a crash of a part), nothing it started outlives it;
+on Linux not after a SIGKILL either.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Supervisor:
         self._running.remove(running)
 
     async def first_end(self) -> str:
-        """Wait until any part ends by itself; say which and how."""
+        """Wait until any part ends unasked; say which and how."""
         while True:
             for running in self._running:
                 if running.plan.name not in self._passing and not running.alive():

@@ -1,7 +1,7 @@
 """Uniswap v3 on a local chain: the genuine factory, router and position manager, from their published npm artifacts.
 
-The protocol's core is licensed for others to deploy only under terms of its own; nothing of it is copied into this
-repository. The bytecode is read from `node_modules` and runs on local chains and in tests alone.
+The licence of the protocol's core restricts deployment by others, so nothing of it is copied into this repository. The
+bytecode is read from `node_modules` and runs only on local chains and in tests.
 """
 
 from __future__ import annotations

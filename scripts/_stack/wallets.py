@@ -1,6 +1,6 @@
 """The wallets of a local stack.
 
-Each key is the hash of its role's name, so every stack has the same ones and anybody can see whose an address is.
+Each key is the hash of its role's name, so every stack has the same ones and it is easy to see whose an address is.
 They are public: never fund them on a live network. The well-known anvil keys are not used because on live chains,
 and so on forks of them, those accounts carry delegated code and no longer behave like plain wallets.
 """
@@ -54,7 +54,7 @@ GUARDIAN = wallet("guardian")  # stops new bets on both chains
 RELAY_LANES = tuple(wallet(f"relay lane {n}") for n in range(4))
 SAFE_OWNERS = tuple(wallet(f"safe owner {n}") for n in range(3))
 ATTESTATION = wallet("attestation")  # signs offers, receipts and callbacks; holds no money
-BETTORS = tuple(wallet(f"demo bettor {n}") for n in range(6))  # the demo's own, so nobody's dev wallet moves by itself
+BETTORS = tuple(wallet(f"demo bettor {n}") for n in range(6))  # the demo's own, so that it moves no dev wallet
 DEMO = wallet("demo wallet")  # whose key the pages of a local stack give to every visitor
 DEV = tuple(wallet(f"dev wallet {n}") for n in range(DEV_WALLETS))
 

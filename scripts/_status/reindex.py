@@ -1,6 +1,6 @@
 """`vpm reindex CHAIN`: forgets what was read of one chain, so that the indexer reads it all again.
 
-For a chain that replaced blocks beyond finality, which an indexer never undoes by itself. It touches only the cache:
+For a chain that replaced blocks beyond finality, which an indexer never undoes on its own. It touches only the cache:
 the tournament, webhooks, events and the outbox stay. It refuses while an indexer leads the chain.
 """
 
@@ -23,7 +23,7 @@ from core.errors import VpmError
 
 
 def _tables(*modules: ModuleType) -> list[str]:
-    """Those that the modules declare, before those that they refer to."""
+    """Return the modules' tables, each before those that it refers to."""
     declared = [each for module in modules for each in vars(module).values() if isinstance(each, Table)]
     return [table.name for table in reversed(metadata.sorted_tables) if table in declared]
 

@@ -24,7 +24,7 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="vpm switch", description="Turn a switch on or off, or list them.")
     parser.add_argument("name", nargs="?", choices=sorted(SWITCHES))
     parser.add_argument("state", nargs="?", choices=("on", "off"))
-    parser.add_argument("--reason", default="", help="for whoever reads the status")
+    parser.add_argument("--reason", default="", help="shown in the status")
     parser.add_argument("--by", default=None, help="who; your login name if left out")
     options = parser.parse_args(argv)
     if (options.name is None) != (options.state is None):

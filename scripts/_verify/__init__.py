@@ -2,5 +2,5 @@
 
 No database, no service and no trust in the document: addresses come from the deployment file of the chain the node
 serves, everything else from logs and views at one block. `claims` is how a finding is said, `chain` how it is read;
-`stock`, `agent`, `relay`, `proof` and `attestation` check the kinds of document that `subject` tells apart.
+`stock`, `agent`, `relay`, `proof` and `attestation` check the kinds of document that `subject` recognizes.
 """

@@ -1,5 +1,5 @@
 """`vpm verify SUBJECT --rpc URL`: see the manual. Exit codes: 0 all holds, 1 something does not, 2 it cannot be asked,
-3 nothing fails but something cannot be told from the chain."""
+3 nothing fails but the chain leaves something open."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ async def run(options: argparse.Namespace) -> tuple[PinnedChain, Subject, Findin
     async with ChainProvider([url], chain_id=None, timeout_seconds=30.0) as rpc:
         chain = await PinnedChain.at(rpc, options.deployments, options.block)
         chain.attester = options.attester or chain.attester
-        # The proof page speaks of both chains, and each node tells its part.
+        # The proof page covers both chains, and each node confirms its part.
         if chain.name != subject.kind.chain and subject.kind is not SubjectKind.PROOF:
             about = "Base" if subject.kind.chain == "base" else "the stock chain"
             raise NotCheckable(
@@ -67,7 +67,7 @@ async def run(options: argparse.Namespace) -> tuple[PinnedChain, Subject, Findin
         try:
             await CHECKS[subject.kind](chain, subject.body, said)
         except (AttributeError, LookupError, TypeError, ValueError, ArithmeticError) as error:
-            # Anybody may have written the document. What it says so far stands; what it is made of does not.
+            # The document is untrusted. What was checked so far stands, but the rest is malformed.
             raise NotCheckable(
                 f"The {subject.kind} is not of its documented form ({type(error).__name__}: {error})."
             ) from error

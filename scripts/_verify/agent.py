@@ -48,7 +48,7 @@ _RULES = ("earlyResolvable", "published", "maxAge", "startAt", "endsAt", "earlyF
 
 @dataclass
 class AgentMarket:
-    """A market as logs tell it, up to the pinned block."""
+    """A market as its logs describe it, up to the pinned block."""
 
     key: bytes
     listing: SeenLog
@@ -73,7 +73,7 @@ class AgentMarket:
         return tuple(each.key for each in outcomes_of(self.terms.kind, self.spec.bounds))
 
     def owed(self, stake: ev.Staked | ev.RefundBooked) -> tuple[int, bool]:
-        """Return what a stake is owed now, and whether that is its own money back."""
+        """Return what the contract owes a stake now, and whether that is a refund."""
         if isinstance(stake, ev.RefundBooked):
             return stake.amount, True
         if self.closed is None:
@@ -353,7 +353,7 @@ async def check_stake(chain: PinnedChain, market: AgentMarket, stake: SeenLog, s
     paid = market.payments.get(event.stake_id)
     if paid is not None:
         right = (paid.event.amount, paid.event.refund) == (owed, back) and checksum(paid.event.wallet) == owner
-        said.says("it was paid what it is owed", right, f"SettlementWallet.Paid in {paid.tx}", f"{owed} units")
+        said.says("it was paid the amount due", right, f"SettlementWallet.Paid in {paid.tx}", f"{owed} units")
         moved = await chain.moved(paid.tx, chain.contract("SettlementWallet").address, owner, owed)
         said.says("the payment reached the wallet", moved, f"Transfer of {chain.token.address} in {paid.tx}")
     elif owed:
@@ -368,7 +368,7 @@ async def _check_payment(chain: PinnedChain, stake: SeenLog, said: Findings) -> 
     right, detail = False, "there is no such pair before the stake"
     if (pair := await _pair(chain, stake)) is not None:
         used, moved = pair
-        # In one transaction the contract books first and pulls then; a payment that came by itself is earlier.
+        # In one transaction the contract books first, then pulls; a payment that came separately is earlier.
         in_time = moved.tx == stake.tx or moved.place < stake.place
         right = in_time and is_transfer(moved.event, owner, wallet, event.amount)
         detail = f"{moved.event.value} units in {used.tx}, logs {used.index} and {moved.index}"
@@ -382,7 +382,7 @@ async def _check_payment(chain: PinnedChain, stake: SeenLog, said: Findings) -> 
 
 async def _pair(chain: PinnedChain, stake: SeenLog) -> tuple[SeenLog, SeenLog] | None:
     """An authorization's use and the transfer in the next log of the same transaction: in the stake's own transaction,
-    or, for a payment that came by itself, in an earlier one."""
+    or, for a payment that came separately, in an earlier one."""
     event = stake.event
     own = await _pair_in(chain, stake.tx, event)
     if own is not None:

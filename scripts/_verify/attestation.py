@@ -68,7 +68,7 @@ def _signed(
     try:
         message = encode_typed_data(domain_of(primary), {primary: TYPES[primary]}, payload)
         signer = str(Account.recover_message(message, signature=statement["signature"]))
-    except Exception as error:  # whatever a hostile document makes the libraries raise
+    except Exception as error:  # a hostile document can make the libraries raise anything
         said.says(what, False, "EIP-712 recovery", f"it cannot be read ({type(error).__name__})")
         return None
     said.address(f"{what} is by", chain.attester or info.get("signer"), signer, "EIP-712 recovery of the signer")

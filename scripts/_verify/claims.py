@@ -21,8 +21,8 @@ class ClaimVerdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """One checked statement: `what` is a sentence or a field's name; `shown_by` the call, log or arithmetic anybody can
-    repeat."""
+    """One checked statement: `what` is a sentence or a field's name; `shown_by` the call, log or arithmetic to repeat
+    it."""
 
     what: str
     verdict: ClaimVerdict
@@ -104,7 +104,7 @@ class Findings:
 
     @property
     def exit_code(self) -> int:
-        """0: everything holds. 1: something does not. 3: nothing fails, but something cannot be told from the chain."""
+        """0: everything holds. 1: something does not. 3: nothing fails, but the chain leaves something open."""
         return 1 if self.failed else 3 if self.untold else 0
 
     def lines(self) -> list[str]:

@@ -1,8 +1,8 @@
 """What a PoolFeed says, in the integers of `contracts/feeds/PoolFeed.sol` and `PoolHistory.sol`.
 
 A reading is a function of the pools' history over one window. `PoolState` holds that history as the pool itself keeps
-it, observation by observation; whoever has the two cumulatives of a window from somewhere else (`observe`, or swap
-logs) starts at `market_cap`.
+it, observation by observation; a caller that has the two cumulatives of a window from another source (`observe`, or
+swap logs) starts at `market_cap`.
 """
 
 from __future__ import annotations

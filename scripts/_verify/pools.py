@@ -26,8 +26,8 @@ class PoolFeedFacts:
 async def pool_feed_at(chain: PinnedChain, address: str) -> PoolFeedFacts | None:
     """Return None for a feed that the deployment file does not name as a pool feed.
 
-    What the file says is not asked of the feed: one that only looks like a pool feed may name pools of its own making
-    and tell the truth about those."""
+    Facts that the file has are not read from the feed: a fake pool feed may name pools made by its author, and report
+    those truthfully."""
     named = next((each for each in chain.deployment.pool_feeds if checksum(each.address) == checksum(address)), None)
     if named is None:
         return None

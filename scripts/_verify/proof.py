@@ -16,8 +16,8 @@ _HOLDERS = {"stock": "VestedMarkets", "base": "SettlementWallet"}
 
 
 async def check_page(chain: PinnedChain, body: dict[str, Any], said: Findings) -> None:
-    """What the page says of this node's chain: on Base the money of the agent markets, on the stock chain everything
-    else."""
+    """Check what the page says of this node's chain: on Base the money of the agent markets, on the stock chain
+    everything else."""
     for one in body.get("solvency") or []:
         stated = one.get("chain")
         if stated == chain.name:
@@ -99,7 +99,7 @@ async def _solvency(chain: PinnedChain, stated: dict[str, Any], said: Findings) 
 
 
 def _whole(answer: Any) -> int:
-    """SettlementWallet tells open stakes, what is unpaid and fees apart."""
+    """Return the sum: SettlementWallet lists open stakes, unpaid amounts and fees separately."""
     return sum(answer) if isinstance(answer, tuple) else int(answer)
 
 

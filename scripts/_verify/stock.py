@@ -30,7 +30,7 @@ STATUS_BY_WINNER = {None: StockMarketStatus.OPEN, UP: StockMarketStatus.UP, DOWN
 
 @dataclass
 class StockMarket:
-    """A market as logs tell it, up to `at`. `now` is what contracts saw in that block."""
+    """A market as its logs describe it, up to `at`. `now` is the time that contracts saw in that block."""
 
     id: int
     at: int

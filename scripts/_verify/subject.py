@@ -97,7 +97,7 @@ def _document(body: Any, name: str) -> Subject:
 
 
 def kind_of(body: dict[str, Any]) -> SubjectKind | None:
-    """By the fields only that kind has."""
+    """Recognize a document's kind by the fields only that kind has."""
     keys = body.keys()
     if "accepts" in keys and "x402Version" in keys:
         return SubjectKind.CHALLENGE

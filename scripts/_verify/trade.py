@@ -209,7 +209,7 @@ async def _bet(chain: PinnedChain, stake: SeenLog, said: Findings) -> None:
 
 
 def _binding(authorization: Any, hashed: bytes, stake: SeenLog, said: Findings) -> None:
-    """Whether what the payer signed names this bet; else the holder of RELAYER chose what it was staked on."""
+    """Check that the payer signed this very bet; otherwise the holder of RELAYER chose what it was staked on."""
     nonce, shown = bytes(authorization["nonce"]), f"the authorization in the input of {stake.tx}"
     said.same("the authorization is the one the log names", hex_of(nonce), hex_of(stake.event.nonce), shown)
     is_bound = "the payer's signature is bound to this bet"

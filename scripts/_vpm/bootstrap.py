@@ -107,8 +107,8 @@ def prepare(*, developing: bool = True) -> None:
 
 
 def _virtual_environment(venv: Path, stamp: _Stamp) -> None:
-    """Make an environment anew where there is none of this Python. It has a pip of its own only where the machine's
-    cannot install into it: unpacking one takes longer than the rest."""
+    """Make an environment anew where there is none of this Python. It gets its own pip only where the machine's cannot
+    install into it: unpacking one takes longer than the rest."""
     if (venv / "bin" / "python").exists() and stamp.same_python():
         return
     stamp.forget()
@@ -163,7 +163,7 @@ def _install_locked(python: str, lock: Path, what: str) -> None:
 
 
 def _pip(python: str) -> list[str]:
-    """Return the pip of an environment, or the machine's, told of the environment."""
+    """Return the environment's pip, or the machine's, pointed at the environment."""
     own = (Path(python).parent / "pip").exists()
     return [python, "-m", "pip"] if own else [_machines_python(), "-m", "pip", "--python", python]
 
@@ -347,7 +347,7 @@ def _link(link: Path, target: Path) -> None:
 
 
 def _use_supported_python(argv: list[str]) -> None:
-    """Where `python3` is too old or too new but a fitting one is installed beside it, use that one."""
+    """Switch to a supported Python that is also installed if `python3` is too old or too new."""
     if OLDEST_PYTHON <= sys.version_info[:2] <= NEWEST_PYTHON:
         return
     for minor in range(NEWEST_PYTHON[1], OLDEST_PYTHON[1] - 1, -1):

@@ -1,5 +1,5 @@
-"""Writes down what the sources compile to, in scripts/_deploy: bytecode.json, by which anybody can tell a build apart
-from ours, and build.json.gz, the build itself, which local chains are given without compiling again.
+"""Writes down what the sources compile to, in scripts/_deploy: bytecode.json, to compare any build with ours, and
+build.json.gz, the build itself, which local chains are given without compiling again.
 
 `python -m scripts._vpm.bytecode` rewrites both from ape's build; a test fails while bytecode.json differs. Every
 checkout has to build the same bytes, metadata included: a test compiles them, and a live network is given nothing else.

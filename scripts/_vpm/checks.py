@@ -1,8 +1,8 @@
 """`./vpm test`: every check of the project, then one summary.
 
 A stage passes or fails; nothing is skipped silently. In CI (CI=true) a stage that cannot run here is a failure.
-Whatever the specifications promise, an ordinary run has a test of; `--thorough` adds the tests that show it again, on
-more (docs/decisions/0017).
+An ordinary run tests everything the specifications promise; `--thorough` adds the tests that show it again, on more
+(docs/decisions/0017).
 
 Three lines run side by side. The tests of all chosen stages are one run of pytest, with more processes than there are
 cores where tests wait for blocks and timeouts; each takes a file at a time, those with the most tests first. The tests
@@ -213,7 +213,7 @@ def _types(output: Output) -> int:
 
 def _types_of_ours(output: Output) -> int:
     code = _give_way(output, "mypy", "--num-workers", str(CORES))
-    # A worker has three seconds to start, which it may miss beside tests: then mypy ends as where it cannot go on.
+    # A worker has three seconds to start, which it may miss while tests run: then mypy ends as after a fatal error.
     return _give_way(output, "mypy") if code == 2 else code
 
 
@@ -227,7 +227,7 @@ def _solidity_format(output: Output) -> int:
 
 
 def _forge(output: Output) -> int:
-    without_gas = ("--no-match-contract", "^Gas")  # a stage of its own, on the pipeline that is deployed
+    without_gas = ("--no-match-contract", "^Gas")  # a separate stage, on the pipeline that is deployed
     with compiling():  # tests of Python wait for it, and run on what it compiled
         built = forge("build", output=output)
     return built.returncode or forge("test", "--no-match-path", GENERATED_FIRST, *without_gas, output=output).returncode
@@ -248,8 +248,8 @@ def run_tests(stages: Sequence[Stage], extra: Sequence[str], output: Output) -> 
 
 
 def compile_tests(folders: Sequence[str]) -> None:
-    """In a new checkout: has Python compile, once, what every worker imports first. Side by side each would do it for
-    itself. What cannot be imported, the run itself tells of."""
+    """In a new checkout, have Python compile what every worker imports, once: else each worker would do it. Import
+    errors are left to the run itself to report."""
     collect = (sys.executable, "-m", "pytest", "--collect-only", "-q", *folders)
     run(collect, dict(os.environ), subprocess.DEVNULL)
 
@@ -257,7 +257,7 @@ def compile_tests(folders: Sequence[str]) -> None:
 def workers(stages: Sequence[Stage]) -> int:
     """As many as can run; where most of a test is waiting for blocks and timeouts, as many as fill that time."""
     if all(stage.apart for stage in stages):
-        return 1  # each has a browser and a whole service: a second costs more than it gains beside the other tests
+        return 1  # each has a browser and a whole service: a second costs more than it gains while other tests run
     return 2 * CORES + 1 if any(stage.waits for stage in stages) else CORES
 
 

@@ -16,7 +16,7 @@ from scripts._local.packages import foundry_binary
 BUILDS = REPOSITORY / ".vpm" / "build"  # the only place where Solidity tests may read
 LOCK = BUILDS / "forge-quick.lock"
 GIVING_WAY = ("nice", "-n", "5")
-"""For programs beside tests, which have real clocks to keep: they take what the tests leave."""
+"""For programs that run alongside tests: tests depend on real time, so these take the processor time tests leave."""
 PROFILE = {"FOUNDRY_PROFILE": "long" if os.environ.get("VPM_TEST_LONG") else "quick"}
 
 
