@@ -1,7 +1,7 @@
 #!/bin/sh
-# One dump of the whole database into a folder, and the newest KEEP of them kept: a dump that broke off is not one of them.
+# Dump the whole database into a folder and keep the newest KEEP complete dumps.
 #   backup.sh FOLDER     the database by DATABASE_URL_FILE, or by libpq's own PG* variables
-# A night's dump loses up to a day of the cup. docs/operate.md, "Backup and restore", says what else there is.
+# A nightly dump can lose a day of the cup. docs/operate.md, "Backup and restore", has the alternatives.
 set -eu
 umask 077
 folder=$1
