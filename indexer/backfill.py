@@ -37,7 +37,7 @@ class Width:
     widest: int = WIDEST_BLOCKS
 
     def came_back(self, blocks: int, logs: int) -> None:
-        """A page of `blocks` held `logs`; aims the next ones at LOGS_PER_PAGE, at most doubling at a time."""
+        """Note that a page of `blocks` held `logs`: aim the next ones at LOGS_PER_PAGE, at most doubling at a time."""
         if blocks >= self.ceiling:
             self.ceiling = min(self.widest, blocks + max(1, blocks // 8))
         self.in_flight = THIN_IN_FLIGHT if logs <= THIN_LOGS else IN_FLIGHT
@@ -45,14 +45,14 @@ class Width:
         self.blocks = max(1, min(fitting, blocks * 2, self.ceiling))
 
     def refused(self, blocks: int) -> None:
-        """A page of `blocks` was too much for the node."""
+        """Note that a page of `blocks` was too much for the node."""
         self.in_flight = IN_FLIGHT
         self.ceiling = max(1, min(self.ceiling, blocks - 1, blocks // 2))
         self.blocks = min(self.blocks, self.ceiling)
 
 
 async def pages(fetcher: Fetcher, first: int, last: int, width: Width) -> AsyncGenerator[Page, None]:
-    """The blocks from `first` to `last` as consecutive pages. Close it to stop what is in flight."""
+    """Yield the blocks from `first` to `last` as consecutive pages. Close it to stop what is in flight."""
     flying: deque[asyncio.Task[Page]] = deque()
     following = first
     try:

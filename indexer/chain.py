@@ -73,7 +73,7 @@ class Recheck:
         return None if first > last else (first, min(last, first + LINKED_AT_ONCE - 1))
 
     def history(self, newest: int, lowest: int) -> tuple[int, int] | None:
-        """The next page up to `newest`, beginning again at the lowest block once through."""
+        """Return the next page up to `newest`, beginning again at the lowest block once through."""
         first = lowest if self.history_until is None or self.history_until >= newest else self.history_until + 1
         return None if first > newest else (first, min(newest, first + self.width.blocks - 1))
 
@@ -137,15 +137,15 @@ class ChainFollower:
         metrics.UNPAID_STAKES.labels(sources.name)  # shown as 0 from the start
 
     async def open(self) -> Cursor:
-        """Reads the cursor; needed before the first `catch_up` and after every failure."""
+        """Read the cursor; needed before the first `catch_up` and after every failure."""
         async with self._pool.connection() as connection:
             self.cursor = await open_cursor(connection, self.sources)
         self._finalized = self.cursor.finalized
         return self.cursor
 
     async def catch_up(self) -> None:
-        """Until the tables are at the head the node names now. RpcError, NodeFault, Contradiction, BeyondFinality and
-        psycopg.Error leave the tables at the last commit."""
+        """Index until the tables are at the head the node names now. RpcError, NodeFault, Contradiction, BeyondFinality
+        and psycopg.Error leave the tables at the last commit."""
         head = self.head = await self.node.head()
         cursor, was_level = self._at(), self._unread is None
         # What a node calls final is believed once this very head was followed; else it said it of other blocks.
@@ -213,7 +213,8 @@ class ChainFollower:
         metrics.STEP_SECONDS.labels(self.sources.name, "tail").observe(time.perf_counter() - started)
 
     def _settled_below(self, head: int) -> int:
-        """The highest block that is read as history: so deep that its neighbours' hashes need not be remembered."""
+        """Return the highest block that is read as history: so deep that its neighbours' hashes need not be
+        remembered."""
         settled = head - self._finality_blocks
         for final in (self._finalized, self._said_final):
             if final is not None and final >= head - MAX_LINKED_GAP:
@@ -256,8 +257,8 @@ class ChainFollower:
     # ---------------------------------------------------------------- what was committed and is not whole
 
     async def _doubt(self) -> None:
-        """Perhaps a block the cursor has passed lacks what the next one builds on, and then nothing more can be read
-        until that is put in: the newest are compared at once and up to the cursor itself, history as ever."""
+        """Compare the newest blocks with the node at once, up to the cursor itself: if one of them lacks what the next
+        block builds on, nothing more can be read until that is put in. History is compared as usual."""
         cursor = self._at()
         first = max(self.sources.start_block, cursor.number - 4 * LINKED_AT_ONCE + 1)
         if self.head is not None and first <= cursor.number:
@@ -268,8 +269,8 @@ class ChainFollower:
         await self._look_again()
 
     async def _look_again(self) -> None:
-        """Compares blocks the cursor has passed with the nodes: the newest once more when nodes have had time to take
-        in what they lacked, and history a page at a time, over and over. What is missing is put in."""
+        """Compare blocks the cursor has passed with the nodes: the newest once more when nodes have had time to take in
+        what they lacked, and history a page at a time, over and over. What is missing is put in."""
         now, cursor = time.monotonic(), self._at()
         if now - self._recheck.looked_at < RECHECK_SECONDS:
             return
@@ -310,14 +311,14 @@ class ChainFollower:
     # ---------------------------------------------------------------- reorganizations
 
     async def _still_there(self, cursor: Cursor) -> None:
-        """Before history is read on top of the cursor's block: the chain must still have it."""
+        """Require that the chain still has the cursor's block, before history is read on top of it."""
         if cursor.hash is not None:
             (header,) = await self.node.headers([cursor.number])
             if header is None or not _is(header, cursor):
                 raise Replaced
 
     async def _undo(self, head: Header) -> None:
-        """Goes back to the last block the tables and the chain agree on, if that is allowed and every node says so."""
+        """Go back to the last block the tables and the chain agree on, if that is allowed and every node says so."""
         cursor = self._at()
         if cursor.at_start:
             raise NodeFault("A node's first block does not follow from its own predecessor.")
@@ -400,7 +401,7 @@ class ChainFollower:
         return read
 
     async def _note(self, *, asks_what_is_final: bool = True) -> None:
-        """Writes down how far the chain is, if its head was asked for since, and is news or due again."""
+        """Write down how far the chain is, if its head was asked for since, and is news or due again."""
         head, self._unnoted = self._unnoted, None
         if head is None:
             return

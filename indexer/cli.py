@@ -60,7 +60,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _fault_code(what: str, error: Exception) -> int:
-    """Says on the terminal what went wrong; the exit code of a command that could not do its work for it."""
+    """Print what went wrong; return the exit code of a command that could not do its work because of it."""
     if isinstance(error, VpmError):
         print(f"{what}: {error.sentence()}", file=sys.stderr)
         return EXIT_UNAVAILABLE if error.exit_code == EXIT_DIFFERS else error.exit_code
@@ -73,7 +73,7 @@ def _fault_code(what: str, error: Exception) -> int:
 
 
 async def _each_chain(settings: Settings, only: str | None, work: ChainWork) -> int:
-    """The exit code: that something differs on one chain counts for more than that another could not be asked."""
+    """Do the work on each chain and return the exit code: a difference on one outweighs a failure to ask another."""
     url = settings.database_url.get_secret_value()
     await check_fit(settings)
     codes: list[int] = []
@@ -131,6 +131,6 @@ async def _audit(pool: ConnectionPool, settings: Settings, chain: ChainSettings,
 
 
 def _show(progress: str) -> None:
-    """Replaces the progress that stands in the terminal's line; elsewhere nothing is written."""
+    """Replace the progress shown in the terminal's line; elsewhere nothing is written."""
     if sys.stdout.isatty():
         print(f"\r\x1b[K{progress}", end="", flush=True)

@@ -32,7 +32,7 @@ DISTRUSTED_AT_ONCE = 256
 
 
 def mask(value: bytes) -> int:
-    """The three bits a value sets, of 2048."""
+    """Return the three bits a value sets, of 2048."""
     digest = keccak(value)
     bits = 0
     for at in (0, 2, 4):
@@ -56,14 +56,14 @@ class BloomTest:
             self._payments = tuple(transfer | mask(bytes_of(each)) for each in recipients)
 
     def allows_ours(self, bits: int) -> bool:
-        """An event of our contracts or feeds."""
+        """Return whether the bloom allows an event of our contracts or feeds."""
         return any(
             bits & address == address and any(bits & topic == topic for topic in topics)
             for address, topics in self._contracts
         )
 
     def allows_payment(self, bits: int) -> bool:
-        """A transfer of the token to one of our contracts."""
+        """Return whether the bloom allows a transfer of the token to one of our contracts."""
         return any(bits & payment == payment for payment in self._payments)
 
 

@@ -21,7 +21,8 @@ INDEXES = 2**31
 
 
 def block_hashes(logs: Sequence[Log], first: int, last: int) -> dict[int, str]:
-    """The blocks the logs say they are in; NodeFault for one outside the range, ChainMoved for one with two hashes.
+    """Return the blocks the logs say they are in; NodeFault for one outside the range, ChainMoved for one with two
+    hashes.
 
     A hash that is none is a ValueError here, so that it is not taken for another block's.
     """

@@ -58,7 +58,7 @@ async def emitters_of(rpc: ChainProvider, proxies: Iterable[bytes]) -> dict[byte
 
 
 async def _view(rpc: ChainProvider, to: bytes, data: str) -> bytes | None:
-    """One word, or None when the contract has no such view."""
+    """Return one word, or None when the contract has no such view."""
     try:
         answer = await rpc.call("eth_call", [{"to": hex_of(to), "data": data}, "latest"], Data)
     except RpcError as error:
@@ -70,7 +70,7 @@ async def _view(rpc: ChainProvider, to: bytes, data: str) -> bytes | None:
 
 
 async def read_past(pool: ConnectionPool, node: ChainNode, sources: Sources, cursor: Cursor) -> None:
-    """Indexes the rounds up to the cursor of emitters that the tables have not followed from the start, a transaction a
+    """Index the rounds up to the cursor of emitters that the tables have not followed from the start, a transaction a
     page: none is open, and nothing locked, while a node is asked.
 
     Interrupted, it starts again and replaces what it wrote.

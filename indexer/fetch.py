@@ -45,12 +45,12 @@ class Fetcher:
         self._bloom = BloomTest(sources)
 
     async def linked(self, first: int, last: int, parent: bytes | None, head: Header) -> Page:
-        """The blocks `first` to `last`, whose predecessor must be `parent`. Replaced when it is not."""
+        """Fetch the blocks `first` to `last`, whose predecessor must be `parent`. Replaced when it is not."""
         with self._readable(first, last):
             return await self._linked(first, last, parent, head)
 
     async def settled(self, first: int, last: int) -> Page:
-        """The same for blocks that are final, with as few questions as possible."""
+        """Fetch final blocks, with as few requests as possible."""
         with self._readable(first, last):
             return await self._settled(first, last)
 
@@ -126,7 +126,7 @@ class Fetcher:
         return headers
 
     async def _blocks_of(self, logs: Sequence[Log], hashes: Mapping[int, str]) -> dict[int, BlockInfo]:
-        """The blocks of logs: from what the logs say where that is all there is to know, else from headers."""
+        """Return the blocks of logs: from the logs where they say all there is to know, else from headers."""
         if not self.sources.l1_blocks:
             times = {log.block_number: log.block_timestamp for log in logs}
             if None not in times.values():
@@ -144,7 +144,7 @@ class Fetcher:
     # ---------------------------------------------------------------- logs
 
     async def _ours_and_payments(self, first: int, last: int) -> list[Log]:
-        """Logs of a range: our contracts', and transfers to them."""
+        """Fetch the logs of a range: our contracts', and transfers to them."""
         payments = self.sources.transfer_filter
         if payments is None:
             return await self.node.logs(self.sources.main_filter, first, last)
@@ -154,7 +154,7 @@ class Fetcher:
         return ours + transfers
 
     async def _logs(self, first: int, last: int) -> list[Log]:
-        """The same, and the authorizations that may have made the transfers."""
+        """Fetch our logs, transfers to us, and the authorizations that may have made the transfers."""
         logs = await self._ours_and_payments(first, last)
         if len(self.node.opinions()) > 1:
             logs = await self.witness.of_page(self._filters, first, last, logs)
@@ -175,7 +175,7 @@ class Fetcher:
         return [self.sources.main_filter] if payments is None else [self.sources.main_filter, payments]
 
     async def _authorizations_of(self, headers: Sequence[Header], logs: Sequence[Log]) -> list[Log]:
-        """Authorizations in the blocks of `logs` that may have made its transfers, asked for block by block."""
+        """Fetch, block by block, the authorizations that may have made the transfers in `logs`."""
         by_block: dict[str, list[Log]] = {}
         for log in self._payments_in(logs):
             by_block.setdefault(log.block_hash, []).append(log)

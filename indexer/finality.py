@@ -82,7 +82,7 @@ class Fork:
 
 
 def common_ancestor(stored: Sequence[BlockInfo], on_chain: Mapping[int, bytes]) -> Fork | None:
-    """The fork among `stored`, descending by number. None when all of them are replaced: look further down."""
+    """Return the fork among `stored`, descending by number. None when all of them are replaced: look further down."""
     above: BlockInfo | None = None
     for block in stored:
         if on_chain.get(block.number) == block.hash:

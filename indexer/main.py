@@ -30,7 +30,7 @@ FROM chain_audit JOIN chain_cursor USING (chain_id) ORDER BY chain_id, chain_aud
 
 @asynccontextmanager
 async def setup(daemon: Daemon) -> AsyncIterator[None]:
-    """Follows every chain that has an RPC URL; a chain without one is left to another process."""
+    """Follow every chain that has an RPC URL; a chain without one is left to another process."""
     settings = daemon.settings
     url = settings.database_url.get_secret_value()
     await check_fit(settings)

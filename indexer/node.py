@@ -40,16 +40,16 @@ class ChainNode(Protocol):
     async def head(self) -> Header: ...
 
     async def finalized(self) -> int | None:
-        """The newest finalized block's number; None where the node has no such notion."""
+        """Return the newest finalized block's number; None where the node has no such notion."""
 
     async def headers(self, numbers: Sequence[int]) -> list[Header | None]:
-        """Headers by number; None for a block the node does not have."""
+        """Return headers by number; None for a block the node does not have."""
 
     async def logs(self, chosen: Filter, first: int, last: int) -> list[Log]:
-        """Logs of a range of blocks."""
+        """Return the logs of a range of blocks."""
 
     async def logs_of_block(self, chosen: Filter, block_hash: str) -> list[Log]:
-        """Logs of exactly one block."""
+        """Return the logs of exactly one block."""
 
     async def receipt_logs(self, block_hash: str) -> list[Log] | None:
         """Return all logs of a block, of any contract, from its receipts; None when the node does not have them."""
@@ -114,7 +114,7 @@ class RpcNode:
             each.look_closely()
 
     async def _if_served(self, method: str, params: Sequence[Any], shape: type[T]) -> T | None:
-        """The answer; None while it is taken that the node does not know what is asked for."""
+        """Return the answer; None while we assume that the node does not support the method."""
         if time.monotonic() < self._unknown_until.get(method, -math.inf):
             return None
         try:

@@ -72,7 +72,7 @@ async def rebuild(
 
 
 async def _one_ahead(batches: AsyncGenerator[list[LogRecord]]) -> AsyncGenerator[list[LogRecord]]:
-    """The same, each read while the one before it is worked on."""
+    """Yield the same batches, reading each while the one before it is worked on."""
     async with aclosing(batches):
         following = asyncio.ensure_future(anext(batches, None))
         try:

@@ -96,7 +96,7 @@ class ChainService:
         return f"The node serves another chain: its block {final.number} is not the one that the index has as final."
 
     async def _deployed(self) -> Deployment:
-        """The deployment, once there is one: a service may be started before its contracts are."""
+        """Return the deployment once there is one: a service may be started before its contracts are."""
         said = False
         while True:
             deployment = load_deployment(self.chain.deployment_file)
@@ -139,7 +139,7 @@ class ChainService:
             pause = min(pause * 2, MAX_PAUSE_SECONDS)
 
     async def _follow(self, follower: ChainFollower, heads: Heads, rpc: ChainProvider, deployment: Deployment) -> None:
-        """Until the feeds' rounds come from elsewhere."""
+        """Follow the chain until the feeds' rounds come from elsewhere."""
         pause = FIRST_PAUSE_SECONDS
         reopen = True
         feeds_asked = time.monotonic()

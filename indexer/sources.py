@@ -110,12 +110,12 @@ class Sources:
         return {"address": [hex_of(self.token)], "topics": [hex_of(TRANSFER.topic), None, ours]}
 
     def authorization_filter(self, senders: list[str]) -> Filter:
-        """Authorizations used by those whose transfers reached us; `senders` as topics."""
+        """Filter authorizations used by those whose transfers reached us; `senders` as topics."""
         assert self.token is not None
         return {"address": [hex_of(self.token)], "topics": [hex_of(AUTHORIZATION_USED.topic), senders]}
 
     def fingerprint(self) -> dict[str, str]:
-        """The contracts a database is filled from; feeds may be added later, so they are not part of it."""
+        """Return the contracts a database is filled from; feeds may be added later, so they are not part of it."""
         contracts = {role.value: hex_of(address) for role, address in self.contracts.items()}
         return contracts | ({"token": hex_of(self.token)} if self.token is not None else {})
 
@@ -148,13 +148,13 @@ def sources_of(deployment: Deployment, name: str, feeds: Mapping[bytes, FeedRoun
 
 
 def feed_proxies(deployment: Deployment) -> list[bytes]:
-    """The feeds markets may name."""
+    """Return the feeds markets may name."""
     addresses = [feed.proxy for feed in deployment.price_feeds] + [feed.address for feed in deployment.agent_feeds]
     return [bytes_of(address) for address in addresses]
 
 
 def _token(deployment: Deployment) -> bytes | None:
-    """The stablecoin stakes are made in: the one EIP-3009 token of the network."""
+    """Return the stablecoin stakes are made in: the one EIP-3009 token of the network."""
     for symbol in ("USDG", "USDC"):
         if symbol in deployment.tokens:
             return bytes_of(deployment.tokens[symbol].address)
@@ -162,5 +162,5 @@ def _token(deployment: Deployment) -> bytes | None:
 
 
 def as_topic(address: bytes) -> str:
-    """As logs have an address among their topics."""
+    """Return an address as logs have it among their topics."""
     return hex_of(address.rjust(32, b"\0"))

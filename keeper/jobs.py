@@ -146,7 +146,7 @@ class Runner:
         return min(period, job.local_every) if job.local_every is not None and is_local else period
 
     async def run(self, job: Job, *, dry_run: bool = False) -> RunReport:
-        """One run. What goes wrong is in the report; only cancellation is raised."""
+        """Run a job once. Faults are in the report; only cancellation is raised."""
         async with self._busy[job.name]:
             report = RunReport(job.name, datetime.now(UTC))
             unable = self.unable(job)
@@ -201,7 +201,7 @@ class Runner:
             metrics.ran_ok(report.job)
 
     async def _write(self, report: RunReport, period: float | None) -> None:
-        """The last run of each job, for health and people; a database that is away costs this line only."""
+        """Store each job's last run, for health and people; if the database is away, only this record is lost."""
         acted = report.finished_at if report.actions else None
         try:
             async with self.keeper.pool.connection() as connection:

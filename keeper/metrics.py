@@ -40,8 +40,8 @@ TIDIED = counter("vpm_keeper_tidied_rows", "Old rows thinned out or removed, by 
 
 
 def ran_ok(job: str) -> None:
-    """Its age grows from here on by the monotonic clock: a time of day would be in the future once the clock is set
-    back."""
+    """Start the age of a job's last good run, by the monotonic clock: a time of day would be in the future once the
+    clock is set back."""
     at = time.monotonic()
     OK_AGE.labels(job).set_function(lambda: time.monotonic() - at)
 

@@ -36,8 +36,8 @@ class Payout:
 
 
 def after_refusals(times: int) -> RetryWaits:
-    """For payments that the token refused so often. An owner it has frozen will mostly stay frozen, but a token that
-    was paused for everybody pays again: so the wait begins at minutes and doubles up to an hour."""
+    """Return the waits after so many refusals by the token. A frozen owner mostly stays frozen, but a token that was
+    paused for everyone pays again: so the wait begins at minutes and doubles up to an hour."""
     if times == 0:
         return RETRY
     grown = min(RETRY.after_success_seconds * 2.0 ** min(times, 16), MAX_REFUSED_SECONDS)
@@ -45,7 +45,7 @@ def after_refusals(times: int) -> RetryWaits:
 
 
 def in_batches(due: Sequence[Payout]) -> list[tuple[Payout, ...]]:
-    """For one transaction each. One that the token refused before goes with its like, so it never delays the others."""
+    """Group payouts by transaction. Those that the token refused before go together, so they never delay the others."""
     groups = [each for each in due if not each.failed], [each for each in due if each.failed]
     return [
         tuple(group[start : start + PAYOUTS_AT_ONCE])

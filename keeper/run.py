@@ -65,7 +65,8 @@ class KeeperChain:
         return self.deployment.kind == "local"
 
     def contract(self, name: str, *others: str) -> Contract:
-        """One of ours by its name in the deployment file; `others` name contracts whose errors may come through it."""
+        """Return one of ours by its name in the deployment file; `others` name contracts whose errors may come through
+        it."""
         return Contract(self.deployment.contract(name).address, abi(name), *(abi(each) for each in others))
 
     def at(self, address: str, interface: str) -> Contract:
@@ -238,13 +239,13 @@ class JobRun:
             return list((await connection.execute(query, values)).all())
 
     async def read(self, call: Call) -> object:
-        """A view at this run's head."""
+        """Read a view at this run's head."""
         return await self.chain.client.read(call, self.head)
 
     async def read_all(
         self, calls: Sequence[Call], answers_too: Collection[RpcErrorKind] = (RpcErrorKind.REVERTED,)
     ) -> list[object | RpcError]:
-        """Views at this run's head; each its value, or its own error of a kind that is an answer too. Any other error,
+        """Read views at this run's head; each gives its value, or an error that counts as an answer. Any other error,
         such as a node's failure, fails the run."""
         answers = await self.chain.client.read_many(calls, self.head)
         for answer in answers:

@@ -21,7 +21,7 @@ KEEP_LOCKS_SECONDS = 24 * 3600
 
 
 async def tidy(run: JobRun) -> None:
-    """The stock chain's transactions, and requests for jobs."""
+    """Delete old transactions of the stock chain, and old requests for jobs."""
     await _transactions(run)
     if not run.dry_run:
         async with run.keeper.pool.connection() as connection:
@@ -29,7 +29,7 @@ async def tidy(run: JobRun) -> None:
 
 
 async def tidy_agent(run: JobRun) -> None:
-    """Base's transactions, and price locks that can be used no more."""
+    """Delete old transactions of Base, and price locks that can no longer be used."""
     await _transactions(run)
     if not run.dry_run:
         async with run.keeper.pool.connection() as connection:

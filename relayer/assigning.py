@@ -78,7 +78,7 @@ class Assigner:
         )
 
     async def assign(self) -> bool:
-        """One batch; False when there was nothing to do."""
+        """Assign one batch; False when there was nothing to do."""
         now = time.monotonic()
         self._deferred = {intent: until for intent, until in self._deferred.items() if until > now}
         room = min(self._policy.batch_size, self._policy.max_in_flight - len(self._transactions.unmined))
@@ -219,7 +219,7 @@ class Assigner:
         return None
 
     async def _displaced(self, signed: list[Former]) -> bool:
-        """True when foreign transactions, too deep to be undone, have the nonces of all of these."""
+        """Return whether foreign transactions, too deep to be undone, have the nonces of all of these."""
         head, own = self._feed.head.number, {each.hash for each in signed}
         for address, nonce in sorted({(each.address, each.nonce) for each in signed}):
             rival = await find_transaction_by_nonce(self._feed.client, hex_of(address), nonce, head)

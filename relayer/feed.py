@@ -161,7 +161,7 @@ class ChainFeed:
             self._changed.notify_all()
 
     async def _lags(self, lower: Block, ours: Block) -> bool:
-        """Is a lower head than ours only that of a node that is behind?"""
+        """Return whether a head lower than ours is only that of a node that is behind."""
         if lower.number in self._line:
             return False
         standing = [await _standing(node, ours.number) for node in self.nodes]

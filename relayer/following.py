@@ -219,8 +219,8 @@ class Follower:
             )
 
     async def _give_up_taken(self, transactions: Sequence[LaneTransaction]) -> None:
-        """Nonces used without a receipt of ours: once a foreign transaction is known to have one, and stands deep
-        enough, its intent goes back to the queue. A receipt that is only late proves nothing."""
+        """Give up nonces used without a receipt of ours: once a foreign transaction is known to have one, and stands
+        deep enough, its intent goes back to the queue. A receipt that is only late proves nothing."""
         now, patience = asyncio.get_running_loop().time(), self._policy.patience
         for transaction in transactions:
             if transaction.used_since is None:

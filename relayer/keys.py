@@ -41,7 +41,8 @@ class NamedKey:
 
 
 def read_keys(secrets: RelayerSecrets) -> list[NamedKey]:
-    """Every key that lies here. Blocking: unlocking a keystore takes about a second each. ConfigError with the file."""
+    """Read every key of this process. Blocking: unlocking a keystore takes about a second each. ConfigError with the
+    file."""
     keys = [
         NamedKey(each.chain, each.groups, LocalSigner(bytes_of(each.secret.get_secret_value())))
         for each in secrets.lane_keys
@@ -99,7 +100,7 @@ def check_apart(specs: Sequence[LaneSpec], live: Collection[str]) -> None:
             raise ConfigError(
                 f"The key {hex_of(spec.signer.address)} serves {others} on {spec.chain}: bets made to burn gas would "
                 "stop everything else with them.",
-                hint=f"Give `{RELAY}` keys of its own, as in deployments/compose/.env.example.",
+                hint=f"Give `{RELAY}` separate keys, as in deployments/compose/.env.example.",
             )
 
 

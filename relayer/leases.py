@@ -105,7 +105,7 @@ class Leases:
         self._free_since: dict[int, float] = {}
 
     async def run(self) -> None:
-        """Renews, takes and shares, for ever; on cancellation ends the work and releases every lane."""
+        """Renew, take and share leases forever; on cancellation end the work and release every lane."""
         for spec in self._specs:
             # Without a 0 nothing is noticed, and what appears at 1 has not increased.
             metrics.HELD.labels(spec.chain, spec.signer.label).set(0)

@@ -155,7 +155,7 @@ def reconcile(*, latest: int, owned: int, live: Collection[int], ended: Collecti
 
 
 def drift(before: int | None, after: Reconciled) -> str | None:
-    """A sentence for the log when something had to be repaired."""
+    """Return a sentence for the log when something had to be repaired."""
     parts = []
     if before is not None and before != after.next_nonce:
         parts.append(f"the next nonce was {before} and is {after.next_nonce}")
@@ -192,7 +192,7 @@ class NonceRepair:
             return is_repaired
 
     def _in_order(self, latest: int) -> bool:
-        """Every nonce the chain has not used is an intent's."""
+        """Return whether every nonce the chain has not used is an intent's."""
         waiting = sum(1 for nonce in self._transactions.unmined if nonce >= latest)
         if latest <= self._transactions.next_nonce and waiting == self._transactions.next_nonce - latest:
             return True
@@ -218,7 +218,7 @@ class NonceRepair:
         return said.pop() if len(said) == 1 else None
 
     async def _believed(self, latest: int) -> bool:
-        """The count asks for a repair. It is believed when the transaction before it is found, or after a while."""
+        """Return whether to repair, as the count asks: when the transaction before it is found, or after a while."""
         if self._in_order(latest):
             self._wanted_since = None
             return False
@@ -269,7 +269,8 @@ class NonceRepair:
         return True
 
     async def _noops(self, reconciled: Reconciled) -> list[Signed]:
-        """For the holes, as many as the hour's gas still pays for and the signer signs now; the rest comes later."""
+        """Sign no-ops for the holes, as many as the hour's gas still pays for and the signer signs now; the rest comes
+        later."""
         market = self._feed.market
         fees = quote(self._policy.fees, market)
         if fees is None or not reconciled.holes:

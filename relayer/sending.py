@@ -53,7 +53,7 @@ class LaneSender:
         self._pushed.set()
 
     def waits(self, transaction: LaneTransaction) -> bool:
-        """True while this transaction is still to be offered."""
+        """Return whether this transaction is still to be offered."""
         return transaction.nonce in self._waiting
 
     async def run(self) -> None:
@@ -199,7 +199,8 @@ class Replacer:
         self._moved_at = None
 
     async def unstick(self, latest: int, pending: int) -> None:
-        """Raises, cancels or offers again each transaction that the chain has not mined, as `next_step` says."""
+        """Replace at a higher fee, cancel or resend each transaction that the chain has not mined, as `next_step`
+        says."""
         line, patience = self._line(latest, pending), self._policy.patience
         standing = [
             transaction

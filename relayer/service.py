@@ -154,7 +154,7 @@ async def relaying(
 
 @contextlib.asynccontextmanager
 async def setup(daemon: Daemon) -> AsyncIterator[None]:
-    """The daemon's resources, checks and tasks."""
+    """Open the daemon's resources, run its checks and start its tasks."""
     settings, how = daemon.settings, load(RelayerSettings)
     secrets = load(RelayerSecrets)
     keys = await asyncio.to_thread(read_keys, secrets)

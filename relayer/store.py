@@ -67,7 +67,8 @@ class LaneStore:
 
     @contextlib.asynccontextmanager
     async def _fenced(self) -> AsyncIterator[tuple[Connection, int | None]]:
-        """A transaction that holds the lane's row; gives the lane's next nonce. LeaseLost when it is not ours."""
+        """Open a transaction that holds the lane's row, and give the lane's next nonce. LeaseLost when it is not
+        ours."""
         async with self._pool.connection() as connection, connection.transaction():
             # Not in a pipeline with the BEGIN before it: after that PostgreSQL 18 does not count the time it is idle.
             row = await connection.fetch_one(
@@ -112,7 +113,7 @@ class LaneStore:
         return [_transaction_read(row, by_intent[row[0]]) for row in rows]
 
     async def take_back(self, intent_id: int, former: Former) -> LaneTransaction | None:
-        """A queued intent has its old nonce again, whose transaction landed; None when it is no longer queued."""
+        """Give a queued intent its old nonce back, since that transaction landed; None when it is no longer queued."""
         async with self._fenced() as (connection, _):
             done = await connection.execute(
                 "UPDATE outbox_intent i SET state = 'signed', lane_id = %(lane)s, nonce = %(nonce)s,"
@@ -260,7 +261,7 @@ class LaneStore:
         )
 
     async def mark_dropped(self, transactions: Sequence[LaneTransaction]) -> None:
-        """A reorg undid them (or an end was undone): on its way again, with the bytes they had."""
+        """Mark transactions that a reorg undid (or whose end was undone) as sent again, with the bytes they had."""
         await self._write(
             "UPDATE outbox_intent SET state = 'sent', outcome = NULL, reason_code = NULL, reason = NULL, "
             "block_number = NULL, block_hash = NULL, gas_used = NULL, fee_wei = NULL, mined_at = NULL, "

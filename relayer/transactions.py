@@ -228,7 +228,7 @@ def unsigned_of(prepared: Prepared, chain_id: int, nonce: int) -> Unsigned:
 
 
 def transaction_of(prepared: Prepared, signed: Signed, now: float) -> LaneTransaction:
-    """An intent just signed."""
+    """Return the transaction of an intent just signed."""
     candidate = prepared.candidate
     return LaneTransaction(
         intent_id=candidate.intent_id,
@@ -277,7 +277,7 @@ class LaneTransactions:
         self.landed = asyncio.Event()
 
     def load(self, transactions: Iterable[LaneTransaction]) -> None:
-        """Transactions as the rows have them."""
+        """Load transactions as the rows have them."""
         for transaction in transactions:
             if transaction.state is IntentState.MINED:
                 self._file_mined(transaction)
@@ -311,7 +311,7 @@ class LaneTransactions:
         self._show()
 
     def dropped(self, key: BlockKey) -> list[LaneTransaction]:
-        """A reorg undid this block: its transactions are on their way again, to be sent at once."""
+        """Put the transactions of a block that a reorg undid on their way again, to be sent at once."""
         transactions = self.mined.pop(key, [])
         self.verified.discard(key)
         for transaction in transactions:

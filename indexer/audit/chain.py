@@ -60,7 +60,7 @@ async def _blocks_page(scene: Scene, after: Place | None) -> Place | None:
 
 
 async def _compare_page(scene: Scene, page: Page, low: int, high: int) -> None:
-    """The stored logs between two blocks against those that the node gave, and the blocks they are in."""
+    """Compare the stored logs between two blocks, and their blocks, with those that the node gave."""
     chain_id, connection = scene.sources.chain_id, scene.connection
     numbers = {each.block for each in page.logs}
     blocks = [

@@ -25,8 +25,8 @@ class Comparison:
     block: int = 0
 
     def fields(self, what: str, key: object, ours: Mapping[str, Any], chain: Mapping[str, Any] | RpcError) -> None:
-        """Every field of `ours` against the chain's of the same name. A view that reverted is one mismatch; a node that
-        did not answer is no answer."""
+        """Compare every field of `ours` with the chain's of the same name. A view that reverted is one mismatch; a node
+        that did not answer is no answer."""
         if isinstance(chain, RpcError):
             if chain.kind is not RpcErrorKind.REVERTED:
                 raise chain
@@ -42,7 +42,7 @@ class Comparison:
         self.fields(what, key, {name: ours}, chain if isinstance(chain, RpcError) else {name: chain})
 
     def keys(self, what: str, ours: Iterable[Any], chain: Iterable[Any]) -> None:
-        """Rows there are against rows there should be, by their keys: one too few and one too many both differ."""
+        """Compare the rows there are with those there should be, by key: one too few or too many is a difference."""
         ours_there, chain_there = set(ours), set(chain)
         self.compared += len(ours_there | chain_there)
         for key in sorted(ours_there ^ chain_there, key=_text):
@@ -57,7 +57,7 @@ class Comparison:
 
 
 def under_names(row: Any, *names: str) -> dict[str, Any]:
-    """Columns under the names that contracts' views have for them, and as these are decoded."""
+    """Return columns under the names that contracts' views use, converted to the types those decode to."""
     return {name: as_decoded(value) for name, value in under(row, *names).items()}
 
 

@@ -40,7 +40,7 @@ def stages() -> list[AuditStage]:
 
 
 async def _feeds_page(scene: Scene, after: Place | None) -> Place | None:
-    """Readings of one feed in the order of their times; and when none is left, what it has and no row says."""
+    """Audit the readings of one feed in time order; when none is left, look for those that it has and no row shows."""
     feeds = sorted(scene.sources.steps)
     if not feeds:
         return None
@@ -61,7 +61,7 @@ def _start_of(feed: bytes) -> Place:
 
 
 async def _moments_page(scene: Scene, after: Place | None) -> Place | None:
-    """The moments that decide markets of pool feeds, of the past."""
+    """Audit the past moments that decide markets of pool feeds."""
     markets = (
         await scene.connection.fetch_all(_MOMENTS, ((after or [0])[0], MARKETS_AT_ONCE)) if scene.sources.steps else []
     )
@@ -82,7 +82,8 @@ class _PoolFeed:
         self._contract = Contract(hex_of(feed), abi("PoolFeed"))
 
     async def readings(self, place: Place) -> Place | None:
-        """A page of rows against their logs and against the contract; where it ended, with the highest round so far."""
+        """Compare a page of rows with their logs and with the contract; return where it ended, with the highest round
+        so far."""
         at, block, index, highest = place
         values = (self._scene.sources.chain_id, self._feed, at, at, block, index, READINGS_AT_ONCE)
         rows = await self._scene.connection.fetch_all(_READINGS, values)

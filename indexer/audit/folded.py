@@ -47,7 +47,7 @@ class Rows:
 
 
 def stages(roles: Sequence[Role]) -> list[AuditStage]:
-    """The stages for the contracts that a chain has."""
+    """Return the stages for the contracts that a chain has."""
     stages: list[AuditStage] = []
     for part in PARTS:
         if part.role in roles:
@@ -138,7 +138,7 @@ async def _compare_folded(
 
 
 async def compare_folded(scene: Scene, rows: Sequence[Rows], fold: Coroutine[Any, Any, None]) -> str | None:
-    """Compares the rows with what a fold of the stored logs makes; why there is no such fold, if there is none."""
+    """Compare the rows with a fold of the stored logs; return why the logs cannot be folded, if they cannot."""
     async with empty_tables(scene.connection, [each.table for each in rows]):
         try:
             async with scene.connection.transaction():
@@ -168,8 +168,8 @@ async def empty_tables(connection: Connection, tables: Sequence[Table]) -> Async
 
 
 async def compare_rows(scene: Scene, chosen: Rows) -> None:
-    """Every column of the chosen stored rows against the temporary table of the same name; a row that only one of them
-    has differs as a row."""
+    """Compare every column of the chosen stored rows with the temporary table of the same name; a row that only one of
+    them has differs as a row."""
     table, comparison = chosen.table, scene.comparison
     columns = [column.name for column in table.columns]
     key = [column.name for column in table.primary_key.columns]
@@ -189,7 +189,7 @@ async def compare_rows(scene: Scene, chosen: Rows) -> None:
 
 
 def _whole(value: Any) -> Any:
-    """Every numeric column of ours is a whole number."""
+    """Convert decimals to integers: all our numeric columns hold whole numbers."""
     if isinstance(value, list):
         return [_whole(each) for each in value]
     return int(value) if isinstance(value, Decimal) else value

@@ -136,7 +136,7 @@ async def _alone(pool: ConnectionPool, sources: Sources) -> AsyncIterator[Connec
 
 
 async def scene_of(connection: Connection, client: ChainClient, sources: Sources, comparison: Comparison) -> Scene:
-    """The tables as the caller's transaction sees them, and the chain at their cursor's block."""
+    """Return the tables as the caller's transaction sees them, and the chain at their cursor's block."""
     await connection.execute("SET LOCAL statement_timeout = 0")
     number, digest, now = await _moment(connection, sources)
     comparison.block = number
@@ -162,7 +162,7 @@ async def _moment(connection: Connection, sources: Sources) -> tuple[int, bytes,
 
 
 async def _check_node(client: ChainClient, number: int, block: str) -> None:
-    """The node must have the very block the tables are at."""
+    """Require the node to have the very block the tables are at."""
     try:
         header = await client.block(block)
     except RpcError as error:

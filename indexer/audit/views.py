@@ -216,7 +216,7 @@ async def _agent_markets(scene: Scene, rows: list[Any]) -> list[View]:
 
 
 def _agent_market(row: Any, book: Book) -> Iterator[View]:
-    """One market, its outcomes and its terms."""
+    """Compare one market, its outcomes and its terms."""
     key = hex_of(row.market_id)
     ours = {
         **under_names(row, "index", "status", "outcomes", "opensAt", "closesAt", "feeBps", "potCap", "weights"),

@@ -93,11 +93,11 @@ class AgentFold:
     # ---------------------------------------------------------------- applying
 
     def apply(self, log: LogRecord) -> None:
-        """The next log in chain order. Contradiction when it does not follow from those before it."""
+        """Apply the next log in chain order. Contradiction when it does not follow from those before it."""
         self._handlers[type(log.event)](log, log.event)
 
     def finish(self) -> None:
-        """After the last log of a block. Contradiction when an act was logged by some of its contracts only."""
+        """End a block after its last log. Contradiction when an act was logged by some of its contracts only."""
         for act in self._openings.values():
             missing = ", ".join(each.__name__ for each in OPENING if each not in act.events)
             _require(act.last, not missing, f"a market was opened without {missing}")
@@ -113,7 +113,7 @@ class AgentFold:
             self._open(*(act.events[each] for each in OPENING))
 
     def _act(self, acts: dict[bytes, _Act], log: LogRecord, market_id: bytes) -> _Act:
-        """An act as logged so far, this log included."""
+        """Return an act as logged so far, this log included."""
         act = acts.setdefault(market_id, _Act(log))
         _require(log, act.last.tx == log.tx, "one act on a market was logged in two transactions")
         _require(log, type(log.event) not in act.events, f"{type(log.event).__name__} was logged twice of one act")
@@ -270,7 +270,7 @@ class AgentFold:
         self._touch(log, e.market_id)
 
     def _agree(self, log: LogRecord, market_id: bytes) -> None:
-        """Once wallet and resolver have both spoken, they said the same; the order is theirs."""
+        """Require wallet and resolver to say the same once both have logged; the order is theirs."""
         events = self._act(self._settlings, log, market_id).events
         if ev.MarketDecided in events and len(events) == 2:
             decided, market = events[ev.MarketDecided].event, self._markets[market_id]

@@ -43,7 +43,7 @@ def _made(used: LogRecord, after: LogRecord) -> bool:
 
 
 def relevant(logs: list[LogRecord]) -> list[LogRecord]:
-    """The logs without what the token says of others' business: transfers that no authorization made, and
+    """Return the logs without what the token says of others' business: transfers that no authorization made, and
     authorizations used in transactions that brought us nothing from their payer."""
     transfers = {(log.block, log.index) for log in pairs(logs).values()}
     payers = {(log.tx, log.event.sender) for log in logs if isinstance(log.event, Transfer)}
@@ -59,7 +59,7 @@ def relevant(logs: list[LogRecord]) -> list[LogRecord]:
 
 
 def needed(chain_id: int, logs: Iterable[LogRecord]) -> list[tuple[int, bytes, bytes]]:
-    """Keys of the rows that the logs may not make a second time."""
+    """Return the keys of the rows that the logs may not make a second time."""
     return [
         (chain_id, log.event.authorizer, log.event.nonce)
         for log in logs

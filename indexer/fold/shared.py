@@ -28,7 +28,7 @@ class FeedRounds:
 
 
 def rounds(chain_id: int, logs: Iterable[LogRecord], feeds: Mapping[bytes, FeedRounds]) -> list[Write]:
-    """The rounds these logs, in chain order, add, and the measures behind them."""
+    """Return the rounds that these logs, in chain order, add, and the measures behind them."""
     rows: list[tuple[Any, ...]] = []
     measured: list[tuple[Any, ...]] = []
     for log in logs:

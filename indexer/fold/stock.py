@@ -40,7 +40,7 @@ class _MarketState:
         self._written = True
 
     def value(self) -> VestedMarket:
-        """The market for anything but its totals."""
+        """Return the market for anything but its totals."""
         if self._value is None:
             self._value = market_of(self.row)
         return self._value
@@ -50,7 +50,7 @@ class _MarketState:
         self._written = False
 
     def current_row(self) -> Any:
-        """The row, up to date and free to be changed."""
+        """Return the row, up to date and free to be changed."""
         row, value = self.row, self._value
         if value is not None:
             if not self._written:
@@ -125,7 +125,7 @@ class StockFold:
     # ---------------------------------------------------------------- applying
 
     def apply(self, log: LogRecord) -> None:
-        """The next log in chain order. Contradiction when it does not follow from those before it."""
+        """Apply the next log in chain order. Contradiction when it does not follow from those before it."""
         try:
             self._handlers[type(log.event)](log, log.event)
         except mirror.Diverged as problem:
@@ -324,7 +324,7 @@ class StockFold:
         return state
 
     def _position(self, position_id: int) -> Any:
-        """A position's row, to be changed."""
+        """Return a position's row, to be changed."""
         self._touched_positions.add(position_id)
         row = self._positions.get(position_id)
         if row is None:

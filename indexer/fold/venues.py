@@ -51,7 +51,7 @@ class VenueFold:
         self._rows[kind.table.name, tuple(getattr(row, name) for name in kind.key)] = row
 
     def apply(self, log: LogRecord) -> None:
-        """The next log in chain order."""
+        """Apply the next log in chain order."""
         match e := log.event:
             case stock.FeedSet():
                 take(self._row(STOCK_FEED, e.feed), e)

@@ -38,7 +38,7 @@ class Cursor:
 
 
 async def open_cursor(connection: Connection, sources: Sources) -> Cursor:
-    """The chain's cursor, made at its first use; OtherSources when it was filled from other contracts."""
+    """Return the chain's cursor, made at its first use; OtherSources when it was filled from other contracts."""
     async with connection.transaction():
         await _make(connection, sources)
         # What feeds observe names markets in events, and the deployment file may add feeds at any time.
@@ -94,8 +94,8 @@ async def _make(connection: Connection, sources: Sources) -> None:
 
 
 async def _check_ours(connection: Connection, sources: Sources) -> None:
-    """OtherSources unless the stored logs are of the deployment file's contracts. Feeds' logs change no entity, and
-    before there was a row all others were of one set of contracts: one log says which."""
+    """Raise OtherSources unless the stored logs are of the deployment file's contracts. Feeds' logs change no entity,
+    and before there was a row all others were of one set of contracts: one log says which."""
     address = await connection.fetch_value(
         "SELECT address FROM chain_log WHERE chain_id = %s AND entity IS NOT NULL ORDER BY entity LIMIT 1",
         (sources.chain_id,),
@@ -131,7 +131,7 @@ def feeds_json(feeds: Mapping[bytes, FeedRounds]) -> dict[str, list[str | int | 
 
 
 async def known_feeds(connection: Connection, chain_id: int) -> dict[bytes, FeedRounds]:
-    """Every emitter the tables hold rounds of, also such as are no longer followed."""
+    """Return every emitter the tables hold rounds of, including those no longer followed."""
     feeds = await connection.fetch_value("SELECT sources->'feeds' FROM chain_cursor WHERE chain_id = %s", (chain_id,))
     return {
         bytes.fromhex(emitter): FeedRounds(bytes.fromhex(proxy), phase)
@@ -150,7 +150,7 @@ async def keep(connection: Connection, cursor: Cursor) -> Cursor:
 
 
 async def move(connection: Connection, cursor: Cursor, to: BlockInfo | None) -> Cursor:
-    """Moves the cursor to a block, or to before the first when there is none, in the transaction that writes or takes
+    """Move the cursor to a block, or to before the first when there is none, in the transaction that writes or takes
     back what lies between; first in it: the row lock keeps every other writer out until the commit."""
     number, digest, *times = _place(cursor.start_block, to)
     summed = await connection.fetch_value(

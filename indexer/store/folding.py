@@ -79,7 +79,7 @@ class Folding:
         self._authorizations: list[tuple[int, bytes, bytes]] = []
 
     async def load(self, connection: Connection) -> None:
-        """Reads the rows the logs are about."""
+        """Read the rows the logs are about."""
         for fold, logs in ((self._stock_fold, self._stock), (self._agent_fold, self._agent)):
             for need in fold.needs(logs):
                 for row in await rows_by_key(connection, need.kind, need.columns, need.values):
@@ -94,7 +94,7 @@ class Folding:
             self._authorizations.append((row.chain_id, row.authorizer, row.nonce))
 
     async def run(self) -> None:
-        """Applies every log. Contradiction when one does not follow from those before it."""
+        """Apply every log. Contradiction when one does not follow from those before it."""
         for logs, apply in (
             (self._stock, self._stock_fold.apply),
             (self._agent, self._agent_fold.apply),
@@ -111,7 +111,7 @@ class Folding:
         return {Role.SETTLER: self._stock_fold.restated(), Role.WALLET: self._agent_fold.restated()}
 
     async def store(self, connection: Connection) -> None:
-        """Writes what became of the rows."""
+        """Write the changed rows."""
         writes = self._stock_fold.writes() + self._agent_fold.writes() + self._venue_fold.writes()
         writes += shared.rounds(self._chain_id, self._single, self._feeds)
         writes.append(payments.authorizations(self._chain_id, self._single, self._authorizations))
@@ -122,7 +122,7 @@ class Folding:
 async def fold_logs(
     connection: Connection, chain_id: int, feeds: Mapping[bytes, FeedRounds], logs: list[LogRecord]
 ) -> None:
-    """Brings the projections from before the logs to after them, inside the caller's transaction.
+    """Bring the projections from before the logs to after them, inside the caller's transaction.
 
     The logs are in chain order and follow directly on what is stored of the entities they are about.
     """

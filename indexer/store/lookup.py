@@ -26,7 +26,7 @@ async def places_of_logs(connection: Connection, chain_id: int, first: int, last
 
 
 async def first_block_after(connection: Connection, chain_id: int, number: int) -> BlockInfo | None:
-    """The lowest remembered block above `number`."""
+    """Return the lowest remembered block above `number`."""
     row = await connection.fetch_one(
         "SELECT number, hash, timestamp, l1_block_number FROM chain_block WHERE chain_id = %s AND number > %s"
         " ORDER BY number LIMIT 1",

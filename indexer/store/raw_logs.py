@@ -36,7 +36,7 @@ assert [column.name for column in chain_log.columns] == [
 
 
 async def write_logs(connection: Connection, chain_id: int, logs: Sequence[LogRecord]) -> None:
-    """Appends logs to the table."""
+    """Append logs to the table."""
     if not logs:
         return
     async with connection.cursor() as cursor, cursor.copy(copy_statement(chain_log, chain_log.name)) as copy:
@@ -47,7 +47,7 @@ async def write_logs(connection: Connection, chain_id: int, logs: Sequence[LogRe
 
 
 def packed(chain_id: int, logs: Sequence[LogRecord]) -> bytes:
-    """The logs as rows of a binary COPY."""
+    """Return the logs as rows of a binary COPY."""
     head = _HEAD.pack
     parts: list[bytes] = []
     add = parts.append

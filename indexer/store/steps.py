@@ -35,7 +35,7 @@ FETCHED_AT_ONCE = 2_000
 async def append(
     connection: Connection, sources: Sources, cursor: Cursor, page: Page, *, durable: bool = True
 ) -> Cursor:
-    """Writes blocks, raw logs and projections of a page that starts right after the cursor, and moves it to the end."""
+    """Write blocks, raw logs and projections of a page that starts right after the cursor, and move it to the end."""
     assert page.first == cursor.number + 1
     async with connection.transaction():
         await begin_writing(connection, durable=durable)
@@ -138,7 +138,7 @@ async def _pair_again(connection: Connection, sources: Sources, blocks: set[int]
 
 
 async def remember(connection: Connection, chain_id: int, block: BlockInfo) -> None:
-    """A block that the cursor has passed, in a transaction that keeps the cursor where it is."""
+    """Store a block that the cursor has passed, in a transaction that keeps the cursor where it is."""
     stored = await connection.fetch_value(
         "INSERT INTO chain_block (chain_id, number, hash, timestamp, l1_block_number) VALUES (%s, %s, %s, %s, %s)"
         " ON CONFLICT (chain_id, number) DO UPDATE SET number = excluded.number RETURNING hash",
@@ -149,13 +149,13 @@ async def remember(connection: Connection, chain_id: int, block: BlockInfo) -> N
 
 
 async def refold(connection: Connection, sources: Sources, entities: Sequence[bytes]) -> None:
-    """Folds some entities, of which nothing is stored, from all their logs."""
+    """Fold some entities, of which nothing is stored, from all their logs."""
     if entities:
         await _fold_stored(connection, sources, "l.entity = ANY(%(entities)s)", entities=list(entities))
 
 
 async def refold_rows(connection: Connection, sources: Sources, first: int, last: int) -> None:
-    """Folds the logs of some blocks that make a row each, of which nothing is stored."""
+    """Fold the logs of some blocks that make a row each, of which nothing is stored."""
     chosen = "l.entity IS NULL AND l.block_number BETWEEN %(first)s AND %(last)s"
     await _fold_stored(connection, sources, chosen, first=first, last=last)
 
@@ -211,7 +211,7 @@ async def _write_blocks(connection: Connection, chain_id: int, blocks: Sequence[
 
 
 async def _take_back_logs(connection: Connection, chain_id: int, cursor: Cursor, down_to: int) -> set[bytes | None]:
-    """Moves the logs above `down_to` to the removed ones; returns the entities they were about."""
+    """Move the logs above `down_to` to the removed ones; return the entities they were about."""
     if cursor.hash is None:
         raise CursorMoved(f"There is nothing to take back on chain {chain_id}.")
     reorg = await connection.fetch_value(

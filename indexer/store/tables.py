@@ -58,15 +58,15 @@ async def look_up_by_key(connection: Connection) -> None:
 
 
 async def begin_writing(connection: Connection, *, durable: bool = True) -> None:
-    """Settings of a transaction that writes a step. Not durable means that a crash of the database itself may lose the
-    commit, never tear it."""
+    """Apply the settings of a transaction that writes a step. Not durable means that a crash of the database itself may
+    lose the commit, never tear it."""
     await connection.execute(_BY_KEY + b"; SET LOCAL synchronous_commit = " + (b"on" if durable else b"off"))
 
 
 async def copy_rows(
     connection: Connection, table: sa.Table, rows: Iterable[Sequence[Any]], *, into: str | None = None
 ) -> None:
-    """Appends rows, whose values are in the order of the table's columns, to it or to a table like it."""
+    """Append rows, whose values are in the order of the table's columns, to it or to a table like it."""
     async with connection.cursor() as cursor:
         # Of several dumpers for bytes the one that is chosen by default is not the fast one.
         cursor.adapters.register_dumper(bytes, BytesBinaryDumper)
@@ -78,8 +78,8 @@ async def copy_rows(
 
 
 async def store(connection: Connection, write: Write) -> None:
-    """Adds new rows to a table and changes those that are there, in place: most changes touch no indexed column, and
-    such a row stays on its page.
+    """Add new rows to a table and change existing ones in place: most changes touch no indexed column, and such a row
+    stays on its page.
 
     A block at the head changes a few rows, which are sent one by one on one way to the database. More go through a
     temporary table, to be changed by one statement.
@@ -129,7 +129,7 @@ async def rows_by_key(
 async def rows_after(
     connection: Connection, kind: RowKind, key: tuple[str, ...], after: Sequence[Any] | None, limit: int
 ) -> list[Any]:
-    """The first rows by a key that has an index, from the one after `after` on; None begins with the first."""
+    """Return the first rows by a key that has an index, from the one after `after` on; None begins with the first."""
     names = SQL(", ").join(SQL("t.") + Identifier(name) for name in key)
     query, values = _select(kind) + SQL(" AS t"), []
     if after is not None:

@@ -69,7 +69,7 @@ async def canary(run: JobRun) -> None:
 
 
 async def _step(run: JobRun, step: str, method: str, url: str, body: Any = None) -> dict[str, Any]:
-    """One request; a JSON object with status 200, or Sick."""
+    """Make one request; return the JSON object of a 200 answer, else raise Sick."""
     began = time.monotonic()
     timeout = aiohttp.ClientTimeout(total=TIMEOUT_SECONDS)
     try:

@@ -40,7 +40,7 @@ RETRY = RetryWaits(after_success_seconds=600.0, after_failure_seconds=60.0, long
 MAX_ROWS = 1_000
 """Payments looked at in one run. Those meant as stakes come first: anyone may send us money without a reason."""
 
-# A query of its own: with a known number PostgreSQL uses the index of blocks and need not scan the whole history.
+# A separate query: with a known number PostgreSQL uses the index of blocks and need not scan the whole history.
 _BLOCK_BEFORE = text("""
 SELECT block_number FROM token_authorization WHERE chain_id = :chain AND at <= :since ORDER BY block_number DESC LIMIT 1
 """)
@@ -181,7 +181,7 @@ async def _transaction(run: JobRun, payment: ArrivedPayment) -> TokenCall | None
 
 
 async def _look_at_our_own(run: JobRun) -> None:
-    """Every stake was paid by a pair of its amount, ours too; one that was not is a fault of this run."""
+    """Report as a fault each stake, ours too, that was not paid by a pair of its amount."""
     values: dict[str, Any] = {"chain": run.chain.chain_id, "since": run.now - LOOK_BACK_SECONDS}
     for stake_id, state, value, amount in await run.rows(_STRANGE, values):
         arrival = f"{state}, {value} units" if value is not None else state

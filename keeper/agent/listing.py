@@ -150,7 +150,7 @@ def decide(
 def _listing(
     plan: SeriesPlan, last: LatestRound, turn: Turn, now: int, bounds: ListingBounds, priors: Priors
 ) -> Listing | str:
-    """A market for a turn, or the rule it would break."""
+    """Return a market for a turn, or the rule it would break."""
     value = last.answer
     design = design_of(plan.series, plan.feed, value, plan.position)
     if design.kind is MarketKind.RANGE and not rises(design.bounds):

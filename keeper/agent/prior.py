@@ -85,14 +85,14 @@ def weights_for(
 
 
 def _above(value: float, level: float, seconds: float, volatility: float) -> float:
-    """The probability of ending at or above a level."""
+    """Return the probability of ending at or above a level."""
     deviation = volatility * sqrt(seconds / YEAR)
     return _NORMAL.cdf((log(value / level) - deviation**2 / 2) / deviation)
 
 
 def _touches(value: float, level: float, seconds: float, volatility: float) -> float:
-    """The probability of being at or above a level at some moment from now on: by the reflection principle, with the
-    drift of -deviation**2 / 2 that the logarithm of a driftless value has."""
+    """Return the probability of being at or above a level at some moment from now on: by the reflection principle, with
+    the drift of -deviation**2 / 2 that the logarithm of a driftless value has."""
     if value >= level:
         return 1.0
     if seconds <= 0:
@@ -104,7 +104,7 @@ def _touches(value: float, level: float, seconds: float, volatility: float) -> f
 
 
 def _touched(value: float, level: float, begins: float, ends: float, volatility: float) -> float:
-    """The probability of touching a level between two moments: over where the value is at the first of them."""
+    """Return the probability of touching a level between two moments: over where the value is at the first of them."""
     if begins <= 0:
         return _touches(value, level, ends, volatility)
     deviation = volatility * sqrt(begins / YEAR)
@@ -117,7 +117,7 @@ def _touched(value: float, level: float, begins: float, ends: float, volatility:
 
 
 def _within(prior: Sequence[float], limits: WeightBounds) -> tuple[int, ...]:
-    """Weights in proportion to a prior as far as the limits allow, adding up to the outcomes times the average.
+    """Return weights in proportion to a prior as far as the limits allow, adding up to the outcomes times the average.
 
     A part goes out evenly to what is not yet at its limit; what rounding down leaves goes to the heaviest that can take
     it, a unit each.

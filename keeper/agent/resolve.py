@@ -119,7 +119,8 @@ def claim(facts: Facts) -> str | None:
 
 
 def _unreadable(facts: Facts) -> bool:
-    """A feed that answers and has no round proves that; one that does not answer proves nothing."""
+    """Return whether a reading is unproven: a feed that answers without a round proves there is none, silence does
+    not."""
     proven = (RoundProblem.OK, RoundProblem.NO_ROUND)
     return any(each is not None and each.problem not in proven for each in (facts.end, facts.start))
 

@@ -187,7 +187,7 @@ def design_of(series: Series, feed: Feed, value: int, position: int) -> Design:
 
 
 def ladder(value: int, buckets: int) -> tuple[int, ...]:
-    """Bounds 6% apart around the value, to three digits."""
+    """Return bounds 6% apart around the value, to three digits."""
     count = buckets - 1
     return tuple(significant(value * (100 + 3 * (2 * k - (count - 1))) // 100, 3, up=False) for k in range(count))
 

@@ -96,7 +96,7 @@ def _number(document: Any, path: str, name: str) -> int | Decimal | str:
 
 
 def _at(document: Any, path: str, name: str) -> Any:
-    """`pairs.0.marketCap` in the document."""
+    """Return the value at a path such as `pairs.0.marketCap` in the document."""
     value = document
     for part in path.split("."):
         try:

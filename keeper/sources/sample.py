@@ -64,7 +64,7 @@ def units(number: Decimal | int | str, multiply: Decimal = Decimal(1)) -> int:
 
 
 def dollars(value: int) -> str:
-    """For people: `81,234,567.89`, rounded down to cents."""
+    """Format for people: `81,234,567.89`, rounded down to cents."""
     return f"{value // ONE:,}.{value % ONE * 100 // ONE:02d}"
 
 

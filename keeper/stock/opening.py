@@ -127,7 +127,7 @@ def listed_key(feed: str, window: MarketWindow) -> ListedKey:
 def decide_openings(
     feeds: Sequence[FeedState], windows: Sequence[MarketWindow | Skipped], listed: Set[ListedKey]
 ) -> tuple[list[Opening], list[Skipped]]:
-    """For every feed and family: an opening, or why there is none. The nearest strike first."""
+    """Return an opening for every feed and family, or why there is none, nearest strike first."""
     openings: list[Opening] = []
     skipped: list[Skipped] = []
     for window in windows:

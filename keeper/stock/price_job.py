@@ -19,7 +19,7 @@ LATE_SECONDS = 120
 
 
 async def move_prices(run: JobRun) -> None:
-    """Each feed's next round. One at a time per feed, so that its times never go back."""
+    """Post each feed's next round, one at a time per feed, so that its times never go back."""
     feeds = run.chain.deployment.price_feeds
     contracts = [run.chain.at(feed.proxy, "LocalFeed") for feed in feeds]
     last = await asyncio.gather(*(remote.latest_round(run.chain.client, each, run.head) for each in contracts))

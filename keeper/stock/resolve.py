@@ -117,7 +117,7 @@ async def resolve_markets(run: JobRun) -> None:
 
 
 async def _due(run: JobRun) -> list[Any]:
-    """Markets past their bell that the index holds open."""
+    """Return markets past their bell that the index holds open."""
     query = (
         select(
             MARKETS.market_id,

@@ -79,7 +79,7 @@ async def witness_stocks(run: JobRun) -> None:
 
 
 async def _moments(run: JobRun) -> dict[str, list[int]]:
-    """Strikes and bells of the unsettled markets, by stock."""
+    """Return strikes and bells of the unsettled markets, by stock."""
     query = select(MARKETS.stock_token, MARKETS.strike_time, MARKETS.final_time).where(
         MARKETS.closed_tx.is_(None), MARKETS.stock_token.is_not(None)
     )

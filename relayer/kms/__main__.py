@@ -14,7 +14,8 @@ from relayer.kms.signer import KmsPatience
 
 
 async def addresses(names: Sequence[str]) -> list[str]:
-    """With credentials and settings as the relayer would find them here; a ConfigError when a key is of no use."""
+    """Return the keys' addresses, with the credentials and settings the relayer would use; ConfigError when a key is
+    unusable."""
     keystores = load(RelayerSecrets, {"VPM_RELAYER_KEYSTORES": ",".join(names)}).keystore_files
     how = load(RelayerSettings)
     patience = KmsPatience(how.kms_at_once, how.kms_patience_seconds)

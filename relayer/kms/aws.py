@@ -38,7 +38,7 @@ class AwsKey:
 
 @contextlib.asynccontextmanager
 async def aws_client(region: str, *, at_once: int, try_seconds: float) -> AsyncIterator[Any]:
-    """A client for all keys of one region. It tries once: what is tried again, and how long, its user decides."""
+    """Return a client for all keys of one region. It tries once; retries are up to its user."""
     try:
         from aiobotocore.config import AioConfig  # type: ignore[import-untyped]  # noqa: PLC0415
         from aiobotocore.session import get_session  # type: ignore[import-untyped]  # noqa: PLC0415

@@ -239,7 +239,7 @@ class KmsSigner(Signer):
             metrics.SIGNATURE_SECONDS.labels(self.label).observe(time.monotonic() - started)
 
     def fail(self, why: str) -> None:
-        """It is known not to sign, until it is seen to."""
+        """Mark the signer as failing until it signs again."""
         if self.trouble != why:
             log.error(why, action="relayer.signer_down", lane=self.label, key=self._key.name)
         self.trouble = why

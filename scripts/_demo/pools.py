@@ -16,7 +16,7 @@ PAUSE_SECONDS = 20.0
 
 
 async def play(rpc_url: str, saved: Path) -> None:
-    """Trades until it is stopped; a swap that fails only means another try later."""
+    """Trade until stopped; a swap that fails only means another try later."""
     node = LocalNode(rpc_url)
     walk = Walk(await asyncio.to_thread(trader, node), AgentPools.load(saved))
     while True:

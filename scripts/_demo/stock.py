@@ -25,7 +25,7 @@ STAKES = (1_000_000, 2_000_000, 5_000_000, 10_000_000, 20_000_000)  # units
 
 
 async def play(base_url: str) -> None:
-    """Bets until it is stopped; a refusal or a pause of the service only means another try later."""
+    """Bet until stopped; a refusal or a pause of the service only means another try later."""
     dice = random.Random(20)  # noqa: S311 (the same story on every first start)
     placed = 0
     # Limits count by address; on Linux the demo has its own address, so it never uses up another client's limit.
@@ -40,7 +40,7 @@ async def play(base_url: str) -> None:
 
 
 async def _bet(session: aiohttp.ClientSession, dice: random.Random) -> int:
-    """One bet by one wallet on one open market; returns 1 if the relay took it."""
+    """Place one bet by one wallet on one open market; return 1 if the relay took it."""
     async with session.get("/api/markets") as answer:
         markets = (await answer.json())["markets"]
     open_now = [market for market in markets if market["acceptingBets"]]

@@ -38,7 +38,7 @@ class Holders:
     publisher: str
 
     def wallets(self) -> dict[str, str]:
-        """As the deployment file names them."""
+        """Return the wallets as the deployment file names them."""
         relays = {f"relay {number}": one for number, one in enumerate(self.relayers)}
         return {
             "publisher": self.publisher,
@@ -74,7 +74,7 @@ def add(
     feeds: Sequence[str],
     max_lag_seconds: int,
 ) -> None:
-    """Adds what deploys everything and gives out the powers; ownership of everything is offered to the Safe, which has
+    """Add what deploys everything and gives out the powers; ownership of everything is offered to the Safe, which has
     to accept it.
 
     `safe` becomes the treasury of the settlement wallet and the pauser its guardian, both for good.

@@ -30,7 +30,7 @@ def allow(lister: Any, source: AgentFeed, safe: str) -> SafeCall | None:
 
 
 def drop(lister: Any, source: AgentFeed) -> SafeCall | None:
-    """Takes it off the list; markets already listed go on. None when it is not on it."""
+    """Take it off the list; markets already listed go on. None when it is not on it."""
     if not lister.feed(source.address).allowed:
         return None
     data = bytes(lister.setFeed.encode_input(source.address, False, 0, 0, 0, 0))
@@ -38,7 +38,7 @@ def drop(lister: Any, source: AgentFeed) -> SafeCall | None:
 
 
 def condemn(lister: Any, source: AgentFeed, safe: str) -> SafeCall | None:
-    """Voids every unsettled market on it, for good. None when it is condemned already."""
+    """Void every unsettled market on it, for good. None when it is condemned already."""
     if lister.standing(source.address).condemned:
         return None
     lister.condemn.call(source.address, sender=safe)
@@ -83,8 +83,8 @@ def borne(url: str, facts: Deployment, feed: PoolFeed) -> Borne:
 
 
 def judged(feed: PoolFeed, limit: Borne, *, local: bool, evidence: str | None) -> str:
-    """A sentence about the cap; Refused where it is more than the pools bear, the money is real, and nothing is shown
-    for it."""
+    """Return a sentence about the cap; ScriptRefused where it is more than the pools bear, the money is real, and
+    nothing is shown for it."""
     asked = (
         f"{feed.key}: its markets may hold {_dollars(feed.feed_cap_units)} USD together, each "
         f"{_dollars(feed.pot_cap_units)}; the pools bear {limit.in_words}"

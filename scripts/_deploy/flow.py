@@ -183,7 +183,7 @@ class Plan:
 
 
 def binder(project: Any) -> Callable[[str, str], Any]:
-    """Binds a contract by the name in the deployment file; `ObservationFeed BNKR/market_cap` is an ObservationFeed."""
+    """Bind a contract by the name in the deployment file; `ObservationFeed BNKR/market_cap` is an ObservationFeed."""
     return lambda name, address: getattr(project, name.split(" ", 1)[0]).at(address)
 
 

@@ -69,7 +69,7 @@ class Transactions:
         return self._at[name]
 
     def put(self, name: str, **given: Any) -> Contract:
-        """Creates one of the first contracts, in the order of `roles`; `given` are the constructor's arguments by their
+        """Create one of the first contracts, in the order of `roles`; `given` are the constructor's arguments by their
         names, so that no two can change places."""
         container = getattr(self._project, name)
         names = [each.name.rstrip("_") for each in container.contract_type.constructor.inputs]
@@ -80,7 +80,7 @@ class Transactions:
         return made
 
     def create(self, kind: str, name: str, role: str, args: Mapping[str, Any]) -> Contract:
-        """Creates a contract of some kind, which the deployment file has under `name`."""
+        """Create a contract of some kind, which the deployment file has under `name`."""
         address = create_address(self.deployer, self._next_nonce)
         data = bytes(getattr(self._project, kind).constructor.serialize_transaction(*args.values()).data)
         self._add(Step(f"create {name}", data, contract=name, address=address, role=role, args=args))
@@ -109,7 +109,7 @@ class Sending:
     first_nonce: int
 
     def show(self) -> None:
-        """Lists what is still to be sent and what it costs at most. ScriptRefused where the account cannot pay it."""
+        """List what is still to be sent and what it costs at most. ScriptRefused where the account cannot pay it."""
         mined = self._mined()
         price = int(self.session.ask("eth_gasPrice"), 16) * FEES_MAY_RISE[0] // FEES_MAY_RISE[1]  # down, by a wei
         total = 0
@@ -132,7 +132,7 @@ class Sending:
             )
 
     def carry_out(self, journal: Journal) -> dict[str, ContractInfo]:
-        """Sends what is not mined yet, one after the other; what was created, by name."""
+        """Send what is not mined yet, one after the other; return what was created, by name."""
         contracts: dict[str, ContractInfo] = {}
         for nonce, step in enumerate(self.steps, self.first_nonce):
             receipt = self._landed(journal, nonce, step)
@@ -180,7 +180,7 @@ class Sending:
         return self._wait(step, stored)
 
     def _is_taken(self, raw: bytes) -> bool:
-        """Sends a stored transaction again; False where the node will not have it any more, for its fees."""
+        """Send a stored transaction again; False where the node no longer accepts it, for its fees."""
         try:
             self.session.ask("eth_sendRawTransaction", hex_of(raw))
         except Exception as error:  # ape raises several kinds, and nodes have their own words

@@ -100,7 +100,7 @@ def ask_node(url: str, ask: Callable[[ChainClient], Awaitable[T]]) -> T:
 
 
 def unlock(sender: Any) -> None:
-    """Unlocks the account once for all that is sent: with the passphrase in APE_ACCOUNTS_<alias>_PASSPHRASE or in the
+    """Unlock the account once for all that is sent: with the passphrase in APE_ACCOUNTS_<alias>_PASSPHRASE or in the
     file that APE_ACCOUNTS_<alias>_PASSPHRASE_FILE names, otherwise with the one that is typed."""
     from ape.exceptions import AccountsError  # noqa: PLC0415 - only the environment of the ape scripts has it
 
@@ -116,7 +116,8 @@ def unlock(sender: Any) -> None:
 
 
 def is_local(provider: Any) -> bool:
-    """True on a development node: anvil answers with its own client name, forks of live chains included."""
+    """Return whether this is a development node: anvil answers with its own client name, forks of live chains
+    included."""
     return any(name in str(provider.client_version).lower() for name in LOCAL_CLIENTS)
 
 
@@ -190,7 +191,7 @@ def _revert_reason(error: Exception) -> str | None:
 
 
 def plain_refusals(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Turns what a contract or our own checks refuse into one sentence and exit code 1."""
+    """Turn what a contract or our own checks refuse into one sentence and exit code 1."""
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:

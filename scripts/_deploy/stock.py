@@ -59,7 +59,7 @@ def is_late_feed(provider: Any, proxy: str) -> bool:
 
 
 def add(new: Transactions, facts: Deployment, safe: str, *, openers: Sequence[str], guardians: Sequence[str]) -> None:
-    """Adds what deploys and wires everything; the ownership of lister and pauser is offered to the Safe, which has to
+    """Add what deploys and wires everything; the ownership of lister and pauser is offered to the Safe, which has to
     accept it.
 
     `safe` becomes the treasury of the settler and the pauser its guardian, both for good.

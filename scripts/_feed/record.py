@@ -58,7 +58,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def main(options: argparse.Namespace) -> int:
-    """Prints what was recorded. 0: all that was due; CannotRecord or RpcError otherwise."""
+    """Print what was recorded. 0: all that was due; CannotRecord or RpcError otherwise."""
     account = None if options.dry_run else _account(options.keystore)
     return asyncio.run(_run(options, account))
 
@@ -113,8 +113,8 @@ def moment(text: str, now: int) -> int:
 
 
 async def due_of(chain: PinnedChain, feed: PoolFeed, since: int | None) -> list[int]:
-    """The times of what markets wait for and, with `since`, of every reading from then on, oldest first; without what
-    is recorded or forgotten."""
+    """Return the times of what markets wait for and, with `since`, of every reading from then on, oldest first; without
+    what is recorded or forgotten."""
     contract, now = Contract(feed.address, abi("PoolFeed")), chain.head.timestamp
     oldest = await chain.read(contract.call("oldestTellable"))
     needs = await _needs(chain, feed)

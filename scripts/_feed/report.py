@@ -33,7 +33,7 @@ def lines(cost: CostReport) -> list[str]:
             shown.append(
                 f"  liquidity: {out.cost:,.0f} USD push it under {float(FLOOR):.0%} (tick {out.tick}, {out.seconds} s)"
             )
-    shown += ["", f"{'the reading moves by':>22} {'while nobody arbitrages':>24}"]
+    shown += ["", f"{'the reading moves by':>22} {'without arbitrage':>24}"]
     shown += [f"{move:>21.1%}  {cost.cost(move):>20,.0f} USD" for move in MOVES]
     shown += [
         "",

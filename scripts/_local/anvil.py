@@ -110,7 +110,7 @@ def anvil_answers(options: AnvilOptions) -> bool:
 
 
 def ask(url: str, method: str, *params: object, timeout_seconds: float = 10.0) -> Any:
-    """One blocking JSON-RPC request to a local chain; the async client is in core.chain."""
+    """Make one blocking JSON-RPC request to a local chain; the async client is in core.chain."""
     body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
     request = urllib.request.Request(url, body, {"Content-Type": "application/json"})  # noqa: S310 - local only
     with DIRECT.open(request, timeout=timeout_seconds) as response:

@@ -41,7 +41,7 @@ def listens(port: int) -> bool:
 
 
 def _candidates() -> Iterator[int]:
-    """Ports below those the system gives to outgoing connections: one of these could come between on any other."""
+    """Yield ports below those the system gives to outgoing connections, which could take any other port first."""
     try:
         end = int(_OUTGOING.read_text().split()[0])
     except (OSError, ValueError):

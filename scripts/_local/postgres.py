@@ -61,7 +61,7 @@ def prepare_postgres(
     max_connections: int = 100,
     programs: Path = PROGRAMS,
 ) -> PostgresServer:
-    """Makes (once) a cluster in `state_dir`/data and says how to run it on `port`. Blocking: a second or two at first.
+    """Make (once) a cluster in `state_dir`/data and return how to run it on `port`. Blocking: a second or two at first.
 
     The password is kept next to the data, readable by its owner only.
     """

@@ -50,7 +50,7 @@ def compiled_contract(name: str) -> Any:
 
 
 def recorded_build() -> dict[str, Any] | None:
-    """ape's manifest of these sources, if they are the ones that were recorded."""
+    """Return ape's manifest of these sources, if they are the ones that were recorded."""
     record: dict[str, Any] = json.loads(gzip.decompress(RECORDED.read_bytes()))
     if record.pop("sourcesHash") != sources_hash():
         return None
@@ -59,7 +59,7 @@ def recorded_build() -> dict[str, Any] | None:
 
 
 def record_build() -> None:
-    """Writes down what ape compiled, without what only a debugger reads and what stands in the sources."""
+    """Write down what ape compiled, without what only a debugger reads and what stands in the sources."""
     built = json.loads(MANIFEST.read_text())
     left_out = ("ast", "devdoc", "pcmap", "sourcemap", "userdoc")
     types = {

@@ -95,7 +95,7 @@ def _what_stands(chains: Sequence[LocalChain], state: State) -> dict[str, Any]:
 
 
 def _addresses(deployment: Deployment) -> dict[str, str]:
-    """Every address of a network by name: tokens, contracts, the Safe, price feeds and stock tokens."""
+    """Return every address of a network by name: tokens, contracts, the Safe, price feeds and stock tokens."""
     addresses = {symbol: token.address for symbol, token in deployment.tokens.items()}
     addresses |= {name: contract.address for name, contract in deployment.contracts.items()}
     if deployment.safe is not None:

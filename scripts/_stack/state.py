@@ -81,7 +81,7 @@ class State:
     def deployment(self, name: str) -> Path:
         return self.deployments / f"{name}.json"
 
-    # What must survive a restart besides data: ports, so addresses stay the same, and the cron secret.
+    # What must survive a restart, apart from data: ports, so addresses stay the same, and the cron secret.
 
     def remembered(self) -> dict[str, str]:
         try:

@@ -39,7 +39,7 @@ class InUse(VpmError):
 
 
 def forget(url: str, chain: str, chain_id: int) -> dict[str, int]:
-    """Rows removed by table, all in one transaction."""
+    """Delete a chain's rows in one transaction; return how many, by table."""
     removed: dict[str, int] = {}
     try:
         opened = psycopg.connect(conninfo(url), connect_timeout=5)

@@ -381,8 +381,8 @@ async def _check_payment(chain: PinnedChain, stake: SeenLog, said: Findings) -> 
 
 
 async def _pair(chain: PinnedChain, stake: SeenLog) -> tuple[SeenLog, SeenLog] | None:
-    """An authorization's use and the transfer in the next log of the same transaction: in the stake's own transaction,
-    or, for a payment that came separately, in an earlier one."""
+    """Find an authorization's use and the transfer in the next log of the same transaction: in the stake's own
+    transaction, or, for a payment that came separately, in an earlier one."""
     event = stake.event
     own = await _pair_in(chain, stake.tx, event)
     if own is not None:

@@ -147,7 +147,7 @@ class PinnedChain:
         return contract.address, {t: each for t, each in EVENTS[name].items() if not events or each.name in events}
 
     async def range(self, address: str, topics: list[Any], first: int, last: int) -> list[Log]:
-        """Logs of one contract between two blocks, in as many questions as the node needs."""
+        """Return the logs of one contract between two blocks, in as many requests as the node needs."""
         try:
             return await self.client.logs(first, last, [address], topics)
         except RpcError as error:

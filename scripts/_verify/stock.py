@@ -93,7 +93,7 @@ async def read_market(chain: PinnedChain, market_id: int, at: int | None = None)
 
 
 def fold_into(market: StockMarket, logs: list[SeenLog]) -> None:
-    """Applies one market's logs, which are in chain order; stops folding at the first that does not follow."""
+    """Apply one market's logs, which are in chain order; stop folding at the first that does not follow."""
     for one in logs:
         if isinstance(one.event, ev.Entered):
             market.entries[one.event.position_id] = one
@@ -327,7 +327,7 @@ async def _check_delivery(
 
 
 async def check_positions(chain: PinnedChain, body: dict[str, Any], said: Findings) -> None:
-    """Positions outside a market's page; each market is read once."""
+    """Check positions outside a market's page; each market is read once."""
     markets: dict[int, StockMarket] = {}
     for stated in objects(body.get("positions", [body])):
         position_id = whole(stated.get("id"))

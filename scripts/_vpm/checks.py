@@ -200,7 +200,7 @@ def _lint(output: Output) -> int:
 
 
 def _types(output: Output) -> int:
-    """Ours, and each client library by its own settings."""
+    """Check our types, and each client library's by its own settings."""
     python, typescript = (REPOSITORY / "api" / "clients" / name for name in ("python", "typescript"))
     # What mypy remembers holds for the settings it had: in one memory each run would undo the other's.
     of_its_own, src = ("--cache-dir", REPOSITORY / ".mypy_cache" / "client"), {"MYPYPATH": str(python / "src")}
@@ -255,7 +255,7 @@ def compile_tests(folders: Sequence[str]) -> None:
 
 
 def workers(stages: Sequence[Stage]) -> int:
-    """As many as can run; where most of a test is waiting for blocks and timeouts, as many as fill that time."""
+    """Return as many as can run; where tests mostly wait for blocks and timeouts, as many as fill that time."""
     if all(stage.apart for stage in stages):
         return 1  # each has a browser and a whole service: a second costs more than it gains while other tests run
     return 2 * CORES + 1 if any(stage.waits for stage in stages) else CORES
