@@ -41,8 +41,9 @@ def compiled() -> bool:
 
 
 def compiled_contracts() -> dict[str, Any]:
-    """Return what ape keeps of each contract that it compiled: ABI, creation code, code."""
-    return dict(json.loads(MANIFEST.read_text())["contractTypes"])
+    """Return what ape keeps of each contract: ABI, creation code, code. Before it compiled any, as they were recorded."""
+    built = None if MANIFEST.exists() else recorded_build()
+    return dict((built or json.loads(MANIFEST.read_text()))["contractTypes"])
 
 
 def compiled_contract(name: str) -> Any:

@@ -441,6 +441,9 @@ async def _ask_cup(cup: Cup, slug: str, players: list[Signer], found: Answers) -
     async def is_listed() -> bool:
         return slug in [each["slug"] for each in (await cup.get("/markets", limit=100)).body["markets"]]
 
+    async def has_opened() -> bool:
+        return (await cup.get("/roulette")).status == 200
+
     await until(is_listed, "the paper market")
     await ask("GET /markets?limit=", "/markets", limit=100)
     await ask("GET /markets/:slug/quote?side=&sizePaper=", f"/markets/{slug}/quote", side="yes", sizePaper=25)
@@ -454,6 +457,7 @@ async def _ask_cup(cup: Cup, slug: str, players: list[Signer], found: Answers) -
         )
         await post("POST /trade", trade)
         await ask("GET /wallet/:address", f"/wallet/{player.address}")
+    await until(has_opened, "the first round")
     live = await ask("GET /roulette?wallet=", "/roulette", wallet=players[0].address)
     placed = players[0].bet(live["roundNo"], "colour:red", 1_000)
     await post("POST /roulette/bet", placed)

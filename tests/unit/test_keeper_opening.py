@@ -7,13 +7,13 @@ from dataclasses import replace
 import pytest
 
 from core.contracts.statuses import Family
+from keeper.report import Skipped
 from keeper.stock.opening import (
     DrillPlan,
     FeedState,
     ListingTerms,
     MarketWindow,
     Opening,
-    Skipped,
     affordable,
     decide_drills,
     decide_openings,
