@@ -41,7 +41,7 @@ def compiled() -> bool:
 
 
 def compiled_contracts() -> dict[str, Any]:
-    """Return what ape keeps of each contract: ABI, creation code, code. Before it compiled any, as they were recorded."""
+    """Return what ape keeps of each contract: ABI, creation code, code. Before it compiled any: as recorded."""
     built = None if MANIFEST.exists() else recorded_build()
     return dict((built or json.loads(MANIFEST.read_text()))["contractTypes"])
 
