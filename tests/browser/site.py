@@ -108,7 +108,7 @@ class Site:
             )
 
     def betting(self, seconds: float, holds: Callable[[Any], bool] = lambda _: True) -> Any:
-        """Wait for a round that takes bets for so long and of which `holds(body)`; one that does not is ended."""
+        """Wait for a round that takes bets that long and satisfies `holds(body)`; end rounds that do not."""
 
         def is_right(body: Any) -> bool:
             if body["phase"] != "bet" or (body["secondsToClose"] > seconds and holds(body)):

@@ -277,7 +277,7 @@ async def _quality(running: Fleet, feed: PoolFeed, at: int) -> Quality:
 async def test_beyond_finality_the_index_halts_until_an_operator_has_it_read_again(
     service: tuple[Fleet, Load],
 ) -> None:
-    """Comes last: what the chain takes back is lost to everybody."""
+    """This comes last: what the chain takes back is lost for every test."""
     running, load = service
     (name,) = running.instances("indexer")
     strict = running.folder / "strict"

@@ -213,7 +213,7 @@ async def test_quotes_are_limited(buyer: Buyer) -> None:
 
 
 async def test_balances_are_not_read_without_end(buyer: Buyer) -> None:
-    """Each asks a node, whose own limit would fall on everybody's bets."""
+    """Each asks a node, whose limit would otherwise hit all bets."""
     wallets = [f"0x{number:040x}" for number in range(1, 62)]
     answers = [await buyer.get(f"/wallet/{wallet}/readiness", ip="192.0.2.77") for wallet in wallets]
     assert [response.status for response, _ in answers] == [200] * 60 + [429]

@@ -276,7 +276,7 @@ async def reverted(buyer: Buyer, service: AgentService, body: dict[str, Any], en
         chain.resume()
     assert (response.status, refused["error"]) == (503, "platform_paused"), refused
     assert chain.ask("eth_getTransactionReceipt", refused["txHash"])["status"] == "0x0"
-    # It is signed and in everybody's hands: should that block be undone, another may take it.
+    # It is signed and public: if that block is undone, another may take it.
     assert refused["final"] is False, refused
     assert "not final" in refused["message"], refused
 
@@ -346,7 +346,7 @@ async def test_every_refusal_of_a_bet_that_a_block_refused_says_whether_it_is_fi
 async def test_the_authorization_of_a_failed_payment_serves_no_other_bet(
     buyer: Buyer, service: AgentService, market: str
 ) -> None:
-    """It stands in the failed transaction for everybody to read, and lives on for two minutes."""
+    """Anyone can read it in the failed transaction, and it stays valid for two minutes."""
     who, chain = DEV[1], service.chain
     body = bet(market, who, size=6, minSharesOut=1)
     _, challenge = await buyer.post(body)

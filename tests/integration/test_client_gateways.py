@@ -59,7 +59,7 @@ Rule = Callable[[web.BaseRequest], Answer | None]
 
 
 def in_turn(holds: Callable[[web.BaseRequest], bool], *answers: Answer | None) -> Rule:
-    """The calls of which it holds are answered so; all after the last as that was."""
+    """Answer matching calls with these in turn, and all later ones with the last."""
     left = list(answers)
 
     def rule(request: web.BaseRequest) -> Answer | None:
@@ -71,7 +71,7 @@ def in_turn(holds: Callable[[web.BaseRequest], bool], *answers: Answer | None) -
 
 
 def once(holds: Callable[[web.BaseRequest], bool], then: Rule) -> Rule:
-    """From a call on of which it holds, the other rule."""
+    """Switch to the other rule from the first matching call on."""
     came = False
 
     def rule(request: web.BaseRequest) -> Answer | None:

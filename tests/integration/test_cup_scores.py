@@ -134,11 +134,11 @@ async def test_enrolled_agents_have_a_board_of_their_own_and_the_rule_is_shown(c
         (agent.address, 10, True)
     ]
     assert (shown["agents"], shown["total"], shown["you"]) == (True, 1, {"rank": 1, "total": 1})
-    everybody = (await cup.get("/leaderboard", limit=200)).body
-    assert {agent.address, person.address} <= {each["wallet"] for each in everybody["entries"]}
-    assert everybody["agents"] is False
-    assert "up to its own stake" in everybody["rule"]
-    assert everybody["rule"] == shown["rule"]
+    whole = (await cup.get("/leaderboard", limit=200)).body
+    assert {agent.address, person.address} <= {each["wallet"] for each in whole["entries"]}
+    assert whole["agents"] is False
+    assert "up to its own stake" in whole["rule"]
+    assert whole["rule"] == shown["rule"]
     # Who enrols later is on it at once, without a new result.
     assert (await cup.post("/agent/enroll", late.enrolment(note="now, too"))).status == 200
     async with await connect(cup.database_url, autocommit=True) as connection:

@@ -66,13 +66,13 @@ async def test_overlapping_batches_never_both_go(pool: ConnectionPool) -> None:
     """Two keepers cut their batches differently; a position that one asked for stops the other's whole batch."""
     barrier = asyncio.Barrier(6)
     cuts = [want(*(f"p:{n}" for n in range(start, start + 5))) for start in (0, 2, 4, 0, 2, 4)]
-    everybody = await asyncio.gather(*(attempt(pool, cut, barrier) for cut in cuts))
-    assert 1 <= sum(everybody) <= 2  # 0..4 and 5..8 cannot both hold 4
+    results = await asyncio.gather(*(attempt(pool, cut, barrier) for cut in cuts))
+    assert 1 <= sum(results) <= 2  # 0..4 and 5..8 cannot both hold 4
     asked = await rows(pool, "SELECT subject, count(*) FROM keeper_attempt GROUP BY subject HAVING count(*) > 1")
     assert asked == []
     served = await rows(pool, "SELECT count(DISTINCT intent_id), max(attempts) FROM keeper_attempt")
-    assert served == [(sum(everybody), 1)]
-    assert await rows(pool, "SELECT count(*) FROM outbox_intent") == [(sum(everybody),)]
+    assert served == [(sum(results), 1)]
+    assert await rows(pool, "SELECT count(*) FROM outbox_intent") == [(sum(results),)]
 
 
 async def test_failures_in_a_row_are_counted_and_forgotten(pool: ConnectionPool) -> None:

@@ -171,7 +171,7 @@ async def test_a_frozen_owner_delays_no_other_and_is_rarely_retried(rig: Rig, st
 async def test_however_many_rest_those_behind_them_are_paid(
     rig: Rig, stock: StockChain, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As many refused winners as one run takes, all of them ahead of one whom the token pays."""
+    """As many refused winners as one run takes stand ahead of one whom the token pays."""
     monkeypatch.setattr(deliver, "MAX_ROWS", 2)
     rig.start("indexer", "relayer")
     await rig.works()
@@ -233,7 +233,7 @@ async def test_a_node_that_disagrees_stops_a_void(
 
 
 async def test_a_pause_over_the_bell_is_witnessed_in_and_out_and_voids(rig: Rig, stock: StockChain) -> None:
-    """Lifted before the market may be settled: the resolver still knows of it, and everybody gets their stake back."""
+    """Lifted before the market may be settled: the resolver still knows of it, and all get their stakes back."""
     rig.start("indexer", "relayer")
     await rig.works()
     await rig.run("drill")

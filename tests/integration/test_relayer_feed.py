@@ -235,7 +235,7 @@ def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 
 async def stray(feed: ChainFeed, monkeypatch: pytest.MonkeyPatch, head: Block) -> None:
-    """The feed looks once, and is named this head, of which no other question finds anything."""
+    """Poll once with a node that names this head but knows nothing else of it."""
 
     async def named(_client: ChainClient, **_how: Any) -> Block:
         return head

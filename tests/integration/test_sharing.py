@@ -20,7 +20,7 @@ from tests.waiting import until
 
 
 class SlowMarkets:
-    """Markets of which nothing can be shown before `released` is set."""
+    """Markets that show nothing before `released` is set."""
 
     def __init__(self) -> None:
         self.released = asyncio.Event()

@@ -99,7 +99,7 @@ async def test_a_losers_remainder_that_was_never_sent_is_undelivered_too(service
     chain.warp_to(settled + 20 * MINUTE + 1)
     assert await finding(door, chain, "delivery") == (False, f"1 undelivered 20 min after settlement: {market}")
 
-    # One whom the token refuses is passed over; once it was tried for everybody, nothing is late.
+    # An owner whom the token refuses is passed over; once all were tried, nothing is late.
     token = chain.contracts.token
     chain.send(token.call("freeze", wallets.DEV[2].address), wallets.DEPLOYER.address)
     chain.send(chain.contracts.settler.call("deliver", [loser]), wallets.DEV[5].address)

@@ -174,7 +174,7 @@ async def test_equal_readings_void_as_flat(door: Door, chain: StockChain) -> Non
     assert (body["market"]["phase"], body["market"]["status"], body["market"]["winner"]) == ("void", "void", None)
     assert (body["resolution"]["outcome"], body["resolution"]["reason"]) == ("FLAT", "flat")
     assert body["preview"]["name"] == "FLAT"
-    # Everybody gets back what was accepted.
+    # Every owner gets back what was accepted.
     assert [each["payout"] for each in body["positions"]] == [each["accepted"] for each in body["positions"]]
     assert {each["classicPayout"] for each in body["positions"]} == {None}
     # It is not sent yet.
