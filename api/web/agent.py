@@ -76,7 +76,7 @@ def odds_chart(bundle: Json) -> Chart | None:
 
 
 def reading_chart(bundle: Json) -> Chart | None:
-    """What the feed read, with the target where there is one."""
+    """Chart the feed's readings, with the target if there is one."""
     valued = [each for each in bundle["observations"] if each["value"] is not None]
     if len(valued) < 2:
         return None

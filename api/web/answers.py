@@ -57,7 +57,7 @@ def owner_of(request: web.Request) -> str | None:
 
 
 def or_none(read: Callable[[], T]) -> T | None:
-    """What is read for a page, or None: one part that cannot be read now must not take the others away."""
+    """Return what `read` returns, or None if it fails: one unavailable part must not take down the whole page."""
     try:
         return read()
     except Problem:
@@ -65,7 +65,7 @@ def or_none(read: Callable[[], T]) -> T | None:
 
 
 async def awaited_or_none(reading: Awaitable[T]) -> T | None:
-    """The same of what has to be waited for."""
+    """Do the same for an awaitable."""
     try:
         return await reading
     except Problem:

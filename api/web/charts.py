@@ -49,8 +49,8 @@ class Level:
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """How values are written: `one` of them are one of what is shown, with so many decimals. An `after` that is a word
-    of its own is left out at the axis, which has no room for it on every line: what stands above the chart names it."""
+    """A format for values: `one` of them make one of the unit shown, with so many decimals. The axis leaves out an
+    `after` that is a separate word, having no room for it on every line: the chart's heading names it."""
 
     one: int
     decimals: int

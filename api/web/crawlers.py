@@ -16,7 +16,7 @@ XML = "application/xml; charset=utf-8"
 MANIFEST = "application/manifest+json; charset=utf-8"
 MAX_SETTLED = 500
 
-# An address's positions are nobody's to list, and the API has its own documents.
+# An address's positions should not be indexed, and the API has its own documents.
 ROBOTS = """User-agent: *
 Disallow: /api/
 Disallow: /positions

@@ -56,7 +56,7 @@ def dollars(value: Decimal | int | float | str | None) -> Markup:
 
 
 def _amount(whole: str, digits: str) -> Markup:
-    """Two decimals to read at a glance; the rest, and the exact amount as its title, for whoever asks."""
+    """Show two decimals; the rest appears on request, and the title has the exact amount."""
     fine = digits[2:].rstrip("0")
     if not fine:
         return Markup('<span class="amount">{}.{}</span>').format(whole, digits[:2])
@@ -100,8 +100,8 @@ def short_clock(at: int | None) -> Markup:
 
 
 def until(at: int, now: int, ahead: int = 0) -> Markup:
-    """How long it is until a moment by the chain's clock; a script keeps it counting. `ahead`: of this chain's clock is
-    the one that the page counts by, where that is another's."""
+    """Render a countdown to a moment of the chain's clock; a script keeps it counting. `ahead`: by how many seconds the
+    page's clock leads this chain's, if the page counts by another chain."""
     moment = calendar(at)
     return Markup('<time class="until" datetime="{}" data-until="{}">{}</time>').format(
         f"{moment:%Y-%m-%dT%H:%M:%SZ}", at + ahead, span(at - now)

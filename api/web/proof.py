@@ -1,4 +1,4 @@
-"""The proof page: what was done with the money, who can do what, and how anybody checks it."""
+"""The proof page: what was done with the money, who can do what, and how to check it."""
 
 from __future__ import annotations
 

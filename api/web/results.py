@@ -41,7 +41,7 @@ class Results:
 
 
 def results_of(stock: OwnerBody, agent: Json | None) -> Results:
-    """Of the bodies of an address's positions. A refund of what was never accepted is neither won nor lost."""
+    """Collect an address's results from its positions. A refund of a stake never accepted is neither won nor lost."""
     bets = [] if agent is None else agent["positions"]
     return Results(
         _in_order(

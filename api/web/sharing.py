@@ -1,7 +1,7 @@
 """What a market's page looks like where it is shared: one picture per market, drawn here.
 
-A market's picture is drawn once in `FRESH_SECONDS`, one at a time in a thread; the last hundreds are kept: whatever is
-asked for, drawing takes a part of one core.
+A market's picture is drawn at most once per `FRESH_SECONDS`, one at a time in a thread, and hundreds are cached, so
+drawing never takes more than part of one core.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ CACHE = "public, max-age=300"
 ICON_CACHE = "public, max-age=86400"
 FRESH_SECONDS = 60.0
 CACHED_BYTES = 16_000_000
-# Who finds so many pictures asked for, or so many by its own address, is told to come back: a crawler does.
+# With this many pictures waiting, or this many for one address, a request gets a Retry-After: crawlers come back.
 MAX_WAITING, MAX_WAITING_EACH = 16, 4
 SITE = ShareCard("Prediction markets whose record is the chain", foot="What you are promised only rises")
 STATES = {"closed": "Closed, being settled", "resolved": "Resolved", "void": "Void: every stake is given back"}
 
 
 class SharePictures:
-    """The cards of markets and of the site, and its icons. `caller` tells who asks, so that one address does not have
-    all that wait be its own."""
+    """The cards of markets and of the site, and its icons. `caller` returns a request's address, so that no address can
+    take the whole queue."""
 
     def __init__(self, stock: StockReads, agent: Reads | None, caller: Callable[[web.Request], str]) -> None:
         self._stock = stock
@@ -77,8 +77,8 @@ class SharePictures:
         return Rendered(draw_icon(int(request.match_info["size"])), ICON_CACHE, content_type=PNG).response(request)
 
     async def _picture(self, request: web.Request, name: str, card: Callable[[], Awaitable[ShareCard]]) -> Rendered:
-        """Return the picture of this minute, drawn for all who ask meanwhile, in a place of the first who did. That is
-        held to the end, also when all have left."""
+        """Return this minute's picture. Concurrent requests share one drawing, which takes a place of the first caller
+        and holds it until done, even if every client has disconnected."""
         caller = self._caller(request)
 
         async def draw() -> Rendered:
@@ -101,7 +101,7 @@ def _minute() -> int:
 
 
 def stock_card(detail: MarketDetailBody) -> ShareCard:
-    """What the body of `GET /api/markets/{id}` says in a picture."""
+    """Return the card for the body of `GET /api/markets/{id}`."""
     market = detail.market
     pools = [int(book.principal) for book in detail.books]
     up = pools[0] * 1000 // sum(pools) if any(pools) else 500

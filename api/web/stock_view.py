@@ -1,7 +1,7 @@
 """A stock market as its page shows it: charts, and the call that settles it.
 
-From the body of `GET /api/markets/{id}` and the market's past. Amounts are token units (6 decimals) rounded down
-against nobody: they are the contract's own numbers.
+From the body of `GET /api/markets/{id}` and the market's past. Amounts are token units (6 decimals), rounded down as in
+the contract: they are the contract's own numbers.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ POSITIONS_SHOWN = 100
 
 @dataclass(frozen=True, slots=True)
 class SettlingCall:
-    """The call that ends the market now, which anybody may send; `call` is None while there is none. `ours`: when the
+    """The call that ends the market now, which anyone may send; `call` is None while there is none. `ours`: when the
     keeper sends it."""
 
     sentence: str
@@ -100,7 +100,7 @@ _NOT_IN_TIME = ("Nobody settled it in time. Anyone can void it now, and every st
 
 # ---------------------------------------------------------------- charts
 
-_DOLLARS = Unit(10**8, 2, before="$")  # as feeds tell them
+_DOLLARS = Unit(10**8, 2, before="$")  # as feeds report prices
 _USDG = Unit(10**6, 2, after=" USDG")
 
 
@@ -139,8 +139,8 @@ def price_chart(detail: MarketDetailBody, past: MarketPast) -> Chart:
 
 
 def window(market: MarketBody, now: int) -> tuple[int, int]:
-    """What the price chart shows: from a little before the strike to the bell; while the strike is far ahead, the time
-    since the listing."""
+    """Return the price chart's time range: from shortly before the strike to the bell, or, while the strike is far
+    ahead, the time since the listing."""
     strike_at, final_at = market.strike_time, market.final_time
     length = final_at - strike_at
     if now < strike_at - length:
@@ -149,7 +149,7 @@ def window(market: MarketBody, now: int) -> tuple[int, int]:
 
 
 def book_chart(detail: MarketDetailBody, past: MarketPast) -> Chart | None:
-    """What each side had accepted after each batch."""
+    """Chart what each side had accepted after each batch."""
     batches = past.batches
     if len(batches) < 2:
         return None
@@ -183,7 +183,7 @@ def book_chart(detail: MarketDetailBody, past: MarketPast) -> Chart | None:
 
 
 def accrual_chart(detail: MarketDetailBody, past: MarketPast, position: PositionBody) -> Chart | None:
-    """What one position would be paid if its side won, after each batch since its own: it only rises."""
+    """Chart what one position would be paid if its side won, after each batch since its own: it only rises."""
     if position.accepted is None:
         return None
     market = detail.market

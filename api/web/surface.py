@@ -116,7 +116,7 @@ def _pages(
 def _documents(
     pages: Pages, origin: str, base: Deployment, stock: Deployment, agent: Reads | None, attester: str | None
 ) -> Iterator[tuple[str, bytes, str, str]]:
-    """What stays the same as long as the process runs: path, bytes, what it is, and its type."""
+    """Yield the documents that never change while the process runs: path, bytes, summary and content type."""
     guide, errors = guide_text(pages, base, stock), pages.render("errors.txt", catalogue=CATALOGUE)
     yield "/robots.txt", ROBOTS.format(origin=origin).encode(), "What crawlers may read", TEXT
     yield "/manifest.webmanifest", orjson.dumps(APP), "The site as an app", MANIFEST
@@ -178,7 +178,7 @@ def _page(path: str, handler: Handler, summary: str, content_type: str = HTML) -
 
 
 def _soon_there_again(handler: Handler) -> Handler:
-    """What the agent API's specification has as a 500 though it passes is a 503 to browsers and crawlers."""
+    """Turn a temporary 500, as the agent API's specification demands it, into a 503 for browsers and crawlers."""
 
     async def handled(request: web.Request) -> web.StreamResponse:
         try:

@@ -35,7 +35,7 @@ NAVIGATION = (
 
 class Pages:
     """The templates by name, and the last rendering of each page by its address. `origin`: where they are served.
-    `wallets`: what wallets in the page are told. `explorers`: by network."""
+    `wallets`: the networks' settings for wallets in the page. `explorers`: by network."""
 
     def __init__(
         self, assets: Assets, origin: str, wallets: Mapping[str, Any], explorers: Mapping[str, str | None]
@@ -88,7 +88,7 @@ class Pages:
         cache: str = REVALIDATE,
         content_type: str = HTML,
     ) -> Rendered:
-        """The last rendering of a page; rendered again when its stamp differs, once for all who come meanwhile."""
+        """Return the last rendering of a page. If its stamp differs, render again, once for all concurrent requests."""
 
         async def make() -> Rendered:
             return await Rendered.make(await render(), cache, content_type=content_type)

@@ -21,7 +21,7 @@ const status = byId("a-status");
 const form = byId("agent-bet");
 const market = document.body.dataset.market;
 const kept = pendingOf(`agent.${market}`, (ticket) => ticket.idemKey);
-let shown = ""; // the key of the bet that the page tells of
+let shown = ""; // the key of the bet that the page is showing
 let priced = null; // what the panel shows: the price of one bet, and the least that it may bring
 let asked = 0;
 let soon = 0;
@@ -115,13 +115,13 @@ async function bet() {
     if (!isShown()) await quote();
     if (!isShown()) throw new WalletError("Its price could not be asked for; nothing was signed. Try again.");
     const { minShares } = priced;
-    priced = null; // the next bet is at a price of its own
+    priced = null; // the next bet gets a new price
     const ticket = await client(library, current(), fetch.bind(globalThis)).prepare({ ...chosen, minShares });
     await follow(library, ticket);
   });
 }
 
-/** A bet that was signed and of which nobody has said what became. */
+/** A signed bet whose outcome is not known yet. */
 function signedAndOpen() {
   const ticket = kept.get();
   return ticket?.payment && !ticket.isPlaced ? ticket : null;
@@ -152,7 +152,7 @@ async function follow(library, ticket) {
       untilFinal(api, placed);
       return;
     } catch (error) {
-      if (error instanceof library.OutcomeUnknown) { // nobody said what became of it: the same is asked again
+      if (error instanceof library.OutcomeUnknown) { // no answer about the outcome: send the same request again
         await pause(patience(attempt));
         continue;
       }
@@ -166,7 +166,7 @@ async function follow(library, ticket) {
   }
 }
 
-/** As fetch, and tells what an answer to the paid request says of the bet while it is not known what became of it. */
+/** Like fetch; while the outcome is unknown, also shows what an answer to the paid request says about the bet. */
 async function watched(ticket, url, options) {
   const isBet = Boolean(options.headers?.["X-PAYMENT"]) && shown === ticket.idemKey;
   try {
@@ -208,7 +208,7 @@ async function untilFinal(api, { ticket, receipt: { tradeId } }) {
     return; // The stake is in its block, and the page asks again when it is loaded again.
   }
   kept.forget(ticket);
-  if (shown !== ticket.idemKey) return; // the page tells of another bet by now
+  if (shown !== ticket.idemKey) return; // the page shows another bet by now
   reached(line, "block", named(proof));
   reached(line, "final");
 }

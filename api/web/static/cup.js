@@ -85,7 +85,7 @@ async function signed() {
   return { amount, side, fields: { walletAddress: wallet, slug, side, tradeId: id, issuedAt: issued, signature } };
 }
 
-market.addEventListener("input", sides); // before the form hears of it, so that the quote asks for a side it has
+market.addEventListener("input", sides); // before the form's own listener, so that the quote asks for a side that exists
 byId("paper-form").addEventListener("input", quote);
 byId("paper-form").addEventListener("submit", (event) => {
   event.preventDefault();

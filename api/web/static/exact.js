@@ -1,5 +1,5 @@
-// Amounts have two decimals; what is finer is shown, everywhere at once, to whoever asks: by pressing such an amount, or the
-// button at the end of the page.
+// Amounts have two decimals. Pressing one that has more, or the button at the end of the page, shows all decimals of all
+// amounts.
 
 const KEPT = "vpm.exact";
 const root = document.documentElement;

@@ -1,5 +1,5 @@
-// A button at work says that it cannot be pressed and keeps the focus, which `disabled` would take away from whoever uses the
-// keyboard. Its handler asks before it does anything.
+// A busy button says that it cannot be pressed but keeps the focus, which `disabled` would take away from keyboard users. So
+// its handler must check before it acts.
 
 export function hold(button, held) {
   button.setAttribute("aria-disabled", String(held));

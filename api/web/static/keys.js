@@ -59,7 +59,7 @@ export async function paperKeyMade() {
   return paperKey();
 }
 
-/** The key itself, for whoever wants to take it elsewhere; null when there is none. */
+/** The key itself, for taking it elsewhere; null when there is none. */
 export function paperKeyText() {
   return JSON.parse(localStorage.getItem(PAPER) ?? "null")?.key ?? null;
 }

@@ -35,7 +35,7 @@ export async function refresh() {
 
 function put(fresh) {
   let changed = false;
-  // Only a new time of the chain moves the clock: an unchanged page tells the time of its last change again.
+  // Only a new chain time moves the clock: an unchanged page repeats the time of its last change.
   const { now } = fresh.body.dataset;
   if (now !== undefined && now !== told) {
     told = now;
@@ -81,7 +81,7 @@ function count() {
   }
 }
 
-/** Tells the countdowns the time that counts: the chain's on a market's page. */
+/** Sets the time that the countdowns count by: the chain's on a market's page. */
 function setClock(now) {
   skew = Date.now() / 1000 - now;
 }

@@ -2,7 +2,7 @@
 
 const ONE = 1_000_000n;
 
-/** Units of what somebody typed; null when it is no plain amount. */
+/** Parses a typed amount into units; null when it is not a plain amount. */
 export function units(text) {
   const found = /^(\d{1,12})(?:[.,](\d{1,6})?)?$/.exec(text.trim());
   return found ? BigInt(found[1]) * ONE + BigInt((found[2] ?? "").padEnd(6, "0")) : null;

@@ -1,7 +1,7 @@
-// What has been signed and of which nobody knows yet what became: kept in the browser, so that a page loaded again goes on
-// with it instead of forgetting it or signing it twice.
+// Signed messages whose outcome is not known yet: kept in the browser, so that a reloaded page goes on with them instead of
+// forgetting them or signing twice.
 
-/** A place for one signed thing at a time; `keyOf` tells it from another. */
+/** A slot for one signed message at a time, which `keyOf` identifies. */
 export function pendingOf(what, keyOf) {
   const name = `vpm.pending.${what}`;
   let refused = null; // what the browser would not keep, as private windows may: then only this page knows of it
@@ -24,7 +24,7 @@ export function pendingOf(what, keyOf) {
     }
   }
 
-  /** Unless another has been begun meanwhile. */
+  /** Does nothing if another message has taken the slot since. */
   function forget(value) {
     const there = get();
     if (!there || keyOf(there) !== keyOf(value)) return;
@@ -39,7 +39,7 @@ export function pendingOf(what, keyOf) {
   return { get, keep, forget };
 }
 
-/** What is said of an error that has no words of its own; `isOpen`: something signed may be on its way. */
+/** The message for an error that brings none; `isOpen`: something signed may be on its way. */
 export function failed(isOpen, what = "That did not work.") {
   return isOpen ? `${what} It is safe to ask again: it counts once.` : `${what} Nothing was sent; try again.`;
 }

@@ -8,7 +8,7 @@ import { patience, pause, unsure } from "./resend.js";
 import { say } from "./signing.js";
 import { local } from "./times.js";
 
-/** `wasSent`: it was sent before, and nobody has refused it since.
+/** `wasSent`: it was sent before and has not been refused since.
  * @typedef {{body: object, nonce: string, side: string, stake: string, wasSent?: boolean, landed?: {txHash: string}, refused?: string}} Bet */
 
 const RECEIPT_SECONDS = 3;
@@ -19,7 +19,7 @@ const OF_THE_BET = new Set([
   "market_not_found", "market_closed", "amount_out_of_bounds", "expired", "bad_signature", "contract_signer", "already_used",
   "insufficient_balance", "simulation_failed",
 ]);
-/** Its refusals of who asks or how: whether the chain has the bet, nobody has looked. */
+/** Its refusals of the caller or the request: it did not check whether the chain has the bet. */
 const LOOKED_FOR_NOTHING = new Set([
   "region_blocked", "invalid_request", "not_found", "method_not_allowed", "payload_too_large", "unsupported_media_type",
 ]);
@@ -30,15 +30,15 @@ const line = byId("bet-progress");
 const status = byId("bet-status");
 const shown = new Map(); // the receipt's parts by name
 const followed = new WeakMap(); // how it ends with each bet whose receipt is asked for
-let current = null; // the bet that the page tells of
+let current = null; // the bet that the page is showing
 
 for (const each of byId("bet-receipt").querySelectorAll("[data-receipt]")) shown.set(each.dataset.receipt, each);
 
 /** The bet that a page before this one was at; null when there is none. */
 export const keptBet = kept.get;
 
-/** Until it is known what became of it: it is in a block, or can be in none any more. Its final block is waited for beside.
- * `escape` is offered the relay's way around. */
+/** Follows a bet until its outcome is known: it is in a block, or can no longer get into one. The wait for finality goes on
+ * in the background. `escape` is offered the relay's way around. */
 export async function follow(bet, escape) {
   current = bet;
   byId("bet-receipt").hidden = true;
@@ -112,7 +112,7 @@ async function sent({ body }) {
 
 function unanswered(said) {
   if (said === null || !(unsure(said.status) && said.message)) return "No connection. The same bet is sent again…";
-  const isOfWhoAsks = said.error === "rate_limited" && !said.escapeKit; // nobody looked at the bet
+  const isOfWhoAsks = said.error === "rate_limited" && !said.escapeKit; // the relay has not looked at the bet
   return isOfWhoAsks ? "Not known yet. It is asked for again shortly…" : said.message;
 }
 

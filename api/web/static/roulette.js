@@ -31,7 +31,7 @@ function caught(wheel) {
   wheel.getBoundingClientRect(); // the browser has it there before it turns on
 }
 
-/** Brings a pocket under the pointer: turning, or at once when the page has just been opened. What was drawn is told when the
+/** Brings a pocket under the pointer: turning, or at once when the page has just been opened. The result is shown once the
  * wheel stands still. */
 function point(pocket, atOnce, word) {
   const pockets = [...document.querySelectorAll(".pocket")];

@@ -33,8 +33,8 @@ export async function post(path, fields, amountField, amount) {
   return { retryAfter, ...(await answer.json()), ok: answer.ok, status: answer.status };
 }
 
-/** What a refusal means for whoever signed, maybe before a reload. A signed message is taken for five minutes; what did not
- * arrive by then never will. */
+/** What a refusal means for the signer, perhaps of a message signed before a reload. A signed message is valid for five
+ * minutes; after that it can no longer be accepted. */
 export function refused(said, what) {
   return said.reason === "issued_at_out_of_window" ? `It did not arrive within five minutes: nothing was ${what}. Sign it again.` : `${said.message} Nothing was ${what}.`;
 }

@@ -12,7 +12,7 @@ const SCALE = 10n ** 18n;
 const VALID_SECONDS = 600;
 const byId = (id) => document.getElementById(id);
 const form = byId("bet-form");
-let underWay = false; // a bet of which nobody knows yet what became: another one would take its place
+let underWay = false; // a bet whose outcome is not known yet: another one would take its slot
 let isAsked = false; // a wallet, for a signature
 
 function book() {
@@ -97,7 +97,7 @@ function showLikely(where, likely) {
   byId(`${where}-even`).textContent = is ? `${likely.breakEvenPct.toFixed(1)}%` : "–";
 }
 
-/** A bet of this market that another tab has begun, and of which nobody knows yet what became: it comes first. */
+/** A bet on this market that another tab has begun and whose outcome is not known yet: it comes first. */
 function ofAnotherTab() {
   const begun = keptBet();
   return begun && !begun.landed ? begun : null;

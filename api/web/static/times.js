@@ -1,4 +1,4 @@
-// Times as whoever reads them lives: in their own zone, which is named. The server writes UTC; `datetime` says which moment.
+// Times in the reader's own time zone, which is named. The server writes UTC; `datetime` has the moment.
 
 const DATE = { day: "numeric", month: "short", year: "numeric" };
 const FORMS = {

@@ -1,5 +1,5 @@
-// Wallets: EIP-6963 discovery with the old window.ethereum behind it, connecting, chains, signing. Nothing is asked of
-// a wallet before somebody presses a button, except what it already allowed (eth_accounts).
+// Wallets: EIP-6963 discovery with the old window.ethereum behind it, connecting, chains, signing. A wallet gets no
+// request before the user presses a button, except for what it already allowed (eth_accounts).
 import { demoKey, paperKey, paperKeyMade, paperKeyText } from "./keys.js";
 import { ask } from "./live.js";
 
@@ -72,7 +72,7 @@ export async function connect() {
   return adopt(chosen);
 }
 
-/** Whoever needs an account meanwhile waits for this one. `choice`: a wallet, or one that is being made. */
+/** Concurrent callers that need an account wait for this one. `choice`: a wallet, or one that is being made. */
 function adopt(choice) {
   const mine = adopted(choice).finally(() => {
     if (adopting === mine) adopting = null;
@@ -159,7 +159,7 @@ async function resume(its) {
     const accounts = await its.request({ method: "eth_accounts" });
     if (accounts?.length && !account) use(its, accounts[0]);
   } catch {
-    // It will be asked again when somebody connects.
+    // It will be asked again when the user connects.
   }
 }
 

@@ -1,8 +1,8 @@
-// One bet, exactly once: quote, lock, bound payment, trade, the same again until its outcome is known, final, verified.
+// One bet, exactly once: quote, lock, bound payment, trade, the same request again until its outcome is known, final, verified.
 //
-// What makes it once is what is never changed in between. The idempotency key is chosen before anything is sent, and the
-// contract takes a wallet's key once. The payment's nonce is the hash of the bet, and the token takes a nonce once.
-// Whatever is lost on the way, the same request is sent again; nothing here ever makes a second key.
+// Two fixed values make it happen once. The idempotency key is chosen before anything is sent, and the contract takes a
+// wallet's key once. The payment's nonce is the hash of the bet, and the token takes a nonce once. If a request or an answer
+// is lost, the same request is sent again; nothing here ever makes a second key.
 
 import { type Address, type Hex, getAddress, hashTypedData } from "viem";
 
@@ -47,7 +47,7 @@ const HAS_NOT_LOOKED = [
   "payload_too_large",
   "unsupported_media_type",
 ];
-/** Refusals by which nobody has looked whether the bet is on the chain. */
+/** Refusals that come before the service checks whether the bet is on the chain. */
 const KNOWS_NO_BETS = [...HAS_NOT_LOOKED, "invalid_request", "invalid_wallet"];
 
 /** A bet as it is wished for. */
@@ -56,8 +56,8 @@ export interface Wish {
   side: string;
   sizeUsd: number;
   /**
-   * Of your own: the same bet asked for again tells what became of the first call, whatever has closed since; `payment` is
-   * `unknown` where the service cannot say.
+   * Your own key: asking for the same bet again returns the outcome of the first call, even if the market has closed since;
+   * `payment` is `unknown` where the service cannot say.
    */
   idemKey?: string;
   /** What it must give at least, else a hundredth under the quote. */
@@ -76,7 +76,7 @@ export interface SignedPayment {
 /**
  * A bet and all it takes to go on with it, also in another process: plain JSON, for `place`.
  *
- * Whoever holds a ticket with a payment can have that one bet made, and nothing else. `wasMade`: whether the service had the
+ * A ticket with a payment lets its holder have that one bet made, and nothing else. `wasMade`: whether the service had the
  * bet on the chain when the ticket was prepared.
  */
 export interface Ticket {
@@ -192,8 +192,8 @@ async function ticketOf(
 }
 
 /**
- * The receipt of what was bet under a key of the caller's own, undefined where nothing was. Asked before the quote, which a
- * market that has closed has no more. Throws where nobody can say: then another bet might be a second one.
+ * Returns the receipt of the bet under the caller's key, undefined where there is none. Asked before the quote, which a
+ * closed market no longer gives. Throws when it cannot find out: another bet might then be a second one.
  */
 async function madeBefore(
   http: Http,
@@ -224,8 +224,8 @@ async function madeBefore(
 }
 
 /**
- * What an unpaid call tells of its key: the receipt of its bet, undefined where it holds none. Throws what tells neither:
- * whatever else than the API asks for money, or says OK, knows nothing of the bet.
+ * Reads an unpaid call's answer: the receipt of the bet under its key, undefined where there is none. Throws if the answer
+ * shows neither: something other than the API that asks for money, or says OK, knows nothing about the bet.
  */
 function betUnderKey(reply: Reply): AgentTradeReceipt | undefined {
   if (reply.status === 200) {
@@ -260,8 +260,8 @@ function isOfNoBet(error: ApiError): boolean {
 }
 
 /**
- * Goes on with a ticket, whatever became of it before, until its stake is on the chain, or final; or throws why not. Sent
- * again as often as anybody likes: it is one bet.
+ * Goes on with a ticket, in any state, until its stake is on the chain, or final; or throws why not. However often it is
+ * placed, it stays one bet.
  */
 export async function place(
   http: Http,
@@ -277,7 +277,7 @@ export async function place(
   while (final) {
     const proof = await bet.madeFinal(placed, ends);
     if (proof !== undefined) return { ...placed, proof };
-    // A reorganization took its block: the same request puts it back, or tells where it is now.
+    // A reorganization took its block: the same request puts it back, or says where it is now.
     await sleep(FINAL_PAUSE_SECONDS);
     placed = await bet.stakedAgain(placed);
   }
@@ -395,8 +395,8 @@ class Bet {
   // ---------------------------------------------------------------- paying
 
   /**
-   * What is asked for the bet; undefined where nothing is. Of a payment that was sent only a challenge for this very bet
-   * tells anything: whatever else asks for money is not the API, and knows nothing of the bet.
+   * Returns what the answer asks for the bet; undefined if nothing. Once a payment was sent, only a challenge for this very
+   * bet counts: anything else that asks for money is not the API, and knows nothing about the bet.
    */
   private challenge(reply: Reply): AgentChallenge | undefined {
     if (reply.status !== 402) return undefined;
@@ -609,8 +609,8 @@ class Bet {
   // ---------------------------------------------------------------- what is known of the payment
 
   /**
-   * What a refusal for good says of the payment. A call before it, of which nothing was heard, may still be at work until
-   * the payment's time has passed.
+   * Returns the payment's state after a final refusal. An earlier call that got no answer may still be at work until the
+   * payment expires.
    */
   private atWorst(): PaymentState {
     const { payment } = this.ticket;

@@ -119,7 +119,7 @@ export function authorization(given: {
 /** What the service's key signs of a settled trade: the x402 offer-and-receipt extension. */
 export function signedReceipt(payload: Record<string, unknown>): TypedData {
   return {
-    domain: { name: "x402 receipt", version: "1", chainId: 1 }, // the chain's id is 1 whatever chain is paid on
+    domain: { name: "x402 receipt", version: "1", chainId: 1 }, // the chain's id is 1 for payments on any chain
     types: {
       Receipt: fields({
         version: "uint256",

@@ -44,9 +44,9 @@ export class Client extends Operations {
   }
 
   /**
-   * Makes one bet, exactly once, and verifies its receipt. `final`: whether to wait until its block cannot be undone, which
-   * it does unless told otherwise. `keep` is shown the ticket whenever it changes, before anything is sent with it: written
-   * down, it outlives this process, and `place` goes on with it.
+   * Makes one bet, exactly once, and verifies its receipt. `final`: whether to wait until its block cannot be undone; true by
+   * default. `keep` gets the ticket whenever it changes, before anything is sent with it: a stored ticket outlives this
+   * process, and `place` goes on with it.
    */
   async bet(wish: Wish, options: { final?: boolean; keep?: KeepTicket } = {}): Promise<Placed> {
     const ticket = await this.prepare(wish);

@@ -7,9 +7,9 @@ import type { ErrorCode } from "./models.js";
  * What is known of the payment when an error is thrown.
  *
  * - `none`: nothing was signed, and no earlier call of the same key is known to have made the bet.
- * - `refused`: it was signed and sent, and the service refused it: no money moved. Whoever holds the signature could still
- *   send it to the contract until `signedUntil`, for this one bet and never twice.
- * - `unknown`: it was signed and sent, now or by an earlier call, and nobody said what became of it. Go on with
+ * - `refused`: it was signed and sent, and the service refused it: no money moved. Until `signedUntil`, a holder of the
+ *   signature could still send it to the contract, for this one bet and never twice.
+ * - `unknown`: it was signed and sent, now or by an earlier call, and its outcome is not known. Go on with
  *   `place(error.ticket)`; where there is no ticket, call `bet` again with the same key.
  * - `made`: the stake is on the chain, or the money arrived and is booked or given back.
  */
@@ -47,8 +47,8 @@ export class Untrusted extends VpmError {}
 export class PaymentRefused extends VpmError {}
 
 /**
- * A bet whose payment was sent and whose outcome nobody told in time. `place(error.ticket)` asks on: the same key and the
- * same payment, so it stays one bet.
+ * A bet whose payment was sent and whose outcome did not arrive in time. `place(error.ticket)` asks again with the same key
+ * and the same payment, so it stays one bet.
  */
 export class OutcomeUnknown extends VpmError {
   txHash: string | undefined;
@@ -104,7 +104,7 @@ export class ApiError extends VpmError {
     this.code = code;
     this.hint = text("hint");
     this.docsUrl = text("docsUrl");
-    // A call that did not arrive in time was looked at by nobody, whatever its code says of others.
+    // A 408 is a call that did not arrive in time, so it was not processed: retriable, even if its code usually is not.
     const mayPass = typeof body["retriable"] === "boolean" ? body["retriable"] : status === 429 || status >= 500;
     this.retriable = status === 408 || mayPass;
     this.requestId = text("requestId") ?? headers.get("x-request-id") ?? undefined;

@@ -114,8 +114,8 @@ const wrong = (reply: Reply): ApiError | undefined =>
   reply.status >= 200 && reply.status < 300 ? undefined : refusal(reply);
 
 /**
- * The error of a non-2xx answer. One that is not in the API's form did not come from it, and has no code: whatever stands
- * before it may well name an `error` too.
+ * The error of a non-2xx answer. An answer not in the API's format did not come from it and gets no code: a proxy's answer
+ * may have an `error` field too.
  */
 export function refusal(reply: Reply): ApiError {
   let content: unknown;
