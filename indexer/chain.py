@@ -66,7 +66,7 @@ class Recheck:
     width: Width = field(default_factory=lambda: Width(ceiling=RECHECK_BLOCKS, widest=RECHECK_BLOCKS))
 
     def recent(self, cursor: int, lowest: int) -> tuple[int, int] | None:
-        """The next of the newest blocks; what was left behind further than one look reaches is history."""
+        """Return the next of the newest blocks to compare; blocks too far behind for one look count as history."""
         last = cursor - RECHECK_AFTER
         until = self.recent_until if self.recent_until is not None else last - LINKED_AT_ONCE
         first = max(lowest, until + 1, last - 4 * LINKED_AT_ONCE)

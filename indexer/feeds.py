@@ -43,7 +43,7 @@ _PHASE_AGGREGATORS = hex_of(keccak(text="phaseAggregators(uint16)")[:4])
 
 
 async def emitters_of(rpc: ChainProvider, proxies: Iterable[bytes]) -> dict[bytes, FeedRounds]:
-    """For every address that announces rounds of one of the feeds: which feed, and which phase of it."""
+    """Map every address that announces rounds of one of the feeds to that feed and its phase."""
     emitters: dict[bytes, FeedRounds] = {}
     for proxy in proxies:
         if await _view(rpc, proxy, _AGGREGATOR) is None:

@@ -56,8 +56,8 @@ class Fetcher:
 
     @contextmanager
     def _readable(self, first: int, last: int) -> Iterator[None]:
-        """Logs are decoded without a look at each field before: text that is not what it should be shows here, and is
-        looked at when it is asked for again."""
+        """Turn malformed logs into a NodeFault, and have the node check every field from then on: normally logs are
+        decoded unchecked."""
         try:
             yield
         except ChainMoved:

@@ -50,8 +50,8 @@ class FinalityTracker:
         return number if number is not None and number <= head else None
 
     async def _of_all(self, head: int, now: float) -> int | None:
-        """A node that is mistaken would be believed for good, so all that answer must call it final. One that is silent
-        holds nothing up, nor for long one that stands still."""
+        """Return the newest block that all answering nodes call final: a mistaken node would be believed for good. A
+        silent node holds nothing up, and one that is stuck not for long."""
         nodes = self.node.opinions()
         if len(nodes) == 1:
             return await self.node.finalized()

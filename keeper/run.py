@@ -93,7 +93,7 @@ class IndexState:
 
 
 async def index_state(engine: AsyncEngine, chain_id: int) -> IndexState | None:
-    """None before the first block is indexed."""
+    """Return the state of a chain's index; None before the first block is indexed."""
     columns = chain_cursor.c
     query = select(columns.number, columns.block_time, columns.l1_block_number, columns.state, columns.finalized_number)
     async with engine.connect() as connection:

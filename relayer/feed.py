@@ -171,7 +171,8 @@ class ChainFeed:
         return self._may_pass()
 
     def _may_pass(self) -> bool:
-        """An answer does not fit what we know: may it still be one node's, or one moment's?"""
+        """Return whether an answer that does not fit what we know may still be a fault of one node, or of one
+        moment."""
         now = time.monotonic()
         self._apart_since = now if self._apart_since is None else self._apart_since
         return now - self._apart_since < self._behind_seconds

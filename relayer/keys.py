@@ -92,8 +92,8 @@ def lane_specs(keys: list[NamedKey], chain_ids: Mapping[str, int]) -> list[LaneS
 
 
 def check_apart(specs: Sequence[LaneSpec], live: Collection[str]) -> None:
-    """Strangers can make a lane that sends their bets burn gas until its stop-loss holds it. On live chains nothing
-    else may stand still with it: ConfigError when the key of one serves more."""
+    """Raise ConfigError when the key of a lane for strangers' bets serves more on a live chain: strangers can make that
+    lane burn gas until its stop-loss holds it, and nothing else may stand still with it."""
     for spec in specs:
         if spec.chain in live and RELAY in spec.groups and len(spec.groups) > 1:
             others = " and ".join([RELAY, *(group for group in spec.groups if group != RELAY)])

@@ -148,8 +148,8 @@ class PayerBook:
         return self.allowance_wei // NEWCOMERS_SHARE
 
     def judge(self, payer: bytes, code: bytes | None, worst_wei: int) -> PayerRefusal | bool:
-        """A refusal of a transaction of this payer; or whether it may go now, which is then counted as on its way.
-        False: what is on its way already shall say first how it ends. worst_wei: what it may cost."""
+        """Return a refusal of this payer's transaction, or whether it may go now; if so, count it as on its way. False:
+        wait for the outcome of what is on its way already. worst_wei: what it may cost."""
         wallet = self.wallets.setdefault(payer, PayerRecord())
         alike = None if code is None else self.codes.setdefault(code, PayerRecord())
         refusal = self._refusal(wallet, alike, worst_wei)

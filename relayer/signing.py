@@ -108,7 +108,8 @@ class Signer(ABC):
 
     @abstractmethod
     async def sign_all(self, transactions: Sequence[Unsigned]) -> list[Signed]:
-        """In the order given, up to the first that could not be signed; SignerUnavailable when that is the first."""
+        """Sign in the order given, up to the first that could not be signed; SignerUnavailable when that is the
+        first."""
 
     @property
     def label(self) -> str:

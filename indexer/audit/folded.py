@@ -71,8 +71,8 @@ def _venue(part: Part) -> AuditStage:
 
 
 def _markets(part: Part) -> AuditStage:
-    """Pages of markets in the order of their entities, which is that of their keys. The last page has no end: a row may
-    stand behind the last log."""
+    """Return a stage that pages through markets by entity, and so by key. The last page has no end: a row may come
+    after the last log."""
     after_all = bytes([part.market[0] + 1])
 
     async def page(scene: Scene, after: Place | None) -> Place | None:
@@ -103,7 +103,7 @@ def _markets(part: Part) -> AuditStage:
 
 
 def _between(part: Part, table: Table, first: bytes, last: bytes) -> Rows:
-    """The rows of markets above `first` up to `last`; a bound without a key is none."""
+    """Select the rows of markets above `first` up to `last`; a bound without a key does not limit."""
     conditions, values = [EVERY], []
     for bound, compared in ((first, SQL("t.market_id > %b")), (last, SQL("t.market_id <= %b"))):
         if len(bound) > 1:

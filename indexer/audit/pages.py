@@ -69,7 +69,7 @@ class AuditStage:
 
 
 def whole(name: str, compare: Callable[[Scene], Awaitable[None]], *, of_views: bool = False) -> AuditStage:
-    """A stage that is one page."""
+    """Make a stage of one page."""
 
     async def page(scene: Scene, _after: Place | None) -> None:
         await compare(scene)

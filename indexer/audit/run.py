@@ -111,7 +111,7 @@ async def _page(
 
 
 async def compare_page(stage: AuditStage, scene: Scene, after: Place | None) -> Place | None:
-    """The views say nothing of rows that are not what their logs make: these are rebuilt first."""
+    """Compare a page, but skip views after a mismatch: rows that differ from their logs have to be rebuilt first."""
     if stage.of_views and scene.comparison.mismatches:
         return None
     return await stage.page(scene, after)

@@ -131,7 +131,8 @@ SUMS = (
 
 
 async def _sums(scene: Scene) -> None:
-    """The node is asked first: it may have let go of the block by the time the tables are summed."""
+    """Compare the contracts' sums with the tables'. The node is asked first: it may have let go of the block by the
+    time the tables are summed."""
     for role, names, query in SUMS:
         if role in scene.contracts:
             answers = await scene.read(*(scene.contracts[role].call(name) for name in names))
@@ -243,7 +244,8 @@ def _agent_market(row: Any, book: Book) -> Iterator[View]:
 
 
 async def _stakes(scene: Scene, rows: list[Any]) -> list[View]:
-    """Stakes of any markets: the contract gives ids out by market and order of payment."""
+    """Build the views to compare stakes with, of any markets: the contract numbers stakes by market and order of
+    payment."""
     ids = sorted({row.market_id for row in rows})
     market_rows = await rows_by_key(scene.connection, agent.MARKET, ("market_id",), [(each,) for each in ids])
     markets = {row.market_id: row for row in market_rows}

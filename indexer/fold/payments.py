@@ -68,7 +68,7 @@ def needed(chain_id: int, logs: Iterable[LogRecord]) -> list[tuple[int, bytes, b
 
 
 def authorizations(chain_id: int, logs: list[LogRecord], stored: Iterable[tuple[int, bytes, bytes]]) -> Write:
-    """The rows that logs in chain order, of which `relevant` ones are left, add to those of `stored` keys.
+    """Return the rows that `relevant` logs, in chain order, add to those of `stored` keys.
 
     Contradiction for an authorization that is used or canceled again: that token keeps no promise this is built on.
     """

@@ -188,7 +188,7 @@ def _stage_statement(table: sa.Table) -> bytes:
 
 @cache
 def _change_row_statement(table: sa.Table) -> bytes:
-    """For one whole row, whose values are in the order of the table's columns."""
+    """Return the UPDATE of one whole row, whose values are in the order of the table's columns."""
     values = SQL(", ").join(SQL("%b::") + SQL(kind) for kind in column_types(table))
     columns = SQL(", ").join(Identifier(column.name) for column in table.columns)
     return _changing(table, SQL("(VALUES ({})) AS s ({})").format(values, columns))
@@ -196,7 +196,7 @@ def _change_row_statement(table: sa.Table) -> bytes:
 
 @cache
 def _change_statement(table: sa.Table) -> bytes:
-    """For all rows that are staged."""
+    """Return the UPDATE of all staged rows."""
     return _changing(table, SQL("{} AS s").format(Identifier(f"staged_{table.name}")))
 
 

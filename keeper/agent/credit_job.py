@@ -143,8 +143,8 @@ def _target(payment: ArrivedPayment) -> str:
 async def _past_us(
     run: JobRun, settlement: bytes, token: bytes, backlog: Backlog, *, whole: bool
 ) -> list[tuple[ArrivedPayment, BroughtBet | None]]:
-    """Pairs in final blocks that no stake carries, each with what its payer brought it for. Of what is not recent only
-    what brought the amount it was brought for: the rest is up to strangers, and would be looked at for ever."""
+    """Find pairs in final blocks that no stake carries, each with what its payer meant it for. Older ones count only if
+    they brought the intended amount: strangers can make any number of others, which we would look at forever."""
     final = run.final_block
     if final < 0:
         return []

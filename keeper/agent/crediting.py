@@ -99,7 +99,7 @@ class Backlog:
 
 
 def brought_of(arguments: bytes) -> BroughtBet | None:
-    """From ABI-encoded arguments of `credit`; None when they are none."""
+    """Decode ABI-encoded arguments of `credit`; None when they are none."""
     try:
         decoded = credit_function().decode_inputs(bytes(4) + arguments)
     except (DecodingError, OverflowError, ValueError):

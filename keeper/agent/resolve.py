@@ -161,7 +161,7 @@ async def resolve_markets(run: JobRun) -> None:
 
 
 def _resolver(run: JobRun) -> Contract:
-    """Its calls end in the settlement wallet, whose errors may come through."""
+    """Return the resolver. Its calls end in the settlement wallet, whose errors may come through."""
     return run.chain.contract("FeedResolver", "SettlementWallet")
 
 

@@ -52,7 +52,7 @@ class LatestRound:
 
 
 def units(number: Decimal | int | str, multiply: Decimal = Decimal(1)) -> int:
-    """A number, times `multiply`, with 8 decimals, rounded down. ABSURD when it is none, or not above 0."""
+    """Return a number, times `multiply`, with 8 decimals, rounded down. ABSURD when it is none, or not above 0."""
     try:
         value = (Decimal(number) * multiply * ONE).to_integral_value(rounding=ROUND_DOWN)
         fits = 0 < value <= INT192_MAX

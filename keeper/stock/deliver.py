@@ -109,8 +109,8 @@ async def _pay(run: JobRun, now: Moment) -> None:
 
 
 async def _holdings(run: JobRun, owing: Sequence[int], after: tuple[int, int]) -> list[Holding]:
-    """Positions of these markets that may be owed something, in the order of how often the token refused them, then of
-    their ids. `after` is where the page before ended."""
+    """Return positions of these markets that may have a payout due, ordered by how often the token refused them, then
+    by id. `after` is where the page before ended."""
     place = tuple_(POSITIONS.failed_deliveries, POSITIONS.position_id)
     query = (
         select(POSITIONS.position_id)

@@ -213,7 +213,7 @@ def decide_drills(
 
 
 def refund_drill(feed: FeedState, now: int, plan: DrillPlan) -> Opening:
-    """A short market that will provably be void: no round is young enough for it, so every stake goes back."""
+    """Return a short market that will provably be void: no round is young enough for it, so every stake goes back."""
     window = MarketWindow(Family.DRILL, now + plan.lead, now + plan.lead + plan.life)
     return Opening(feed, window, REFUND_DRILL_AGE_SECONDS, REFUND_DRILL_AGE_SECONDS, "stock:refund-drill")
 

@@ -17,7 +17,7 @@ from scripts._deploy.session import ScriptRefused, ask_node
 
 
 def allow(lister: Any, source: AgentFeed, safe: str) -> SafeCall | None:
-    """None when it is allowed with these numbers already.
+    """Return the Safe's call that allows a feed; None when it is allowed with these numbers already.
 
     The call is tried first, as the Safe: a feed without a fresh positive reading is refused here with the contract's
     own reason, not by a transaction that several people have signed.

@@ -137,8 +137,8 @@ class Plan:
     def _sending(
         self, project: Any, course: Course, owner: Safe, begun: Mapping[str, Any] | None
     ) -> tuple[Sending, Safe]:
-        """All that is to be sent, and the Safe: from the nonce and with the Safe of the deployment that broke off, or
-        from the account's next one."""
+        """Return all that is to be sent, and the Safe. A deployment that broke off keeps its first nonce and its Safe;
+        a new one starts at the account's next nonce."""
         first = self.session.nonce() if begun is None else int(begun["firstNonce"])
         if self.existing_safe:
             before: list[Step] = []

@@ -38,7 +38,7 @@ class Journal:
         return lines[0] if lines else None
 
     def begin(self, deployment: dict[str, Any]) -> None:
-        """Before anything is sent, and again when it goes on; one process at a time."""
+        """Lock the file, for one process at a time: before anything is sent, and again when the deployment goes on."""
         try:
             self._file = self.path.open("ab+")
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -64,7 +64,7 @@ class Journal:
         self._note({"nonce": nonce, "what": what, "tx": digest, "raw": hex_of(raw)})
 
     def end(self) -> None:
-        """Once everything is recorded."""
+        """Delete the file, once everything is recorded."""
         self.path.unlink()
 
     def close(self) -> None:

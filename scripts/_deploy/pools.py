@@ -107,7 +107,7 @@ def _stands(facts: Deployment, key: str, asked: FeedRequest) -> bool:
 
 
 def require_long_windows(asked: Mapping[str, FeedRequest]) -> None:
-    """On a live network: what moves one short window moves the result."""
+    """Refuse short windows on a live network: moving the price in one short window would move the result."""
     for key, each in asked.items():
         if each.window < SAFES_FLOOR:
             raise ScriptRefused(
@@ -164,7 +164,8 @@ def fault_of(url: str, facts: Deployment, pool: str) -> str | None:
 
 
 def harmonic_liquidity(session: DeploySession, pool: str, window: int) -> int:
-    """A pool's liquidity over the last window, as a feed measures it: rounded down, 1 where there is hardly any."""
+    """Return a pool's liquidity over the last window, as a feed measures it: rounded down, 1 where there is hardly
+    any."""
     try:
         cumulatives = session.read(Contract(pool, POOL).call("observe", [window, 0]))[1]
     except Exception as error:  # ape and the decoder raise many kinds: each means that the pool has no answer

@@ -57,8 +57,8 @@ class DeploySession:
         click.echo(f"{what} on chain {self.chain_id} as {self.address}: {mode}")
 
     def goes_ahead(self) -> bool:
-        """After all is shown: False for a dry run; where the money is real, it is confirmed once, for all of it, and
-        the account is unlocked once."""
+        """Return False for a dry run, after everything is shown. If the money is real, ask once for confirmation of all
+        of it, and unlock the account once."""
         if self.send and not self.local and not self._confirmed:
             click.confirm("Send all of this?", abort=True)
             unlock(self.sender)

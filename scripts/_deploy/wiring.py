@@ -50,7 +50,7 @@ class Finding:
 
 
 def check(provider: Any, project: Any, bind: Any, deployment: Deployment) -> list[Finding]:
-    """Every fact of the file that the chain can confirm, in the order a reader would ask."""
+    """Check every fact of the file that the chain can confirm, in the order a reader would ask."""
     findings = [_equal("chain id", provider.chain_id, deployment.chain_id)]
     if not deployment.is_deployed:
         return [*findings, Finding(False, f"{deployment.network} is not deployed, says its file")]

@@ -74,7 +74,7 @@ def check_fork(name: str, url: str) -> None:
 
 
 def _same_origin(name: str, fork_url: str | None, state: State, *, fresh: bool) -> None:
-    """A state folder made of forks cannot go on as a local chain, nor the other way round."""
+    """Refuse to go on with a state folder made of forks as a local chain, or the other way round."""
     origin = "fork" if fork_url else "local"
     key = f"{name}_origin"
     remembered = state.remembered().get(key)

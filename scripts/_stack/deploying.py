@@ -130,7 +130,8 @@ def _stands(chain: LocalChain, state: State) -> bool:
 
 
 def _was_allowed(chain: LocalChain, record: Deployment, source: AgentFeed) -> bool:
-    """The last step of a deployment; a feed that was dropped or condemned since keeps its numbers."""
+    """Return whether the last step of a deployment is done: also true of a feed dropped or condemned since, as it keeps
+    its numbers."""
     lister = Contract(record.contract("AgentLister").address, abi("AgentLister"))
     call = lister.call("feed", source.address)
     answer = ask(chain.url, "eth_call", call.parameters(), "latest")
@@ -247,7 +248,7 @@ def _base_options(observed: Sequence[str]) -> Sequence[str]:
 
 
 def _first_readings(node: LocalNode, deployment: Deployment) -> None:
-    """Each feed's first value, by its publisher: the Safe can allow only a feed that reads."""
+    """Post each feed's first value, as its publisher: the Safe can allow only a feed that has one."""
     node.ask("evm_mine")  # what was observed in the last block may be too old for the next one
     calls = []
     for source in deployment.published_feeds:

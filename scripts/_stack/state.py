@@ -18,7 +18,7 @@ from scripts._stack.options import StackError
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """For the owner alone, and there as a whole or not at all: others poll for it, and a start may be cut off."""
+    """Write a file for its owner alone, completely or not at all: others poll for it, and a start may be cut off."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(path.name + ".new")
     temporary.unlink(missing_ok=True)

@@ -361,8 +361,8 @@ async def check_stake(chain: PinnedChain, market: AgentMarket, stake: SeenLog, s
 
 
 async def _check_payment(chain: PinnedChain, stake: SeenLog, said: Findings) -> None:
-    """The token says AuthorizationUsed(payer, nonce) and in the very next log Transfer(payer, us, amount); no other
-    stake or refund was booked for the same pair."""
+    """Check that the token logged AuthorizationUsed(payer, nonce) and in the very next log Transfer(payer, us, amount),
+    and that no other stake or refund was booked for the same pair."""
     event, wallet, owner = stake.event, chain.contract("SettlementWallet").address, checksum(stake.event.wallet)
     nonce = hex_of(event.nonce)
     right, detail = False, "there is no such pair before the stake"
@@ -423,7 +423,7 @@ def seconds(text: Any) -> int | None:
 
 
 def average_cents(event: ev.Staked) -> int:
-    """In 1e-4 cents, rounded down as the receipt is."""
+    """Return the average price in 1e-4 cents, rounded down as the receipt is."""
     net = event.amount - event.fee
     return 100 * net * 10**CENT_DECIMALS // event.shares if event.shares else 0
 

@@ -69,7 +69,7 @@ class Findings:
         return self.says(what, equal, shown_by, _both(stated, actual, equal))
 
     def at_most(self, what: str, stated: Any, actual: int, shown_by: str = "") -> bool:
-        """For what only ever grows: a document of an earlier moment may say less, never more."""
+        """Check a number that only ever grows: a document of an earlier moment may say less, never more."""
         given = whole(stated)
         fits = given is not None and 0 <= given <= actual
         return self.says(what, fits, shown_by, f"the document says {stated}, by now it is {actual}")

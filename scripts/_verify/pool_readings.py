@@ -133,7 +133,7 @@ class PoolReading:
 
 
 def exp_wad(x: int) -> int:
-    """Solady's `FixedPointMathLib.expWad`: e**(x / 1e18) * 1e18, rounded down after an approximation."""
+    """Compute Solady's `FixedPointMathLib.expWad`: e**(x / 1e18) * 1e18, rounded down after an approximation."""
     if x <= -41446531673892822313:
         return 0
     if x >= 135305999368893231589:

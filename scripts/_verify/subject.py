@@ -51,8 +51,8 @@ class Subject:
 
 
 def subject_of(word: str, service: str | None) -> Subject:
-    """A path that exists is a file; a URL, or a path beginning with / where `service` is given, is fetched; all else
-    is an id."""
+    """Return the subject that a word means: an existing path is a file; a URL, or a path beginning with / where
+    `service` is given, is fetched; all else is an id."""
     path = Path(word)
     if path.is_file():
         try:

@@ -182,8 +182,8 @@ async def _recorded(chain: PinnedChain, stake: SeenLog, stated: Any, said: Findi
 
 
 async def _bet(chain: PinnedChain, stake: SeenLog, said: Findings) -> None:
-    """The trade id hashed again from the call, where the call was sent to the contract directly, and how firmly the
-    payment names this bet."""
+    """Check the trade id by hashing the call again, if it was sent to the contract directly, and how firmly the payment
+    names this bet."""
     what = "the trade id is the hash of the bet"
     transaction = await chain.client.transaction(stake.tx)
     wallet = chain.contract("SettlementWallet")

@@ -169,8 +169,8 @@ def _pip(python: str) -> list[str]:
 
 
 def _machines_python() -> str:
-    """The Python that runs this; where that is our environment's own, the one it was made with: ours has no pip, and
-    may be about to be made anew."""
+    """Return the Python that runs this, or if that is our environment's own, the one it was made with: ours has no pip,
+    and may be about to be made anew."""
     in_ours = Path(sys.prefix) == VENV
     return str(getattr(sys, "_base_executable", sys.executable)) if in_ours else sys.executable
 
