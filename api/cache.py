@@ -1,6 +1,6 @@
 """Values kept in memory for the next request: bounded by size, current for one version or for some seconds.
 
-Each forgets the least recently used value first, so memory follows what is asked for, not how much there ever was.
+Each forgets the least recently used value first, so memory grows with what is in demand, not with all that exists.
 """
 
 from __future__ import annotations

@@ -191,7 +191,7 @@ class TokenBucket:
 MAX_SETTLED_KEPT = 500
 READ_AT_ONCE = 500
 
-# In one statement, since each sees a moment of its own.
+# Reads in one statement, since each statement sees a different moment.
 LoadRows = Callable[[AsyncConnection, Sequence[K]], Awaitable[Mapping[K, V]]]
 
 

@@ -1,5 +1,5 @@
 """Times as bodies write them: ISO-8601 in UTC, whole seconds for a chain's clock, milliseconds of our own, microseconds
-where events are told apart by them; and as people read them."""
+where they distinguish events; and as people read them."""
 
 from __future__ import annotations
 

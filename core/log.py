@@ -59,7 +59,8 @@ class Logger:
         self._write(logging.WARNING, action, message, fields)
 
     def error(self, message: str, /, *, action: str, exc: BaseException | None = None, **fields: Any) -> None:
-        """`exc` adds the traceback; pass it for what is unexpected, not for what has a sentence of its own."""
+        """Log an error. `exc` adds the traceback; pass it for unexpected errors, not for those with a message that
+        explains them."""
         self._write(logging.ERROR, action, message, fields, exc)
 
     def _write(

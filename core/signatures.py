@@ -35,8 +35,8 @@ def with_usual_v(signature: bytes) -> bytes:
 def recover(digest: bytes, r_s: bytes, parity: int) -> bytes | None:
     """The address whose key signed this digest, or None when these are no r and s of a signature.
 
-    Straight from the curve's library, which lets other threads run meanwhile: eth-account takes more than twice as
-    long to come to the same answer.
+    Calls the curve's library directly, which lets other threads run: eth-account takes more than twice as long for the
+    same answer.
     """
     try:
         key = PublicKey.from_signature_and_message(r_s + bytes([parity]), digest, hasher=None)

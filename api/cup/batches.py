@@ -12,7 +12,7 @@ A = TypeVar("A")
 
 
 class Batches(Generic[Q, A]):
-    """A gathering of calls. The first is worked at once; those that come meanwhile are the next batch.
+    """A batcher of calls. The first call runs at once; calls that arrive while a batch runs form the next one.
 
     `work` gives an answer for each call, in their order; an exception in an answer's place is raised to that caller
     alone, one that `work` raises to all callers of the batch. A caller that goes away takes nothing back.
@@ -48,7 +48,7 @@ class Batches(Generic[Q, A]):
             given = await self._work([asked for asked, _ in batch])
         except Exception as error:
             given = [error] * len(batch)
-        except BaseException:  # the process ends: whoever waits must not wait for ever
+        except BaseException:  # the process is ending: callers must not wait forever
             for _, answer in batch:
                 answer.cancel()
             raise

@@ -38,7 +38,7 @@ class ShownBoard:
 
 
 class Boards:
-    """Boards as last read, by period; the one that was asked for least lately is forgotten first."""
+    """Boards as last read, by period; the least recently used is dropped first."""
 
     def __init__(self, pool: ConnectionPool) -> None:
         self._pool = pool

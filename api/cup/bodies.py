@@ -510,7 +510,8 @@ def simulated_bet(
     balance_cents: int | None,
     cautions: Sequence[PaperCaution],
 ) -> BetReceiptBody:
-    """What the pool says of this stake. A win would pay the whole pool, this stake in it, by share of the key."""
+    """Return the pool's odds for this stake. A win would pay the stake's share of its key, out of the whole pool with
+    this stake in it."""
     market, outcome = wheel.MARKET_OF_KEY[bet_key], wheel.OUTCOMES[bet_key]
     pool, on_key = crowd.market_pool(market), crowd.pools.get(bet_key, 0)
     after, key_after = pool + stake_cents, on_key + stake_cents

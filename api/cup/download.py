@@ -31,13 +31,12 @@ EACH_CALLER = RateLimitItemPerMinute(12)
 AT_ONCE = 2
 # A reader that takes longer for one piece is gone, or as good as gone.
 SLOW_SECONDS = 5.0
-# For a whole download: meanwhile the snapshot keeps PostgreSQL from clearing away dead rows.
+# The limit of a whole download: its snapshot keeps PostgreSQL from clearing away dead rows.
 MAX_SECONDS = 300.0
 
 
 class Download:
-    """The download of the cup's ledger. Each has a connection of its own: it may take long, and must not hold up
-    trades."""
+    """The download of the cup's ledger. Each uses its own connection: it may take long, and must not hold up trades."""
 
     def __init__(self, settings: Settings, service: CupService, limits: RateLimits, url: str) -> None:
         self._settings = settings
@@ -50,7 +49,7 @@ class Download:
         self._service.require_open()
         caller = caller_ip(request, self._settings)
         await self._limits.take(EACH_CALLER, "cup_export", caller, "Too many exports from this address.")
-        if request.method == "HEAD":  # the whole ledger would be read for nobody
+        if request.method == "HEAD":  # it would read the whole ledger for nothing
             response = _response()
             await response.prepare(request)
             return response
@@ -91,7 +90,7 @@ class Download:
 
 
 def _broken_off(request: web.Request, response: web.StreamResponse) -> web.StreamResponse:
-    """The connection ends before the last line: nobody takes it for the whole file, and nothing else is said in it."""
+    """End the connection before the last line, so that no reader takes the file for complete, and add nothing to it."""
     if request.transport is not None:
         request.transport.abort()
     return response

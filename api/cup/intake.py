@@ -1,7 +1,7 @@
 """What has to be known of a signed trade before it is written: who signed it, its market, and whether it was made.
 
-Trades that arrive together are looked at together: their signatures in a thread beside the event loop, and what the
-database knows of them in one visit.
+Trades that arrive together are checked together: their signatures in a thread off the event loop, and what the database
+knows of them in one visit.
 """
 
 from __future__ import annotations

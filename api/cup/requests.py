@@ -17,7 +17,7 @@ from core.cup import messages, rounds, wheel
 from core.cup.amounts import MAX_CENTS, cents_of, text_of
 from core.cup.board import is_week
 
-# Of nobody: the addresses that development tools hand out have keys that everybody knows.
+# Belongs to no one. The addresses that development tools hand out will not do: their keys are public.
 EXAMPLE_WALLET = "0x" + "a1" * 20
 _MAX_PAPER = MAX_CENTS // 100
 # What a quote or a simulation needs. A trade of more is its wallet's want of funds.
@@ -133,7 +133,7 @@ IssuedAt = Annotated[
         }
     ),
 ]
-# Of any length, as are names below: what they say is looked at, and has codes of its own.
+# Any length, as for the names below: their content is checked, with its own error codes.
 SignatureText = Annotated[str, Field(description="The EIP-191 personal_sign signature as 0x hex, 65 bytes.")]
 TradeId = Annotated[
     str,

@@ -71,8 +71,8 @@ HISTORY = 20
 # For so long all are shown one reading of what is on the wheel, which adds up all its bets.
 WHEEL_SECONDS = 0.5
 
-# How long to wait before what a wallet places that is held, by a settlement say, is tried again: ten seconds in all.
-# Each try of a bet is a transaction of its own.
+# Pauses between tries to place a trade or bet while its wallet is held, by a settlement for example: ten seconds in
+# all. Each try of a bet is a new transaction.
 _BUSY_PAUSES = (0.01,) * 10 + (0.1,) * 99
 
 R = TypeVar("R")
@@ -204,8 +204,8 @@ class CupService:
         return bodies.round_body(self.meta(), shown.live, shown.crowd, shown.history, bets, now_utc())
 
     async def _wheel_for(self, wallet: str | None) -> tuple[ShownWheel, Player | None]:
-        """The wheel and who is at it. The reading that all share will do where it is of the round as it is now and has
-        all bets of the wallet; for whoever it does not fit, everything is read at one moment."""
+        """Return the wheel and the player at it. The shared reading serves if it is of the current round and has all
+        bets of the wallet; otherwise everything is read again at one moment."""
         async with self._pool.connection() as connection, one_moment(connection):
             live, player = await _live_with_player(connection, wallet)
         if self._wheel[0] != live:
@@ -335,7 +335,7 @@ class CupService:
         return bodies.BetBody(meta=self.meta(), receipt=bodies.bet_receipt(placed))
 
     async def _unsigned_bet(self, wallet: str, request: requests.BetRequest) -> Problem:
-        """What a real bet lacks: it would be one on the live round, now, where it does not say otherwise."""
+        """Return the error that shows what to sign for a real bet, by default on the live round and now."""
         round_no, issued_at = request.round_no, request.issued_at or iso_of(now_utc())
         if round_no is None:
             async with self._pool.connection() as connection:
@@ -398,8 +398,8 @@ class CupService:
         await self._limits.take_from_outside(ENROLMENTS_EACH_NETWORK, "cup_enrolment_network", network(caller), message)
 
     async def _take_write(self, rule: str, wallet: str, caller: str) -> None:
-        """Only what its wallet signed just now counts against it. Everything it ever signed stands in the export: old
-        signatures are anybody's to send. The narrower first, as for claims."""
+        """Count a freshly signed write against its wallet. Old signatures must not count: the export has them all, so
+        anyone can send them. The narrower limit comes first, as for claims."""
         message = "This wallet sends more than 30 requests in 10 seconds."
         await self._limits.take(WRITES_EACH_WALLET, rule, wallet, message)
         message = "An address makes 600 trades and bets a minute."
@@ -421,7 +421,8 @@ class CupService:
 
 
 async def _once_free(place: Callable[[], Awaitable[T]]) -> T:
-    """What is placed once nobody else holds its wallet; 503 when that takes too long. No connection waits meanwhile."""
+    """Call `place` again while another transaction holds its wallet; 503 when that takes too long. No connection is
+    held between tries."""
     for pause in _BUSY_PAUSES:
         try:
             return await place()

@@ -33,7 +33,7 @@ DESCRIPTION = (
 BASE = "/api/cup/v1"
 FOR_READS = "public, max-age=2, s-maxage=2"
 BODY_LIMIT = 16 * 1024
-# Who asks, where that does not matter.
+# The caller, where it does not matter.
 NOBODY = ""
 
 R = TypeVar("R")
@@ -45,7 +45,7 @@ B = TypeVar("B", bound=Body)
 async def cup_surface(context: Context) -> AsyncIterator[Surface]:
     """The surface, with the MCP server running while the context is open."""
     settings = context.settings
-    # Of its own: a crowd that plays for paper, all waiting for one row, must not take what bets for money wait for.
+    # A separate pool: a crowd of paper players who wait for one row must not use up connections that money bets need.
     pool = writing_pool(settings, "vpm-api-cup")
     service = CupService(settings, pool, context.limits)
 

@@ -45,7 +45,7 @@ class _InMemory(MemoryStorage):
     """The library's moving windows in memory, with expired entries removed once a second.
 
     The library removes them continuously while requests come, with a thread switch for each key. Nothing is awaited
-    here, so no lock is needed. The counts are the same: each request checks the times of its own key.
+    here, so no lock is needed. The counts are the same: each request checks the times of that key alone.
     """
 
     STORAGE_SCHEME = None  # type: ignore[assignment]  # created directly, not by URL

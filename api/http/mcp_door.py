@@ -32,7 +32,7 @@ from core.money import to_json
 BODY_LIMIT = 64 * 1024
 VERSION = "1.0.0"
 
-# Sent by MCP clients in a browser, besides Content-Type.
+# Sent by MCP clients in a browser, in addition to Content-Type.
 HEADERS = ("Accept", "Mcp-Protocol-Version", "Mcp-Session-Id", "Mcp-Method", "Mcp-Name")
 CORS = Cors(allow_headers=("Content-Type", "If-None-Match", *HEADERS))
 

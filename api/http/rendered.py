@@ -57,8 +57,8 @@ JSON = "application/json; charset=utf-8"
 # The default CORS headers: rendered bodies are shared by surfaces.
 _CORS = Cors().headers
 
-# The memory of a rendered body besides its bytes, and the total for one endpoint: the positions of a wallet with
-# thousands take a few megabytes.
+# A rendered body's memory overhead, and the total for one endpoint: the positions of a wallet with thousands take a few
+# megabytes.
 _OVERHEAD_BYTES = 4_000
 CACHED_BYTES = 20_000_000
 

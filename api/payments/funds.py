@@ -20,7 +20,7 @@ class Funds:
 
 
 class MoneyPromised(Exception):
-    """The refusal of a bet that the wallet cannot pay besides its pending ones, which need `args[0]`."""
+    """The refusal of a bet that the wallet cannot pay on top of its pending ones, which need `args[0]`."""
 
 
 # Pending bets, and those mined after the balance's block; without what the token already spent by that block or the

@@ -63,7 +63,7 @@ class StockBet:
         return self.authorization.typed_data(RECEIVE, token, self.chain_id)
 
     def call(self, settler: Contract, signature: bytes, *, sender: str | None = None) -> Call:
-        """The entry itself, which anybody may send."""
+        """Return the call that enters the bet, which anyone may send."""
         return settler.call(
             "enterWithAuthorization",
             self.signer,

@@ -129,8 +129,8 @@ async def ask(connection: Connection, relayed: RelayedBet, attempt: int, funds: 
     """Ask for attempt number `attempt` in the caller's transaction; return the bet as it stands then, also where
     another request asked first. MoneyPromised if the wallet's funds are promised to its other bets.
 
-    The bets of one wallet are asked for one after the other: of two requests one waits for the other's commit, then
-    finds it. Another attempt is made only of what has not landed, or stands no longer: what was told of it is over.
+    Requests for one wallet's bets run one at a time: the second waits for the first's commit, then finds its bet.
+    Another attempt is made only if the last has not landed or no longer stands; an earlier confirmation is then void.
     """
     key, bet = relayed.key, relayed.bet
     await _PROMISES.wait_for_turn(connection, key.chain_id, key.signer)

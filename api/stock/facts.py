@@ -158,8 +158,8 @@ class MarketReadings:
 @dataclass(frozen=True, slots=True)
 class Oracle:
     """The feeds and markets as view calls answered. `read_at`: our clock; 0 before the first read. `unread`: feeds that
-    had no round to tell at the last read, of which `latest` has the last good one, if there was any. `halts`: per
-    feed why its markets take no bets now; the others do."""
+    returned no round at the last read, of which `latest` has the last good one, if there was any. `halts`: per feed why
+    its markets take no bets now; the others do."""
 
     read_at: int = 0
     latest: Mapping[str, Round] = field(default_factory=dict)

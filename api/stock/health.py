@@ -27,7 +27,7 @@ from core.outbox import KEEPER, OPENER, RELAY, GroupReport, LaneStatus, report
 from core.stock.sessions import trading_day
 
 CHECK_SECONDS = 3.0
-# Each look asks the nodes, whose rate everybody shares, and anybody may look as often as he likes.
+# Each check queries the nodes, whose rate limit is shared, and callers may check as often as they like.
 SHARED_SECONDS = 1.0
 HEAD_OLD_SECONDS = 60
 INDEX_LAG_SECONDS = 60
@@ -35,7 +35,7 @@ INDEX_LAG_SECONDS = 60
 KEEPER_SILENT_SECONDS = 30
 SETTLED_WITHIN_SECONDS = 30 * 60
 DELIVERED_WITHIN_SECONDS = 20 * 60
-# Anybody may ask for health at any time: so much is read at once to find what is undelivered.
+# Anyone may request health at any time, so the search for undelivered payouts reads at most this much at once.
 MARKETS_AT_ONCE, POSITIONS_AT_ONCE = 200, 500
 # What a feed may be late beyond its heartbeat before it counts as silent.
 FEED_SLACK_SECONDS = 3600

@@ -1,6 +1,6 @@
 """The stock markets: the present ones in memory, as fresh as the index, the others from the database when asked for.
 
-They are stale while the database is away, when the indexer has not heard from a node for a while, and when it stopped
+They are stale while the database is away, when the indexer has had no news from a node for a while, and when it stopped
 at a contradiction.
 """
 
@@ -53,13 +53,13 @@ class StockIndex(FollowedIndex[Venue]):
             raise unavailable("The chain could not be read yet; try again shortly.")
         return self.venue
 
-    # ------------------------------------------------------------ whatever their age
+    # ------------------------------------------------------------ of any age
 
     async def market(self, number: int) -> ListedMarket | None:
         return (await self.markets((number,))).get(number)
 
     async def markets(self, numbers: Iterable[int]) -> dict[int, ListedMarket]:
-        """Those of these that the index has; 503 when some must be read and cannot be."""
+        """Return those of these that the index has; 503 when some must be read and cannot be."""
         present = {} if self.venue is None else self.venue.markets
         possible = {number for number in numbers if number <= MAX_ID}
         markets = {number: present[number] for number in possible if number in present}

@@ -1,8 +1,8 @@
 """What the chain says about a bet: the facts it is checked against, its landing by the authorization's nonce, and the
 position it made.
 
-The nodes behind one address stand some blocks apart, and each question may meet another of them. So whether a bet is
-not on the chain is asked of a block that is named, no older than any that was heard of, and never of "latest".
+The nodes behind one address stand some blocks apart, and each request may reach a different one. So a check that a bet
+is not on the chain names its block, no older than any seen so far, and never asks for "latest".
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ async def read_facts(
 
 
 def _room(opposite: Mapping[str, int]) -> int:
-    """What an outcome may still be accepted, by the book of the other one."""
+    """Return how much an outcome may still accept, from the opposite outcome's book."""
     return max(0, opposite["capacity"] - opposite["vested"])
 
 
@@ -103,8 +103,8 @@ _UNKNOWN, _ABSENT = Landing(), Landing(absent=True)
 
 @dataclass(frozen=True, slots=True)
 class _Indexed:
-    """What the index says of a bet, up to the block `number`: nothing, where it cannot be asked. tx: the transaction
-    that brought it; unpaired: one in which its authorization was used beside a payment to us that is not its own."""
+    """The index's record of a bet, up to the block `number`; empty when the index cannot be read. tx: the transaction
+    that brought it; unpaired: one that used its authorization and has a payment to us that it did not make."""
 
     number: int = 0
     hash: bytes | None = None
@@ -122,9 +122,9 @@ async def landing_of(
     seen: int | None,
     spent: bool = False,
 ) -> Landing:
-    """Whether the chain has a bet, by the index, else by the authorization's state in a block that is named.
+    """Check whether the chain has a bet: by the index, else by the authorization's state in a named block.
 
-    seen: a block that was heard of: older views prove nothing. None: none was, and the node's newest is asked. spent: a
+    seen: a block seen before; older views prove nothing. None: none was seen, so the node's newest is used. spent: a
     node said that the authorization is used, which no other view takes back.
     """
     index = await _indexed(engine, bet, timeout_seconds)
@@ -145,7 +145,7 @@ async def landing_of(
 
 
 async def _indexed(engine: AsyncEngine, bet: StockBet, timeout_seconds: float) -> _Indexed:
-    """What the index says of the bet's authorization; where it cannot be asked the chain itself must tell."""
+    """Return the index's record of the bet's authorization, or an empty one when it cannot be read."""
     spent = token_authorization
     query = (
         select(chain_cursor.c.number, chain_cursor.c.hash, spent.c.state, spent.c.recipient, spent.c.tx)
@@ -175,9 +175,12 @@ async def _indexed(engine: AsyncEngine, bet: StockBet, timeout_seconds: float) -
 async def _spent_on(
     client: ChainClient, contracts: StockContracts, bet: StockBet, index: _Indexed, head: int, timeout_seconds: float
 ) -> Landing:
-    """What the bet's authorization was spent on by the block `head`. The index has seen every payment to us, so of one
-    that was spent in its own block, and is none, nothing is looked for: anybody may cancel one, and ask for ever. On a
-    fork that the index has not left yet it proves nothing."""
+    """Find what the bet's authorization was spent on by the block `head`.
+
+    The index has every payment to us. If the authorization was spent by the indexed block and the index has no payment,
+    there is none, and the logs are not searched: anyone may cancel an authorization and ask forever. A block on a fork
+    that the index has not left yet proves nothing.
+    """
     if index.unpaired is not None:
         return await _in_transaction(client, contracts, bet, index.unpaired)
     since = 0
@@ -201,7 +204,7 @@ async def _in_transaction(client: ChainClient, contracts: StockContracts, bet: S
 
 
 async def _by_logs(client: ChainClient, contracts: StockContracts, bet: StockBet, since: int, head: int) -> Landing:
-    """What spent the bet's authorization, found by logs of the chain from the block `since` on."""
+    """Search the chain's logs from the block `since` on for what spent the bet's authorization."""
     topics = (SPENT_TOPICS, _topic(bet.signer), hex_of(bet.nonce))
     lowest = max(since, head - _MAX_SEARCH_BLOCKS)
     while head >= lowest:

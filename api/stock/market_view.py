@@ -119,7 +119,7 @@ def detail_body(
 
 
 def is_stale_here(listed: MarketBody, oracle: Oracle) -> bool:
-    """Whether the market still moves with a feed of which only the last good round is known."""
+    """Check whether the market still moves with a feed of which only the last good round is known."""
     return listed.feed in oracle.unread and listed.phase not in (Phase.RESOLVED.value, Phase.VOID.value)
 
 

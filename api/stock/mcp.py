@@ -1,6 +1,6 @@
 """The stock markets' MCP server: the REST API as tools, with what a model must know to use them.
 
-It is a server of its own, not more tools of the agents': other units (integers as text, not dollars), another way to
+It is a separate server, not more tools on the agents' one: other units (integers as text, not dollars), another way to
 pay (a signed bet, not x402), another chain. A model that sees one of them cannot take the numbers of the other.
 """
 

@@ -151,7 +151,7 @@ class OracleWatch:
         failures = [answer for answer in answers if isinstance(answer, RpcError) and answer.kind.blames_node]
         if failures:
             raise failures[0]
-        # A feed that reverts tells no round; the others do.
+        # A feed that reverts has no round; the others do.
         latest = {
             feed.proxy: _round(answer)
             for feed, answer in zip(feeds, answers[: len(feeds)], strict=True)
@@ -223,7 +223,7 @@ class OracleWatch:
         return values(await self._client.read_many(calls, block, timeout_seconds=TIMEOUT_SECONDS))
 
     async def _recall(self) -> None:
-        """Until the chain could be asked once: the rounds its logs told of, which the index keeps."""
+        """Load the last rounds that the index has from the logs, to use until the chain has been read once."""
         try:
             async with asyncio.timeout(TIMEOUT_SECONDS), self._engine.connect() as connection:
                 feeds = [feed.proxy for feed in self._deployment.price_feeds]
@@ -235,7 +235,7 @@ class OracleWatch:
 
 
 def _round(answer: Any) -> Round:
-    """Of what a feed answers about a round: its id, its answer, when it began, when it was updated."""
+    """Make a round from a feed's answer: its id, its answer, when it began, when it was updated."""
     return Round(answer[0], answer[1], answer[3])
 
 

@@ -1,7 +1,7 @@
 """The outcomes of bets: whether the chain has one, how its transaction ended, and whether a refusal is final.
 
-A bet is taken in once its row is written here, has landed once the chain has it, whoever brought it there, and is told
-to its bettor as confirmed, pending or reverted, the words of the specification.
+A bet is accepted once its row is written here, and has landed once the chain has it, no matter who sent it. Its bettor
+sees it as confirmed, pending or reverted, the words of the specification.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class BetOutcomes:
 
     async def of(self, relayed: RelayedBet, taken_in: KnownBet, until: float) -> RelayBody:
         """Wait until `until`, by the loop's clock, for the outcome of an accepted bet; return what is known then."""
-        # A fork may have undone the block that its bettor was told of: then it is on its way again, and not used up.
+        # A fork may have undone the block reported to the bettor: then the bet is pending again, and not used up.
         if taken_in.was_told and taken_in.intent.succeeded:
             assert taken_in.intent.tx_hash is not None
             position = await self._position(relayed, taken_in.intent.tx_hash)
@@ -65,8 +65,8 @@ class BetOutcomes:
         if intent.refused:
             if intent.reason_code in OF_ITS_PAYER:
                 raise refusals.of_its_payer(intent, relayed)
-            # A block no older than that which refused the bet does not have it: what refused it was not the bet itself,
-            # brought by somebody else. Where the relayer's nodes agreed on no such block, it may have been.
+            # A block no older than the one that refused the bet does not have it, so it was not refused because someone
+            # else had already sent it. If the relayer's nodes agreed on no such block, that may be the reason.
             raise refusals.unproven(relayed) if intent.block_number is None else refusals.not_sent(intent)
         if intent.tx_hash is None or intent.state.ended or intent.outcome is not None:
             raise refusals.failed(relayed)

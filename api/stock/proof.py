@@ -198,7 +198,8 @@ class Proof:
         )
 
     def _operators(self, openers: Sequence[str]) -> list[str]:
-        """The operator's own wallets: those the deployment names, its Safe, and whoever may or might list markets."""
+        """Return the operator's own wallets: those the deployment names, its Safe, and all that may or might list
+        markets."""
         named = [*self._deployment.operator_wallets.values(), *openers]
         if self._deployment.safe is not None:
             named.append(self._deployment.safe.address)

@@ -107,8 +107,8 @@ async def read_sweeps(connection: AsyncConnection, limit: int) -> list[FeeSweepP
 
 
 async def read_refunds(connection: AsyncConnection, market_id: int) -> list[RefundProof]:
-    """What a void market gave back, position by position in the order of entry: accepted parts, refused ones, or both.
-    Of a position of which nothing was accepted all came back as the refused part."""
+    """Return what a void market gave back, by position in the order of entry: accepted parts, refused ones, or both. If
+    nothing of a position was accepted, all of it came back as the refused part."""
     sent = or_(stock_position.c.claimed, stock_position.c.refunded)
     query = (
         select(stock_position).where(stock_position.c.market_id == market_id, sent).order_by(stock_position.c.ordinal)

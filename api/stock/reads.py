@@ -48,7 +48,7 @@ POSITIONS_CACHE = own(5)
 
 POSITIONS_RATE = parse("30/minute")
 
-# Settled ones in a list without a limit. Whoever knows no pages has them all for years, and none costs more after.
+# Settled markets in a list without a limit: all of them for years, then a bound for clients that do not page.
 MARKETS_LISTED = 1_000
 # Of a page that begins somewhere and has no limit.
 MARKETS_PAGE = 200
@@ -174,19 +174,19 @@ class StockReads:
         return self._listing(bodies, None), venue.head.timestamp
 
     async def listed(self, numbers: Iterable[int]) -> dict[int, ListedMarket]:
-        """Those of these markets that the index has, of whatever age."""
+        """Return those of these markets that the index has, of any age."""
         return {} if self._index is None else await self._index.markets(numbers)
 
     @property
     def _read(self) -> Oracle:
-        """What was read of the feeds."""
+        """Return the last reading of the feeds."""
         return market_view.NOTHING_READ if self._oracle is None else self._oracle.oracle
 
     # ------------------------------------------------------------ freshness
 
     @property
     def stale(self) -> bool:
-        """The index or the chain could not be read lately."""
+        """Return whether the index or the chain has not been read recently."""
         return self._index is not None and (
             self._index.stale or not self._index.readable or (self._oracle is not None and self._oracle.stale)
         )
@@ -263,8 +263,8 @@ class StockReads:
         return self._listing(bodies, None if goes_on_at is None else str(goes_on_at))
 
     async def _newest(self, venue: Venue, limit: int | None) -> tuple[list[ListedMarket], int | None]:
-        """What is in memory, so also while the database is away, cut to `limit`; without one what follows is read, too.
-        And the id below which the list goes on."""
+        """Return the markets in memory, cut to `limit`, and the id below which the list goes on. This works while the
+        database is away; without a limit, older markets are read as well."""
         settled = heapq.nlargest(MAX_SETTLED, (each.id for each in venue.markets.values() if each.market.settled))
         lowest = settled[-1] if settled else 0
         goes_on_at = lowest if len(settled) == MAX_SETTLED and lowest > 1 else None

@@ -33,8 +33,8 @@ def not_deployed() -> Problem:
 
 
 def landed_before(relayed: RelayedBet, tx: bytes, position: str | None) -> Problem:
-    """Its bettor was told so before. This must not look like a refusal, or the bettor bets again. position: the id
-    that its transaction made."""
+    """Refuse a bet whose bettor already got its confirmation. This must not look like a failure, or the bettor bets
+    again. position: the id that its transaction made."""
     as_position = "" if position is None else f" as position {position}"
     return Problem(
         409,
@@ -56,7 +56,7 @@ def not_sent(intent: Intent) -> Problem:
 
 
 def of_its_payer(intent: Intent, relayed: RelayedBet) -> Problem:
-    """What its wallet's bets have cost us forbids it for now."""
+    """Refuse a bet for now because of what its wallet's bets have cost us."""
     message = f"The bet was not sent. {intent.reason} Or send the call in escapeKit yourself."
     return _later(429, "rate_limited", message, 300, relayed)
 

@@ -1,7 +1,7 @@
-"""POST /api/relay/enter: checks a signed bet from cheap to dear, has it sent once, and tells what became of it.
+"""POST /api/relay/enter: checks a signed bet, cheapest checks first, has it sent once, and returns its outcome.
 
-Resubmitting a bet never books it twice, whoever sends it: the contract takes an authorization once. What is kept here
-besides (`relay_bet`) only lets the same bet find its first transaction again.
+Resubmitting a bet never books it twice, no matter who sends it: the contract takes an authorization once. The table
+kept here (`relay_bet`) only lets the same bet find its first transaction again.
 """
 
 from __future__ import annotations
@@ -97,8 +97,8 @@ class Relay:
             taken_in = await self._taken_in_before(relayed)
             attempts = 0 if taken_in is None else taken_in.attempt
             async with self._outcomes.judging(relayed, was_attempted=attempts > 0):
-                # What we took in before is answered from its transaction, whatever has closed or expired since, and
-                # wherever its bettor is now.
+                # A bet accepted before is answered from its transaction, even if its market closed or it expired since,
+                # and wherever its bettor is now.
                 if taken_in is not None and taken_in.intent.may_land and relayed.is_signed:
                     checks.check_domain(relayed)
                     whereabouts: KnownBet | bytes = taken_in
@@ -135,7 +135,7 @@ class Relay:
         if facts.authorization_used and relayed.is_signed:
             checks.check_domain(relayed)
             if (tx := await self._outcomes.landed(relayed, seen=facts.block, spent=True)) is not None:
-                return tx  # whatever has closed or expired since: the chain has it
+                return tx  # even if closed or expired since: the chain has it
         now = chain_now(facts.timestamp)
         try:
             checks.check_window(bet, facts.timestamp, now)

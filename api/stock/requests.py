@@ -26,7 +26,7 @@ Uint256Text = Annotated[
     Field(pattern=r"^(0|[1-9][0-9]{0,77})$", description="A decimal integer below 2^256."),
     AfterValidator(_fits),
 ]
-# What one answer lists. Whoever knows no pages has every position in it, and an address beyond it costs no more.
+# The most in one answer: every position of nearly all addresses, and a bound for clients that do not page.
 POSITIONS_LISTED = 5_000
 
 

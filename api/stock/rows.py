@@ -47,7 +47,7 @@ async def read_venue(
 ) -> Venue | None:
     """The present state, reading only the markets that changed since `previous`; None while not one block is indexed.
 
-    archive: is told which of its markets may have changed. Call it within one snapshot.
+    archive: is notified which of its markets may have changed. Call it within one snapshot.
     """
     row = await read_cursor(connection, chain_id, stock_venue.c.entries_paused, stock_venue.c.fees_swept)
     if row is None:
@@ -97,7 +97,7 @@ def _present(markets: Mapping[int, ListedMarket]) -> dict[int, ListedMarket]:
 
 
 async def read_settled(chain_id: int, connection: AsyncConnection, numbers: Sequence[int]) -> dict[int, ListedMarket]:
-    """Those of these markets that are settled."""
+    """Return those of these markets that are settled."""
     query = select(stock_market, last_reorg(chain_id).label("last_reorg")).where(
         stock_market.c.market_id.in_(numbers), _IS_SETTLED
     )
@@ -155,8 +155,8 @@ async def _read_where(connection: AsyncConnection, reorgs: int, where: ColumnEle
 async def read_positions(
     connection: AsyncConnection, chain_id: int, market_id: int
 ) -> tuple[tuple[int, int], tuple[HeldPosition, ...]]:
-    """What `ListedMarket.version` is now, and with it every position in the order of entry, the seed first; (-1, -1)
-    for a market that is not there."""
+    """Return the current `ListedMarket.version` and every position in the order of entry, the seed first; (-1, -1) if
+    there is no such market."""
     query = (
         HELD.add_columns(stock_market.c.updated_block, last_reorg(chain_id).label("last_reorg"))
         .join(stock_market, stock_market.c.market_id == stock_position.c.market_id)
@@ -171,7 +171,7 @@ async def read_positions(
 async def read_owing(
     connection: AsyncConnection, markets: Sequence[ListedMarket], now: Moment, *, at_most: int, refused_too: bool
 ) -> set[int]:
-    """Ids of those of these settled markets in which something is owed and unsent; empty when nothing is.
+    """Return the ids of these settled markets that still have something unsent; empty when none has.
 
     Looks no further than the first page of `at_most` candidates in which one is found. refused_too: whether positions
     count whose delivery the token refused.
@@ -201,7 +201,7 @@ async def read_owing(
 async def read_receipt(
     connection: AsyncConnection, chain_id: int, settler: str, signer: bytes, nonce: bytes, finality_blocks: int
 ) -> EntryReceipt:
-    """What became of the bet that `signer` signed with this nonce, as of the last indexed block."""
+    """Return what became of the bet that `signer` signed with this nonce, as of the last indexed block."""
     spent = token_authorization.c
     paid = and_(
         spent.chain_id == chain_cursor.c.chain_id,
@@ -233,7 +233,7 @@ async def read_receipt(
 
 
 async def read_latest_rounds(connection: AsyncConnection, chain_id: int, feeds: Sequence[str]) -> dict[str, Round]:
-    """The last round the logs tell of each feed: what is shown until the chain itself could be asked."""
+    """Return the last round of each feed in the logs, to show until the chain itself has been read."""
     latest: dict[str, Round] = {}
     for feed in feeds:  # a handful, each one index lookup
         query = (

@@ -100,7 +100,7 @@ same body again would be a new attempt.
 
 @asynccontextmanager
 async def stock_surface(context: Context) -> AsyncIterator[Surface]:
-    """The surface, with its readers running beside it while the context is open."""
+    """The surface, with its readers running while the context is open."""
     settings = context.settings
     chain = settings.chain("stock")
     deployment = load_deployment(chain.deployment_file)

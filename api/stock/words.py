@@ -1,4 +1,4 @@
-"""The sentences of the surface: questions, phases, rules, what is wrong with a reading. Times are told in UTC."""
+"""The sentences of the surface: questions, phases, rules, what is wrong with a reading. Times are in UTC."""
 
 from __future__ import annotations
 
@@ -59,12 +59,12 @@ UNREAD = "the feed cannot be read now; this is its last good round"
 
 
 def problem(code: int) -> str:
-    """Why a feed has no reading, from the code of `findRound`."""
+    """Say why a feed has no reading, from the code of `findRound`."""
     return _PROBLEMS.get(code, "the reading is missing")
 
 
 def reading_problem(answer: int, age: int, max_age: int) -> str | None:
-    """What is wrong with a round that is there; ages in seconds. None when nothing is."""
+    """Say what is wrong with an existing round, or return None; ages in seconds."""
     if not 0 < answer < TOO_HIGH:
         return f"the answer {answer} is not a price"
     if age > max_age:
@@ -84,7 +84,7 @@ def change_text(bps: int, difference: int) -> str:
 
 
 def rules(market: ListedMarket) -> RulesBody:
-    """How this market is decided and paid, in parts and as one text."""
+    """Describe how this market is decided and paid, in parts and as one text."""
     terms = market.market.terms
     segments = [
         (

@@ -1,7 +1,7 @@
 """What the attestation key signs: the EIP-712 form of the x402 offer-and-receipt extension, version 1.
 
-The schema is fixed by the extension. So is the domain's chain id: 1 whatever chain is paid on, which the payload's
-`network` names (CAIP-2); nothing signed here can be sent to a chain.
+The schema is fixed by the extension. So is the domain's chain id: 1, no matter which chain is paid on; the payload's
+`network` names that one (CAIP-2). Nothing signed here can be sent to a chain.
 """
 
 from __future__ import annotations

@@ -18,9 +18,9 @@ the shares and `X_w` for the sum of `max(0, q - s)` over its stakes of net `s` a
 is worth at least a dollar and all shares are paid alike, `q * N / Q_w`. Otherwise every winner first gets its net stake
 back, and the losers' money is split by what the shares promised beyond it: `s + max(0, q - s) * (N - N_w) / X_w`. The
 divisions round down, and the payouts of a market never exceed `N` (with `N < Q_w <= N_w + X_w`, `X_w` is not zero). A
-right stake so gets its net amount at least; one unit less at most where shares are paid alike, since shares are
-bought with the fee rounded up. Whole stakes go back, fee included, when the market is void, when nobody holds the
-winner, and when nobody holds anything else.
+right stake so gets its net amount at least; one unit less at most where shares are paid alike, since shares are bought
+with the fee rounded up. Whole stakes go back, fee included, when the market is void, when no stake is on the winner,
+and when none is on anything else.
 """
 
 from __future__ import annotations
@@ -188,8 +188,8 @@ class Book:
         return net + mul_div(max(0, shares - net), lost, self.excess[winner])
 
     def refunds(self, winner: int | None) -> bool:
-        """Whether every stake is given back whole: the market is void (None), nobody holds the winner, or nobody holds
-        anything else."""
+        """Check whether every stake is given back whole: the market is void (None), no stake is on the winner, or none
+        is on anything else."""
         return winner is None or self.shares[winner] == 0 or self.net[winner] == self.net_pool
 
     def share_payout(self, winner: int | None) -> tuple[int, int] | None:
@@ -200,7 +200,7 @@ class Book:
         return self.net_pool, self.shares[winner]
 
     def owed(self, winner: int | None, outcome: int, amount: int, shares: int) -> int:
-        """Return what a stake is owed once its market is settled; `winner` None means void."""
+        """Return what a settled market owes a stake; `winner` None means void."""
         if winner is None or self.refunds(winner):
             return amount
         return self.payout(winner, amount, shares) if outcome == winner else 0

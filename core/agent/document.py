@@ -1,8 +1,8 @@
 """What an agent market is called, rendered from its specification and from what its feed observes.
 
-Nothing that anybody is shown comes from the words of whoever listed it: metadata carries an id, a series and links, and
-even its id is shown only because the specification gives the same one. The id names everything that a market is decided
-by and when its stakes end, so a key of the contract, which is the id's hash, stands for one specification.
+Nothing that users see was worded by the lister: metadata carries an id, a series and links, and even its id is shown
+only because the specification gives the same one. The id names everything that a market is decided by and when its
+stakes end, so a key of the contract, which is the id's hash, stands for one specification.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class MarketDocument:
 
     verified: whether the deployment file says what the feed observes and the id's hash is the market's key. Of any
     other market only what the contract itself says is shown, under the hex of its key. computed: how its feed's
-    readings come about, where pools tell them.
+    readings are made, where they come from pools.
     """
 
     id: str
@@ -107,8 +107,8 @@ class MarketDocument:
 
 @dataclass(frozen=True, slots=True)
 class Metadata:
-    """What a lister writes beside a listing, in the log alone: the id, which standing series it belongs to (empty for a
-    market of its own), and links by name."""
+    """The lister's metadata for a listing, found in the log alone: the id, the standing series it belongs to (empty for
+    a one-off market), and links by name."""
 
     id: str
     series: str = ""
@@ -129,7 +129,8 @@ class Metadata:
 
     @classmethod
     def read(cls, document: Any) -> Metadata | None:
-        """What of somebody's JSON is in the right form; None when not even its id is. All else in it is ignored."""
+        """Read the parts of untrusted JSON that have the right form; return None if the id has not. Everything else is
+        ignored."""
         if not isinstance(document, Mapping):
             return None
         identity, series = document.get("id"), document.get("series")
@@ -169,7 +170,7 @@ def rendered(spec: Specification, feed_key: str) -> MarketDocument:
 def id_of(spec: Specification, observed: FeedSubject) -> str:
     """The readable id: what is asked about which token, what decides it, and when stakes end.
 
-    Not in it: when stakes begin (a time already past becomes that of the listing block, which nobody knows before), and
+    Not in it: when stakes begin (a time already past becomes that of the listing block, which is not known before), and
     what the Safe's numbers add. The contract lists an id once, so it still names one market.
     """
     symbol = slug(observed.symbol)
@@ -314,7 +315,7 @@ def _is_word(text: str) -> bool:
 
 
 def _links(given: Any) -> dict[str, str]:
-    """The https addresses among somebody's links."""
+    """Return the https addresses among untrusted links."""
     if not isinstance(given, Mapping) or len(given) > MAX_LINKS:
         return {}
     return {name: url for name, url in sorted(given.items(), key=str) if _is_link(name, url)}

@@ -111,7 +111,7 @@ def moment(at: int) -> str:
 
 
 def beside(at: int, other: int) -> str:
-    """A moment named next to another one, without the day if that is the same: `14:55 UTC`, `14:55:07 UTC`."""
+    """Format a moment named next to another one, without the day if that is the same: `14:55 UTC`, `14:55:07 UTC`."""
     when, then = _utc(at), _utc(other)
     if when is None or then is None or when.date() != then.date():
         return moment(at)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class CircuitBreaker:
-    """A breaker that spares whoever keeps failing: closed -> (threshold failures in a row) open -> (rest over)
+    """A circuit breaker for a node that keeps failing: closed -> (threshold failures in a row) open -> (rest over)
     half-open: one probe -> closed, or open for longer. `clock` returns monotonic seconds."""
 
     clock: Callable[[], float]

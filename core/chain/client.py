@@ -185,7 +185,7 @@ def _is_unknown_block(answer: Any | RpcError) -> bool:
 
 
 def _block_parameter(block: BlockId) -> Any:
-    """What eth_call takes: a tag, a number, or EIP-1898's object for a hash, which a reorg turns into an error."""
+    """Return what eth_call takes: a tag, a number, or EIP-1898's object for a hash, so that a reorg raises an error."""
     return {"blockHash": block} if isinstance(block, str) and len(block) == 66 else _tag(block)
 
 

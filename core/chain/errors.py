@@ -14,7 +14,7 @@ from core.errors import VpmError
 
 
 class RpcErrorKind(StrEnum):
-    """What a node's refusal means, whatever words the node has for it.
+    """What a node's refusal means, however the node words it.
 
     Each says of itself whether it blames the node: another one may well answer the same request, so such an error fails
     over and trips the breaker; and whether it is retriable: the very same request may succeed later, at the same node

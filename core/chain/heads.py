@@ -23,8 +23,8 @@ HEARTBEAT_SECONDS = 10.0
 
 
 class Heads:
-    """The wait for new heads: `await heads.news()` returns when there may be one: at once, and True, for what a node
-    told meanwhile."""
+    """A wait for new heads: `await heads.news()` returns when there may be one; at once, and True, if a node has
+    announced one since the last call."""
 
     def __init__(self, ws_urls: Sequence[str], poll_seconds: float) -> None:
         self.subscribed = False

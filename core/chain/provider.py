@@ -1,7 +1,7 @@
 """A web3 provider over several URLs of one chain: fail-over, retries of reads, batches.
 
 Rules that must hold:
-- URLs are tried in the order given; one whose circuit is open is skipped, so the first returns to service by itself.
+- URLs are tried in the order given, skipping those with an open circuit, so the first returns once it works.
 - An error that blames the request (a revert, a range too wide) is raised at once; one that blames the node moves on.
 - Reads go through all URLs up to `rounds` times with jittered pauses. A transaction is offered to each URL once,
   until one has judged it; what was offered before, to all of them.

@@ -28,8 +28,8 @@ class KeeperSettings(SettingsBase):
     weekly_lead_seconds: int = Field(default=72 * 3600, ge=300, le=604_800, description="seconds from 300 to 604800")
     sweep_from_units: int = Field(default=10_000_000, ge=1, description="token units, 1000000 being one dollar")
 
-    # Finished transactions are kept whole so long; then only what keeps them from happening twice. The agent API tells
-    # by them which payouts of a week were ours.
+    # Finished transactions are kept whole so long; then only what keeps them from happening twice. The agent API uses
+    # them to see which payouts of a week were ours.
     keep_days: int = Field(default=90, ge=8, le=36_500, description="a number of days from 8 on")
 
     # Agent markets

@@ -4,9 +4,9 @@
     VPM_RELAYER_KEYSTORES=stock:relay=/keys/stock.json, base:relay=aws-kms://eu-central-1/alias/vpm-relay-0#0x...
 
 Without a chain the key has a lane on each; without groups it serves `relay` and `keeper`, which will do on a chain for
-development. On a live one the relayer does not start with a key that serves `relay` and anything else: who makes bets
-burn gas would stop the rest with them. Several keys of one group are several lanes. Each role of a contract is a group
-of its own. `credit` wants a key of its own too: whoever holds CREDITOR can take all unbooked money.
+development. On a live one the relayer does not start with a key that serves `relay` and anything else: an attacker who
+makes bets burn gas would stop the rest with them. Several keys of one group are several lanes. Each role of a contract
+is a separate group. `credit` needs a separate key too: the holder of CREDITOR can take all unbooked money.
 
 A key that lies in AWS KMS is named where the path of a keystore may stand. Behind `#` is the address that it must have:
 with it a lane starts although the key service is away, and follows what it sent; a key with another address is refused.

@@ -1,6 +1,6 @@
 """Reads settings from the environment, and turns every mistake into a sentence naming the variable.
 
-An empty variable counts as unset: `VPM_PORT= vpm api` has the default. A secret may lie in a file of its own:
+An empty variable counts as unset: `VPM_PORT= vpm api` has the default. A secret may be kept in a separate file:
 `DATABASE_URL_FILE=/run/secrets/database_url` stands for `DATABASE_URL`.
 """
 
@@ -70,7 +70,7 @@ def environment(env: Mapping[str, str] | None = None) -> dict[str, str]:
 
 
 def setting(name: str, env: Mapping[str, str] | None = None) -> str | None:
-    """Return one variable's value, which may lie in a file of its own; None when it is not set."""
+    """Return one variable's value, which may be kept in a separate file; None when it is not set."""
     given = environment(env)
     return _read_secret(name, given) if name + FILE in given else given.get(name)
 
@@ -98,7 +98,7 @@ def exposed_files(env: Mapping[str, str] | None = None) -> list[str]:
 
 
 def unknown_variables(env: Mapping[str, str] | None = None) -> list[str]:
-    """Sentences for VPM_* environment variables nobody reads, naming the nearest real one: no typo passes silently."""
+    """Return a sentence for each unknown VPM_* variable, with the nearest real one: no typo passes silently."""
     env = os.environ if env is None else env
     names = known_variables()
     return [
@@ -114,7 +114,7 @@ def _secrets_of(settings: type[SettingsBase]) -> list[str]:
 
 
 def is_secret(field: FieldInfo) -> bool:
-    """Return whether a setting's value may be written to a file of its own."""
+    """Return whether a setting's value may be kept in a separate file."""
     return not field.repr or _has_secret(field.annotation)
 
 
@@ -145,7 +145,7 @@ def _everybody_reads(path: str) -> bool:
     try:
         return bool(os.stat(path).st_mode & stat.S_IROTH)
     except OSError:
-        return False  # whoever needs it says so
+        return False  # the code that reads the file reports it
 
 
 def _sentences(settings: type[SettingsBase], error: ValidationError) -> str:

@@ -21,7 +21,7 @@ class RelayerSettings(SettingsBase):
     # The most ever offered per gas: above it a lane waits. Stock chain and Base are priced apart.
     base_max_fee_gwei: Gwei = Decimal(5)
     stock_max_fee_gwei: Gwei = Decimal(5)
-    # The same for lanes that carry bets: the least bet is a dollar, and its fee two cents, whatever gas costs.
+    # The same for lanes that carry bets: the smallest bet is a dollar and its fee two cents, at any gas price.
     bets_max_fee_gwei: Gwei = Decimal("0.5")
     min_priority_fee_gwei: Gwei = Decimal("0.001")
     max_priority_fee_gwei: Gwei = Decimal(2)
@@ -34,7 +34,7 @@ class RelayerSettings(SettingsBase):
     # Many nodes keep only some hundreds of one sender's transactions; ours are resent should they drop any.
     max_in_flight: int = Field(default=1024, ge=1, le=20_000, description="unmined transactions per lane, at least 1")
     batch_size: int = Field(default=200, ge=1, le=1000, description="intents signed in one database transaction")
-    # JSON-RPC batches: 1 sends each transaction in a request of its own, for nodes that refuse batches.
+    # JSON-RPC batches: 1 sends each transaction in a separate request, for nodes that refuse batches.
     rpc_batch_size: int = Field(default=100, ge=1, le=1000, description="requests in one JSON-RPC batch")
     bump_after_seconds: float = Field(default=15.0, gt=0, le=3600, description="a number of seconds above 0")
     resend_after_seconds: float = Field(default=4.0, gt=0, le=3600, description="a number of seconds above 0")

@@ -162,5 +162,5 @@ class Settings(SettingsBase):
 
     @property
     def read_url(self) -> SecretStr:
-        """Where reads go: the replica when there is one."""
+        """Return the URL for reads: the replica's when there is one."""
         return self.database_read_url or self.database_url

@@ -110,8 +110,8 @@ class Deployment(Part):
 
     @property
     def blocks_are_regular(self) -> bool:
-        """Whether blocks come by the clock. Arbitrum makes them when there is something to put in, and a chain for
-        development has whatever time its tests gave it."""
+        """Check whether blocks come by the clock. Arbitrum makes them when there is something to put in, and a
+        development chain has the times that its tests set."""
         return self.kind == "op-stack"
 
     def token(self, symbol: str) -> Token:

@@ -101,9 +101,9 @@ MAX_OPEN: Final = 64  # markets of a feed; where room is needed, the lister look
 
 
 class _Decides(Part):
-    """What every feed of agent markets has: what it tells (for example `BNKR/market_cap`), and under which numbers the
-    Safe is to allow it: how far back its reading looks, the oldest reading that may decide a market, what the other
-    outcomes of a market on it may hold, and the same of all its unsettled markets together."""
+    """The fields that every feed of agent markets has: what it reports (for example `BNKR/market_cap`), and the numbers
+    under which the Safe is to allow it: how far back its reading looks, the oldest reading that may decide a market,
+    what the other outcomes of a market on it may hold, and the same of all its unsettled markets together."""
 
     key: FeedKey
     address: AddressText
@@ -177,7 +177,7 @@ class PoolFeed(_Decides):
 
     @property
     def max_lag_seconds(self) -> int:
-        """Nothing is ever told late: a reading follows from what was there at its time."""
+        """Return 0: no reading is late, since it follows from what was there at its time."""
         return 0
 
     @model_validator(mode="after")

@@ -140,11 +140,12 @@ async def replayed(connection: Connection, bet: RouletteBet) -> BetReceipt | Non
 
 
 async def place(connection: Connection, bet: RouletteBet, clock: Callable[[], datetime]) -> BetReceipt:
-    """The bet, or the receipt it had when it was first placed. The clock is asked once the locks are held: a bet that
-    waited for them past the close is refused, the round's or the tournament's, past which the clock refuses.
+    """Place the bet, or return the receipt it had when it was first placed. The clock is read once the locks are held:
+    a bet that waited for them past the round's close is refused, and past the tournament's the clock refuses.
 
-    WalletBusy for a wallet that another transaction holds: whoever settles a market holds many for long, and who waited
-    for one of them here would keep a connection from everybody else."""
+    WalletBusy for a wallet that another transaction holds: a settlement holds many for long, and a bet that waited for
+    one of them here would keep a connection from all others.
+    """
     try:
         async with connection.transaction():
             return await _place(connection, bet, clock)
@@ -156,8 +157,7 @@ async def place(connection: Connection, bet: RouletteBet, clock: Callable[[], da
 
 
 async def _place(connection: Connection, bet: RouletteBet, clock: Callable[[], datetime]) -> BetReceipt:
-    # What comes too late holds nothing: whoever settles the round waits for all who share it, and more of them may come
-    # without an end.
+    # A late bet takes no lock: the settlement waits for all that share the round's, and late bets may keep coming.
     if not _takes_bets(await rounds.find(connection, bet.round_no), clock()):
         return await _too_late(connection, bet)
     round_ = await rounds.hold(connection, bet.round_no)

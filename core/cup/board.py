@@ -1,8 +1,8 @@
 """Boards of realized profit and loss, as far as it counts (`core.cup.scoring`): all time, and each ISO week (UTC) by
 when it was realized; and of each the enrolled agents alone.
 
-The rows are kept up to date by whatever settles; the index holds them in the order of the board. The first entries are
-an index read. Ranks are read for everybody together, and again once something was recorded.
+Every settlement updates the rows; the index holds them in the order of the board. The first entries are an index read.
+Ranks are read for everybody together, and again once something was recorded.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ async def record(connection: Connection, gains: Mapping[str, int], at: datetime)
             "reached_at = GREATEST(s.reached_at, excluded.reached_at)",
             (period, at, list(gains), list(gains.values())),
         )
-        # In the same transaction: whoever sees the new number sees the scores.
+        # In the same transaction: a reader who sees the new number sees the scores.
         await connection.execute(
             "INSERT INTO cup_board AS b VALUES (%s, 1) ON CONFLICT (period) DO UPDATE SET changes = b.changes + 1",
             (period,),

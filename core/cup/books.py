@@ -43,7 +43,7 @@ class PaperMarket:
 
     Trades end at `closes_at`, as stakes on the agent market do; `ends_at` decides, measured from `start_at` if that is
     set. `listed`: the agent market is open. A reorganization may take its listing back, and `settles_after` with it;
-    nobody trades here from that moment on, though the keeper settles this market later.
+    trading here stops at that moment, though the keeper settles this market later.
     """
 
     slug: str
@@ -119,9 +119,9 @@ async def find_all(connection: Connection, slugs: Collection[str]) -> dict[str, 
 
 
 async def lock_all(connection: Connection, slugs: Collection[str]) -> dict[str, PaperMarket]:
-    """As `find_all`, and nobody else trades on or settles them until the transaction ends. They are locked in the one
-    order everybody uses."""
-    # A statement of its own: one that had to wait for the lock would still see the listing as it was before.
+    """Return what `find_all` does, and keep others from trading on or settling the markets until the transaction ends.
+    Everyone locks them in this order."""
+    # A separate statement: one that had to wait for the lock would still see the listing as it was before.
     await connection.execute(
         "SELECT 1 FROM cup_market WHERE slug = ANY(%s) ORDER BY slug FOR NO KEY UPDATE",
         ([slug for slug in slugs if is_slug(slug)],),

@@ -1,8 +1,8 @@
 """The ledger: amounts move in transactions that sum to zero, each once by its key.
 
-The database holds what must be true whatever runs here: it refuses an unbalanced transaction, moves the balances
-itself, lets nobody but the mint owe, and changes no row that was written (core/db/migrations/baseline/2_cup.sql). All
-functions here work inside the caller's transaction.
+The database enforces what must always be true, apart from this code: it refuses an unbalanced transaction, moves the
+balances itself, lets only the mint owe, and changes no row that was written (core/db/migrations/baseline/2_cup.sql).
+All functions here work inside the caller's transaction.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ async def lock_wallets(connection: Connection, wallets: Sequence[str]) -> None:
 
 
 async def lock_free_wallets(connection: Connection, wallets: Collection[str]) -> dict[str, int]:
-    """Locks those that nobody holds, without waiting for the others: the balance of each."""
+    """Lock the wallets that are free, without waiting for the others; return the balance of each."""
     balances: list[tuple[str, int]] = await connection.fetch_all(
         "SELECT substr(account, 8), balance_cents FROM cup_account WHERE account = ANY(%s) "
         "FOR NO KEY UPDATE SKIP LOCKED",

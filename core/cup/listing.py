@@ -14,7 +14,7 @@ from typing import Final
 from core.agent.document import Specification, described
 from core.contracts.statuses import MarketKind
 
-# How much heavier than on the listed market an outcome is before anybody has traded, in pUSDC for dollars.
+# How much heavier than on the listed market an outcome is before the first trade, in pUSDC for dollars.
 WEIGHTS_TIMES: Final = 10
 _UNITS_A_CENT: Final = 10**4
 
@@ -22,8 +22,8 @@ _SLUG: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 
 
 def is_slug(text: str) -> bool:
-    """Whether a paper market can have this slug. What is none need not be looked up, nor can all of it be: a NUL is no
-    text to PostgreSQL."""
+    """Check whether a paper market can have this slug. Other texts need no lookup, and some cannot be looked up:
+    PostgreSQL takes no NUL in text."""
     return _SLUG.fullmatch(text) is not None
 
 

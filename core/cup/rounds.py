@@ -1,12 +1,12 @@
-"""Roulette rounds: opened with a commitment, closed by the clock, drawn from a block nobody knew, settled once.
+"""Roulette rounds: opened with a commitment, closed by the clock, drawn from a block not known before, settled once.
 
-We know the seed, so whoever holds it could add a bet once the beacon is known. The hash of a round's bets is therefore
+We know the seed, so its holder could add a bet once the beacon is known. The hash of a round's bets is therefore
 published at the close, and the beacon is a block of two seconds later: anyone who saw the hash can hold the bets of the
 export to it. The beacon does not wait for a late hash, or we could have another by being late.
 
-A round takes bets for 45 s and spins for 5 s; the next opens when the spin is over and the round is settled. A round
-that nobody finished (the keeper died, the chain stood still) stays in `spin` until somebody does: any keeper finishes
-the round it finds.
+A round takes bets for 45 s and spins for 5 s; the next opens when the spin is over and the round is settled. An
+unfinished round (the keeper died, the chain stood still) stays in `spin` until a keeper finds and finishes it: any
+keeper will do.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from core.db.engine import Connection
 BETTING: Final = timedelta(seconds=45)
 SPIN: Final = timedelta(seconds=5)
 HASHED_WITHIN_SECONDS: Final = 2
-"""From the close to the earliest beacon: the hash of the bets is published meanwhile."""
+"""From the close to the earliest beacon; the hash of the bets is published in this time."""
 
 _COLUMNS = (
     "round_no, seed, commitment, opens_at, closes_at, ends_at, chain_id, head_number, beacon_after, beacon_number, "
@@ -82,7 +82,7 @@ async def settled(connection: Connection, limit: int) -> list[RouletteRound]:
 
 
 async def find(connection: Connection, round_no: int) -> RouletteRound | None:
-    """The round as it is now, which may change meanwhile."""
+    """Return the round as it is now; it may change right after."""
     return next(iter(await _rounds(connection, "WHERE round_no = %s", round_no)), None)
 
 

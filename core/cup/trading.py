@@ -1,4 +1,4 @@
-"""Trades on paper markets: once for each trade id, whoever sends it and however often."""
+"""Trades on paper markets: once for each trade id, no matter who sends it and how often."""
 
 from __future__ import annotations
 
@@ -109,23 +109,23 @@ class WalletBusy(Exception):
 async def place(
     connection: Connection, orders: Sequence[PaperOrder], clock: Callable[[], datetime]
 ) -> list[PaperReceipt | Exception]:
-    """For each order its receipt, the one it had when it was first placed, or why there is none.
+    """Place the orders; return for each its receipt, the one from when it was first placed, or why there is none.
 
     All are one transaction, made in the order given: when this returns they are as durable as the database makes them.
-    A refusal is its order's own. What the database refuses undoes all of them, and each is tried by itself. The clock
-    is asked once the locks are held, and may refuse: orders that waited for them past the tournament's close.
+    A refusal affects its order only. A database error undoes all of them, and each is tried alone. The clock is read
+    once the locks are held, and may refuse: orders that waited for them past the tournament's close.
     """
     try:
         async with connection.transaction():
             return await _place(connection, orders, clock)
     except psycopg.OperationalError:
-        raise  # of the connection: nobody's order is at fault, and whether it went through is not known
+        raise  # the connection's: no order is at fault, and whether they went through is not known
     except psycopg.Error as error:
         if len(orders) > 1:
             return [each for order in orders for each in await place(connection, [order], clock)]
         if not isinstance(error, UniqueViolation):
             return [error]
-    # Somebody used the id on another market since we looked: markets are what makes others wait.
+    # Another request used the id on another market since we looked: only a market's lock makes others wait.
     return [await _replayed(connection, orders[0])]
 
 
@@ -163,7 +163,7 @@ class _Wallet:
 
 
 async def _lock_wallets(connection: Connection, wallets: Collection[str]) -> dict[str, _Wallet]:
-    """Locks those that nobody holds. Whoever settles holds many for long: their orders wait, the others' do not."""
+    """Lock the wallets that are free. A settlement holds many for long: their orders wait, the others' do not."""
     rows = await connection.fetch_all(
         f"SELECT w, {enrolment.BARRED}, EXISTS (SELECT FROM cup_account WHERE account = 'wallet:' || w) "  # noqa: S608
         "FROM unnest(%(wallets)s::text[]) AS u(w)".encode(),

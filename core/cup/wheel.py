@@ -170,8 +170,8 @@ class SettledStake:
 
 
 def settle(stakes: list[WheelStake], pocket: int) -> list[SettledStake]:
-    """What each bet is paid: winners split their market's whole pool by stake, rounded down; without a winner all of
-    that market is refunded. The rest of a division goes to the mint."""
+    """Return what each bet is paid: winners split their market's whole pool by stake, rounded down; without a winner
+    all of that market is refunded. The rest of a division goes to the mint."""
     pools: dict[str, int] = {}
     winning: dict[str, int] = {}
     for stake in stakes:

@@ -3,10 +3,10 @@
 Adding tables (areas never share a file, so they never conflict):
 
 1. Declare them in `core/db/schema/<area>.py` on `core.db.schema.metadata`, with the column types of `core.db.types`.
-   Every module in that folder is found by itself.
+   Every module in that folder is found automatically.
 2. Until the first release, `python -m core.db.migrations.tables` writes them into the baseline. SQL that is edited by
    hand, in `core/db/migrations/baseline/2_*.sql`, holds functions and triggers only.
-3. After the first release a change is a migration of its own: write
+3. After the first release each change is a migration: write
    `core/db/migrations/versions/<area>_<nnnn>_<what>.py` with `revision = "<area>_<nnnn>"`. The first of an
    area has `down_revision = None`, `branch_labels = ("<area>",)` and `depends_on = "core_0001"` (or another area's
    revision whose tables it references); later ones name their predecessor in `down_revision`.

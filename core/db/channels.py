@@ -1,7 +1,7 @@
-"""LISTEN / NOTIFY that survives a lost connection: every channel of the product, and what is told on it.
+"""LISTEN / NOTIFY that survives a lost connection: every channel of the product, and what it carries.
 
-A signal only says where to look: whoever hears it reads the tables again. PostgreSQL keeps no signals for a listener
-who is away, so the first thing delivered after every (re)connection is `RESYNC`.
+A signal only says where to look: its receiver reads the tables again. PostgreSQL keeps no signals for a listener who is
+away, so the first thing delivered after every (re)connection is `RESYNC`.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ CHAIN_INDEXED: Final = WrittenChannel[IndexStep](
     "chain_indexed", msgspec.json.Decoder(IndexStep).decode, lambda step: msgspec.json.encode(step).decode()
 )
 KEEPER_JOB: Final = Channel[int]("keeper_job", int)
-"""The id of a job that somebody asks for."""
+"""The id of a requested job."""
 OPERATOR_SWITCH: Final = Channel[str]("operator_switch", str)
 """The name of a switch that was changed."""
 OUTBOX_QUEUED: Final = Channel[LaneGroup]("outbox_queued", _lane_group_of)
@@ -105,7 +105,7 @@ OUTBOX_STATE: Final = Channel[Collection[int]]("outbox_state", _intent_ids_of)
 
 
 async def listen(url: str, channel: Channel[P]) -> AsyncGenerator[P | Resync, None]:
-    """What is told on a channel, for ever, reconnecting as needed. Close it (`contextlib.aclosing`) to let go of the
+    """Yield a channel's signals forever, reconnecting as needed. Close it (`contextlib.aclosing`) to release the
     connection."""
     pause = 0.1
     while True:
@@ -141,7 +141,8 @@ async def listen(url: str, channel: Channel[P]) -> AsyncGenerator[P | Resync, No
 
 
 def _read(channel: Channel[P], text: str) -> P | Resync:
-    """Anybody who may log in may notify: what cannot be read tells of something, and ends no daemon."""
+    """Decode a signal. Any role that may log in may notify, so one that cannot be read is a reason to read again, and
+    ends no daemon."""
     try:
         return channel.read(text)
     except (ValueError, msgspec.MsgspecError) as error:

@@ -11,7 +11,7 @@ together.
 A server that hangs still takes connections and acknowledges what is sent, so neither its statement timeout nor TCP ends
 a wait for it: every wait for an answer has a deadline of ours, and a connection that misses it is given up.
 
-A URL may name several hosts, `postgresql://user:password@one:5432,two:5432/vpm`: a primary and whoever may take its
+A URL may name several hosts, `postgresql://user:password@one:5432,two:5432/vpm`: a primary and those that may take its
 place. Connections then go to the one that can be written to, unless the URL's `target_session_attrs` says otherwise.
 """
 
@@ -55,7 +55,7 @@ class Connection(AsyncConnection[TupleRow]):
     """A connection whose transactions are committed, or raise.
 
     psycopg lets a transaction block end in silence when its connection was lost and the error of the statement that
-    found out was caught inside: whoever goes on believes in what was never stored.
+    found out was caught inside: code that goes on relies on what was never stored.
 
     answer_seconds: how long it waits for each answer before it gives up the connection; None: without end.
     """
@@ -161,7 +161,7 @@ RECONNECT_SECONDS = 5.0
 # No transaction of ours does nothing for so long, unless its process hangs; what it locked, others want.
 IDLE_IN_TRANSACTION_MS = 60_000
 
-# A connection that was idle for longer is asked whether it lives: what drops idle ones on the way tells nobody.
+# A connection that was idle for longer is checked before use: networks drop idle ones without notice.
 TRUSTED_SECONDS = 1.0
 
 
@@ -270,10 +270,9 @@ async def _check_from_pool(connection: Connection) -> None:
 
 
 async def _given_back(connection: Connection) -> None:
-    """There is nothing to reset, only to note. And with a reset the pool takes connections back in a task of its own;
-    without one it does so in the caller's, and a caller whose time runs out in that instant loses the connection to the
-    pool for good.
-    """
+    """Note when the connection was last used; there is nothing to reset. With a reset callback the pool takes
+    connections back in a separate task. Without one it does so in the caller's, and a caller whose time runs out in
+    that instant loses the connection to the pool for good."""
     _used_at[connection] = _now()
 
 

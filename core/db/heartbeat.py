@@ -1,11 +1,11 @@
-"""Signs of life: each daemon process writes a row every few seconds, so that any other can tell what runs. And ends the
-sessions of processes that give none, where they hold up others.
+"""Signs of life: each daemon process writes a row every few seconds, so that any other can see what runs. It also ends
+the sessions of silent processes that hold up others.
 
 The same row shows whether the database works: one that hangs takes connections and answers none.
 
 A process that is stopped, or whose machine is gone, keeps what it has locked until its session ends. PostgreSQL ends a
-session that is idle in a transaction; not one that is in the middle of a COPY or of a pipeline, or whose answers nobody
-reads. Those are ended here, by a process that lives (docs/decisions/0018).
+session that is idle in a transaction; not one that is in the middle of a COPY or of a pipeline, or whose answers are
+not read. Those are ended here, by a healthy process (docs/decisions/0018).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ BEAT_SECONDS = 5.0
 TAKEN_SECONDS = 5.0
 LEAVING_SECONDS = 1.0
 SILENT = gauge("vpm_database_silent", "Processes whose last heartbeat the database did not take")
-# Rows of processes long gone are swept by whoever beats.
+# Each heartbeat also sweeps the rows of processes long gone.
 FORGET_AFTER_SECONDS = 86_400
 
 INSTANCE = f"{socket.gethostname()}:{os.getpid()}"
@@ -88,7 +88,7 @@ async def silence_of(connection: Connection, daemon: str) -> float | None:
     return silence
 
 
-# Only for whom somebody waits, and only sessions of ours: what an operator types by hand is the operator's.
+# Only sessions that block another, and only ours: an operator's manual session is left alone.
 _END = """
 SELECT silent.*, pg_terminate_backend(silent.pid) FROM (
     SELECT DISTINCT b.pid, b.application_name, extract(epoch FROM clock_timestamp() - b.state_change)::int

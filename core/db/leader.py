@@ -1,4 +1,4 @@
-"""One leader among any number of processes, by a PostgreSQL session lock on a connection of its own.
+"""One leader among any number of processes, by a PostgreSQL session lock on a dedicated connection.
 
 The lock lives exactly as long as that connection: when the process dies, the server drops the connection and a standby,
 who asks every second, takes over. When only the connection is lost, the holder notices within `CHECK_SECONDS` plus
@@ -58,7 +58,7 @@ class Leadership:
 
         Returns when `work` returns; an exception of `work` is raised, having given up the lock.
         """
-        LEADING.labels(self.role).set(0)  # before the first election, too: where nobody says 0, nobody notices
+        LEADING.labels(self.role).set(0)  # before the first election too: an absent metric raises no alarm
         while True:
             connection = await self._acquire()
             try:
@@ -99,7 +99,7 @@ class Leadership:
                 await connection.close()
 
     async def _lead(self, connection: Connection, work: Callable[[], Awaitable[None]]) -> bool:
-        """True when the work ended by itself, False when leadership was lost."""
+        """Return True when the work ended, False when leadership was lost."""
         self._leading(True)
         working = asyncio.ensure_future(work())
         try:

@@ -17,7 +17,7 @@ POLL_SECONDS = 1.0
 
 
 async def set_switch(connection: Connection, name: str, is_on: bool, *, reason: str, changed_by: str) -> None:
-    """Turns a switch on or off; all processes are told when the transaction commits."""
+    """Turn a switch on or off; all processes are notified when the transaction commits."""
     await connection.execute(
         "INSERT INTO operator_switch (name, is_on, reason, changed_by, changed_at) VALUES (%s, %s, %s, %s, now()) "
         "ON CONFLICT (name) DO UPDATE SET is_on = excluded.is_on, reason = excluded.reason, "

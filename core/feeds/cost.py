@@ -3,11 +3,11 @@
 A reading is the mean of the log price over a window. To move it by x he pushes the price by x and lets it stay, which
 is the cheapest way: a move of y for a part of the window takes y * part = x, and costs rise faster than moves.
 
-**Nobody arbitrages.** The push stays until he takes it back. A swap of Q dollars pays the fee phi * Q each way. He may
-also keep what he bought, sell it where the price was not pushed, and lose phi * Q + Q * x / 2. The cheaper one counts.
+**No arbitrage.** The push stays until he takes it back. A swap of Q dollars pays the fee phi * Q each way. He may also
+keep what he bought, sell it where the price was not pushed, and lose phi * Q + Q * x / 2. The cheaper one counts.
 
-**Arbitraged every block.** Somebody brings the price back, but only into the pool's fee band: inside it nobody earns
-by doing so. A push inside the band therefore stays and costs at most phi * Q + Q * x / 2; one beyond it has to be
+**Arbitraged every block.** Arbitrageurs bring the price back, but only into the pool's fee band: inside it there is
+nothing to earn. A push inside the band therefore stays and costs at most phi * Q + Q * x / 2; one beyond it has to be
 made anew in every block.
 
 **The cap.** `D1` is what moves the price by 1%, so pushing by x takes about 100 * D1 * x dollars, and half a round trip
@@ -49,7 +49,7 @@ THIN: Final = 3
 FLOOR: Final = Fraction(1, THIN)
 """Of its reference liquidity; a reading with less in harmonic mean over the window is no good."""
 SAFE_SHARE: Final = 0.5
-"""Of the depth that is taken to be the attacker's own unless somebody knows better."""
+"""Of the depth that is taken to be the attacker's own unless we know better."""
 
 FULL_REACH: Final = 0.2
 FULL_FEE_BPS: Final = 200
@@ -64,7 +64,7 @@ SECONDS_PER_YEAR: Final = 365.25 * 86_400
 
 @dataclass(frozen=True, slots=True)
 class PricedPool:
-    """A pool of a feed and what a unit of each of its tokens is worth in dollars, before anybody pushes it."""
+    """A pool of a feed and what a unit of each of its tokens is worth in dollars, before any push."""
 
     name: str
     pool: Pool
@@ -91,7 +91,7 @@ class PricedPool:
     # ---------------------------------------------------------------- Pushes
 
     def unopposed(self, move: float) -> float:
-        """Return what a push of the log price costs while nobody arbitrages: it stays, and comes back at the end."""
+        """Return what a push of the log price costs without arbitrage: it stays, and comes back at the end."""
         pool = self.pool.copy()
         there = pool.swap_to(moved(pool.sqrt_price, move))
         back = pool.swap_to(self.pool.sqrt_price)
@@ -104,8 +104,8 @@ class PricedPool:
     # ---------------------------------------------------------------- Pushing the liquidity out of range
 
     def push_out(self, window: int, own_share: float = 0.0) -> PushOut | None:
-        """The cheapest way to make a reading worthless by pushing the price to where there is hardly any liquidity,
-        for somebody who withdraws his own share of it first.
+        """Return the cheapest way to make a reading worthless by pushing the price to where there is hardly any
+        liquidity, for an attacker who withdraws his own share of it first.
 
         None: there is enough of it everywhere, so only its other providers could.
         """
@@ -129,7 +129,7 @@ class PricedPool:
 
 @dataclass(frozen=True, slots=True)
 class PushOut:
-    """Where the liquidity ends, how long the price has to stay there, and what that costs while nobody arbitrages."""
+    """Where the liquidity ends, how long the price has to stay there, and what that costs without arbitrage."""
 
     tick: int
     seconds: int
@@ -143,8 +143,8 @@ def moved(sqrt_price: int, move: float) -> int:
 
 
 def stretches(pool: Pool) -> list[tuple[int, int]]:
-    """Where the liquidity in range changes, on both sides of the price and within reach: the nearest tick of each
-    stretch, and how much there is from it on."""
+    """Return where the liquidity in range changes, on both sides of the price and within reach: the nearest tick of
+    each stretch, and how much there is from it on."""
     edges: list[tuple[int, int]] = []
     liquidity = pool.liquidity
     for tick in (each for each in pool.initialized if each > pool.tick):

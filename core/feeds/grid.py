@@ -74,6 +74,6 @@ def batches(times: list[int], size: int, most: int) -> list[tuple[int, ...]]:
 
 
 def ring_for(outage: int, window: int, step: int) -> int:
-    """Return how many observations a pool must remember so that nothing is forgotten while nobody records for `outage`
-    seconds, at one observation a second, the most there can be."""
+    """Return how many observations a pool must remember so that nothing is forgotten when no reading is recorded for
+    `outage` seconds, at one observation a second, the most there can be."""
     return min(outage + window + step + 1, MAX_RING)

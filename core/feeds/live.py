@@ -92,7 +92,7 @@ class LivePool:
 
 
 async def require_genuine(client: ChainClient, address: str, factories: Sequence[PoolFactory], block: int) -> None:
-    """Raise NoPool unless one of the factories made the pool: anybody can deploy a contract that answers like one."""
+    """Raise NoPool unless one of the factories made the pool: anyone can deploy a contract that answers like one."""
     pool, contract = checksum(address), Contract(address, POOL)
     names = ", ".join(f"{each.name} {each.address}" for each in factories) or "it lists none"
     try:
@@ -158,7 +158,7 @@ async def mean_ticks(client: ChainClient, address: str, head: Block, seconds: in
 
 
 async def _ends(client: ChainClient, contract: Contract, index: int, cardinality: int, at: int) -> tuple[int, int]:
-    """When the ring's oldest observation was made, and when the newest."""
+    """Return when the ring's oldest observation was made, and when the newest."""
     places = ((index + 1) % cardinality, 0, index)
     following, first, newest = values(await client.read_many([contract.call("observations", n) for n in places], at))
     oldest = following if following[3] else first

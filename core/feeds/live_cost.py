@@ -73,7 +73,7 @@ class CostReport:
     cap: Cap
 
     def cost(self, move: float) -> float:
-        """Return what it costs to move the reading while nobody arbitrages. The cheaper pool counts."""
+        """Return what it costs to move the reading without arbitrage. The cheaper pool counts."""
         return min(each.cheapest_unopposed(move) for each in self.sources)
 
     @property

@@ -65,7 +65,7 @@ class Computed:
 
 @dataclass(frozen=True, slots=True)
 class FeedWords:
-    """What the deployment file says of a feed: what it tells, and how if pools keep it."""
+    """The deployment file's words on a feed: what it reports, and how it is computed if it reads pools."""
 
     key: str
     computed: Computed | None = None

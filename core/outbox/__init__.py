@@ -1,4 +1,4 @@
-"""The transaction outbox, as seen by whoever wants a transaction: ask, read, wait. The relayer does the rest.
+"""The transaction outbox, as seen by code that wants a transaction: ask, read, wait. The relayer does the rest.
 
     async with pool.connection() as connection:            # the caller's own transaction, if it has one
         intent = await enqueue(connection, IntentRequest(key=..., chain_id=..., group=RELAY, kind="enter", ...))

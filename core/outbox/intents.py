@@ -67,7 +67,7 @@ class IntentRequest:
             raise ValueError("value_wei is at least 0 and gas_limit at least 21000")
 
     def fingerprint(self) -> bytes:
-        """Of what the transaction does; how it is paid for and ordered may differ between two askers."""
+        """Hash what the transaction does; how it is paid for and ordered may differ between two requests."""
         parts = (
             str(self.chain_id),
             self.group,
@@ -114,7 +114,7 @@ class Intent:
 
     @property
     def refused(self) -> bool:
-        """Ended before any nonce: nothing of it ever was, or can be, on the chain."""
+        """Return whether it ended before it had a nonce: it is not on the chain, and cannot get there."""
         return self.state is IntentState.FAILED and self.nonce is None
 
 

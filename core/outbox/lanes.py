@@ -17,7 +17,7 @@ PUBLISHER = "publisher"  # who may post observations
 
 
 class LaneStatus(StrEnum):
-    """What keeps a lane from signing anything new. Whatever it is, what was sent is still followed."""
+    """The reason why a lane signs nothing new, unless it is ready. What was sent is followed in every state."""
 
     STARTING = "starting"  # not yet compared with the chain
     READY = "ready"
@@ -31,8 +31,8 @@ class LaneStatus(StrEnum):
 
 
 def is_gone(status: str, *, is_leased: bool, in_flight: int) -> bool:
-    """Of a lane that was given back, is held by nobody and empty: its row stays for ever, whether or not a relayer
-    still has its key."""
+    """Check whether a lane was given back, is held by no process and is empty: its row stays forever, whether or not a
+    relayer still has its key."""
     return status == LaneStatus.STOPPED and not is_leased and not in_flight
 
 
@@ -82,7 +82,7 @@ FROM outbox_lane l WHERE l.chain_id = %s AND %s = ANY(l.groups) ORDER BY l.id
 
 
 async def report(connection: Connection, chain_id: int, group: str) -> GroupReport:
-    """How one group of lanes fares now. Two short queries."""
+    """Return the state of one group of lanes, in two short queries."""
     rows = await connection.fetch_all(_LANES, (chain_id, group))
     lanes = tuple(
         LaneReport(row[0], LaneStatus(row[1]), row[2], row[3], row[5], None if row[4] is None else int(row[4]))

@@ -20,7 +20,7 @@ from core.db.engine import Connection
 
 @dataclass(frozen=True, slots=True)
 class Old:
-    """An intent that ended long ago. `is_noop`: our own filler of a nonce, which nobody asked for."""
+    """An intent that ended long ago. `is_noop`: our own filler of a nonce, which no caller requested."""
 
     id: int
     key: str
@@ -50,8 +50,8 @@ async def thin(connection: Connection, ids: Sequence[int]) -> None:
 
 
 async def drop(connection: Connection, ids: Sequence[int]) -> int:
-    """Removes thinned intents for good; returns how many. One that another waits for stays, and so does the last of
-    each lane, whose nonce tells a restored lane where it was."""
+    """Remove thinned intents for good; return how many. One that another waits for stays, and so does the last of each
+    lane, whose nonce shows a restored lane where it was."""
     cursor = await connection.execute(
         "DELETE FROM outbox_intent i WHERE i.id = ANY(%s) AND i.is_thinned "
         "AND NOT EXISTS (SELECT FROM outbox_intent o WHERE o.depends_on = i.id) "

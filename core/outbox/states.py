@@ -10,7 +10,7 @@ class IntentState(StrEnum):
 
     queued   -> signed    a lane gave it a nonce and stored its signed bytes
              -> failed    refused before any nonce: it would revert, it is late, or what it depends on failed. It is
-                          not queued again: a new try has a key of its own (the database would allow it)
+                          not queued again: a new try has a new key (the database would allow it)
     signed   -> sent      a node was offered the bytes (it may have taken them even when it did not say so)
              -> mined     found in a block before the offer was written down (the process died in between)
              -> queued    its nonce was used by a foreign transaction, beyond undoing
@@ -44,7 +44,7 @@ class IntentState(StrEnum):
 
 OVERTAKEN = "overtaken"
 """A reason: mined and reverted, though the call succeeds on the block before it and on its own: others of that block
-came between. Or no node tells why it reverted: it may be sent again, too."""
+came between. Or no node says why it reverted: it may be sent again, too."""
 EXPIRED = "expired"
 """A reason: its deadline passed before it was mined."""
 WALLET_REVERTS = "wallet_reverts"
@@ -89,7 +89,7 @@ TRANSITIONS: frozenset[tuple[IntentState, IntentState]] = frozenset(
 
 
 def settled_state(outcome: MinedOutcome) -> IntentState:
-    """Where a mined intent ends once its block is final."""
+    """Return the state of a mined intent once its block is final."""
     return {
         MinedOutcome.SUCCEEDED: IntentState.FINAL,
         MinedOutcome.REVERTED: IntentState.FAILED,

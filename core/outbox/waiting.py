@@ -18,7 +18,7 @@ from core.service.cancelling import end
 HAS_RESULT = frozenset({IntentState.MINED, IntentState.FINAL, IntentState.FAILED, IntentState.REPLACED})
 HAS_HASH = HAS_RESULT | {IntentState.SENT}
 
-# A signal may be lost with its connection; so look again this often, whatever happens.
+# A signal may be lost with its connection; so look again this often in any case.
 _LOOK_AGAIN_SECONDS = 2.0
 
 

@@ -28,7 +28,7 @@ AGAIN_SECONDS = 10.0
 
 
 async def end(*tasks: asyncio.Future[Any]) -> None:
-    """Cancels them and waits until they have ended, whatever they end with; one that goes on is cancelled again."""
+    """Cancel the tasks and wait until they have ended, with any result; one that goes on is cancelled again."""
     waiting = set(tasks)
     while waiting:
         for each in waiting:

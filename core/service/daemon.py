@@ -12,7 +12,7 @@
 A task that raises, or ends although it should run for ever, ends the daemon with a line that names it and a non-zero
 exit code. SIGTERM and SIGINT set `daemon.stop`; tasks get `VPM_STOP_GRACE_SECONDS` to finish, then they are cancelled;
 a second signal cancels at once. With `VPM_PARENT_PID` set the daemon stops when that process is gone. When ready it
-writes the file `VPM_READY_FILE` ({daemon, pid, metrics}) and tells systemd's `NOTIFY_SOCKET`, where these are set.
+writes the file `VPM_READY_FILE` ({daemon, pid, metrics}) and notifies systemd's `NOTIFY_SOCKET`, where these are set.
 """
 
 from __future__ import annotations
@@ -64,8 +64,8 @@ class Daemon:
         return task
 
     def spawn_endless(self, name: str, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Supervises work that never ends by itself and may be cancelled anywhere: each step of it is one transaction,
-        or in memory alone. It is cancelled at the stop, and waited for."""
+        """Supervise endless work that may be cancelled anywhere: each step of it is one transaction, or in memory
+        alone. It is cancelled at the stop, and waited for."""
         return self.spawn(name, self._until_stopped(work))
 
     async def _until_stopped(self, work: Coroutine[Any, Any, None]) -> None:
@@ -105,7 +105,7 @@ class Daemon:
 
 
 def run_daemon(name: str, setup: Setup, *, metrics_port: Callable[[Settings], int]) -> int:
-    """Runs a daemon until it is told to stop or a part of it fails; returns the process's exit code."""
+    """Run a daemon until it is asked to stop or a part of it fails; return the process's exit code."""
     try:
         settings = load(Settings)
         parent_pid = _parent_pid()
@@ -143,11 +143,11 @@ async def serve(name: str, setup: Setup, settings: Settings, metrics_port: int, 
     try:
         await asyncio.wait((living, stopping), return_when=asyncio.FIRST_COMPLETED)
         if not living.done() and not daemon.started and not daemon.is_ending:
-            living.cancel()  # told to stop while still starting
+            living.cancel()  # asked to stop while still starting
         try:
             await living
         except asyncio.CancelledError as error:
-            if not reasons and daemon.crash is None:  # something within cancelled it: nobody wanted the daemon to end
+            if not reasons and daemon.crash is None:  # something within cancelled it: the daemon was not asked to end
                 return _crashed(name, "stop" if daemon.started else "start", error)
     except Exception as error:
         return _crashed(name, "stop" if daemon.started else "start", error)

@@ -1,6 +1,6 @@
 """A tiny HTTP server for machines: /metrics, /health (checks, 200 or 503) and /ready (200 once serving, else 503).
 
-Every daemon runs one on a port of its own, apart from public traffic. Checks must be quick; each gets two seconds.
+Every daemon runs one on its own port, apart from public traffic. Checks must be quick; each gets two seconds.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
     job = await request(connection, "resolve")                    # the API
     ...
-    claimed = await claim(connection, INSTANCE)                   # the leading keeper, told by KEEPER_JOB
+    claimed = await claim(connection, INSTANCE)                   # the leading keeper, woken by KEEPER_JOB
     await finish(connection, claimed.id, report)                  # the asker reads it
 
 Jobs are idempotent, so one whose keeper died is simply taken again after `ABANDONED_AFTER_SECONDS`.
@@ -23,7 +23,7 @@ ABANDONED_AFTER_SECONDS = 120
 
 @dataclass(frozen=True, slots=True)
 class JobRequest:
-    """A job somebody asked for. `report` is None until it has run."""
+    """A requested job. `report` is None until it has run."""
 
     id: int
     job: str

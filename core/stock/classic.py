@@ -1,4 +1,4 @@
-"""What an ordinary parimutuel pool would pay, for the comparison the pages and the API show beside a vested payout.
+"""What an ordinary parimutuel pool would pay, for the comparison the pages and the API show next to a vested payout.
 
 An ordinary pool forgets when a stake came in: the winners share the whole pool in proportion to what they staked. We
 compare on the same accepted stakes and at the same fee, so that the only difference left is the mechanism.

@@ -85,9 +85,9 @@ def position_of(row: Any) -> Position:
 
 
 def may_be_owed() -> ColumnElement[bool]:
-    """Whether a position may be owed something, over the three tables joined: it is unpaid and of the winning side or
-    of a void market, or its side of its vintage was not taken whole and it got nothing back. Of those it leaves out
-    none is owed anything."""
+    """Return a condition on the three joined tables: something may be due on a position. It is unpaid and on the
+    winning side or in a void market, or its side of its vintage was not taken whole and it got nothing back. Nothing is
+    due on the positions it leaves out."""
     markets, vintages, positions = stock_market.c, stock_vintage.c, stock_position.c
     unpaid = and_(
         positions.claimed.is_(False),

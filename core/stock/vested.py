@@ -205,7 +205,7 @@ def match(market: VestedMarket) -> tuple[VestedMarket, Vintage]:
 
 
 def finished(market: VestedMarket, now: Moment) -> bool:
-    """Whether the pending vintage can take no more entries: its block has passed, or the market froze within it."""
+    """Check whether the pending vintage takes no more entries: its block has passed, or the market froze within it."""
     pending = market.vintage
     return pending is not None and (
         pending.number != now.block_number or now.timestamp >= market.terms.freeze_time or market.settled
@@ -218,7 +218,7 @@ def as_of(market: VestedMarket, now: Moment) -> tuple[VestedMarket, Vintage | No
 
 
 def headroom(market: VestedMarket, now: Moment) -> Pair:
-    """What each outcome would still accept in this block: its room less what the open vintage already offers there."""
+    """Return what each outcome would still accept in this block: its room less what the open vintage already offers."""
     seen, _ = as_of(market, now)
     rooms, offered = room(seen), demand(seen)
     return max(0, rooms[UP] - offered[UP]), max(0, rooms[DOWN] - offered[DOWN])
@@ -285,8 +285,8 @@ def seen_vintage(vintage: Vintage, matched: Vintage | None) -> Vintage:
 
 
 def accrued(market: VestedMarket, position: Position, vintage: Vintage, now: Moment) -> int:
-    """What the position would be paid, before the fee, if its side won now. Never falls while the market is open, and
-    keeps its last value after.
+    """Return what the position would be paid, before the fee, if its side won now. Never falls while the market is
+    open, and keeps its last value after.
 
     A position whose own vintage is still open has nothing yet: what later entries of its block leave it is not known.
     """
@@ -296,7 +296,7 @@ def accrued(market: VestedMarket, position: Position, vintage: Vintage, now: Mom
 
 
 def settlement(market: VestedMarket, position: Position, vintage: Vintage, now: Moment) -> Settlement:
-    """What a position gets. Before the market is settled that is its refused part, once its vintage is finished."""
+    """Return what a position gets: before the market is settled, its refused part, once its vintage is finished."""
     seen, matched = as_of(market, now)
     vintage = seen_vintage(vintage, matched)
     accepted = accepted_of(position, vintage)
@@ -321,7 +321,7 @@ def residue(market: VestedMarket) -> int | None:
 
 
 def classic(market: VestedMarket, position: Position, vintage: Vintage) -> int | None:
-    """What an ordinary pool would have paid the position, after the same fee; None until the market is resolved."""
+    """Return what an ordinary pool would have paid the position, after the same fee; None until the market resolves."""
     accepted = accepted_of(position, vintage)
     if market.winner is None or accepted is None:
         return None

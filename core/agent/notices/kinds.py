@@ -9,7 +9,7 @@ SOURCE_BYTES = 16
 
 
 class EventType(StrEnum):
-    """The types of events that wallets are told."""
+    """The types of events that wallets receive."""
 
     BET_SUBMITTED = "bet.settlement_submitted"
     BET_PLACED = "bet.placed"
@@ -29,7 +29,7 @@ RESOLUTIONS = (EventType.MARKET_RESOLVED, EventType.POSITION_WON, EventType.POSI
 
 
 def source_of(event_type: EventType, *parts: bytes | int | str) -> bytes:
-    """Return what an event tells of, in 16 bytes: the same occurrence always has the same name, on any database."""
+    """Return a 16-byte name of what an event reports: the same occurrence has the same name on any database."""
     digest = hashlib.sha256(event_type.value.encode())
     for part in parts:
         raw = part if isinstance(part, bytes) else str(part).encode()

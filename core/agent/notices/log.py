@@ -1,7 +1,7 @@
-"""Adding to the log, inside the transaction of the change that is told of.
+"""Adding to the log, inside the transaction of the change that an event reports.
 
-Of each wallet one transaction adds at a time: it holds the wallet's row until it ends, so numbers have no gap and are
-in commit order. Wallets are locked in ascending order, all at once, so no two writers wait for each other.
+One transaction at a time adds to a wallet's events: it holds the wallet's row until it ends, so numbers have no gap and
+are in commit order. Wallets are locked in ascending order, all at once, so no two writers wait for each other.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ MICROS = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """An event to be told. `chain_at`: its block's Unix seconds, or the chain's clock when it was sent there; None for
-    what has nothing to do with the chain. `block`: None when no block tells of it."""
+    """An event to add. `chain_at`: its block's Unix seconds, or the chain's clock when it was sent there; None for what
+    has nothing to do with the chain. `block`: None unless the event comes from a block."""
 
     wallet: bytes
     type: EventType
@@ -54,9 +54,9 @@ class _Wallet:
     chain_micros: int
 
     def tick(self, chain_at: int) -> int:
-        """The moment of the next event from the chain: its block's, told apart by microseconds from those before, so
-        that no two are at one moment and none is before another of a lower number: whoever asks for what came after one
-        misses nothing, also where blocks are told of again or late."""
+        """Return the moment of the next event from the chain: its block's, plus microseconds where needed, so that
+        moments are distinct and ascend with the numbers. A reader who asks for what came after one event then misses
+        none, even when blocks are recorded again or late."""
         self.chain_micros = max(chain_at * MICROS, self.chain_micros + 1)
         return self.chain_micros
 
@@ -82,7 +82,7 @@ async def append(connection: Connection, drafts: Sequence[Draft]) -> None:
 
 
 async def hold(connection: Connection, wallet: bytes) -> int:
-    """Nobody adds to the wallet's events until the caller's transaction ends; the number of its next one."""
+    """Keep others from adding to the wallet's events until the caller's transaction ends; return its next number."""
     return (await _lock(connection, {wallet}))[wallet].next_seq
 
 
@@ -144,7 +144,8 @@ async def _missing(connection: Connection, drafts: Sequence[Draft]) -> list[Draf
 
 
 async def _next_occurrences(connection: Connection, sources: list[bytes]) -> dict[bytes, int | None]:
-    """Of those ever told: None while it stands, else the number of its next occurrence."""
+    """Return, for each source that is in the log, None while its event stands, else the number of its next
+    occurrence."""
     query = (
         "SELECT e.source, max(e.occurrence), (SELECT max(u.occurrence) FROM agent_event u WHERE u.corrects = e.source)"
         " FROM agent_event e WHERE e.source = ANY(%b) GROUP BY e.source"

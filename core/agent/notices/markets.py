@@ -27,7 +27,8 @@ class Named:
 
     @property
     def times(self) -> dict[str, str]:
-        """When its stakes end, the moment that decides, and from when on it settles; named as a market's body does."""
+        """Return when stakes end, the moment that decides, and when the market can settle; named as in a market's
+        body."""
         return {
             "deadlineAt": iso(self.spec.closes_at),
             "endsAt": iso(self.spec.ends_at),

@@ -50,8 +50,8 @@ def bet_placed(market: Named, e: Staked, *, tx: bytes, block: int) -> str:
 
 
 def market_resolved(market: Named, *, winner: int | None, observed: int | None, tx: bytes, block: int) -> str:
-    """`refunded`: every stake is given back whole, because the market is void, or nobody backed what won, or nobody
-    anything else. `payoutPerShareUsd` is null where shares are not paid alike."""
+    """Return the payload. `refunded`: every stake is given back whole, because the market is void, no stake is on the
+    winner, or none is on anything else. `payoutPerShareUsd` is null where shares are not paid alike."""
     book = market.book
     share = book.share_payout(winner)
     caps = market.spec.kind is not MarketKind.DIRECTION

@@ -1,8 +1,8 @@
 """Events of transactions on their way: a bet's settlement, a payout.
 
 The relayer adds them in the transaction that stores the signed bytes, before anything is sent: so they come before what
-the chain says of it. Where somebody else is adding events of such a wallet just then, as a rebuild may for long, the
-money does not wait: what was not told is told once the wallet is free.
+the chain says of it. If another transaction is adding events of the wallet at that moment, as a rebuild may for long,
+the money does not wait: the missing event is added once the wallet is free.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ PAYOUTS = frozenset({"pay"})
 KINDS = BETS | PAYOUTS
 
 _WORD = 32
-# Somebody else of the same wallet may be adding events; a transaction, and with it its lane, is not held up by that.
+# Another transaction may be adding events of the same wallet; that must not hold up ours, and its lane with it.
 _LOCK_TIMEOUT_MS = 200
 
 
@@ -38,7 +38,7 @@ class Submitted:
 
 
 async def announce(connection: Connection, chain_id: int, submitted: Sequence[Submitted]) -> None:
-    """Adds what is not told yet; call it within the transaction that stores them."""
+    """Add the events that are not in the log yet; call it within the transaction that stores the signed intents."""
     drafts = [
         *await _bets(connection, chain_id, {each.intent_id: each for each in submitted if each.kind in BETS}),
         *await _payouts(connection, chain_id, [each for each in submitted if each.kind in PAYOUTS]),
@@ -98,7 +98,7 @@ async def _payouts(connection: Connection, chain_id: int, submitted: Sequence[Su
     drafts = []
     for stake_id, market_id, wallet, outcome, amount, shares, bet_hash, status, paid, market_status, winner in rows:
         market, how = markets[market_id], carried[stake_id]
-        if status in (StakeStatus.PAID, StakeStatus.REFUNDED):  # told late: the chain has it by now
+        if status in (StakeStatus.PAID, StakeStatus.REFUNDED):  # added late: the chain has it by now
             owed, refund = int(paid), status == StakeStatus.REFUNDED
         else:
             won = winner if market_status == AgentMarketStatus.RESOLVED else None

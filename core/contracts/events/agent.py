@@ -212,7 +212,7 @@ def _by_venue(_t: bytes, _d: bytes) -> bytes:
 
 # A market is opened once: there the general decoder costs nothing.
 _OPENED = get_abi_input_types(_WALLET["MarketOpened"])[1:]
-# The text is read as bytes: anybody with a lister's key may have written anything.
+# The text is read as bytes: anyone with a lister's key may have written anything.
 _LISTED = [*get_abi_input_types(_LISTER["MarketListed"])[3:5], "bytes"]
 
 

@@ -36,7 +36,7 @@ class Layout:
     entry: the event in its contract's ABI.
     decode: from the joined topics and the data, whose sizes have been checked, to a typed event.
     entity: what the event changes, as a short key; logs of one entity can be folded alone, in chain order. None for an
-    event that only adds a row of its own.
+    event that only adds a row.
     data_bytes: the exact size of the data, or None where strings or bytes make it vary (`least_data_bytes` then holds).
     """
 
@@ -73,8 +73,8 @@ def layout(
 ) -> Layout:
     """Make a layout from an event in a contract's ABI.
 
-    decode: the typed event, whose fields are the arguments in their order; its decoder is made from the ABI. A decoder
-    of its own is for what the event leaves out, or puts together in another way.
+    decode: the typed event, whose fields are the arguments in their order; its decoder is made from the ABI. Pass a
+    decoder instead if the event leaves arguments out or combines them.
     """
     plain = [each for each in entry["inputs"] if not each["indexed"]]
     size = sum(map(_head_words, plain)) * WORD
@@ -152,7 +152,7 @@ def tail(data: bytes, position: int) -> bytes:
 
 
 def text(raw: bytes) -> str:
-    """Text that anybody may have written, made storable: broken UTF-8 and NUL become the replacement character."""
+    """Make untrusted text storable: broken UTF-8 and NUL become the replacement character."""
     return raw.decode("utf-8", "replace").replace("\0", "\ufffd")
 
 

@@ -32,7 +32,7 @@ class MarketCreated(msgspec.Struct, frozen=True, gc=False):
 
 
 class Entered(msgspec.Struct, frozen=True, gc=False):
-    """A position that was entered; the two seed positions are told of in the same way, with vintage 0."""
+    """A position that was entered; the two seed positions have the same event, with vintage 0."""
 
     market_id: int
     position_id: int

@@ -1,4 +1,4 @@
-"""What the agent API keeps besides the chain: price locks, and which payment it took in for which idempotency key.
+"""The agent API's off-chain records: price locks, and which payment it accepted for which idempotency key.
 
 Neither is needed to know what settled: a stake carries its wallet and the hash of its key on chain. Amounts and shares
 are token units (6 decimals).
@@ -50,8 +50,8 @@ agent_trade = Table(
 
 # What an authorization was first brought to pay for. A failed transaction shows it to everybody, and a random nonce
 # says nothing of the bet it is to pay for: so it serves that one and no other, as long as it lives. `arguments` is that
-# bet and the authorization, ABI-encoded as `settle` and `credit` both take them: what books the payment should it come
-# by itself. Only what its payer signed is written here. Never removed.
+# bet and the authorization, ABI-encoded as `settle` and `credit` both take them: what books the payment should it
+# arrive without its bet. Only what its payer signed is written here. Never removed.
 agent_authorization = Table(
     "agent_authorization",
     metadata,

@@ -64,7 +64,7 @@ cup_entry = Table(
     Index("ix_cup_entry_account", "account", "transaction_id"),
 )
 
-# A paper market beside a listed agent market. `weights_cents`, `net_cents` and `shares_cents` are its book, by outcome.
+# A paper market of a listed agent market. `weights_cents`, `net_cents` and `shares_cents` are its book, by outcome.
 cup_market = Table(
     "cup_market",
     metadata,

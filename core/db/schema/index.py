@@ -27,7 +27,7 @@ from core.db.schema import metadata
 from core.db.types import Address, BlockNumber, ChainTime, Hash32, UtcDateTime
 
 # One row per chain. `number` and `hash` are the last block indexed: everything at or below it is in the tables,
-# nothing above it is. Whoever writes advances it from the value it read, in the transaction that writes the rows.
+# nothing above it is. A writer advances it from the value it read, in the transaction that writes the rows.
 # States: backfill -> tail -> backfill (far behind again); any -> halted (a reorganization beyond finality, or logs that
 # contradict each other: `problem` says which; what is served is then the last good state) -> tail (it healed).
 chain_cursor = Table(
@@ -55,7 +55,7 @@ chain_cursor = Table(
     CheckConstraint("(hash IS NULL) = (number = start_block - 1)", name="a_block_has_a_hash"),
 )
 
-# Blocks that hold logs of ours, and besides them the recent ones, which reorganizations are found with.
+# Blocks that hold logs of ours, plus the recent ones, by which reorganizations are found.
 chain_block = Table(
     "chain_block",
     metadata,

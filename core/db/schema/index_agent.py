@@ -55,8 +55,8 @@ agent_market = Table(
     Column("early_from", ChainTime, nullable=False),  # early-resolvable only, else 0
     Column("settles_after", ChainTime, nullable=False),
     Column("voids_after", ChainTime, nullable=False),
-    # What the lister wrote beside it. `document` is it as JSON, NULL when it is not a JSON object; `slug` is the id in
-    # it, NULL unless the market's key is its hash.
+    # The lister's metadata. `document` is it as JSON, NULL when it is not a JSON object; `slug` is the id in it, NULL
+    # unless the market's key is its hash.
     Column("lister", Address, nullable=False),
     Column("metadata", Text, nullable=False),
     Column("document", JSONB),

@@ -19,7 +19,8 @@ from sqlalchemy import (
 from core.db.schema import metadata
 from core.db.types import Address, BlockNumber, ChainTime, Hash32, Int256, Uint256
 
-# `feed` is the proxy the markets name, `round_id` is `phase << 64 | n` as it counts, whoever emitted the log.
+# `feed` is the proxy the markets name, `round_id` is `phase << 64 | n` as it counts, for any contract that emitted the
+# log.
 oracle_round = Table(
     "oracle_round",
     metadata,
@@ -56,10 +57,10 @@ oracle_measure = Table(
 # What became of an EIP-3009 authorization; the token lets each be used or canceled once.
 # - paid: the token said that it was used directly before a transfer from its signer to one of our contracts. That
 #   transfer is what it brought; no other authorization has the same one. Finds a landed relay by its nonce, and money
-#   that somebody sent past `settle`.
-# - unpaired: it was used beside a transfer from its signer to us, which it did not make. Uses in other transactions are
-#   nobody's payment to us and are not here.
-# - canceled: by its signer, whoever it would have paid.
+#   sent without `settle`.
+# - unpaired: it was used in the transaction of a transfer from its signer to us that it did not make. Uses in other
+#   transactions pay us nothing and are not here.
+# - canceled: by its signer, for any recipient.
 token_authorization = Table(
     "token_authorization",
     metadata,

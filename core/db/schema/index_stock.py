@@ -127,7 +127,7 @@ stock_position = Table(
     Column("market_id", BigInteger, nullable=False),
     Column("ordinal", Integer, nullable=False),  # order of entry in its market, from 0; the seed is 0 and 1
     Column("owner", Address, nullable=False),  # who holds it now, and is paid
-    Column("entered_by", Address, nullable=False),  # who bet, whoever it was given to since
+    Column("entered_by", Address, nullable=False),  # who bet, even if transferred since
     Column("outcome", SmallInteger, nullable=False),  # 0 UP, 1 DOWN
     Column("offered", Uint256, nullable=False),
     Column("vintage", BlockNumber, nullable=False),
@@ -156,8 +156,8 @@ stock_position = Table(
 
 # The sums of rows above: indexer.store.sums keeps them once chain_cursor says `summed`; until then they mean nothing.
 
-# What each owner has in a listed market on a side, and under market 0 what it has in all settled markets: whatever an
-# owner holds, its totals are read from few rows.
+# What each owner has in a listed market on a side, and under market 0 what it has in all settled markets: totals are
+# read from few rows, however much an owner holds.
 stock_holding = Table(
     "stock_holding",
     metadata,

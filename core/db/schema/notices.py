@@ -1,7 +1,7 @@
 """The agent event log, and the endpoints it is pushed to.
 
 `agent_event` is a record, not a projection: rows are only ever added, and a trigger refuses anything else. `seq` counts
-each wallet's events from 0 without a gap, in commit order: whoever adds events holds the wallet's row of
+each wallet's events from 0 without a gap, in commit order: a transaction that adds events holds the wallet's row of
 `agent_event_wallet` until its transaction ends.
 """
 
@@ -35,7 +35,7 @@ agent_event_wallet = Table(
     Column("chain_micros", BigInteger, nullable=False, server_default="0"),
 )
 
-# `source` names what happened (core.agent.notices.sources), so nothing is told twice; `occurrence` counts how often it
+# `source` names what happened (core.agent.notices.sources), so nothing is added twice; `occurrence` counts how often it
 # happened again after a reorganization had undone it. `corrects` is the source of the event that this one takes back.
 agent_event = Table(
     "agent_event",
@@ -49,7 +49,7 @@ agent_event = Table(
     Column("market_id", Text),  # as the API names it
     Column("trade_id", Hash32),
     Column("at_micros", BigInteger, nullable=False),  # createdAt, microseconds since 1970
-    Column("block_number", BlockNumber),  # of an event that a block tells of; NULL for all others
+    Column("block_number", BlockNumber),  # of an event from a block; NULL for all others
     Column("payload", Text, nullable=False),  # JSON, kept as the bytes that go out
     Column("recorded_at", UtcDateTime, nullable=False, server_default=func.now()),
     CheckConstraint("seq >= 0", name="seq_counts_from_zero"),

@@ -1,4 +1,4 @@
-"""What operators and daemons tell each other: switches and heartbeats."""
+"""How operators and daemons communicate: switches and heartbeats."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The transaction outbox: lanes (one key on one chain each), intents, their signed transactions and their history.
 
-Written by whoever wants a transaction (`core.outbox`) and by the relayer; the only meeting point of the two.
+Written by code that wants a transaction (`core.outbox`) and by the relayer; the only meeting point of the two.
 """
 
 from __future__ import annotations

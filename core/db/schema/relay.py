@@ -7,8 +7,8 @@ from sqlalchemy import BigInteger, CheckConstraint, Column, Integer, Table, func
 from core.db.schema import metadata
 from core.db.types import Address, Hash32, Uint256, UtcDateTime
 
-# The contract books an authorization at most once, whatever is sent; this table only tells askers which transaction
-# it was. `attempt` counts the transactions asked for, each after the one before it could no longer land.
+# The contract books an authorization at most once, no matter what is sent; this table only finds its transaction again.
+# `attempt` counts the transactions asked for, each after the one before it could no longer land.
 relay_bet = Table(
     "relay_bet",
     metadata,
@@ -20,6 +20,6 @@ relay_bet = Table(
     Column("attempt", Integer, nullable=False, server_default="1"),
     Column("intent_id", BigInteger, nullable=False),  # of the last attempt
     Column("asked_at", UtcDateTime, nullable=False, server_default=func.now()),  # for its last attempt
-    Column("confirmed_told_at", UtcDateTime),  # when an asker was first told that it is booked
+    Column("confirmed_told_at", UtcDateTime),  # when an answer first said that it is booked
     CheckConstraint("attempt >= 1", name="attempts_count_from_one"),
 )

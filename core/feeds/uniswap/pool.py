@@ -14,7 +14,7 @@ from core.feeds.uniswap.ticks import MAX_TICK, MIN_TICK, Q96, sqrt_price_at, tic
 FEE_ONE = 10**6
 """Fees are millionths: 3,000 is 0.3%."""
 
-_WORD = 256  # initialized ticks are looked for within one word of the bitmap at a time; each word is a step of its own
+_WORD = 256  # initialized ticks are looked for within one word of the bitmap at a time; each word is a separate step
 
 
 class SwapResult(NamedTuple):
