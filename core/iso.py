@@ -21,7 +21,7 @@ def now_iso() -> str:
 
 
 def iso_exact(micros: int) -> str:
-    """Microseconds since 1970, all of them: a mark to go on from."""
+    """Format microseconds since 1970, all digits: a mark to go on from."""
     seconds, rest = divmod(micros, 1_000_000)
     return f"{_whole(seconds)}.{rest:06d}Z"
 

@@ -75,7 +75,7 @@ def get_logger(name: str) -> Logger:
 
 
 def configure(level: str = "INFO", style: Literal["json", "console"] = "json", stream: Any = None) -> None:
-    """Sends every logger of the process, libraries included, through one redacting formatter to stderr."""
+    """Send every logger of the process, libraries included, through one redacting formatter to stderr."""
     handler = logging.StreamHandler(stream if stream is not None else sys.stderr)
     handler.setFormatter(JsonFormatter() if style == "json" else ConsoleFormatter())
     root = logging.getLogger()
@@ -110,7 +110,7 @@ def redact_url(url: str) -> str:
 
 
 def _host_and_port(text: str) -> str:
-    """One of the hosts a database URL may name; ValueError when its port is no number."""
+    """Parse one of the hosts that a database URL may name; ValueError when its port is no number."""
     parts = urlsplit(f"//{text}")
     host = parts.hostname or ""
     return (f"[{host}]" if ":" in host else host) + (f":{parts.port}" if parts.port else "")
@@ -143,7 +143,7 @@ def redact(value: Any, name: str = "") -> Any:
 
 @contextlib.contextmanager
 def request_context(request_id: str | None = None) -> Iterator[str]:
-    """Every line logged inside carries this request id; a new one is made when none is given."""
+    """Put this request id, or a new one, on every line logged inside."""
     chosen = request_id or uuid.uuid4().hex
     token = _request_id.set(chosen)
     try:

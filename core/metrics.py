@@ -56,7 +56,7 @@ def histogram(
 
 
 def render() -> bytes:
-    """Everything measured, in Prometheus text format."""
+    """Render all metrics in Prometheus text format."""
     return generate_latest(REGISTRY)
 
 

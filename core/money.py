@@ -45,14 +45,15 @@ def loads(body: bytes | str) -> Any:
 
 
 def units_from_json(value: object, decimals: int = USD_DECIMALS) -> int:
-    """Units of a JSON number read by `loads` (int or Decimal). MoneyError when it is no number or too fine."""
+    """Return the units of a JSON number read by `loads` (int or Decimal). MoneyError when it is no number or too
+    fine."""
     if isinstance(value, bool) or not isinstance(value, int | Decimal):
         raise MoneyError("The amount is not a number.", hint="Write a JSON number such as 1.5, not a string.")
     return units_from_decimal(Decimal(value) if isinstance(value, int) else value, decimals)
 
 
 def units_from_decimal(value: Decimal, decimals: int = USD_DECIMALS) -> int:
-    """Units of an exact decimal. MoneyError when it has more decimals than the token."""
+    """Return the units of an exact decimal. MoneyError when it has more decimals than the token."""
     sign, digits, exponent = value.as_tuple()
     if not isinstance(exponent, int):
         raise MoneyError("The amount is not a finite number.")
@@ -74,7 +75,7 @@ def units_from_decimal(value: Decimal, decimals: int = USD_DECIMALS) -> int:
 
 
 def units_from_text(text: str, decimals: int = USD_DECIMALS) -> int:
-    """Units of a plain decimal such as "12.50"; no exponent, no plus sign, no spaces."""
+    """Return the units of a plain decimal such as "12.50"; no exponent, no plus sign, no spaces."""
     if len(text) > _MAX_DIGITS or not _PLAIN_DECIMAL.fullmatch(text):
         raise MoneyError("The amount is not a plain decimal number.", hint='Write it like "12.5".')
     return units_from_decimal(Decimal(text), decimals)

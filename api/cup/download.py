@@ -79,7 +79,7 @@ class Download:
             except TimeoutError:
                 return _broken_off(request, response)
             except psycopg.Error as error:
-                log.warning("an export broke off", action="cup.export_broke_off", why=error)
+                log.warning("export aborted", action="cup.export_broke_off", why=error)
                 if not response.prepared:
                     raise unavailable() from None
                 return _broken_off(request, response)

@@ -155,7 +155,7 @@ class CupService:
         except Refusal as refusal:
             raise _problem(refusal) from None
         except psycopg.OperationalError as error:
-            log.warning("the database could not be used", action="cup.no_database", asked=answering.__name__, why=error)
+            log.warning("database unavailable", action="cup.no_database", asked=answering.__name__, why=error)
             raise unavailable() from None
 
     # ---------------------------------------------------------------- reads
@@ -471,7 +471,7 @@ async def _wheel_of(connection: Connection, live: rounds.RouletteRound) -> Shown
 
 
 async def _balance(connection: Connection, wallet: str) -> int | None:
-    """None for a wallet that never claimed."""
+    """Return the balance in cents; None for a wallet that never claimed."""
     return await ledger.balance(connection, wallet_account(wallet))
 
 

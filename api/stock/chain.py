@@ -22,7 +22,7 @@ class StockContracts:
 
     @classmethod
     def of(cls, deployment: Deployment) -> StockContracts | None:
-        """None before deployment."""
+        """Build the contracts; None before deployment."""
         if not deployment.is_deployed:
             return None
         token = Contract(deployment.token(STOCK_TOKEN_SYMBOL).address, abi("LocalUSDG"))

@@ -46,7 +46,7 @@ class Cron:
         try:
             report = await self._report(job)
         except (psycopg.Error, DatabaseError, OSError) as error:
-            log.warning("a job could not be asked for", action="cron.no_database", job=job, why=error)
+            log.warning("failed to request a job", action="cron.no_database", job=job, why=error)
             raise _no_keeper("The database is away, so the keeper cannot be asked.") from None
         return json_response(_in_seconds(report))
 

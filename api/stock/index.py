@@ -67,7 +67,7 @@ class StockIndex(FollowedIndex[Venue]):
             return markets | await self._archive.get(possible - markets.keys())
 
     async def page(self, before: int | None, limit: int) -> list[ListedMarket]:
-        """So many markets with a lower id than `before`, the highest first."""
+        """Return `limit` markets with a lower id than `before`, the highest first."""
         present = {} if self.venue is None else self.venue.markets
         top = MAX_ID if before is None else before
         async with reading("The settled markets"), self._engine.connect() as connection:

@@ -77,14 +77,14 @@ class Prices:
 
 
 def listed_body(market: ListedMarket, venue: Venue, oracle: Oracle) -> MarketBody:
-    """One market as /api/markets lists it."""
+    """Return a market as /api/markets lists it."""
     return _listed(market, venue, oracle, market_view(market.market, venue.head.moment))
 
 
 def detail_body(
     market: ListedMarket, venue: Venue, oracle: Oracle, positions: list[PositionBody], *, read_at: int, stale: bool
 ) -> MarketDetailBody:
-    """One market with its books, every position and, after the bell, both rounds."""
+    """Return a market with its books, every position and, after the bell, both rounds."""
     now = venue.head.moment
     view = market_view(market.market, now)
     prices = prices_of(market, oracle, market.phase(now.timestamp))
@@ -292,7 +292,7 @@ def _finder(market: ListedMarket, prices: Prices, preview: PreviewBody) -> Finde
 
 
 def _preview(market: ListedMarket, reading: MarketReadings | None) -> PreviewBody:
-    """As the resolver answered, or would have when the market was settled by rounds."""
+    """Return what the resolver answered, or would have if the market was settled by rounds."""
     settled = market.result
     if settled is not None and settled.strike is not None and settled.final is not None:
         preview = ResolverPreview(

@@ -73,7 +73,7 @@ class OracleWatch:
         self._besides: LRUCache[int, ListedMarket] = LRUCache(MAX_BESIDES)
 
     def ask_besides(self, market: ListedMarket) -> None:
-        """Has the next pass ask about a market settled long ago, too, whose rounds its settlement does not name."""
+        """Make the next pass ask about a market settled long ago, too, whose rounds its settlement does not name."""
         if not _settled_by_rounds(market):
             self._besides[market.id] = market
 
@@ -97,7 +97,7 @@ class OracleWatch:
                 await asyncio.sleep(IDLE_SECONDS)
 
     async def refresh(self) -> None:
-        """One pass; a chain that cannot be read leaves what is known."""
+        """Read everything once; if the chain cannot be read, what is known stays."""
         try:
             async with asyncio.timeout(4 * TIMEOUT_SECONDS):
                 await self._read()

@@ -371,7 +371,7 @@ def _settled(newest: Sequence[ListedMarket]) -> list[SettledProof]:
 
 
 def _usdg(gathered: Gathered) -> UsdgProof:
-    """In token units. `accepted` counts a finished batch as matched and leaves the seed out."""
+    """Sum up the USDG in token units. `accepted` counts a finished batch as matched and leaves the seed out."""
     totals, betting = gathered.totals or Totals(), gathered.betting or Betting()
     swept = 0 if gathered.venue is None else gathered.venue.fees_swept
     return UsdgProof(

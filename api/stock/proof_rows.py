@@ -57,7 +57,7 @@ async def is_summed(connection: AsyncConnection, chain_id: int) -> bool:
 
 
 async def read_openers(connection: AsyncConnection) -> list[str]:
-    """Every wallet that was ever allowed to list markets."""
+    """Return every wallet that was ever allowed to list markets."""
     return [checksum(each) for each in await connection.scalars(select(stock_opener.c.opener))]
 
 

@@ -163,7 +163,7 @@ class StockReads:
         return await self._owner_body(owner, limit, before)
 
     def overview(self, settled: int) -> tuple[MarketsBody, int | None]:
-        """As `/api/markets`, with only the newest `settled` of the markets that are over; and the chain's time."""
+        """Return what `/api/markets` does, with only the newest `settled` settled markets; and the chain's time."""
         if self._index is None:
             return self._listing([], None), None
         venue = self._venue()
@@ -280,7 +280,7 @@ class StockReads:
         return listed, goes_on_at
 
     async def _page(self, before: int | None, count: int) -> tuple[list[ListedMarket], int | None]:
-        """So many markets with a lower id than `before`, and the id below which more follow."""
+        """Return `count` markets with a lower id than `before`, and the id below which more follow."""
         listed = await self._indexed.page(before, count + 1)
         return listed[:count], listed[count - 1].id if len(listed) > count else None
 

@@ -173,7 +173,7 @@ class Relay:
             call = relayed.call if relayed.is_signed else None
             return await read_facts(self._client, self._contracts, relayed.bet, call, patience)
         except RpcError as error:
-            log.warning("the relay has no chain", action="relay.no_chain", why=error)
+            log.warning("RPC unavailable for the relay", action="relay.no_chain", why=error)
             raise refusals.off(relayed) from None
 
     def _why_halted(self, market_id: int) -> str | None:

@@ -105,7 +105,7 @@ async def read_settled(chain_id: int, connection: AsyncConnection, numbers: Sequ
 
 
 async def read_settled_page(connection: AsyncConnection, before: int, limit: int) -> list[int]:
-    """Ids of so many settled markets below `before`, the highest first."""
+    """Return the ids of `limit` settled markets below `before`, the highest first."""
     query = _SETTLED.where(stock_market.c.market_id < before).order_by(stock_market.c.market_id.desc()).limit(limit)
     return list(await connection.scalars(query))
 
@@ -300,5 +300,5 @@ def held_position(row: Any) -> HeldPosition:
 
 
 def _round(number: int | None, answer: int | None, at: int | None) -> Round | None:
-    """None for the zeros of a market that was settled without needing a round."""
+    """Make a round; None for the zeros of a market that was settled without needing a round."""
     return None if not number or answer is None or at is None else Round(number, answer, at)

@@ -77,7 +77,7 @@ def buying(amount: int, fee_bps: int) -> int:
 
 
 def shares_for(s: int, weight: int, total: int) -> int:
-    """Shares that `s` buys on an outcome of `weight` among `total`; never more than the exact integral."""
+    """Return the shares that `s` buys on an outcome of `weight` among `total`; never more than the exact integral."""
     ratio = (weight + s) * WAD // weight  # down
     ln = max(0, ln_wad(ratio) - LN_MARGIN)
     return s + (total - weight) * ln // WAD  # down
@@ -108,7 +108,7 @@ class Book:
 
     @classmethod
     def of_rows(cls, market: Any, outcomes: Sequence[Any]) -> Book:
-        """From a row of `agent_market` and those of its outcomes, in their order."""
+        """Make the book from a row of `agent_market` and those of its outcomes, in their order."""
         return cls(
             tuple(int(each) for each in market.weights),
             market.fee_bps,
@@ -119,7 +119,7 @@ class Book:
 
     @classmethod
     def of_row(cls, row: Any) -> Book:
-        """From a row of `agent_market` that has the columns of its outcomes as arrays, in their order."""
+        """Make the book from a row of `agent_market` that has the columns of its outcomes as arrays, in their order."""
         columns = (row.weights, row.net, row.shares, row.excess)
         weights, net, shares, excess = (tuple(map(int, each)) for each in columns)
         return cls(weights, row.fee_bps, net, shares, excess)
@@ -297,8 +297,8 @@ def listing_terms(spec: MarketSpec, feed: FeedTerms, bounds: ListingBounds, now:
 
 
 def _since_stakes(spec: MarketSpec, feed: FeedTerms) -> int:
-    """Seconds that a reading may be old without looking at when stakes were taken. One of a grid looks back from its
-    own time."""
+    """Return how old, in seconds, a reading may be without looking at when stakes were taken. One of a grid looks back
+    from its own time."""
     moment = spec.start_at if spec.kind is MarketKind.DIRECTION else spec.ends_at
     looks_back = feed.memory - feed.step if feed.step else 0
     return moment - spec.closes_at - MARGIN - looks_back

@@ -63,7 +63,7 @@ class Specification(DecidingTerms):
 
     @classmethod
     def of_row(cls, row: Any) -> Specification:
-        """From a row of `agent_market`."""
+        """Make the specification from a row of `agent_market`."""
         said = {each.name: getattr(row, each.name) for each in fields(cls)}
         exact = {"kind": MarketKind(row.kind), "target": int(row.target), "bounds": tuple(map(int, row.bounds))}
         return cls(**{**said, **exact})
@@ -98,7 +98,7 @@ class MarketDocument:
 
     @property
     def texts(self) -> dict[str, str]:
-        """As bodies name them."""
+        """Return the texts under the names that bodies give them."""
         words = under(
             self, "id", "question", "shortTitle", "summary", "tokenSymbol", "tokenName", "deadlineLabel", "source"
         )
@@ -142,7 +142,7 @@ class Metadata:
 
 
 def feed_keys(sources: Any) -> dict[bytes, str]:
-    """Keys by address, of a deployment's agent feeds."""
+    """Return the keys of a deployment's agent feeds, by address."""
     return {bytes_of(each.address): each.key for each in sources}
 
 

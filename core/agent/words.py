@@ -62,7 +62,7 @@ class FeedSubject:
 
     @property
     def name(self) -> str:
-        """In short titles: the token alone where it is about its market cap."""
+        """Return the name for short titles: the token alone where it is about its market cap."""
         return self.symbol if self.metric == "market_cap" else f"{self.symbol} {self.metric_words}"
 
     @property
@@ -127,7 +127,7 @@ def interval(start: int, end: int) -> str:
 
 
 def time_slug(at: int, other: int | None = None) -> str:
-    """For ids: `2026-11-22-1500`, with seconds `2026-11-22-150007`; without the day if that is the other's."""
+    """Format a time for ids: `2026-11-22-1500`, with seconds `2026-11-22-150007`; no day if `other` has the same."""
     when, then = _utc(at), None if other is None else _utc(other)
     if when is None:
         return str(at)
@@ -136,7 +136,7 @@ def time_slug(at: int, other: int | None = None) -> str:
 
 
 def duration(seconds: int) -> str:
-    """In the largest unit that loses nothing: `2 hours`, `90 minutes`, `75 seconds`."""
+    """Format seconds in the largest unit that loses nothing: `2 hours`, `90 minutes`, `75 seconds`."""
     for size, name in ((3600, "hour"), (60, "minute")):
         if seconds and seconds % size == 0:
             return _many(seconds // size, name)

@@ -50,7 +50,7 @@ class ChainClient(AsyncWeb3[ChainProvider]):
         )
 
     async def blocks(self, blocks: Sequence[BlockId]) -> list[Block | None]:
-        """Headers in one batch; None where the node has no such block."""
+        """Fetch headers in one batch; None where the node has no such block."""
         shape: Any = Block | None
         return values(await self.provider.batch([_block_request(block) for block in blocks], shape))
 
@@ -59,7 +59,7 @@ class ChainClient(AsyncWeb3[ChainProvider]):
     async def logs(
         self, from_block: int, to_block: int, addresses: Sequence[str] | None = None, topics: Topics | None = None
     ) -> list[Log]:
-        """Logs of an inclusive block range. RANGE_TOO_WIDE means: ask for fewer blocks."""
+        """Fetch the logs of an inclusive block range. RANGE_TOO_WIDE means: ask for fewer blocks."""
         criteria: dict[str, Any] = {"fromBlock": hex(from_block), "toBlock": hex(to_block)}
         if addresses is not None:
             criteria["address"] = list(addresses)
@@ -137,7 +137,7 @@ class ChainClient(AsyncWeb3[ChainProvider]):
     async def read_many(
         self, calls: Sequence[Call], block: BlockId, *, timeout_seconds: float | None = None
     ) -> list[Any | RpcError]:
-        """Views read at the same block; each gives its decoded value or its own error.
+        """Read views at the same block; each gives its decoded value or its own error.
 
         Give a number or a hash: "latest" may move between the bodies of a large batch.
         """
@@ -149,7 +149,7 @@ class ChainClient(AsyncWeb3[ChainProvider]):
     # Transactions
 
     async def receipt(self, transaction_hash: str) -> Receipt | None:
-        """None while it is not mined, or this node does not know it yet."""
+        """Fetch a receipt; None while the transaction is not mined, or this node does not know it yet."""
         return await self.provider.optional("eth_getTransactionReceipt", [transaction_hash], Receipt)
 
     async def receipts(self, hashes: Sequence[str]) -> list[Receipt | None]:
@@ -157,7 +157,7 @@ class ChainClient(AsyncWeb3[ChainProvider]):
         return values(await self.provider.batch([("eth_getTransactionReceipt", [each]) for each in hashes], shape))
 
     async def block_receipts(self, numbers: Sequence[int]) -> list[Receipt]:
-        """All receipts of these blocks that the node gives: some do not have the method, or not yet the block."""
+        """Fetch all receipts of these blocks that the node gives: some do not have the method, or not yet the block."""
         shape: Any = list[Receipt] | None
         answers = await self.provider.batch([("eth_getBlockReceipts", [hex(each)]) for each in numbers], shape)
         return [receipt for each in answers if isinstance(each, list) for receipt in each]

@@ -104,7 +104,7 @@ class Endpoint:
         return answer
 
     def failed(self, error: RpcError) -> None:
-        """Counts a failure; a node that is unwell rests, and is asked for its chain again when it comes back."""
+        """Count a failure; a node that is unwell rests, and is asked for its chain again when it comes back."""
         ERRORS.labels(self._chain, self.label, error.kind.value).inc()
         if error.kind not in _TRIPS:
             self.breaker.succeeded()  # it answered
@@ -120,7 +120,7 @@ class Endpoint:
         UP.labels(self._chain, self.label).set(self.breaker.state == "closed")
 
     async def check_chain(self, timeout_seconds: float) -> None:
-        """Raises ChainIdMismatch when this URL answers for another chain than expected."""
+        """Raise ChainIdMismatch when this URL answers for another chain than expected."""
         if self.chain_id is None:
             return
         REQUESTS.labels(self._chain, self.label, "eth_chainId").inc()

@@ -41,7 +41,7 @@ class Heads:
         return arrived
 
     async def listen(self) -> None:
-        """Keeps a subscription alive for ever; without a WebSocket URL it only waits."""
+        """Keep a subscription alive forever; without a WebSocket URL only wait."""
         if not self._ws_urls:
             await asyncio.Event().wait()
         pause = 0.2

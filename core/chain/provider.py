@@ -82,7 +82,7 @@ class ChainProvider(AsyncJSONBaseProvider):
         await self.close()
 
     def open(self) -> None:
-        """Prepares the connections; needs a running event loop, sends nothing."""
+        """Prepare the connections; this needs a running event loop and sends nothing."""
         connector = aiohttp.TCPConnector(limit=0, limit_per_host=CONNECTIONS)
         self._session = aiohttp.ClientSession(connector=connector)
         self._endpoints = tuple(
@@ -138,13 +138,13 @@ class ChainProvider(AsyncJSONBaseProvider):
         return one
 
     async def make_request(self, method: RPCEndpoint, params: Any) -> RPCResponse:
-        """One question of web3's. A refusal is raised here as an RpcError: web3 never reads what a node says of it."""
+        """Answer a request of web3's. A refusal is raised here as an RpcError: web3 never reads what a node says."""
         return {"jsonrpc": "2.0", "id": 0, "result": await self.call(method, params, SHAPES.get(method, object))}
 
     async def call(
         self, method: str, params: Sequence[Any], shape: type[T], *, timeout_seconds: float | None = None
     ) -> T:
-        """One request; `shape` is the type its result must decode to."""
+        """Send one request; `shape` is the type its result must decode to."""
         seconds = timeout_seconds or self._timeout_seconds
         answers: list[T | RpcError] = await self._batch([(method, params)], range(1), [shape], seconds)
         answer = answers[0]
@@ -184,7 +184,7 @@ class ChainProvider(AsyncJSONBaseProvider):
         return [item for part in parts for item in part]
 
     async def send_raw(self, raw: bytes) -> str:
-        """Offers a signed transaction to each URL until one takes it; returns the hash the node gave.
+        """Offer a signed transaction to each URL until one takes it; return the hash the node gave.
 
         The error's `maybe_delivered` is True when some node may have taken it without saying so: then its outcome is
         unknown, not failed.
@@ -195,7 +195,7 @@ class ChainProvider(AsyncJSONBaseProvider):
         return answer
 
     async def send_raw_batch(self, raws: Sequence[bytes]) -> list[str | RpcError]:
-        """Offers signed transactions, in order, each to the URLs until one has judged it; of each its hash or error."""
+        """Offer signed transactions, in order, each to the URLs until one has judged it; return each hash or error."""
         best: dict[int, _Verdict] = {}
         offers, pending = _offers(raws), list(range(len(raws)))
         for endpoint in self._allowed():
@@ -206,8 +206,8 @@ class ChainProvider(AsyncJSONBaseProvider):
         return self._answers(best, len(raws))
 
     async def send_raw_everywhere(self, raws: Sequence[bytes]) -> list[str | RpcError]:
-        """Offers signed transactions to every URL at once, for one that took them before may have lost them. The best
-        of the answers counts; once one has each of them, the others are not waited for."""
+        """Offer signed transactions to every URL at once, for one that took them before may have lost them. The best of
+        the answers counts; once one has each of them, the others are not waited for."""
         best: dict[int, _Verdict] = {}
         offers = _offers(raws)
         asking = {
@@ -223,7 +223,7 @@ class ChainProvider(AsyncJSONBaseProvider):
     async def _offer(
         self, endpoint: Endpoint, offers: Sequence[RpcRequest], indices: Sequence[int], best: dict[int, _Verdict]
     ) -> None:
-        """Makes these offers to one URL, and keeps what it says of each where no other said better."""
+        """Make these offers to one URL, and keep its answer to each unless another's was better."""
         try:
             said = await self._ask(endpoint, offers, indices, [str] * len(offers), self._timeout_seconds)
             verdicts = [_Verdict.of(each) for each in said]
@@ -382,7 +382,7 @@ class _Verdict:
 
 
 def values(items: Sequence[Any | RpcError]) -> list[Any]:
-    """Answers of a batch none of which may be missing: the first error is raised."""
+    """Return the answers of a batch that needs all of them; raise the first error."""
     for item in items:
         if isinstance(item, RpcError):
             raise item

@@ -16,13 +16,13 @@ FIRST: tuple[type[SettingsBase], ...] = (Settings, ApiSecrets, RelayerSecrets)
 
 
 def groups() -> Iterator[type[SettingsBase]]:
-    """Everything that some daemon reads."""
+    """Yield all settings that some daemon reads."""
     yield from FIRST
     yield from (each for each in SettingsBase.__subclasses__() if each not in FIRST)
 
 
 def listing() -> Iterator[str]:
-    """One line per variable: name, default, what to write."""
+    """Yield one line per variable: name, default, what to write."""
     for group in groups():
         yield f"# {group.__name__}"
         for name, field in group.model_fields.items():

@@ -45,7 +45,7 @@ class KeyName:
     address: bytes | None = None
 
     def __str__(self) -> str:
-        """As written, without the address."""
+        """Return the name as written, without the address."""
         return f"{SCHEME}://{self.region}/{self.key}"
 
 
@@ -104,7 +104,7 @@ def _split(text: str) -> tuple[str | None, tuple[str, ...], str]:
 
 
 def _each(read: Callable[[str], Any]) -> BeforeValidator:
-    """Reads the parts of a list; what is no text, or no list, is left for the field to take or refuse."""
+    """Read the parts of a list; what is no text, or no list, is left for the field to take or refuse."""
 
     def parts_of(value: Any) -> Any:
         parts = split_list(value)

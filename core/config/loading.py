@@ -81,7 +81,7 @@ def variables(settings: type[SettingsBase]) -> dict[str, str]:
 
 
 def known_variables() -> frozenset[str]:
-    """Every variable any settings class reads."""
+    """Return every variable that any settings class reads."""
     settings = SettingsBase.__subclasses__()
     files = {name + FILE for each in settings for name in _secrets_of(each)}
     return PROCESS_VARIABLES.union(files, *(variables(each) for each in settings))

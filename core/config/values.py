@@ -31,7 +31,7 @@ def _check_url(url: str, schemes: tuple[str, ...]) -> str:
 
 
 def _check_database_url(secret: SecretStr) -> SecretStr:
-    """Each host of a URL that names several, a primary and its standbys, must be one."""
+    """Check each host of a URL that names several, a primary and its standbys."""
     url = secret.get_secret_value()
     scheme, separator, rest = url.partition("://")
     authority, slash, path = rest.partition("/")

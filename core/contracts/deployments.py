@@ -190,7 +190,7 @@ def load_deployment(path: Path) -> Deployment:
 
 
 def write_deployment(deployment: Deployment, path: Path, *, rehearse: bool = False) -> None:
-    """Writes a file whole or not at all. A file that says `deployed` is replaced only if every contract stays.
+    """Write a file whole or not at all. A file that says `deployed` is replaced only if every contract stays.
 
     Contracts may be added to it, and facts about them completed; none may vanish or move to another address. A
     rehearsal does everything but the last step, so what it lets pass can be written there later.
@@ -241,7 +241,7 @@ def _refuse_overwriting(old: Deployment, new: Deployment, path: Path) -> None:
 
 
 def faults(error: ValidationError) -> str:
-    """Each fault with its place, as the file spells it."""
+    """List each fault with its place, as the file spells it."""
     said = []
     for problem in error.errors(include_url=False):
         parts = [part for part in problem["loc"] if part not in FEED_KINDS]  # which model it was held against

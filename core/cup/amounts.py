@@ -14,7 +14,7 @@ MAX_CENTS: Final = 10**13
 
 
 def cents_of(value: object) -> int:
-    """Cents of a JSON number or a plain decimal text; ValueError (MoneyError) for anything else.
+    """Return the cents of a JSON number or a plain decimal text; ValueError (MoneyError) for anything else.
 
     A float, as JSON libraries of others make them, counts as the shortest decimal that reads back as it.
     """
@@ -26,7 +26,7 @@ def cents_of(value: object) -> int:
 
 
 def text_of(cents: int) -> str:
-    """As on a Size line: without trailing zeros, "25", "25.5", "25.05"."""
+    """Format cents as on a Size line: without trailing zeros, "25", "25.5", "25.05"."""
     return decimal_text(cents, DECIMALS)
 
 

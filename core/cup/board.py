@@ -51,7 +51,7 @@ class Board:
         return len(self.places) // _PLACE
 
     def rank(self, wallet: str) -> int | None:
-        """From 1; None for a wallet that has realized nothing in the period."""
+        """Return the rank, from 1; None for a wallet that has realized nothing in the period."""
         key, places = bytes_of(wallet), self.places
         at = _PLACE * bisect_left(range(self.total), key, key=lambda n: places[n * _PLACE : n * _PLACE + _ADDRESS])
         if places[at : at + _ADDRESS] != key:
@@ -77,7 +77,7 @@ def is_week(text: str) -> bool:
 
 
 async def record(connection: Connection, gains: Mapping[str, int], at: datetime) -> None:
-    """Adds what wallets realized (cents, losses negative) to both boards. The wallets must be locked.
+    """Add what wallets realized (cents, losses negative) to both boards. The wallets must be locked.
 
     `reached_at` is when a wallet's score last changed: of two with the same score, the one that had it first leads.
     Who got back just what was paid in realized nothing.

@@ -154,7 +154,7 @@ _LISTED = (
 
 
 async def mirror(connection: Connection, now: datetime, feed_keys: Mapping[bytes, str]) -> list[str]:
-    """Opens a paper market for every agent market that takes stakes and has none; the slugs of the new ones.
+    """Open a paper market for every agent market that takes stakes and has none; return the new slugs.
 
     feed_keys: what the deployment's feeds observe, by address.
     """

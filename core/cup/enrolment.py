@@ -17,7 +17,7 @@ BARRED = (
 
 
 async def enrol(connection: Connection, wallet: str, note: str, issued_at: str, signature: bytes) -> bool:
-    """True when it was not enrolled before; the first enrolment stands. House wallets are refused."""
+    """Enroll a wallet; return True when it is new; the first enrolment stands. House wallets are refused."""
     async with connection.transaction():
         if await connection.fetch_one("SELECT 1 FROM cup_house_wallet WHERE wallet = %s", (wallet,)) is not None:
             raise Refusal(
@@ -40,7 +40,7 @@ async def trading_halted(connection: Connection) -> bool:
 
 
 async def require_may_trade(connection: Connection, wallet: str) -> None:
-    """Refuses while live writes are halted, unless the wallet is enrolled (and is not one of the house's)."""
+    """Refuse while live writes are halted, unless the wallet is enrolled (and is not one of the house's)."""
     query = f"SELECT {BARRED} FROM (SELECT %(wallet)s::text AS w) AS u"  # noqa: S608
     if await connection.fetch_value(query.encode(), {"wallet": wallet, "halt": HALT_SWITCH}) is not False:
         raise halted()

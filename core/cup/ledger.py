@@ -17,7 +17,7 @@ MINT = "mint"
 
 @asynccontextmanager
 async def one_moment(connection: Connection) -> AsyncIterator[None]:
-    """All that is read inside is of one moment."""
+    """Read everything inside at one moment."""
     async with connection.transaction():
         await connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
         yield
@@ -36,7 +36,7 @@ def round_account(round_no: int) -> str:
 
 
 async def open_account(connection: Connection, account: str) -> bool:
-    """True when it did not exist before. Waits for another transaction that is opening it."""
+    """Open an account; return True when it is new. Waits for another transaction that is opening it."""
     cursor = await connection.execute(
         "INSERT INTO cup_account (account) VALUES (%s) ON CONFLICT DO NOTHING", (account,)
     )
@@ -44,7 +44,7 @@ async def open_account(connection: Connection, account: str) -> bool:
 
 
 async def balance(connection: Connection, account: str) -> int | None:
-    """Cents, or None for an account that was never opened."""
+    """Return an account's cents, or None if it was never opened."""
     cents: int | None = await connection.fetch_value(
         "SELECT balance_cents FROM cup_account WHERE account = %s", (account,)
     )
@@ -52,7 +52,7 @@ async def balance(connection: Connection, account: str) -> int | None:
 
 
 async def lock_wallets(connection: Connection, wallets: Sequence[str]) -> None:
-    """All of them, in the one order everybody uses."""
+    """Lock all of them, in the same order everywhere."""
     await connection.execute(
         "SELECT 1 FROM cup_account WHERE account = ANY(%s) ORDER BY account FOR NO KEY UPDATE",
         ([wallet_account(wallet) for wallet in wallets],),
@@ -70,7 +70,7 @@ async def lock_free_wallets(connection: Connection, wallets: Collection[str]) ->
 
 
 async def post(connection: Connection, kind: str, key: str, entries: Mapping[str, int]) -> int:
-    """Writes one transaction; zero amounts are left out. Its id.
+    """Write one transaction without its zero amounts; return its id.
 
     psycopg.errors.UniqueViolation when `key` was posted before; CheckViolation when it would leave an account owing.
     """
@@ -90,7 +90,7 @@ async def post(connection: Connection, kind: str, key: str, entries: Mapping[str
 async def pay_out(
     connection: Connection, kind: str, key: str, account: str, pool: int, paid: Mapping[str, int]
 ) -> None:
-    """Pays wallets out of an account that holds `pool`; what they do not get goes back to the mint."""
+    """Pay wallets out of an account that holds `pool`; what they do not get goes back to the mint."""
     await lock_wallets(connection, sorted(paid))
     entries = {wallet_account(wallet): cents for wallet, cents in paid.items()}
     await post(connection, kind, key, entries | {account: -pool, MINT: pool - sum(paid.values())})

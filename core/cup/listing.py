@@ -80,7 +80,7 @@ def listing_of(market_key: bytes, spec: Specification, weights: Sequence[int], f
 
 
 def paper_weight(units: int) -> int:
-    """Cents, rounded down, and one at least: a price needs some weight."""
+    """Return the weight in cents, rounded down, at least one: a price needs some weight."""
     return max(1, units * WEIGHTS_TIMES // _UNITS_A_CENT)
 
 

@@ -152,8 +152,8 @@ async def _with_hash(connection: Connection, round_: RouletteRound) -> RouletteR
 async def finish(
     connection: Connection, round_no: int, beacon_number: int, beacon_hash: bytes, clock: Callable[[], datetime]
 ) -> RouletteRound | None:
-    """Draws the pocket and pays; None when it was done already or bets are still taken. What waited for its wallets
-    over the end of a week counts for the week in which it is paid."""
+    """Draw the pocket and pay; None when it was done already or bets are still taken. What waited for its wallets over
+    the end of a week counts for the week in which it is paid."""
     async with connection.transaction():
         round_ = next(iter(await _rounds(connection, "WHERE round_no = %s FOR UPDATE", round_no)), None)
         if round_ is None or round_.settled_at is not None or clock() < round_.closes_at:

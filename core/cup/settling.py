@@ -37,7 +37,7 @@ async def due(connection: Connection, chain_id: int, finality_blocks: int) -> li
 
 
 async def settle(connection: Connection, slug: str, winner: int | None, clock: Callable[[], datetime]) -> int | None:
-    """Pays every position; how many there were, or None when it was settled before. `winner` None: void.
+    """Pay every position; return how many there were, or None when it was settled before. `winner` None: void.
 
     Payouts are rounded down; the rest of the pool goes back to the mint. The clock is asked once everything is locked:
     what waited over the end of a week counts for the week in which it is paid.

@@ -286,7 +286,7 @@ async def _write(connection: Connection, group: _Group) -> None:
 
 
 def _array(numbers: Sequence[int]) -> str:
-    """As PostgreSQL writes an array: arrays of unequal length make no array of arrays."""
+    """Format numbers as PostgreSQL writes an array: arrays of unequal length make no array of arrays."""
     return f"{{{','.join(map(str, numbers))}}}"
 
 

@@ -66,7 +66,7 @@ async def claim(connection: Connection, wallet: str) -> ClaimResult:
 
 
 async def summary(connection: Connection, wallet: str) -> Summary:
-    """All of one moment; zeros for a wallet that never claimed."""
+    """Read a wallet's summary at one moment; zeros for a wallet that never claimed."""
     async with one_moment(connection):
         balance_cents = await balance(connection, wallet_account(wallet))
         spinning: int = await connection.fetch_value(

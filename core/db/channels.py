@@ -146,7 +146,7 @@ def _read(channel: Channel[P], text: str) -> P | Resync:
     try:
         return channel.read(text)
     except (ValueError, msgspec.MsgspecError) as error:
-        log.warning("a signal cannot be read", action="notify.unreadable", channel=channel.name, why=error)
+        log.warning("failed to decode a signal", action="notify.unreadable", channel=channel.name, why=error)
         return RESYNC
 
 
@@ -191,5 +191,5 @@ class Subscription:
 
 
 async def notify(connection: Connection, channel: WrittenChannel[P], payload: P) -> None:
-    """Sends a signal; inside a transaction it goes out with the commit, or not at all."""
+    """Send a signal; inside a transaction it goes out with the commit, or not at all."""
     await connection.execute("SELECT pg_notify(%s, %s)", (channel.name, channel.write(payload)))

@@ -297,7 +297,7 @@ def _trusted(connection: Connection) -> bool:
 async def connect(
     url: str, *, autocommit: bool = True, connect_timeout_seconds: float = 5.0, application_name: str = "vpm"
 ) -> Connection:
-    """One connection outside any pool; failures are DatabaseUnreachable or DatabaseRefused with one sentence."""
+    """Open one connection outside any pool; failures are DatabaseUnreachable or DatabaseRefused with one sentence."""
     try:
         return await _opened(url, connect_timeout_seconds, ANSWER_SECONDS, application_name, autocommit=autocommit)
     except psycopg.Error as error:
@@ -336,7 +336,7 @@ async def _set_up(connection: Connection, answer_seconds: float | None, *, autoc
 
 
 async def check_database(url: str, *, connect_timeout_seconds: float = 5.0) -> None:
-    """Fails within seconds, with a sentence, when the database cannot be used."""
+    """Fail within seconds, with a sentence, when the database cannot be used."""
     connection = await connect(url, connect_timeout_seconds=connect_timeout_seconds, application_name="vpm-check")
     async with connection:
         version = connection.info.server_version
@@ -348,7 +348,7 @@ async def check_database(url: str, *, connect_timeout_seconds: float = 5.0) -> N
 
 
 async def _require_sessions(url: str, connect_timeout_seconds: float) -> None:
-    """Refuses a pooler that gives a session to others between transactions: leadership, locks and notices live in one.
+    """Refuse a pooler that gives a session to others between transactions: leadership, locks and notices live in one.
 
     Two connections show it when both are given the same session. Another client may take the one that was free, so it
     is tried a few times.

@@ -69,7 +69,7 @@ async def beat_forever(
                     await end_silent_sessions(connection)
             except (psycopg.Error, TimeoutError) as error:
                 SILENT.set(1)
-                log.warning("no sign of life could be written", action="heartbeat.failed", daemon=daemon, why=error)
+                log.warning("failed to write the heartbeat", action="heartbeat.failed", daemon=daemon, why=error)
             await asyncio.sleep(BEAT_SECONDS)
     finally:
         with contextlib.suppress(psycopg.Error, TimeoutError):
@@ -81,7 +81,7 @@ async def beat_forever(
 
 
 async def silence_of(connection: Connection, daemon: str) -> float | None:
-    """Seconds since any process of this daemon gave a sign of life; None when there is none."""
+    """Return the seconds since the last heartbeat of any process of this daemon; None when there is none."""
     silence: float | None = await connection.fetch_value(
         "SELECT extract(epoch FROM now() - max(seen_at))::float8 FROM daemon_heartbeat WHERE daemon = %s", (daemon,)
     )
@@ -102,11 +102,11 @@ SELECT silent.*, pg_terminate_backend(silent.pid) FROM (
 
 
 async def end_silent_sessions(connection: Connection, after_seconds: float = IDLE_IN_TRANSACTION_MS / 1000) -> int:
-    """Ends each session whose process has said nothing for so long and has what another waits for; returns how many."""
+    """End each session of a process silent for so long that holds what another waits for; return how many."""
     ended = await connection.fetch_all(_END, (after_seconds,))
     for pid, application, seconds, _ in ended:
         log.warning(
-            "ended a session whose process says nothing, and that held up others",
+            "ended a silent session that blocked others",
             action="database.session_ended",
             application=application,
             pid=pid,

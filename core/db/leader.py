@@ -54,7 +54,7 @@ class Leadership:
         self._key = lock_key(role)
 
     async def run(self, work: Callable[[], Awaitable[None]]) -> None:
-        """Runs `work` whenever we lead. It is cancelled when leadership is lost, and started afresh when regained.
+        """Run `work` whenever we lead. It is cancelled when leadership is lost, and started afresh when regained.
 
         Returns when `work` returns; an exception of `work` is raised, having given up the lock.
         """
@@ -85,7 +85,7 @@ class Leadership:
                 except DatabaseRefused:
                     raise
                 except (DatabaseError, psycopg.Error, TimeoutError) as error:
-                    log.warning("no database for the election", action="leader.no_database", role=self.role, why=error)
+                    log.warning("database unavailable", action="leader.no_database", role=self.role, why=error)
                     if connection is not None:
                         await connection.close()
                         connection = None

@@ -37,7 +37,7 @@ ATTEMPTS = 5
 
 
 def migrate(url: str) -> tuple[str, ...]:
-    """Applies what is missing and returns the heads the database is at. Blocking; DatabaseError with a sentence."""
+    """Apply what is missing and return the heads the database is at. Blocking; DatabaseError with a sentence."""
     engine = _engine(url)
     try:
         with engine.connect() as connection:
@@ -126,7 +126,7 @@ def _take_lock(connection: Connection) -> None:
 
 
 def _revisions() -> dict[str, Script]:
-    """Every revision of this code by its name."""
+    """Return every revision of this code by its name."""
     script = ScriptDirectory.from_config(_config())
     return {revision.revision: revision for revision in script.walk_revisions()}
 

@@ -27,7 +27,7 @@ async def set_switch(connection: Connection, name: str, is_on: bool, *, reason: 
 
 
 async def read_switches(connection: Connection) -> Mapping[str, bool]:
-    """Every switch ever set; one that is absent is off."""
+    """Read every switch ever set; one that is absent is off."""
     rows: list[tuple[str, bool]] = await connection.fetch_all("SELECT name, is_on FROM operator_switch")
     return dict(rows)
 
@@ -49,12 +49,12 @@ class SwitchWatcher:
             self._state = await read_switches(connection)
 
     async def run(self) -> None:
-        """Keeps the state fresh until cancelled."""
+        """Keep the state fresh until cancelled."""
         async with self._changed.of(self._url, OPERATOR_SWITCH):
             while True:
                 self._changed.forget()
                 try:
                     await self.refresh()
                 except (psycopg.Error, TimeoutError) as error:
-                    log.warning("the switches cannot be read", action="switches.unreadable", why=error)
+                    log.warning("failed to read the switches", action="switches.unreadable", why=error)
                 await self._changed.wait(POLL_SECONDS)

@@ -76,7 +76,7 @@ class PricedPool:
         return self.pool.fee_pips / FEE_ONE
 
     def lost(self, amount0: int, amount1: int) -> float:
-        """Dollars that swaps left in the pool and with its providers: positive amounts came in."""
+        """Return the dollars that swaps left in the pool and with its providers: positive amounts came in."""
         return amount0 * self.usd0 + amount1 * self.usd1
 
     def depth(self) -> float:

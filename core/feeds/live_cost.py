@@ -108,7 +108,7 @@ async def borne_units(client: ChainClient, factories: tuple[PoolFactory, ...], f
 def _priced(
     pools: Sequence[LivePool], quote: str
 ) -> tuple[TokenFacts, float, tuple[PricedPool, ...], tuple[bool, ...]]:
-    """From the pool of what counts as a dollar back to the token: prices, and whether they rise with each tick."""
+    """Price the pools from what counts as a dollar back to the token; return also whether prices rise with the tick."""
     dollars: dict[str, float] = {checksum(quote): 1.0}  # for one whole token
     sources: list[PricedPool] = []
     rises: list[bool] = []

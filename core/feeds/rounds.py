@@ -99,7 +99,7 @@ def current_phase(head: FeedHead) -> tuple[int, int, RoundProblem]:
 
 
 async def in_effect_at(head: FeedHead, time: int, read: ReadRound) -> RoundReading:
-    """Finds the round in effect at `time`."""
+    """Find the round in effect at `time`."""
     phase_now, latest, problem = current_phase(head)
     if problem is not RoundProblem.OK:
         return RoundReading(None, problem)

@@ -40,7 +40,7 @@ class Computed:
 
     @property
     def sentence(self) -> str:
-        """For people: from what and how."""
+        """Say for people what the reading is computed from, and how."""
         pools = " and ".join(f"{pool.name} ({pool.address})" for pool in self.pools)
         return (
             f"Computed from {pools}: the mean price of {self.symbol} over the {duration(self.window)} that end at the "

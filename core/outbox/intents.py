@@ -109,7 +109,7 @@ class Intent:
 
     @property
     def may_land(self) -> bool:
-        """It was mined with success, or still may be; if not, another attempt may be made."""
+        """Return whether it was mined with success, or still may be; if not, another attempt may be made."""
         return self.succeeded or (not self.state.ended and self.outcome is None)
 
     @property

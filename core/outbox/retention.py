@@ -39,7 +39,7 @@ async def long_ended(connection: Connection, chain_id: int, *, days: int, limit:
 
 
 async def thin(connection: Connection, ids: Sequence[int]) -> None:
-    """Takes away what only following them needed. Inside the caller's transaction, with the rows locked."""
+    """Remove what only following them needed. Inside the caller's transaction, with the rows locked."""
     await connection.execute("SET LOCAL vpm.outbox_retention = 'on'")  # the tables refuse any other removal
     for table in (b"outbox_history", b"outbox_transaction"):
         await connection.execute(b"DELETE FROM " + table + b" WHERE intent_id = ANY(%s)", (list(ids),))

@@ -33,12 +33,12 @@ class IntentState(StrEnum):
 
     @property
     def ended(self) -> bool:
-        """True when nothing moves it any more (a reorg deeper than finality excepted)."""
+        """Return True when nothing moves it any more (a reorg deeper than finality excepted)."""
         return self in ENDED
 
     @property
     def in_flight(self) -> bool:
-        """True while its nonce is assigned and the chain has not used it."""
+        """Return True while its nonce is assigned and the chain has not used it."""
         return self in (IntentState.SIGNED, IntentState.SENT)
 
 

@@ -18,7 +18,7 @@ def times_cancelled() -> int:
 
 
 def heed_cancellation() -> None:
-    """Raises CancelledError when the running task was asked to stop and something on the way kept quiet about it."""
+    """Raise CancelledError when the running task was asked to stop and something on the way kept quiet about it."""
     if times_cancelled():
         raise asyncio.CancelledError
 

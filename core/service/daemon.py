@@ -57,7 +57,7 @@ class Daemon:
         self.is_ending = False
 
     def spawn(self, name: str, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Supervises `work`. Its ending before the stop is a fault like an exception."""
+        """Supervise `work`. Its ending before the stop is a fault like an exception."""
         task = asyncio.create_task(work, name=name)
         self._tasks.append(task)
         task.add_done_callback(self._finished)
@@ -90,7 +90,7 @@ class Daemon:
             self.stop.set()
 
     async def drain(self, grace_seconds: float, hurry: asyncio.Event) -> None:
-        """Waits for the tasks to notice `stop`, then cancels those left."""
+        """Wait for the tasks to notice `stop`, then cancel those left."""
         if not self._tasks:
             return
         hurried = asyncio.create_task(hurry.wait())

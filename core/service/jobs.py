@@ -32,7 +32,7 @@ class JobRequest:
 
 
 async def request(connection: Connection, job: str) -> int:
-    """Asks for one run of `job`, or joins a request that has not started; returns its id."""
+    """Ask for one run of `job`, or join a request that has not started; return its id."""
     job_id = await connection.fetch_value(
         "INSERT INTO keeper_job (job) VALUES (%s) ON CONFLICT (job) WHERE started_at IS NULL "
         "DO UPDATE SET job = excluded.job RETURNING id",
@@ -49,7 +49,7 @@ async def read(connection: Connection, job_id: int) -> JobRequest | None:
 
 
 async def claim(connection: Connection, runner: str) -> JobRequest | None:
-    """Takes the oldest job that waits, or one its keeper left behind; None when there is nothing to do."""
+    """Take the oldest job that waits, or one its keeper left behind; None when there is nothing to do."""
     row = await connection.fetch_one(
         "UPDATE keeper_job SET started_at = now(), runner = %s WHERE id = (SELECT id FROM keeper_job "
         "WHERE finished_at IS NULL AND (started_at IS NULL OR started_at < now() - make_interval(secs => %s)) "
@@ -68,7 +68,7 @@ async def finish(connection: Connection, job_id: int, report: Mapping[str, Any])
 
 
 async def forget(connection: Connection, *, days: int) -> int:
-    """Removes requests that were finished more than `days` ago; returns how many."""
+    """Remove requests that were finished more than `days` ago; return how many."""
     cursor = await connection.execute(
         "DELETE FROM keeper_job WHERE finished_at < now() - make_interval(days => %s)", (days,)
     )

@@ -97,7 +97,7 @@ class VestedMarket:
 
     @property
     def pool(self) -> int:
-        """Everything accepted on both outcomes, seed included."""
+        """Return everything accepted on both outcomes, seed included."""
         return self.books[UP].principal + self.books[DOWN].principal
 
     @property
@@ -171,7 +171,7 @@ def seed_vintage(seed_per_leg: int) -> Vintage:
 
 
 def capacity(market: VestedMarket, outcome: int) -> int:
-    """All that may vest into `outcome`: kappa times its principal, at most the cap of a side."""
+    """Return all that may vest into `outcome`: kappa times its principal, at most the cap of a side."""
     return min(market.terms.kappa * market.books[outcome].principal, market.terms.side_cap)
 
 
@@ -225,7 +225,7 @@ def headroom(market: VestedMarket, now: Moment) -> Pair:
 
 
 def live(market: VestedMarket, now: Moment) -> Pair:
-    """Each outcome's principal if the open vintage closed now."""
+    """Return each outcome's principal if the open vintage closed now."""
     seen, _ = as_of(market, now)
     rooms, offered = room(seen), demand(seen)
     return (

@@ -76,7 +76,7 @@ def check_entry(e: Entered, seed_per_leg: int, pending_vintage: int | None, *, s
 
 
 def finalized(market: VestedMarket, e: VintageFinalized) -> tuple[VestedMarket, Vintage]:
-    """Works the vintage out again and holds the event to it."""
+    """Work the vintage out again and check the event against it."""
     pending = market.vintage
     _require(
         pending is not None and pending.number == e.vintage,

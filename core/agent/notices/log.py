@@ -87,7 +87,7 @@ async def hold(connection: Connection, wallet: bytes) -> int:
 
 
 async def undo_above(connection: Connection, block: int) -> None:
-    """Takes back every event of a block above `block`, newest first, by adding a correction."""
+    """Take back every event of a block above `block`, newest first, by adding a correction."""
     query = (
         "SELECT DISTINCT wallet FROM agent_event e WHERE block_number > %s AND NOT EXISTS"
         " (SELECT FROM agent_event u WHERE u.corrects = e.source AND u.occurrence = e.occurrence)"

@@ -41,7 +41,7 @@ async def newest_seq(connection: Connection, wallet: bytes) -> int:
 async def notices_from(
     connection: Connection, wallet: bytes, seq: int, limit: int, *, trade_id: bytes | None = None
 ) -> list[Notice]:
-    """In order, `seq` included; of one trade alone when it is named."""
+    """Read up to `limit` events in order, `seq` included; those of one trade if `trade_id` is given."""
     narrowed = "" if trade_id is None else " AND trade_id = %(trade)s"
     query = (
         f"SELECT {_COLUMNS} FROM agent_event WHERE wallet = %(wallet)s AND seq >= %(seq)s{narrowed}"  # noqa: S608

@@ -15,13 +15,13 @@ _FOLDER = Path(__file__).parent
 
 @cache
 def abi(name: str) -> Abi:
-    """One contract's ABI, by its name, parsed once."""
+    """Return a contract's ABI by its name, parsed once."""
     return Abi(orjson.loads((_FOLDER / f"{name}.json").read_bytes()))
 
 
 @cache
 def all_errors() -> Mapping[bytes, CustomError]:
-    """Every custom error of ours by selector: a revert often comes from a contract further down the call."""
+    """Return every custom error of ours by selector: a revert often comes from a contract further down the call."""
     errors: dict[bytes, CustomError] = {}
     for path in sorted(_FOLDER.glob("*.json")):
         errors |= abi(path.stem).errors

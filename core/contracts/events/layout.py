@@ -84,7 +84,7 @@ def layout(
 
 
 def _decoder(entry: ABIEvent, event: type[msgspec.Struct]) -> Decoder:
-    """Cuts an event's fields out of topics and data at the places that follow from its ABI.
+    """Cut an event's fields out of topics and data at the places that follow from its ABI.
 
     Made as source and compiled once, as dataclasses are: it runs as if it had been written by hand, which the log path
     needs, since a loop over the fields takes twice as long.
@@ -163,5 +163,6 @@ def _is_dynamic(part: ABIComponent) -> bool:
 
 
 def _head_words(part: ABIComponent) -> int:
-    """Words a value takes where it stands: one for a value or an offset, those of its fields for a struct."""
+    """Return the words a value takes where it stands: one for a value or an offset, those of its fields for a
+    struct."""
     return sum(map(_head_words, part["components"])) if part["type"] == "tuple" and not _is_dynamic(part) else 1
