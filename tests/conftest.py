@@ -117,7 +117,7 @@ class TestPostgres:
         return make_url(self.url).set(drivername="postgresql", database=name).render_as_string(False)
 
     def create(self, *, migrated: bool = True) -> str:
-        """A new database, a copy of the migrated template unless told otherwise; returns its URL."""
+        """A new database, a copy of the migrated template by default; returns its URL."""
         name = f"vpm_{secrets.token_hex(6)}"
         with psycopg.connect(conninfo(self.url), autocommit=True) as connection:
             template = sql.Identifier(TEMPLATE if migrated else "template0")
@@ -149,7 +149,7 @@ def _owner_pid(config: pytest.Config) -> int:
 
 
 def _run_dir(config: pytest.Config) -> Path:
-    """A folder all workers of this run share, and nobody else."""
+    """A folder that only the workers of this run share."""
     return Path(tempfile.gettempdir()) / f"vpm-tests-{_owner_pid(config)}"
 
 
@@ -180,14 +180,14 @@ def _start_server(run_dir: Path, owner_pid: int) -> tuple[str, subprocess.Popen[
     with (run_dir / "shared.log").open("wb") as log:
         holder = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=log, start_new_session=True)
     assert holder.stdout is not None
-    with holder.stdout as told:
-        url = told.readline().decode().strip()
+    with holder.stdout as output:
+        url = output.readline().decode().strip()
     assert url, (run_dir / "shared.log").read_text()
     return url, holder
 
 
 def _make_passwords_quick(server: TestPostgres) -> None:
-    """Checked in a single round: thousands of connections are made, and nobody attacks this password."""
+    """Checked in a single round: thousands of connections are made, and this password needs no protection."""
     url = make_url(server.url)
     with psycopg.connect(conninfo(server.url), autocommit=True) as connection:
         connection.execute("SET scram_iterations = 1")

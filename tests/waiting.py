@@ -1,7 +1,7 @@
 """Waiting for what happens elsewhere: in a database, a chain, another process.
 
-Whoever waits says for what, asks for it again and again, and has the answer. A wait that ends without it fails the test
-and says what was waited for: in words, or as a function that is called only then and tells what there is instead.
+A caller says what it waits for, polls for it and gets the answer. A wait that ends without it fails the test
+and says what was waited for: in words, or by a function that is called only then and describes what there is instead.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, TypeVar, overload
 from core.service.cancelling import end
 
 T = TypeVar("T")
-Told = str | Callable[[], object]
+Description = str | Callable[[], object]
 
 # Seconds that a test waits for what must come: several times what a machine needs that is busy with something else, and
 # well within the limit of a test. What must come *soon* names its own bound.
@@ -25,17 +25,23 @@ PATIENCE = 150.0
 
 @overload
 async def until(
-    holds: Callable[[], Awaitable[T | None]], what: Told = "it", seconds: float = PATIENCE, *, pause: float = 0.05
+    holds: Callable[[], Awaitable[T | None]],
+    what: Description = "it",
+    seconds: float = PATIENCE,
+    *,
+    pause: float = 0.05,
 ) -> T: ...
 
 
 @overload
 async def until(
-    holds: Callable[[], T | None], what: Told = "it", seconds: float = PATIENCE, *, pause: float = 0.05
+    holds: Callable[[], T | None], what: Description = "it", seconds: float = PATIENCE, *, pause: float = 0.05
 ) -> T: ...
 
 
-async def until(holds: Callable[[], Any], what: Told = "it", seconds: float = PATIENCE, *, pause: float = 0.05) -> Any:
+async def until(
+    holds: Callable[[], Any], what: Description = "it", seconds: float = PATIENCE, *, pause: float = 0.05
+) -> Any:
     """The first true answer of `holds`, which may be asynchronous."""
     deadline = time.monotonic() + seconds
     while True:
@@ -48,7 +54,9 @@ async def until(holds: Callable[[], Any], what: Told = "it", seconds: float = PA
         await asyncio.sleep(pause)
 
 
-def wait(holds: Callable[[], T | None], what: Told = "it", seconds: float = PATIENCE, *, pause: float = 0.05) -> T:
+def wait(
+    holds: Callable[[], T | None], what: Description = "it", seconds: float = PATIENCE, *, pause: float = 0.05
+) -> T:
     """`until`, where no event loop runs."""
     deadline = time.monotonic() + seconds
     while not (found := holds()):
@@ -57,14 +65,14 @@ def wait(holds: Callable[[], T | None], what: Told = "it", seconds: float = PATI
     return found
 
 
-def _check_patience(deadline: float, what: Told, seconds: float) -> None:
+def _check_patience(deadline: float, what: Description, seconds: float) -> None:
     if time.monotonic() > deadline:
         raise AssertionError(f"waited {seconds:g} s for {what() if callable(what) else what}")
 
 
 @contextlib.asynccontextmanager
 async def running(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
-    """Something that goes on meanwhile, and is cancelled at the end. Raises what it failed with."""
+    """Run something in the background, and cancel it at the end. Raises what it failed with."""
     task = asyncio.create_task(work)
     try:
         yield

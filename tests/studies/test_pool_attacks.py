@@ -1,4 +1,4 @@
-"""An attacker with the pool's own arithmetic against markets at their cap: 10,000 attacks while nobody arbitrages, as
+"""An attacker with the pool's own arithmetic against markets at their cap: 10,000 attacks without arbitrage, as
 many where every block is arbitraged, on all kinds of market; none earns.
 
 An attack is judged by its mean over many courses of the price, which is known only so well: the best ones are tried

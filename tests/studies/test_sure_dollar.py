@@ -35,7 +35,7 @@ def nudged(amount: int, random: Random, spread: float) -> int:
 
 
 def sure_return(weights: list[int], stakes: list[tuple[int, int]], attack: list[int], fee_bps: int) -> float:
-    """What a stranger who stakes `attack` on the outcomes gets back whatever wins, as a part of the stakes."""
+    """What a stranger who stakes `attack` on the outcomes gets back at least, as a part of the stakes."""
     book = Book.empty(weights, fee_bps)
     for outcome, amount in stakes:
         book, _ = book.staked(outcome, amount)
@@ -46,7 +46,7 @@ def sure_return(weights: list[int], stakes: list[tuple[int, int]], attack: list[
             mine.append((outcome, amount, got.shares))
     paid = sum(attack)
     if all(book.net[outcome] == book.net_pool for outcome, *_ in mine):
-        return 0.0  # nothing was bet against anybody: stakes go back whole, and that is no bet
+        return 0.0  # no opposing bets: stakes go back whole, and that is no bet
     return min(sum(book.owed(winner, *each) for each in mine) for winner in range(len(weights))) / paid
 
 

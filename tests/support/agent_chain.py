@@ -52,7 +52,7 @@ class AgentChain(PlayedChain[AgentContracts]):
         return {identity: name for name, identity in self.ids.items()}
 
     def balance(self, owner: str) -> int:
-        """Return how many units of the dollar somebody holds."""
+        """Return how many units of the dollar an account holds."""
         return int(self.read(self.contracts.token.call("balanceOf", checksum(owner))))
 
     def give(self, owner: str, units: int, giver: Wallet = DEV[0]) -> None:
@@ -83,7 +83,7 @@ class AgentChain(PlayedChain[AgentContracts]):
         self.send(self.feed_of(key).call("post", value, self.now), self.deployment.operator_wallets["publisher"])
 
     def record(self, key: str) -> None:
-        """The newest reading of a pool feed, by somebody."""
+        """Record the newest reading of a pool feed."""
         self.warp_to(self.now + 1)
         feed = Contract(self.source(key).address, abi("PoolFeed"))
         at = grid_time(self.now - 1, self.source(key).step_seconds)

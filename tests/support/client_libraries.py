@@ -33,7 +33,7 @@ def environment() -> dict[str, str]:
 
 @functools.cache
 def built() -> Path:
-    """The TypeScript library as a project has it that installed it: packed by npm, beside the pinned viem."""
+    """The TypeScript library as a project has it that installed it: packed by npm, with the pinned viem."""
     node = shutil.which("npm")
     assert node is not None, "Node is part of the environment: run this through ./vpm test"
     folder = BUILT / f"{os.getpid()}"
@@ -81,7 +81,7 @@ def _driver() -> str:
 
 @dataclass
 class Betting:
-    """A Node in which wallets bet until they are told to stop."""
+    """A Node process in which wallets bet until they are stopped."""
 
     process: asyncio.subprocess.Process
     said: list[Any] = field(default_factory=list)
@@ -124,7 +124,7 @@ def _address() -> str:
 
 
 def _strange(request: httpx.Request) -> None:
-    """Each call comes from an address of its own, so that limits stay out of the way."""
+    """Each call comes from a new address, so that limits stay out of the way."""
     request.headers["X-Forwarded-For"] = _address()
 
 

@@ -299,7 +299,7 @@ class _Check:
 
     def _realized(self, gains: Mapping[str, int], at: datetime) -> None:
         for wallet, cents in gains.items():
-            if not cents:  # moves nobody on a board
+            if not cents:  # moves no player on a board
                 continue
             for period in (ALL_TIME, week_of(at)):
                 gain = self._gains.setdefault((period, wallet), _Gain())

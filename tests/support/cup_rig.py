@@ -307,7 +307,7 @@ async def cup_door(database_url: str, **changes: Any) -> AsyncIterator[Cup]:
             aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session,
             await connect(database_url) as connection,
         ):
-            connection.prepare_threshold = None  # a plan would be older than what a test does to a table meanwhile
+            connection.prepare_threshold = None  # a plan could be older than a test's changes to a table
             yield Cup(f"http://127.0.0.1:{port}", database_url, session, connection)
     finally:
         await end(*tasks)

@@ -20,7 +20,7 @@ from tests.support.stock_service import StockService, stock_service
 
 @pytest.fixture(scope="module")
 def local_genesis() -> Genesis:
-    """Both chains with everything deployed, saved lately; start your own from it."""
+    """Both chains with everything deployed, saved recently; start your own from it."""
     return genesis()
 
 
@@ -62,7 +62,7 @@ def stock_venue(
 
 @pytest.fixture(scope="module")
 def service(base_service: AgentService) -> AgentService:
-    """What a module's tests are about unless it has a `service` of its own: the agent surface, without a market yet."""
+    """What a module's tests are about unless it has its own `service`: the agent surface, without a market yet."""
     base_service.start("indexer", "relayer", "api")
     return base_service
 

@@ -129,7 +129,7 @@ class Fleet:
             "VPM_STOCK_FINALITY_BLOCKS": str(FINALITY_BLOCKS),
             "VPM_RPC_TIMEOUT_SECONDS": "5",
             "VPM_DATABASE_POOL_SIZE": "4",
-            "VPM_TRUST_PROXY": "1",  # so that each bettor of the load has limits of its own
+            "VPM_TRUST_PROXY": "1",  # so that each bettor of the load has its own limits
             "VPM_ALLOW_PRIVATE_WEBHOOKS": "1",
             "VPM_CUP_OPENS_AT": "2026-01-01T00:00:00Z",
             "VPM_CUP_CLOSES_AT": "2036-01-01T00:00:00Z",
@@ -160,7 +160,7 @@ class Fleet:
         self.running[name] = start_process(plan, self.folder / f"{name}.log")
 
     def kill(self, name: str) -> None:
-        """SIGKILL; it is started again by itself."""
+        """Kill it with SIGKILL; it is restarted automatically."""
         self.ready_file(name).unlink(missing_ok=True)
         self.running[name].kill()
 
@@ -174,7 +174,7 @@ class Fleet:
         )
 
     async def watch(self) -> None:
-        """Starts again whatever ended by itself, until cancelled."""
+        """Restart processes that ended, until cancelled."""
         while True:
             for name, process in list(self.running.items()):
                 if name not in self.kept_down and not process.alive():
@@ -320,7 +320,7 @@ def ran(module: str, *words: str, env: Mapping[str, str] | None = None) -> subpr
 
 
 def children(pid: int) -> list[int]:
-    """Process ids of whatever a process has started and not outlived."""
+    """Return the ids of a process's living descendants."""
     pids = []
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError, ValueError, IndexError):

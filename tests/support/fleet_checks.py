@@ -162,7 +162,7 @@ async def _solvency(fleet: Fleet) -> list[str]:
 
 
 async def _audited(fleet: Fleet) -> list[str]:
-    """`vpm audit`: every table against the contracts' views. A reorganization meanwhile is worth a second try."""
+    """`vpm audit`: every table against the contracts' views. After a reorganization it tries once more."""
     said = ""
     for _ in range(3):
         code, said = await index_command(fleet, "audit")
@@ -173,7 +173,7 @@ async def _audited(fleet: Fleet) -> list[str]:
 
 
 async def index_command(fleet: Fleet, *words: str) -> tuple[int, str]:
-    """`vpm audit` or `vpm rebuild`, as an operator runs them beside the daemons: exit code and what was said."""
+    """`vpm audit` or `vpm rebuild`, as an operator runs them next to the daemons: exit code and what was said."""
     done = await asyncio.to_thread(ran, "indexer", *words, env=fleet.environment("indexer-0"))
     return done.returncode, done.stdout + done.stderr
 

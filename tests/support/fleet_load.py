@@ -1,7 +1,7 @@
 """Bettors on all three surfaces during a fault test, through any API process that answers.
 
 A bettor behaves as the specifications ask: after an unknown answer it sends the same body again, and never signs a new
-bet in its place. What it was told in the end is kept, for `checks` to hold to the chains and the ledger.
+bet in its place. Its final answer is kept, for `checks` to hold to the chains and the ledger.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Promise:
     amount: int
     report: LoadReport = LoadReport.WAITING
     answer: Any = None
-    busy: bool = False  # somebody is asking about it
+    busy: bool = False  # a request for it is under way
     tries: int = 0
     seconds: float = 0.0
     request: tuple[str, Any, frozenset[str], Mapping[str, str] | None] | None = None  # what is sent again, as it was
@@ -120,13 +120,13 @@ class Load:
         return [one for one in self.promises if one.surface == surface and one.report is LoadReport.TAKEN]
 
     def adopt(self, tasks: Iterable[asyncio.Task[Any]]) -> None:
-        """Bets somebody else began: they go on, and end with the load."""
+        """Take over bets that were begun elsewhere: they go on, and end with the load."""
         for task in tasks:
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
     def also(self, work: Callable[[], Awaitable[None]]) -> None:
-        """Work beside the bets that ends with the load; what it raises is unexpected."""
+        """Run work next to the bets until the load ends; what it raises is unexpected."""
         self._spawn(self._guarded(work))
 
     def _spawn(self, work: Any) -> None:
@@ -179,7 +179,7 @@ class Load:
         return 0, None
 
     def caller(self) -> dict[str, str]:
-        """The headers of somebody who has not called yet."""
+        """Return the headers of a new caller."""
         return _caller(next(self._callers))
 
     async def insist(
@@ -251,7 +251,7 @@ class Load:
         promise = Promise("stock", wallet, str(message["nonce"]), amount)
         self.promises.append(promise)
         refusals = frozenset({"expired", "market_closed", "already_used", "insufficient_balance", "bad_signature"})
-        refusals |= {"amount_out_of_bounds"}  # its side was filled by others meanwhile
+        refusals |= {"amount_out_of_bounds"}  # others filled its side first
         await self.insist(promise, "/api/relay/enter", body, refusals)
         return promise
 

@@ -1,4 +1,4 @@
-"""Generated requests against a description a running service publishes: whatever is sent, the answer is one of those
+"""Generated requests against a description a running service publishes: any request gets one of the answers
 described, with the body described, and none is a server error.
 
 Each operation of the document gets requests from four sources, POST as well as GET, always the same ones:
@@ -27,7 +27,7 @@ Every answer is held to `CHECKS`. How to use it on a surface, with a service tha
 `seen.reached` fails for an operation that was never asked, for one that never answered 2xx (name those that cannot in
 `refuse`), and for a status asked for that never came: a generated test that reaches nothing proves nothing.
 
-Each request comes from an address of its own (`X-Forwarded-For`; the service needs VPM_TRUST_PROXY=1), so that rate
+Each request comes from its own address (`X-Forwarded-For`; the service needs VPM_TRUST_PROXY=1), so that rate
 limits stay out of the way; `headers` may add others, such as a credential. `examples` bounds each of the random
 sources. A failure prints the curl command that repeats it.
 """
@@ -139,7 +139,7 @@ class _Asking:
 
 
 def _ask(asking: _Asking, operation: APIOperation[Any, Any, Any, Any], known: Known, examples: int) -> None:
-    asking.seen.statuses[operation.label]  # an operation nobody could ask must show as never reached
+    asking.seen.statuses[operation.label]  # an operation that cannot be called must show as never reached
     for body in known.get(operation.label, ()):
         path = {each.name: known[each.name][0] for each in operation.path_parameters}
         asking.call(operation.Case(body=body, path_parameters=path, media_type="application/json"))

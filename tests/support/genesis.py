@@ -64,13 +64,13 @@ class RunningChain:
 
 
 def genesis() -> Genesis:
-    """The genesis for the sources as they stand, whose feeds have read lately."""
+    """The genesis for the sources as they stand, whose feeds have recent readings."""
     return built(sources_key(), _build, fresh_seconds=FRESH_SECONDS)
 
 
 def built(name: str, build: Callable[[State], Awaitable[None]], *, fresh_seconds: float = math.inf) -> Genesis:
     """The genesis of this name; builds it when there is none so fresh (one process at a time). What is older stays for
-    a day: whoever has taken it starts chains from it still."""
+    a day: a test that holds it still starts chains from it."""
     kept, now = CACHE / name, int(time.time())
     kept.mkdir(parents=True, exist_ok=True)
     with (CACHE / "lock").open("w") as lock:
@@ -98,7 +98,7 @@ def chain(
     mine_on_demand: bool = False,
     extra: tuple[str, ...] = (),
 ) -> Iterator[RunningChain]:
-    """A chain of one's own, from the genesis; mines each transaction at once unless told otherwise."""
+    """A private chain from the genesis; mines each transaction at once by default."""
     process, options = started(known, name, log, block_seconds, mine_on_demand, extra)
     try:
         yield RunningChain(name, options.url, options.ws_url, process, known.deployment(name))

@@ -1,4 +1,4 @@
-"""Servers that hang: stopped as a whole by SIGSTOP, so that the kernel still accepts connections and nobody answers."""
+"""Servers that hang: stopped as a whole by SIGSTOP, so that the kernel still accepts connections but never answers."""
 
 from __future__ import annotations
 

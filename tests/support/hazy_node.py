@@ -1,5 +1,5 @@
 """A node behind a load balancer, made from one real chain: receipts come late, each call is answered from another view
-of the chain's end, logs are left out, and a nonce may be told wrongly once."""
+of the chain's end, logs are left out, and a nonce may be wrong once."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ class Players(ABC):
         await self.mine()
 
     async def everything_once(self) -> None:
-        """Whatever is rare, so that a short history has it too; stakes are open afterwards."""
+        """Add the rare events, so that a short history has them too; stakes are open afterwards."""
         for which in range(self.ODDS_AND_ENDS):
             await self._odds_and_ends(which)
             await self.mine()
@@ -373,7 +373,7 @@ class AgentPlayers(Players):
         signature = self.authorization(kind, who, self.wallet.address, paid, 0, before, nonce)
         authorization = (form, paid, 0, before, nonce, signature)
         if form is Form.TRANSFER and rng.random() < 0.4:
-            # Somebody takes the signature straight to the token; the creditor books what came.
+            # A third party submits the signature straight to the token; the creditor books what came.
             overload = "transferWithAuthorization(address,address,uint256,uint256,uint256,bytes32,bytes)"
             moved = (who.address, self.wallet.address, paid, 0, before, nonce, signature)
             await self.send(wallets.DEV[2].address, self.token, overload, *moved)

@@ -1,7 +1,7 @@
 """A chain full of our events, made quickly: histories of stock and agent markets from `index_world`, emitted by
 stand-ins for the contracts and the token.
 
-A stand-in logs whatever its call data says, and calls the others likewise, so a block of a hundred events costs one
+A stand-in logs what its call data says, and calls the others likewise, so a block of a hundred events costs one
 transaction.
 """
 

@@ -138,7 +138,7 @@ async def check_counts(connection: Connection) -> int:
 
 
 async def check_owing(connection: Connection) -> set[int]:
-    """The keeper looks at each market of which a position is owed something, at no settled one besides, and for dust at
+    """The keeper looks at each market of which a position is owed something, at no other settled one, and for dust at
     exactly those that have some; returns the settled ones that owe."""
     rows = {row.market_id: row for row in await all_rows(connection, MARKET)}
     markets = {market_id: market_of(row) for market_id, row in rows.items()}
@@ -168,7 +168,7 @@ async def _those(connection: Connection, condition: str) -> set[int]:
 async def following(
     url: str, node: ChainNode, sources: Sources, *, finality_blocks: int = 64, afresh: bool = False
 ) -> AsyncIterator[tuple[ChainFollower, ConnectionPool]]:
-    """A follower with a pool of its own, its cursor read. `afresh`: it has read the chain into emptied tables."""
+    """A follower with its own pool, its cursor read. `afresh`: it has read the chain into emptied tables."""
     async with make_pool(url, size=2) as pool:
         follower = ChainFollower(node, sources, pool, finality_blocks=finality_blocks)
         if afresh:

@@ -80,7 +80,7 @@ def _word(value: Any) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Tx:
-    """Something somebody sends; `uid` makes its hash, which stays the same in whatever block it lands."""
+    """A transaction; `uid` makes its hash, which stays the same in any block."""
 
     uid: int
     what: str
@@ -123,7 +123,7 @@ class World:
     stakes: dict[int, AgentStake] = field(default_factory=dict)
     rounds: dict[bytes, int] = field(default_factory=dict)
     authorizations: dict[tuple[bytes, bytes], int | None] = field(default_factory=dict)
-    """By payer and nonce, what it brought the settlement wallet and nobody booked; None for all other spent ones."""
+    """By payer and nonce, what it paid the settlement wallet and is not booked; None for all other spent ones."""
     condemned: set[bytes] = field(default_factory=set)
     agent_fees: int = 0
 
@@ -348,7 +348,7 @@ class World:
         return [self._booked(key, wallet, outcome, amount, uid), *paid(wallet, uid, ADDRESSES[Role.WALLET], amount)]
 
     def _direct(self, _now: Moment, wallet: bytes, amount: int, uid: bytes) -> list[Emission] | None:
-        """Somebody brings a payer's authorization straight to the token."""
+        """Submit a payer's authorization straight to the token, as a third party may."""
         if not self._spend(wallet, uid):
             return None
         self.authorizations[wallet, uid] = amount
@@ -357,7 +357,7 @@ class World:
     def _credit(
         self, now: Moment, key: bytes, wallet: bytes, outcome: int, amount: int, uid: bytes
     ) -> list[Emission] | None:
-        """What a payment brought that nobody booked, as a stake if it can be one and is of the bet's amount."""
+        """Book an unbooked payment, as a stake if it can be one and has the bet's amount."""
         brought = self.authorizations.get((wallet, uid))
         if brought is None or key not in self.agent:
             return None
@@ -383,7 +383,7 @@ class World:
         return [self._booked(key, wallet, 0, amount, uid), *said]
 
     def _several(self, _now: Moment, moves: tuple[tuple[Any, ...], ...]) -> list[Emission] | None:
-        """One call of somebody's own contract that moves money in its own way: each of `moves` is a token's log."""
+        """Call a third party's contract that moves money in its own way: each of `moves` is a token's log."""
         spent = [(values[0], values[1]) for name, *values in moves if name.startswith("Authorization")]
         if any(each in self.authorizations for each in spent):
             return None

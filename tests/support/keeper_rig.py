@@ -68,7 +68,7 @@ class Rig:
     def start(self, *packages: str, **variables: str) -> None:
         for package in packages:
             env = self.environment | variables
-            env[f"VPM_{package.split('-')[0].upper()}_METRICS_PORT"] = "0"  # any: nobody can take it first
+            env[f"VPM_{package.split('-')[0].upper()}_METRICS_PORT"] = "0"  # any free port
             if package == "relayer":
                 env["VPM_RELAYER_KEYS"] = relayer_keys()
             module = package.split("-")[0]
@@ -163,10 +163,10 @@ class Rig:
                 assert process.alive(), f"{name} ended: {self.tail(name)}"
             return holds()
 
-        def told() -> str:
+        def describe() -> str:
             return "\n".join([what, *(f"--- {name}\n{self.tail(name)}" for name in self.daemons)])
 
-        return await until(asked, told, seconds, pause=0.1)
+        return await until(asked, describe, seconds, pause=0.1)
 
     def tail(self, name: str) -> str:
         with contextlib.suppress(OSError):

@@ -29,23 +29,23 @@ def live_looking(node: str, on_send: Callable[[str], None] = lambda _moment: Non
             asked = self.rfile.read(int(self.headers["Content-Length"]))
             sends = b"eth_sendRawTransaction" in asked
             if b"web3_clientVersion" in asked:
-                told = json.dumps({"jsonrpc": "2.0", "id": json.loads(asked)["id"], "result": "nitro/v3.5"}).encode()
+                body = json.dumps({"jsonrpc": "2.0", "id": json.loads(asked)["id"], "result": "nitro/v3.5"}).encode()
             elif any(method in asked for method in ONLY_LOCAL):
                 missing = {"code": -32601, "message": "the method does not exist"}
-                told = json.dumps({"jsonrpc": "2.0", "id": json.loads(asked)["id"], "error": missing}).encode()
+                body = json.dumps({"jsonrpc": "2.0", "id": json.loads(asked)["id"], "error": missing}).encode()
             else:
                 if sends:
                     on_send("before")
                 passed = urllib.request.Request(node, asked, {"Content-Type": "application/json"})
                 with DIRECT.open(passed, timeout=30) as answer:
-                    told = answer.read()
+                    body = answer.read()
                 if sends:
                     on_send("after")
             self.send_response(200)
             self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(told)))
+            self.send_header("Content-Length", str(len(body)))
             self.end_headers()
-            self.wfile.write(told)
+            self.wfile.write(body)
 
         def log_message(self, *_: object) -> None:
             pass

@@ -44,7 +44,7 @@ from core.stock.vested import (
 STEPS: Final = 100
 """Of the measured time."""
 MAX_BET: Final = 100.0
-"""The most one stock entry takes, and so the most anybody of the crowd bets, in USD."""
+"""The most one stock entry takes, and so the most that one of the crowd bets, in USD."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +135,7 @@ def _above(x: float, left: float) -> float:
 
 
 def estimated(probability: float, error: float) -> float:
-    """A probability as somebody sees it whose log-odds are off by `error`."""
+    """Return a probability as seen by a bettor whose log-odds are off by `error`."""
     clipped = min(1 - 1e-9, max(1e-9, probability))
     return 1 / (1 + exp(-(log(clipped / (1 - clipped)) + error)))
 
@@ -216,8 +216,8 @@ class Vested(Play):
         return len(self._positions) - 1
 
     def projected(self, side: int, amount: int, others: float, to_come: float) -> float:
-        beside = self._market.books[side].principal + amount + to_come * others / 2
-        gain = to_come * (1 - others) / beside
+        side_total = self._market.books[side].principal + amount + to_come * others / 2
+        gain = to_come * (1 - others) / side_total
         return 1 + gain * (1 - self.parameters.fee_bps / 10_000)
 
     def close(self) -> None:
@@ -302,7 +302,7 @@ class Classic(Play):
 
 
 class Shares(Play):
-    """An agent market as the settlement wallet has it. Nobody seeds it: its weights are no money."""
+    """An agent market as the settlement wallet has it. It has no seed: its weights are no money."""
 
     def __init__(self, parameters: Parameters) -> None:
         super().__init__(parameters)
@@ -316,7 +316,7 @@ class Shares(Play):
 
     def projected(self, side: int, amount: int, others: float, to_come: float) -> float:
         after, got = self._book.staked(side, amount)
-        if after.refunds(side):  # nobody is on the other side yet: its price says what to hope for
+        if after.refunds(side):  # the other side is empty: its price says what to hope for
             return got.shares / amount
         return after.projected(side, amount, got.shares) / amount
 
@@ -372,7 +372,7 @@ class Played:
     seed_gain: float
     play: Play
     chance: float
-    """Of UP, as far as anybody who bet could know."""
+    """Return the probability of UP, as far as a bettor could know."""
 
 
 def played(setting: Setting, draw: Draw) -> Played:

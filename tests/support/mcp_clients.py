@@ -1,4 +1,4 @@
-"""Official clients of MCP servers, as agents have them: each lists the tools and calls what it is told to."""
+"""Official clients of MCP servers, as agents have them: each lists the tools and calls those it is given."""
 
 from __future__ import annotations
 
@@ -61,13 +61,13 @@ class Call(Protocol):
 
 def shown(is_error: bool, structured: Any, text: str, meta: Any) -> dict[str, Any]:
     """One result, whichever client it came through."""
-    told = json.loads(text)
+    parsed = json.loads(text)
     if is_error and structured is not None:
-        assert structured == told
+        assert structured == parsed
         raise Asked(structured)
     if is_error:
-        raise Refused(told)
-    assert told == structured
+        raise Refused(parsed)
+    assert parsed == structured
     settled = (meta or {}).get(RESPONSE)
     return dict(structured) if settled is None else {**structured, "settled": settled}
 
@@ -170,7 +170,7 @@ async def inspector_2(url: str) -> AsyncIterator[tuple[list[dict[str, Any]], Cal
 
 
 def _inspected(command: list[str], *options: str, cwd: Path, home: str | None = None) -> dict[str, Any]:
-    """The answer to one question, each a process of its own."""
+    """Return the answer to one question, asked in a new process."""
     env = without_proxies() | ({} if home is None else {"HOME": home})
     done = subprocess.run(
         [*command, *options], capture_output=True, text=True, timeout=60, cwd=cwd, env=env, check=False

@@ -1,4 +1,4 @@
-"""A node's proxy that can be told to misbehave: what a bad RPC provider does, on demand."""
+"""A proxy of a node that misbehaves on demand, as bad RPC providers do."""
 
 from __future__ import annotations
 

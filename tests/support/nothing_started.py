@@ -1,4 +1,4 @@
-"""A unit test starts nothing and speaks to nobody, nor does a study."""
+"""Unit tests and studies start no process and open no connection."""
 
 from __future__ import annotations
 

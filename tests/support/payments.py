@@ -1,6 +1,6 @@
 """What a wallet of ours signs to pay an x402 offer: always bound to the one bet it is for.
 
-In the receive form only the settlement wallet can take the payment, so nobody can front-run it. In the transfer form,
+In the receive form only the settlement wallet can take the payment, so it cannot be front-run. In the transfer form,
 which any client knows, `validAfter` and the nonce bind it. `docs/guide` says the same to others.
 """
 

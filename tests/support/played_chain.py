@@ -14,7 +14,7 @@ from core.contracts.deployments import Deployment
 from scripts._local.anvil import ask
 from tests.waiting import PATIENCE, wait
 
-LAST_BLOCK_SECONDS = 0.1  # the block that a node was making when it was told to make none
+LAST_BLOCK_SECONDS = 0.1  # the block that a node was making when it was asked to stop
 
 K = TypeVar("K")
 

@@ -58,7 +58,7 @@ class Curves:
     """By kind of pool (its fee; every second one is concentrated), in units of phi * D1 dollars, on a grid of moves of
     the log price.
 
-    `held`: to push by that much while nobody arbitrages. `through`: from the lower edge of the fee band up to there,
+    `held`: to push by that much without arbitrage. `through`: from the lower edge of the fee band up to there,
     what is bought being worth what it costs elsewhere.
     """
 
@@ -219,7 +219,7 @@ def _bets(attacks: Attacks, chances: Floats) -> tuple[Floats, Floats, Floats]:
 
 
 class _Play:
-    """One pass over time for a batch of attacks. Without `win`, what there is to be won, nobody pushes."""
+    """One pass over time for a batch of attacks. Without `win`, the prize, there is no push."""
 
     def __init__(
         self,
@@ -345,7 +345,7 @@ class _Play:
             if not len(rows):
                 continue
             sd = attacks.wander[rows] / math.sqrt(3) * part**1.5
-            # It may get there by itself later on; the mean lags behind the price.
+            # It may get there later without a push; the mean lags behind the price.
             later = np.maximum((end - ahead - step)[rows], 0) * 0.5 + 1e-6
             short = self.at[0][rows] - price[rows, courses]
             alone = np.minimum(1, 2 * _normal(-np.maximum(short, 0) / (self.per_step[rows] * np.sqrt(later))))

@@ -116,7 +116,7 @@ def of_the_stack(chain: AgentChain, saved: Path) -> PoolChain:
     _mine_each(node)
     feed = next(each for each in chain.deployment.pool_feeds if each.key == KEY)
     played = PoolChain(chain, feed, pools, Walk(agent_pools.trader(node), pools))
-    played.trade(2 * feed.window_seconds)  # nobody has traded since it was saved
+    played.trade(2 * feed.window_seconds)  # there was no trade since it was saved
     return played
 
 
@@ -127,7 +127,7 @@ def _mine_each(node: LocalNode) -> None:
 
 def with_pool_feed(chain: AgentChain, deployments: Path) -> PoolChain:
     """Places the exchange, lays a past of swaps, deploys the feed and lets the Safe allow it. The deployment file in
-    the folder names it afterwards. The chain mines each transaction from then on, and nothing by itself."""
+    the folder names it afterwards. The chain then mines a block only for a transaction."""
     node = LocalNode(chain.url)
     _mine_each(node)
     agent_pools.place_weth(node)

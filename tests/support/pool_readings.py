@@ -9,7 +9,7 @@ class NotRecordedYet(LookupError):
     """The refusal to name a reading that can still be recorded: no older one stands in for it."""
 
     def __init__(self, grid_time: int) -> None:
-        super().__init__(f"the reading of {grid_time} is not recorded yet, and its pools can still tell it")
+        super().__init__(f"the reading of {grid_time} is not recorded yet, and its pools still have it")
         self.grid_time = grid_time
 
 

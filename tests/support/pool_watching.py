@@ -58,7 +58,7 @@ def unarbitraged(
 
 
 def arbitraged(k: float, reach: float, width: float | None = None, steps: int = 400, cells: int = 2_500) -> list[Worth]:
-    """Somebody brings the price back into its fee band, which holds `reach` of what the price wanders over the window.
+    """An arbitrageur brings the price back into its fee band, which holds `reach` of the price's moves in the window.
 
     Inside, a push costs the fee less what it is worth elsewhere: nothing at the edge that the price is pushed from,
     twice the fee at the other. One result for a price that stands anywhere in the band, and one for each edge.

@@ -36,7 +36,7 @@ def forked() -> Iterator[None]:
 
 
 def popen(argv: Sequence[str], env: Mapping[str, str], stdout: IO[bytes], stderr: IO[bytes]) -> Program:
-    """Start a program in the checkout, in a session of its own."""
+    """Start a program in the checkout, in its own session."""
     with Path(os.devnull).open("rb") as nothing:
         return spawn(argv, env, (nothing, stdout, stderr))
 

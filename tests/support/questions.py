@@ -21,7 +21,7 @@ class Asking:
         self._connection: psycopg.Connection | None = None
 
     def rows(self, query: str, *values: object) -> list[tuple[Any, ...]]:
-        """Each question is a transaction of its own."""
+        """Each query is its own transaction."""
         with self._lock:
             if self._connection is not None:
                 try:
@@ -31,7 +31,7 @@ class Asking:
                         raise
                     self._let_go()
             self._connection = psycopg.connect(
-                # No statement is prepared: a plan would be older than what a test does to a table meanwhile.
+                # No statement is prepared: a plan could be older than a test's changes to a table.
                 conninfo(self._url), autocommit=True, connect_timeout=5, prepare_threshold=None
             )  # fmt: skip
             return self._connection.execute(query.encode(), values).fetchall()

@@ -1,4 +1,4 @@
-"""Bets as they are brought to the relay, signed by nobody, of a chain that nobody asks."""
+"""Bets as the relay receives them, unsigned and without a chain behind them."""
 
 from __future__ import annotations
 

@@ -97,7 +97,7 @@ class Rig:
         return block.hash
 
     async def in_pool(self, signer: LocalSigner, count: int = 1) -> None:
-        """Wait until the node has so many transactions of the signer's, on a chain that mines when told to."""
+        """Wait until the node has so many transactions of the signer's, on a chain that mines on request."""
 
         async def are_there() -> bool:
             return await self.nonce(signer, "pending") == count
@@ -123,7 +123,7 @@ class Rig:
         return [await self.read(each) for each in intents]
 
     async def mined_under(self, signer: LocalSigner, blocks: int) -> Intent:
-        """A transfer of the signer's first nonce, mined on a chain that mines when told to, under so many more blocks;
+        """A transfer of the signer's first nonce, mined on a chain that mines on request, under so many more blocks;
         its relayer is gone."""
         async with replace(self, poll_seconds=0.05).relayer(self.spec(signer)):
             asked = await self.ask_for(self.transfer())
@@ -186,7 +186,7 @@ class Rig:
                     task.result()
 
     def transfer(self, key: str | None = None, **changes: object) -> IntentRequest:
-        """One wei to an address nobody else uses: its balance counts how often this was mined."""
+        """One wei to an otherwise unused address: its balance counts how often this was mined."""
         request = IntentRequest(
             key=key or f"test:{secrets.token_hex(8)}",
             chain_id=self.chain_id,
@@ -246,7 +246,7 @@ async def rigged(database_url: str, rpc_url: str, chain_id: int, **changes: obje
 
 @contextlib.asynccontextmanager
 async def rigged_afresh(database_url: str, chain: Anvil) -> AsyncIterator[Rig]:
-    """A rig on a chain that mines when told to, without what tests before this one left in its pool."""
+    """A rig on a chain that mines on request, without what tests before this one left in its pool."""
     async with rigged(database_url, chain.url, chain.chain_id) as rig:
         await rig.ask("anvil_dropAllTransactions")
         await rig.ask("anvil_setNextBlockBaseFeePerGas", hex(GWEI))
@@ -256,7 +256,7 @@ async def rigged_afresh(database_url: str, chain: Anvil) -> AsyncIterator[Rig]:
 
 @pytest.fixture(scope="module")
 def chain(module_anvil: StartAnvil) -> Anvil:
-    """A chain for one module that mines only when told to."""
+    """A chain for one module that mines only on request."""
     return module_anvil(chain_id=31338, mine_on_demand=True)
 
 
@@ -274,7 +274,7 @@ class Relayers:
     folder: Path
     secrets: list[str]
     running: list[Program] = field(default_factory=list)
-    more: dict[str, str] = field(default_factory=dict)  # variables beside these, or in their place
+    more: dict[str, str] = field(default_factory=dict)  # more variables, or other values of these
 
     def start(self) -> Program:
         env = {
@@ -319,7 +319,7 @@ class Relayers:
 
 @contextlib.asynccontextmanager
 async def relayer_processes(rig: Rig, folder: Path) -> AsyncIterator[Relayers]:
-    """Two funded keys, a deployments folder, and whatever was started killed afterwards."""
+    """Two funded keys, a deployments folder; kills every started process afterwards."""
     write_deployment(
         Deployment(
             network="base",

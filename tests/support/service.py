@@ -88,7 +88,7 @@ S = TypeVar("S", bound=Service[Any])
 def serving(
     kind: type[S], chain: object, database_url: str, deployments: Path, folder: Path, env: Mapping[str, str]
 ) -> Iterator[S]:
-    """Nothing runs yet; whatever was started ends with the context. `env` is added to what every daemon is given."""
+    """Nothing runs yet; all that is started ends with the context. `env` is added to what every daemon is given."""
     port = free_port()
     given = {
         "PATH": os.environ["PATH"],
@@ -97,12 +97,12 @@ def serving(
         "VPM_DEPLOYMENTS_DIR": str(deployments),
         "VPM_PORT": str(port),
         "VPM_PUBLIC_URL": f"http://127.0.0.1:{port}",
-        # Any free one: nobody can take it first.
+        # Any free port, so that no other process takes it first.
         **{f"VPM_{name}_METRICS_PORT": "0" for name in ("API", "INDEXER", "KEEPER", "RELAYER")},
         "VPM_DATABASE_POOL_SIZE": "4",
         "VPM_LOG_FORMAT": "console",
         "VPM_STOP_GRACE_SECONDS": "3",
-        # So that a test may come from an address of its own, and from any region.
+        # Lets each test choose its own address and region.
         "VPM_TRUST_PROXY": "1",
     }
     service = kind(chain, folder, {**given, **env}, port)
@@ -113,7 +113,7 @@ def serving(
 
 
 def followed(chain: str, url: str) -> dict[str, str]:
-    """How daemons follow a local chain: told of each head, as the local stack is. Asking twenty times a second instead
+    """How daemons follow a local chain: by notifications, as the local stack does. Asking twenty times a second instead
     took a tenth of a core for every service that a test has, and they stand idle for most of it."""
     return {
         f"VPM_{chain}_RPC_URLS": url,
@@ -123,7 +123,7 @@ def followed(chain: str, url: str) -> dict[str, str]:
 
 
 def polled(chain: str, url: str) -> dict[str, str]:
-    """How they follow one through a node that tells them nothing, as those that play an outage do."""
+    """Settings to follow a node that sends no notifications, such as one that plays an outage."""
     return {f"VPM_{chain}_RPC_URLS": url, f"VPM_{chain}_WS_URLS": "", f"VPM_{chain}_POLL_INTERVAL_MS": "100"}
 
 

@@ -48,7 +48,7 @@ class History:
         return replace(self, book=after, steps=(*self.steps, Step(self.book, after, outcome, amount, quote)))
 
     def owed(self, winner: int | None) -> list[int]:
-        """What each stake in turn is owed."""
+        """Return what each stake in turn is due."""
         return [self.book.owed(winner, step.outcome, step.amount, step.quote.shares) for step in self.steps]
 
 

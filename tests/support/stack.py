@@ -20,7 +20,7 @@ from tests.support.forgetting import forget_postgres
 from tests.support.genesis import Genesis
 
 DAEMON_NAMES = set(DAEMONS)
-READY_SECONDS = 300  # seconds on an idle machine; compilers may be at work beside it
+READY_SECONDS = 300  # seconds on an idle machine; compilers may run at the same time
 
 
 class Stack:
@@ -29,23 +29,23 @@ class Stack:
     def __init__(
         self,
         state: Path,
-        told: Path,
+        output: Path,
         *options: str,
         port: int | None = None,
         env: dict[str, str] | None = None,
     ) -> None:
-        """`told` is a folder of its own for what the stack says."""
+        """`output` is a new folder for what the stack prints."""
         self.state, self.port = state, port or free_port()
-        told.mkdir()
-        self.ready_file, self.output_path = told / "ready.json", told / "output.txt"
+        output.mkdir()
+        self.ready_file, self.output_path = output / "ready.json", output / "output.txt"
         inherited = {k: v for k, v in os.environ.items() if k != "DATABASE_URL"}
-        with self.output_path.open("wb") as output:
+        with self.output_path.open("wb") as log:
             self.process = subprocess.Popen(
                 ["./vpm", "up", "--no-demo", *options, "--port", str(self.port)]
                 + ["--state", str(state), "--ready-file", str(self.ready_file)],
                 cwd=REPOSITORY,
                 env={**inherited, **(env or {})},
-                stdout=output,
+                stdout=log,
                 stderr=subprocess.STDOUT,
             )
 
@@ -68,7 +68,7 @@ class Stack:
         return self.process.wait(60)
 
     def end(self) -> None:
-        """Whatever state it is in: nothing of it is left."""
+        """Remove all of it, in any state."""
         family = tree(self.process.pid)
         if self.process.poll() is None:
             self.process.kill()
@@ -79,7 +79,7 @@ class Stack:
 
     @contextlib.contextmanager
     def standing_still(self) -> Iterator[None]:
-        """Its daemons do nothing meanwhile, which costs nothing: for who needs its chains and its database."""
+        """Pause its daemons, for tests that need only its chains and its database."""
         daemons = [pid for pid in tree(self.process.pid) if _name(pid) in DAEMON_NAMES]
         assert len(daemons) == len(DAEMON_NAMES)
         for pid in daemons:
@@ -137,7 +137,7 @@ def stack_of(genesis: Genesis, folder: Path, *flags: str, env: dict[str, str] | 
     """A stack whose chains already carry the genesis, which takes seconds; gone afterwards."""
     folder.chmod(0o755)  # as root, PostgreSQL runs as another user, who has to get in
     shutil.copytree(genesis.state.root, folder / "state")
-    stack = Stack(folder / "state", folder / "told", *flags, env=env)
+    stack = Stack(folder / "state", folder / "output", *flags, env=env)
     try:
         yield stack
     finally:

@@ -1,6 +1,6 @@
 """Playing on a local stock chain: prices, markets, bets.
 
-Every transaction is mined in a block of its own at once; `block.number` is what contracts call the vintage.
+Every transaction is mined at once in its own block; `block.number` is what contracts call the vintage.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class StockChain(PlayedChain[StockContracts]):
         return Contract(self.feed(ticker).proxy, abi("LocalFeed"))
 
     def push(self, answer: int, at: int | None = None, ticker: str = "NVDA") -> None:
-        """A new round, in 8 decimals; at the chain's time unless told otherwise."""
+        """A new round, in 8 decimals; at the chain's time by default."""
         self.send(
             self.feed_contract(ticker).call("push", answer, self.now if at is None else at), wallets.DEPLOYER.address
         )

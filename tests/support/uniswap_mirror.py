@@ -1,7 +1,7 @@
 """A Uniswap v3 pool in exact integers, without a chain: positions, swaps of an amount in or out, and their limits.
 
 Written from the protocol's published description; equal to the unit to the published contracts, which
-`tests/integration/test_uniswap_mirror.py` holds it to. It holds no balances and knows nobody's share of fees: what a
+`tests/integration/test_uniswap_mirror.py` holds it to. It holds no balances and no shares of fees: what a
 caller has to pay or is paid is what its functions return.
 """
 

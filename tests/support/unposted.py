@@ -1,4 +1,4 @@
-"""Feeds that nobody posts to, as Chainlink's are, on a local Base, one of which falls silent."""
+"""Feeds that we do not post to, like Chainlink's, on a local Base; one of them falls silent."""
 
 from __future__ import annotations
 

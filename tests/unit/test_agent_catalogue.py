@@ -13,7 +13,7 @@ from api.http.problem import Problem
 from api.payments.attempts import for_now
 from core.paths import REPOSITORY
 
-# What every HTTP service has to say besides; documented, as the decisions ask.
+# Errors of any HTTP service; documented, as the decisions ask.
 ADDITIONS = {
     "not_found",
     "platform_disabled",
@@ -58,7 +58,7 @@ def test_every_code_says_what_to_do(code: str) -> None:
 
 
 def test_what_may_still_be_taken_is_not_called_hopeless() -> None:
-    """Whoever obeys `retriable: false` bets again under another key, and a reorganization may take both bets."""
+    """A client that obeys `retriable: false` bets again under another key, and a reorg may then take both bets."""
     refused = for_now(problem("market_closed", "It closed."), "The same request tells.")
     body = error_body(refused, "id", "https://example.org/errors")
     assert (body["error"], body["final"], body["retriable"]) == ("market_closed", False, True)

@@ -58,7 +58,7 @@ def test_posts(case: Mapping[str, Any]) -> None:
         kind, wanted = case.get("kind", "exact"), case["matches"]
         first = ranked(MARKETS, words_of(case["text"]))
         assert [each.market.id for each in first if each.kind == kind] == wanted
-        # Whatever shares only a word comes after.
+        # Markets that share only a word come after.
         assert [each.market.id for each in first][: len(wanted)] == wanted
 
 
@@ -149,7 +149,7 @@ def test_a_scam_phrase_silences_whatever_stands_around_it(parts: list[str]) -> N
 
 
 def test_a_market_is_open_from_the_second_in_which_it_takes_bets() -> None:
-    """A trade before that is refused: whoever lists, searches or counts open markets must not show it."""
+    """Earlier trades are refused, so lists, searches and counts of open markets leave it out."""
     later = replace(MARKETS[0], spec=replace(MARKETS[0].spec, opens_at=NOW + 60))
     assert [later.status(NOW + each) for each in (0, 59, 60)] == ["closed", "closed", "open"]
     there = venue(later, *MARKETS[1:])

@@ -183,7 +183,7 @@ def test_a_range_shows_the_price_and_the_stakes_of_each_outcome() -> None:
 
 @pytest.mark.parametrize("winner", [1, 0])
 def test_a_market_held_on_one_side_alone_gives_every_stake_back(winner: int) -> None:
-    """Whether nobody backed what won, or nobody backed anything else: the fee goes back, too."""
+    """Without winners or without losers the fee goes back, too."""
     book, got = EMPTY.staked(0, 10 * USD)
     ended = market(book=book, ending=ending(winner))
     shown = numbers(positions.position(ended, held(0, got), LINKS))

@@ -1,4 +1,4 @@
-"""What a payer whose authorization was used is told: never to pay again, unless it was cancelled."""
+"""A payer whose authorization was used is never asked to pay again, unless it was cancelled."""
 
 from __future__ import annotations
 
@@ -67,14 +67,14 @@ def test_as_long_as_it_is_not_known_what_became_of_it_the_answer_can_be_asked_fo
     "why", ["IdempotencyKeyUsed", "Closed", "PotFull", "TooFewShares", "ERC20InsufficientBalance", "NotSignedBy", None]
 )
 async def test_whoever_asks_after_a_bet_is_not_told_that_it_is_refused_for_good(why: str | None, replay: bool) -> None:
-    """It may have been refused for what it did itself, brought by somebody else: that is for the chain to say."""
+    """A third party may have submitted it, which would explain the refusal: only the chain can say."""
     nothing = MagicMock()
     outcomes = TradeOutcomes(nothing, nothing, nothing, nothing, nothing)
     with pytest.raises(Problem) as refused:
         await outcomes.answered(nothing, intent(why), {"to": "0x"}, replay=replay)
     assert refused.value.code in RETRIABLE
     assert "moneyMoved" not in refused.value.extra
-    assert fits_in_the_wallets_minute(refused.value)  # the attempt is over: whoever asks again makes another
+    assert fits_in_the_wallets_minute(refused.value)  # the attempt is over: a retry makes another
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ async def test_whoever_asks_after_a_bet_is_not_told_that_it_is_refused_for_good(
     ids=lambda each: each.message[:40],
 )
 def test_who_comes_back_when_told_to_does_not_use_up_the_wallets_minute(refusal: Problem) -> None:
-    """What they wait for may take a minute, and nothing is traded meanwhile."""
+    """What they wait for may take a minute, during which nothing is traded."""
     assert fits_in_the_wallets_minute(refusal)
 
 

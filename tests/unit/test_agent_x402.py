@@ -209,10 +209,10 @@ def test_the_challenge_says_what_either_form_signs() -> None:
 
 def test_version_2_asks_for_the_same() -> None:
     header = offer().required(None, SIGNED)
-    told = orjson.loads(base64.b64decode(header))
+    decoded_header = orjson.loads(base64.b64decode(header))
     assert decode_payment_required_header(header).accepts[0].get_amount() == "5000000"
-    assert (told["x402Version"], told["error"]) == (2, "Payment required.")
-    assert told["accepts"] == [
+    assert (decoded_header["x402Version"], decoded_header["error"]) == (2, "Payment required.")
+    assert decoded_header["accepts"] == [
         {
             "scheme": "exact",
             "network": "eip155:8453",
@@ -223,11 +223,11 @@ def test_version_2_asks_for_the_same() -> None:
             "extra": EXTRA,
         }
     ]
-    assert set(told["resource"]) == {"url", "description", "mimeType", "serviceName", "tags"}
-    assert set(told["extensions"]) == {"bazaar", "offer-receipt"}
-    assert all(set(each) == {"info", "schema"} for each in told["extensions"].values())
-    assert validate_discovery_extension_spec(told["extensions"]["bazaar"]).valid
-    for each in told["extensions"].values():
+    assert set(decoded_header["resource"]) == {"url", "description", "mimeType", "serviceName", "tags"}
+    assert set(decoded_header["extensions"]) == {"bazaar", "offer-receipt"}
+    assert all(set(each) == {"info", "schema"} for each in decoded_header["extensions"].values())
+    assert validate_discovery_extension_spec(decoded_header["extensions"]["bazaar"]).valid
+    for each in decoded_header["extensions"].values():
         jsonschema.validate(each["info"], each["schema"])
 
 
@@ -294,9 +294,9 @@ def test_other_versions_are_refused(version: object) -> None:
 
 def test_the_news_of_a_settlement_is_told_in_both_versions() -> None:
     receipt: dict[str, Any] = {"offer-receipt": {"info": {"receipt": {}}}}
-    told = x402.settled_headers("0x" + "66" * 32, WALLET, "eip155:8453", receipt)
-    assert list(told) == ["X-Payment-Response", "PAYMENT-RESPONSE"]
-    first, second = (decode_payment_response_header(each) for each in told.values())
+    decoded_header = x402.settled_headers("0x" + "66" * 32, WALLET, "eip155:8453", receipt)
+    assert list(decoded_header) == ["X-Payment-Response", "PAYMENT-RESPONSE"]
+    first, second = (decode_payment_response_header(each) for each in decoded_header.values())
     assert (first.network, second.network) == ("base", "eip155:8453")
     assert first.model_copy(update={"network": second.network}) == second
     assert (second.success, second.transaction, second.payer) == (True, "0x" + "66" * 32, WALLET)

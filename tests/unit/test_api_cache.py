@@ -67,7 +67,7 @@ async def test_a_value_is_made_once_a_version_and_shared_by_all_who_wait() -> No
 
 @pytest.mark.parametrize("fails", [False, True])
 async def test_a_caller_after_a_change_does_not_get_what_was_begun_before_it(fails: bool) -> None:
-    """A payer who has the receipt finds the stake, whoever asked just before."""
+    """A payer who has the receipt finds the stake, even right after another request for it."""
     now, begun = 0, []
 
     async def make() -> int:

@@ -385,10 +385,10 @@ class Missing:
             busy = {"error": "rate_limited", "message": "Too many requests.", "retriable": True}
             return httpx.Response(429, headers={"Retry-After": "600"}, json=busy)
         seqs = (0, 2) if len(self.asked) == 1 else (1, 2)
-        return httpx.Response(200, text="".join(f"id: {each}\ndata: {json.dumps(told(each))}\n\n" for each in seqs))
+        return httpx.Response(200, text="".join(f"id: {each}\ndata: {json.dumps(notice(each))}\n\n" for each in seqs))
 
 
-def told(seq: int) -> dict[str, Any]:
+def notice(seq: int) -> dict[str, Any]:
     return {
         "eventId": f"evt_{seq}", "seq": seq, "type": "test", "createdAt": "2026-11-22T00:00:00Z", "payload": {},
         "wallet": ACCOUNT.address, "marketId": None, "tradeId": None, "proofUrl": None,

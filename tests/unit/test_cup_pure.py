@@ -133,12 +133,12 @@ def test_the_42_markets() -> None:
     for market in wheel.MARKETS:
         assert Counter(p for outcome in market.outcomes for p in outcome.pockets) == Counter(range(37)), market.id
         assert all(outcome.key.startswith(market.id + ":") for outcome in market.outcomes)
-    told = {key: (outcome.label, outcome.true_pct_hundredths) for key, outcome in wheel.OUTCOMES.items()}
-    assert told["colour:red"] == ("RED", 4865)
-    assert told["colour:black"] == ("BLACK", 4865)
-    assert told["colour:green"] == ("GREEN 0", 270)
-    assert told["num:17:yes"] == ("HITS", 270)
-    assert told["num:17:no"] == ("MISSES", 9730)
+    shown = {key: (outcome.label, outcome.true_pct_hundredths) for key, outcome in wheel.OUTCOMES.items()}
+    assert shown["colour:red"] == ("RED", 4865)
+    assert shown["colour:black"] == ("BLACK", 4865)
+    assert shown["colour:green"] == ("GREEN 0", 270)
+    assert shown["num:17:yes"] == ("HITS", 270)
+    assert shown["num:17:no"] == ("MISSES", 9730)
     keys = {market.id: [outcome.key for outcome in market.outcomes] for market in wheel.MARKETS}
     assert keys["dozen"] == ["dozen:1", "dozen:2", "dozen:3", "dozen:zero"]
     assert keys["half"] == ["half:low", "half:high", "half:zero"]
@@ -179,8 +179,8 @@ def test_when_no_word_is_fair_the_message_is_told_anew(monkeypatch: pytest.Monke
     seed, beacon, below = bytes(range(32)), bytes(range(32, 64)), 37 * (2**28 // 37)
     monkeypatch.setattr(wheel, "_FAIR_BELOW", below)
     for number in range(50):
-        told = (f"{number}:0x{beacon.hex()}" + (f":{again}" if again else "") for again in itertools.count())
-        digests = (hmac.new(seed, each.encode(), hashlib.sha256).digest() for each in told)
+        shown = (f"{number}:0x{beacon.hex()}" + (f":{again}" if again else "") for again in itertools.count())
+        digests = (hmac.new(seed, each.encode(), hashlib.sha256).digest() for each in shown)
         words = (int.from_bytes(digest[at : at + 4]) for digest in digests for at in range(0, 32, 4))
         assert wheel.pocket_of(seed, number, beacon) == next(word for word in words if word < below) % 37
 

@@ -1,4 +1,4 @@
-"""What is told on the channels is what is heard."""
+"""Listeners receive what was notified on the channels."""
 
 from __future__ import annotations
 

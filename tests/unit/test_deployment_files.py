@@ -66,14 +66,14 @@ def test_every_path_the_image_copies_exists_and_is_let_through() -> None:
 
 
 def test_the_image_is_small_non_root_and_read_only_friendly() -> None:
-    told = instructions()
-    assert [words for name, words in told if name == "USER"] == ["10001:10001"]
-    assert sum(name == "FROM" for name, _ in told) == 2
+    parsed = instructions()
+    assert [words for name, words in parsed if name == "USER"] == ["10001:10001"]
+    assert sum(name == "FROM" for name, _ in parsed) == 2
     assert "slim" in DOCKERFILE
     assert "PYTHONDONTWRITEBYTECODE=1" in DOCKERFILE
     assert "--require-hashes" in DOCKERFILE
-    assert ("STOPSIGNAL", "SIGTERM") in told
-    names = {name for name, _ in told}
+    assert ("STOPSIGNAL", "SIGTERM") in parsed
+    names = {name for name, _ in parsed}
     assert {"HEALTHCHECK", "ENTRYPOINT", "CMD"} <= names
     assert not re.search(r"(?i)(password|secret|private_key)\s*=", DOCKERFILE)
 
@@ -284,7 +284,7 @@ def _documents() -> Iterator[dict[str, Any]]:
 
 
 DOCUMENTS = list(_documents())
-# Whatever makes pods, a CronJob as the job that it makes.
+# Everything that makes pods; a CronJob as its job.
 PODS = [
     {**each, **each["spec"]["jobTemplate"]} if each["kind"] == "CronJob" else each
     for each in DOCUMENTS

@@ -13,7 +13,7 @@ NOW = 1_800_000_000
     ("head", "why"),
     [
         (Head(9, NOW - 3, NOW - 2, newest_at=NOW - 3), None),
-        (Head(9, NOW - 70, NOW - 10, newest_at=NOW - 70), None),  # a minute old when it was told of: not yet over
+        (Head(9, NOW - 70, NOW - 10, newest_at=NOW - 70), None),  # a minute old when reported: not yet over
         (Head(9, NOW - 63, NOW - 1, newest_at=NOW - 63), "The chain has made no block for a minute."),
         (Head(9, NOW - 63, NOW - 1), "The chain has made no block for a minute."),
         (Head(9, NOW - 63, NOW - 1, lag=3, lag_seconds=60, newest_at=NOW - 3), None),

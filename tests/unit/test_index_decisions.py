@@ -1,4 +1,4 @@
-"""What the indexer decides without asking anybody: ancestors, widths, filters, blooms, tables."""
+"""Decisions of the indexer that need no I/O: ancestors, widths, filters, blooms, tables."""
 
 from __future__ import annotations
 
@@ -192,7 +192,7 @@ def test_a_bloom_denies_other_peoples_logs() -> None:
     strangers = int(bloom_of(rng.randbytes(20) for _ in range(30)), 16)
     assert not test.allows_ours(strangers)
     assert not test.allows_payment(strangers)
-    foreign_transfer = int(bloom_of([TOKEN, TRANSFER.topic, bytes(12) + address_of("somebody")]), 16)
+    foreign_transfer = int(bloom_of([TOKEN, TRANSFER.topic, bytes(12) + address_of("stranger")]), 16)
     assert not test.allows_payment(foreign_transfer)
 
 

@@ -37,9 +37,9 @@ class Answers:
         return self.answer
 
 
-@pytest.mark.parametrize(("what", "answer", "told"), [("finalized", HEADER, 16), ("receipt_logs", [], [])])
+@pytest.mark.parametrize(("what", "answer", "answered"), [("finalized", HEADER, 16), ("receipt_logs", [], [])])
 async def test_what_a_node_does_not_know_is_asked_for_again_after_a_while(
-    what: str, answer: object, told: object, monkeypatch: pytest.MonkeyPatch
+    what: str, answer: object, answered: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = 1_000.0
     monkeypatch.setattr(nodes, "time", SimpleNamespace(monotonic=lambda: now))
@@ -54,7 +54,7 @@ async def test_what_a_node_does_not_know_is_asked_for_again_after_a_while(
     assert await ask() is None
     assert rpc.asked == 1, "it was asked again at once"
     now += nodes.UNKNOWN_SECONDS
-    assert await ask() == told
+    assert await ask() == answered
 
 
 @pytest.mark.parametrize("bloom", ["0x", None, "0x00"])

@@ -61,7 +61,7 @@ def test_one_transfer_backs_one_authorization() -> None:
 
 
 def test_each_use_has_its_own_amount() -> None:
-    """One unit by the honest payer's nonce, the attacker's amount beside it."""
+    """One unit under the honest payer's nonce, next to the attacker's amount."""
     logs = [log(0, used(nonce=ONE)), log(1, moved(1)), log(2, used(nonce=TWO)), log(3, moved(4_000_000))]
     assert became(logs) == {ONE: ("paid", 1), TWO: ("paid", 4_000_000)}
 
@@ -76,11 +76,11 @@ def test_a_transfer_before_the_use_is_not_the_payment() -> None:
 
 
 def test_a_plain_transfer_of_the_same_amount_is_not_the_payment() -> None:
-    """The use paid somebody else (which is not among our logs), and a plain transfer reached us."""
+    """The authorization paid another address (not among our logs), and a plain transfer reached us."""
     assert became([log(0, used()), log(2, moved(4))]) == {ONE: ("unpaired", None)}
     logs = [log(0, moved(4)), log(1, used()), log(2, moved(1)), log(3, moved(4))]
     assert became(logs) == {ONE: ("paid", 1)}
-    assert len(relevant(logs)) == 2, "plain transfers are nobody's payment"
+    assert len(relevant(logs)) == 2, "plain transfers pay for no bet"
 
 
 def test_a_cancellation_before_a_plain_transfer_pays_nothing() -> None:
@@ -140,7 +140,7 @@ def test_in_any_order_no_transfer_is_used_twice_and_none_by_another(moves: list[
     for (block, at), transfer in made.items():
         assert (transfer.block, transfer.index) == (block, at + 1)
         assert by_place[block, at].event.authorizer == transfer.event.sender
-    assert pairs(relevant(logs)) == made, "what is stored tells the same"
+    assert pairs(relevant(logs)) == made, "the stored logs give the same pairs"
 
 
 def test_only_transfers_that_an_authorization_made_are_kept() -> None:

@@ -1,4 +1,4 @@
-"""How an agent market ends, every kind of it, to the second; and what its stakes are owed."""
+"""How each kind of agent market ends, to the second, and what its stakes are due."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ def test_a_feed_that_does_not_answer_proves_nothing_until_the_timeout(
 
 
 def test_after_the_timeout_a_market_is_void_whatever_its_readings_say() -> None:
-    """As the resolver has it, so that nobody chooses between a result and a void."""
+    """The keeper follows the resolver's rule, so there is no choice between a result and a void."""
     for end in (read(100), read(99), None):
         decision = decide_market(Facts(THRESHOLD, True, end=end), THRESHOLD.voids_after + 1)
         assert isinstance(decision, Settle)

@@ -60,7 +60,7 @@ def attempt(
         (attempt(IntentState.FAILED, failures=2, ago=40), 10, True),
         (attempt(IntentState.FAILED, failures=90, ago=99), 10, False),
         (attempt(IntentState.FAILED, failures=90, ago=100), 10, True),
-        # The clock was set back since: how long it rested nobody knows, and it must not rest for the whole step.
+        # The clock was set back since: how long it rested is unknown, and it must not rest for the whole step.
         (attempt(IntentState.FAILED, failures=90, ago=-3600), 10, True),
         (attempt(IntentState.MINED, MinedOutcome.SUCCEEDED, block=10, ago=-3600), 10, True),
     ],

@@ -127,14 +127,14 @@ def test_what_follows_the_arguments_of_the_token_call_is_ignored() -> None:
     [
         pytest.param(arguments({"wallet": OTHER}), id="another payer"),
         pytest.param(arguments(None, {"nonce": KEY}), id="another nonce"),
-        pytest.param(arguments(None, {"form": int(Form.RECEIVE)}), id="the form that cannot come by itself"),
+        pytest.param(arguments(None, {"form": int(Form.RECEIVE)}), id="the form that cannot arrive without its call"),
         pytest.param(
             arguments({"idemHash": NONCE}, {"nonce": KEY, "signature": NONCE * 3}), id="the nonce in other words only"
         ),
     ],
 )
 def test_what_was_brought_by_others_or_for_other_payments_is_not_credited(brought: bytes) -> None:
-    """An ERC-1271 signature may hold any bytes, somebody else's nonce too: the nonce is a field, not any word."""
+    """An ERC-1271 signature may hold any bytes, another payer's nonce too: the nonce is a field, not any word."""
     assert booked(brought=brought) == "what was brought for it is by another payer, or for another payment"
 
 

@@ -1,4 +1,4 @@
-"""What the keeper measures of what is due: how much, and for how long by the chain's clock, whoever leads."""
+"""The keeper's metrics of due work: how much, and how overdue by the chain's clock, whichever keeper leads."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def run_at(index: IndexState | None) -> JobRun:
     return JobRun(cast(Any, None), cast(Any, None), report, now=HEAD_AT, head=9, index=index)
 
 
-def told(name: str, what: str) -> float | None:
+def sample(name: str, what: str) -> float | None:
     return REGISTRY.get_sample_value(name, {"job": "a job", "what": what})
 
 
@@ -33,7 +33,7 @@ def test_what_is_due_is_as_old_as_its_oldest_by_the_block_that_the_index_is_at()
         index: IndexState | None, due_at: Sequence[int], units: int | None = None
     ) -> tuple[float | None, float | None]:
         run_at(index).measure_due("things", due_at, units)
-        return told("vpm_keeper_due", "things"), told("vpm_keeper_due_oldest_seconds", "things")
+        return sample("vpm_keeper_due", "things"), sample("vpm_keeper_due_oldest_seconds", "things")
 
     newest = IndexState(8, 99_990, 8, "tail")
     assert measured(newest, [99_000, 98_000, 99_980]) == (3, 1_990)
@@ -43,16 +43,16 @@ def test_what_is_due_is_as_old_as_its_oldest_by_the_block_that_the_index_is_at()
     assert measured(newest, [98_990], 700) == (700, 1_000)
     assert measured(newest, []) == (0, 0)
     metrics.forget_state()
-    assert told("vpm_keeper_due_oldest_seconds", "things") is None
+    assert sample("vpm_keeper_due_oldest_seconds", "things") is None
 
 
 def test_owners_whom_the_token_refuses_are_told_apart_from_what_is_late() -> None:
     late = [Payout("s", n, "m", b"late", 10, REFUSED_TIMES - 1, HEAD_AT - n) for n in range(4)]
     frozen = [Payout("s", n, "m", b"cold%d" % (n % 2), 10, REFUSED_TIMES, 0) for n in range(10, 17)]
     payouts.measure(run_at(None), "positions", [*late, *frozen])
-    assert told("vpm_keeper_due", "positions") == 4
-    assert told("vpm_keeper_due", "owners refused") == 2
-    assert told("vpm_keeper_due_oldest_seconds", "positions") == 3
+    assert sample("vpm_keeper_due", "positions") == 4
+    assert sample("vpm_keeper_due", "owners refused") == 2
+    assert sample("vpm_keeper_due_oldest_seconds", "positions") == 3
 
 
 async def test_a_condemned_feeds_market_is_no_younger_once_its_end_has_passed() -> None:

@@ -1,4 +1,4 @@
-"""When the jobs of a leading keeper run, whatever the machine's clock does."""
+"""When the jobs of a leading keeper run, even if the machine's clock jumps."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ RUNS = 4
 
 
 class Wall(datetime):
-    """The machine's clock, which somebody sets."""
+    """A machine clock that the test can set."""
 
     ahead = timedelta(0)
 

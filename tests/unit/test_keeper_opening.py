@@ -99,7 +99,7 @@ def test_the_opener_opens_what_it_can_seed(balance: int, allowance: int, count: 
 @pytest.mark.parametrize(
     ("finals", "last_opened", "opened"),
     [
-        ({}, None, "NVDA"),  # nobody had one: by name
+        ({}, None, "NVDA"),  # no bets on any: by name
         ({NVDA.address.lower(): 900}, 500, "TSLA"),
         ({NVDA.address.lower(): 900, TSLA.address.lower(): 800}, 500, "TSLA"),  # who waits longest
         ({NVDA.address.lower(): 1001, TSLA.address.lower(): 1000}, 700, "TSLA"),  # the bell rings now

@@ -105,7 +105,7 @@ def test_a_bettor_always_finds_one_open_and_the_next_is_listed_before_it_ends(
     if turns[0].closes_at - now <= OVERLAP_SECONDS:
         assert len(turns) == 2
         assert turns[1].closes_at > turns[0].closes_at
-    # Whoever looks when bets on it have ended is offered the one that was listed meanwhile.
+    # Visitors after its bets have ended are offered the market listed in the meantime.
     last = turns[0].closes_at
     following = open_turns(series, feed, last - OVERLAP_SECONDS, seconds)[1:] or open_turns(series, feed, last, seconds)
     assert open_turns(series, feed, last, seconds)[0] in (following[0], *turns)
@@ -276,7 +276,7 @@ def test_no_market_is_listed_whose_pot_has_no_room_for_a_stake_on_each_outcome()
 
 @pytest.mark.parametrize("pot_cap", [8 * 10**6, 15 * 10**6, 10**10])
 def test_virtual_weights_do_not_outweigh_what_a_pot_may_hold(pot_cap: int) -> None:
-    """Else the prices of a market on a small pool would stand still whatever is bet."""
+    """Otherwise bets would not move the prices of a market on a small pool."""
     for each in capped(pot_cap)[0]:
         most = max(pot_cap, len(each.spec.weights) * BOUNDS.min_weight)
         assert sum(each.spec.weights) <= most + len(each.spec.weights)  # each is rounded

@@ -186,7 +186,7 @@ async def test_one_feed_that_fails_does_not_end_the_others(monkeypatch: pytest.M
 
     async def observe(run: JobRun, feed: Any, observed: object) -> None:
         if feed.key == "broken":
-            raise RpcError(RpcErrorKind.UNAVAILABLE, "nobody answers")
+            raise RpcError(RpcErrorKind.UNAVAILABLE, "no answer")
         await asyncio.sleep(0.01)
         posted.append(feed.key)
 

@@ -23,7 +23,7 @@ from relayer.signing import Fees, LocalSigner, Unsigned
 from tests.support.kms_clouds import Key
 
 NAME = "aws-kms://eu-central-1/alias/vpm-relay-0"
-SOMEBODY = "0x00000000219ab540356cBB839Cbe05303d7705Fa"
+SIGNER = "0x00000000219ab540356cBB839Cbe05303d7705Fa"
 
 
 @given(secret=st.integers(min_value=1, max_value=ORDER - 1), digest=st.binary(min_size=32, max_size=32))
@@ -92,14 +92,14 @@ def _named(text: str, **more: str) -> list[tuple[str | None, tuple[str, ...], ob
 
 
 def test_keys_of_key_services_stand_where_keystores_stand() -> None:
-    somebody = bytes.fromhex(SOMEBODY[2:])
+    key_address = bytes.fromhex(SIGNER[2:])
     arn = "arn:aws:kms:eu-central-1:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab"
     assert _named(
-        f"base:relay=aws-kms://eu-central-1/alias/vpm-relay-0#{SOMEBODY}, aws-kms://eu-central-1/{arn},"
+        f"base:relay=aws-kms://eu-central-1/alias/vpm-relay-0#{SIGNER}, aws-kms://eu-central-1/{arn},"
         f"stock:keeper=/keys/stock.json",
         VPM_RELAYER_KEYSTORE_PASSWORD_FILE="/keys/password",
     ) == [
-        ("base", ("relay",), KeyName("eu-central-1", "alias/vpm-relay-0", somebody)),
+        ("base", ("relay",), KeyName("eu-central-1", "alias/vpm-relay-0", key_address)),
         (None, ("relay", "keeper"), KeyName("eu-central-1", arn)),
         ("stock", ("keeper",), Path("/keys/stock.json")),
     ]
@@ -108,7 +108,7 @@ def test_keys_of_key_services_stand_where_keystores_stand() -> None:
 
 
 def test_a_keys_address_may_be_written_without_0x() -> None:
-    assert _named(f"{NAME}#{SOMEBODY[2:].lower()}") == _named(f"{NAME}#{SOMEBODY}")
+    assert _named(f"{NAME}#{SIGNER[2:].lower()}") == _named(f"{NAME}#{SIGNER}")
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_a_keys_address_may_be_written_without_0x() -> None:
         ("aws-kms:eu-central-1", "is not of the form aws-kms://REGION/alias/NAME"),
         ("azure-kms://vault/key", "'azure-kms' is no key service: write aws-kms"),
         (NAME + "#0x12", "'0x12' behind # is not an address"),
-        (NAME + "#" + SOMEBODY.replace("a", "A"), "wrong checksum"),
+        (NAME + "#" + SIGNER.replace("a", "A"), "wrong checksum"),
         (NAME + ",/keys/stock.json", "needs VPM_RELAYER_KEYSTORE_PASSWORD_FILE for its files"),
     ],
 )

@@ -1,4 +1,4 @@
-"""A proxy to which its aggregator shows rounds late is told by the aggregator's code, which holds its address."""
+"""A proxy that sees rounds late is recognized by the aggregator's code, which holds the proxy's address."""
 
 from __future__ import annotations
 

@@ -120,7 +120,7 @@ def test_a_registered_secret_never_appears(written: io.StringIO) -> None:
 
 
 def test_a_secret_within_another_leaves_nothing_of_it() -> None:
-    for number in range(20):  # in whatever order they became known
+    for number in range(20):  # in any order
         register_secret(f"inner-{number}")
         register_secret(f"a-long-inner-{number}-word")
     for number in range(20):

@@ -1,4 +1,4 @@
-"""The manual tells every option that a command's program takes, and where a command that was told nothing looks."""
+"""The manual lists every option of each command, and where a command looks by default."""
 
 from __future__ import annotations
 

@@ -208,7 +208,7 @@ def test_an_interval_is_short_only_where_that_says_the_same() -> None:
 
 
 def test_another_specification_has_another_id() -> None:
-    """Whatever decides it or ends its stakes is in the id; so a key on the chain stands for one question."""
+    """The id covers everything that decides a market or ends its stakes, so a key on the chain is one question."""
     many = [ROUND, TOUCH, LADDER, replace(TOUCH, early_resolvable=False)]
     for one in tuple(many):
         many += [

@@ -1,7 +1,7 @@
 """What the cap of a pool feed's markets rests on: the most that any attack can add to a bet, solved backwards in time.
 
 A fair bet loses its fee, 2% of the stake, or 1.75% at the least. What the best attack adds has to be less, for every
-bet with a chance of 1% or more, whether somebody arbitrages the pool or nobody does.
+bet with a chance of 1% or more, with or without arbitrage on the pool.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the Safe may be asked to allow on a pool feed, beside what its pools bear."""
+"""What the Safe may be asked to allow on a pool feed, compared with what its pools bear."""
 
 from __future__ import annotations
 

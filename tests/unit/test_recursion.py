@@ -1,4 +1,4 @@
-"""Python's recursion limit holds in every process of ours, whatever the libraries we import set it to."""
+"""Python's recursion limit holds in each of our processes, even if a library we import changes it."""
 
 from __future__ import annotations
 

@@ -114,8 +114,8 @@ def test_the_expected_price_is_what_a_block_would_charge() -> None:
         pytest.param(0, 0, [], [], Reconciled(0), id="a new key"),
         pytest.param(7, 0, [], [], Reconciled(7), id="a key used before we had it"),
         pytest.param(5, 8, [5, 6, 7], [], Reconciled(8), id="all is well"),
-        pytest.param(9, 8, [], [], Reconciled(9), id="somebody else used the key"),
-        pytest.param(9, 8, [6, 7], [], Reconciled(9), id="somebody else did while ours were in flight"),
+        pytest.param(9, 8, [], [], Reconciled(9), id="another process used the key"),
+        pytest.param(9, 8, [6, 7], [], Reconciled(9), id="another process used it while ours were in flight"),
         pytest.param(5, 8, [5, 7], [], Reconciled(8, holes=(6,)), id="a hole between ours"),
         pytest.param(3, 8, [5, 6, 7], [], Reconciled(8, holes=(3, 4)), id="holes before ours"),
         pytest.param(5, 8, [7], [5, 6], Reconciled(8, reopened=(5, 6)), id="ended ones undone by a deep reorg"),
@@ -251,7 +251,7 @@ def test_next_step(given_transaction: LaneTransaction, given_line: LaneQueue, ex
             NextStep.RESEND,
             id="below the base fee, and not in the pool",
         ),
-        pytest.param(transaction(not_after=999), line(now=105.0), NextStep.CANCEL, id="a late one: never by itself"),
+        pytest.param(transaction(not_after=999), line(now=105.0), NextStep.CANCEL, id="a late one is never sent alone"),
     ],
 )
 def test_what_cannot_be_raised_is_offered_as_it_is(
@@ -265,7 +265,7 @@ def test_what_cannot_be_raised_is_offered_as_it_is(
 @pytest.mark.parametrize(
     ("rival", "head", "replay_safe", "used_since", "expected"),
     [
-        pytest.param(None, 1_000, False, 0.0, False, id="nobody is known to have it"),
+        pytest.param(None, 1_000, False, 0.0, False, id="no node is known to have it"),
         pytest.param(None, 1_000, True, 0.0, False, id="nor if a second landing were refused"),
         pytest.param(FOREIGN, 163, False, 0.0, False, id="not final"),
         pytest.param(FOREIGN, 164, False, 0.0, True, id="final"),
@@ -355,15 +355,17 @@ class OneBatchAtATime:
         return [self.newest if method == "eth_blockNumber" else reverted for method, _ in requests]
 
 
-@pytest.mark.parametrize("newest", ["0x7", RpcError(RpcErrorKind.TIMEOUT, "late")], ids=["told", "not told"])
+@pytest.mark.parametrize(
+    "newest", ["0x7", RpcError(RpcErrorKind.TIMEOUT, "late")], ids=["block known", "block unknown"]
+)
 async def test_a_refusal_costs_the_batch_one_more_round_trip(newest: str | RpcError) -> None:
     client = OneBatchAtATime(newest)
     head = Block("0x" + "11" * 32, "0x" + "22" * 32, number_hex=hex(5), timestamp_hex=hex(1_000))
     terms = CheckTerms(head, FeeMarket(100, 10), LanePolicy(POLICY, PATIENCE, max_gas=10**6))
     checked = await check(cast(ChainClient, client), b"s" * 20, [candidate()], terms)
-    told = newest == "0x7"
-    assert [(each.code, each.block_number) for each in checked.refused] == [("reverted", 7 if told else None)]
-    assert [batch[0][1][1] for batch in client.batches] == (["latest", "0x7"] if told else ["latest"])
+    is_known = newest == "0x7"
+    assert [(each.code, each.block_number) for each in checked.refused] == [("reverted", 7 if is_known else None)]
+    assert [batch[0][1][1] for batch in client.batches] == (["latest", "0x7"] if is_known else ["latest"])
 
 
 @pytest.mark.parametrize(
@@ -409,7 +411,7 @@ def test_every_state_is_reached_and_every_end_is_left_only_by_a_deep_reorg_or_a_
 @pytest.mark.parametrize(
     ("estimate", "limit"),
     [
-        (21_000, 21_000),  # a plain transfer: nobody can make it dearer
+        (21_000, 21_000),  # a plain transfer: its gas cannot grow
         (21_001, 121_001),
         (118_250, 218_250),  # a bet that joins a vintage, and may be the one that has to finalize it
         (400_000, 500_000),
@@ -442,9 +444,11 @@ CODE = b"c" * 32
         pytest.param(record(reverted=1, in_flight=3, has_settled=True), None, False, id="and after a revert"),
         pytest.param(record(reverted=3), None, True, id="three reverted"),
         pytest.param(record(reverted=4), None, WALLET_REVERTS, id="four did"),
-        pytest.param(record(reverted=4, has_settled=True), None, WALLET_REVERTS, id="whatever came before this hour"),
+        pytest.param(record(reverted=4, has_settled=True), None, WALLET_REVERTS, id="regardless of earlier hours"),
         pytest.param(record(reverted=40, succeeded=60), None, True, id="a busy bettor in a moving book"),
-        pytest.param(record(), record(reverted=16), True, id="a newcomer of a code that reverts has one of its own"),
+        pytest.param(
+            record(), record(reverted=16), True, id="a new wallet with a reverting code has its own allowance"
+        ),
         pytest.param(record(in_flight=1), record(reverted=16), False, id="one at a time"),
         pytest.param(record(reverted=1), record(reverted=17), CODE_REVERTS, id="and once"),
         pytest.param(record(), record(reverted=16, succeeded=5), True, id="of one that also settles"),

@@ -159,7 +159,7 @@ def test_in_no_example_does_a_key_send_bets_and_anything_else(file: str) -> None
     ],
 )
 def test_on_a_live_chain_a_key_that_sends_bets_serves_nothing_else(keys: str, said: str | None) -> None:
-    """Or whoever makes bets burn gas stops what settles and pays out, too."""
+    """Otherwise an attacker whose bets burn gas would stop settling and payouts, too."""
     specs = lane_specs(read_keys(load(RelayerSecrets, {"VPM_RELAYER_KEYS": keys})), CHAINS)
     check_apart(specs, live=())
     if said is None:

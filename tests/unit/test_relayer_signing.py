@@ -1,4 +1,4 @@
-"""Our transactions are byte for byte those of eth_account, whatever is in them."""
+"""Our transactions equal those of eth_account byte for byte, for any fields."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ FEE_BPS = 200
 
 
 def model(history: History, winner: int | None) -> list[Fraction]:
-    """The rule in words: everybody's whole stake, unless somebody won and somebody lost. Then the pool by shares if it
+    """The rule in words: stakes go back whole unless there are winners and losers. Then the pool by shares if it
     has a dollar for each; else every winner's net stake, and the losers' by what the shares promised beyond."""
     stakes = [
         (step.outcome, step.amount, step.amount - fee_of(step.amount, history.book.fee_bps), step.quote.shares)
@@ -48,7 +48,7 @@ def both_won_and_lost(history: History, winner: int) -> bool:
 @given(histories())
 @settings(max_examples=EXAMPLES)
 def test_every_stake_is_owed_what_the_model_says_rounded_down(history: History) -> None:
-    """Whole stakes where nobody won or nobody lost. Else the pool keeps less than a unit for each winner, and a right
+    """Whole stakes without winners or without losers. Else the pool keeps less than a unit for each winner, and a right
     bet has at least its stake less its fee."""
     book, amounts = history.book, [step.amount for step in history.steps]
     for winner in (None, *range(book.outcomes)):
@@ -133,7 +133,7 @@ def test_a_stake_cut_into_pieces_is_paid_no_more(case: tuple[History, History, i
 def test_adding_another_side_to_a_one_sided_market_loses(
     weights: list[int], stakes: list[int], holder: int, amount: int, other: int
 ) -> None:
-    """Whoever holds the side that wins gets nothing out of making somebody lose: not even of himself."""
+    """A holder of the winning side gains nothing by making others lose, nor by losing himself."""
     assume(holder < len(stakes) and other < len(weights))
     one_sided = History.start(weights, FEE_BPS)
     for stake in stakes:

@@ -1,4 +1,4 @@
-"""What a bettor is told when the database falls silent in the middle of her bet."""
+"""The answer to a bet during which the database stops responding."""
 
 from __future__ import annotations
 

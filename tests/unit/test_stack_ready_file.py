@@ -1,4 +1,4 @@
-"""The file in which `vpm up` tells where everything is: whole or absent, and nobody else's to read."""
+"""The file in which `vpm up` says where everything is: whole or absent, and readable only by its owner."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def _open_umask() -> Iterator[None]:
 
 @pytest.mark.usefixtures("_open_umask")
 def test_nobody_else_reads_the_ready_file(tmp_path: Path) -> None:
-    """It holds keys and the database's password, whatever the umask and whatever stood there before."""
-    path = tmp_path / "told" / "ready.json"
+    """It holds keys and the database's password, so neither the umask nor an older file may open it up."""
+    path = tmp_path / "state" / "ready.json"
     for number in range(2):
         _write_ready(path, {"number": number})
         assert json.loads(path.read_text()) == {"number": number}

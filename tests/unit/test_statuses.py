@@ -1,4 +1,4 @@
-"""The numbers of `core.contracts.statuses` are the contracts' own, and nobody else writes one down."""
+"""The numbers of `core.contracts.statuses` are the contracts' own, and no other module repeats one."""
 
 from __future__ import annotations
 

@@ -131,7 +131,7 @@ def test_quotes_rest_on_what_markets_of_the_family_took() -> None:
 
 @pytest.mark.parametrize(("now", "phase"), [(STRIKE - 1, Phase.OPENS), (STRIKE, Phase.LIVE), (FINAL, Phase.FROZEN)])
 def test_a_market_on_a_feed_that_cannot_be_read_says_so(now: int, phase: Phase) -> None:
-    """Its last good price is shown, and nobody takes it for the present one."""
+    """Its last good price is shown, marked as not the present one."""
     last = Round(7, 187_40000000, STRIKE - 60)
     sound = Oracle(latest={FEED: last}, readings={1: MarketReadings(strike=last)})
     broken = replace(sound, unread=frozenset({FEED}))
@@ -164,7 +164,7 @@ def test_a_settled_market_is_what_it_is_whatever_its_feed_does() -> None:
     ],
 )
 def test_a_market_that_was_interrupted_says_by_what(reason: StockReason, word: str, name: str) -> None:
-    """In the specification's words; `detail` tells those apart that share one."""
+    """In the specification's words; `detail` distinguishes those that share one."""
     strike, final = Round(7, 187_40000000, STRIKE - 60), Round(8, 188_40000000, FINAL - 60)
     settlement = MarketResult(int(StockOutcome.VOID), int(reason), strike, final, "0x" + "66" * 32, FINAL + 200)
     now = FINAL + DAY

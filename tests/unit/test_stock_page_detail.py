@@ -33,8 +33,8 @@ async def test_a_market_that_is_forgotten_as_its_page_is_made_is_shown_all_the_s
     monkeypatch.setattr(shown, "_positions_of", positions_of)
     for name in ("stamp", "read_at", "stale"):
         monkeypatch.setattr(StockReads, name, property(lambda _: 0))
-    told = await asyncio.gather(*(shown.shown(str(number)) for number in range(1, 4)))
-    assert [body for body, _ in told] == [{"marketId": number} for number in range(1, 4)]
+    bodies = await asyncio.gather(*(shown.shown(str(number)) for number in range(1, 4)))
+    assert [body for body, _ in bodies] == [{"marketId": number} for number in range(1, 4)]
 
 
 @pytest.mark.parametrize("is_away", [True, False])
@@ -57,7 +57,7 @@ async def test_a_list_that_ends_early_says_where_it_goes_on(is_away: bool, monke
     monkeypatch.setattr(shown, "_venue", lambda: venue)
     monkeypatch.setattr(shown, "_listed_body", lambda market, _: market.id)
     monkeypatch.setattr(shown, "_listing", lambda markets, next_before: (markets, next_before))
-    told, next_before = cast(Any, await shown._markets_body(None, None))
+    bodies, next_before = cast(Any, await shown._markets_body(None, None))
     ends_at = 301 if is_away else 1
-    assert told == list(range(500, ends_at - 1, -1))
+    assert bodies == list(range(500, ends_at - 1, -1))
     assert next_before == ("301" if is_away else None)

@@ -42,7 +42,7 @@ async def test_wallets_behind_one_address_have_their_ten_bets_a_minute_each(desk
 
 
 async def test_an_address_that_names_ever_other_wallets_comes_to_an_end(desk: TradeRates) -> None:
-    """Each call may cost a node two questions, whatever is in it: a payment made up for the second time as well."""
+    """Any call may cost a node two requests, even a repeated one with a made-up payment."""
     for wallet in range(150):
         for _ in range(2):
             await called(desk, trade(wallet, 0), paid=True)
@@ -56,7 +56,7 @@ async def test_an_address_that_names_ever_other_wallets_comes_to_an_end(desk: Tr
 async def test_a_wallet_over_its_limit_is_refused_before_anything_is_read(
     desk: TradeRates, monkeypatch: pytest.MonkeyPatch, address: str
 ) -> None:
-    """What a wallet has on its way is read before its ten are counted; behind a proxy that nobody trusts all callers
+    """What a wallet has on its way is read before its ten are counted; behind an untrusted proxy all callers
     seem to be the machine."""
     monkeypatch.setattr(rates, "caller_ip", lambda _request, _settings: address)
     for call in range(120):
@@ -67,7 +67,7 @@ async def test_a_wallet_over_its_limit_is_refused_before_anything_is_read(
 
 
 async def test_the_first_receipt_counts_with_its_bet_and_every_other_by_itself(desk: TradeRates) -> None:
-    """However long ten bets took: whoever was told to come back for their receipts gets them."""
+    """However long ten bets took, a payer asked to come back for the receipts gets them."""
     for key in range(BETS):
         await called(desk, trade(0, key))
         await called(desk, trade(0, key), paid=True)

@@ -153,7 +153,7 @@ def test_accrued_never_falls_while_the_market_is_open(history: History) -> None:
 @PROPERTY
 @given(HISTORY, st.integers(0, 1))
 def test_the_seed_cannot_lose(history: History, winner: int) -> None:
-    """Whoever wins, the winning seed leg is worth at least both legs, before the fee on what it gained."""
+    """Whichever side wins, the winning seed leg is worth at least both legs, before the fee on what it gained."""
     narrator, ledger = opened(history)
     for step in history.steps:
         for e in narrator.do(step):
@@ -228,7 +228,7 @@ def test_the_headroom_is_accepted_whole_and_one_more_is_not(
 def test_order_inside_a_block_decides_less_than_one_unit(
     kappa: int, seed: int, blocks: list[list[tuple[int, int]]], crowd: list[tuple[int, int]]
 ) -> None:
-    """The books come out the same whatever the order. An entry's accepted part, rounded from running totals, lies less
+    """The books do not depend on the order. An entry's accepted part, rounded from running totals, lies less
     than one unit from its exact proportion in any order, so two orders differ by at most one unit."""
     base = played(fresh(kappa, seed), blocks)
     number = len(blocks) + 1

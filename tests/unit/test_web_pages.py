@@ -15,7 +15,7 @@ from tests.waiting import PATIENCE
 
 
 class Slow:
-    """A page whose rendering takes until it is released, and fails where it is told to."""
+    """A page that renders until it is released, and fails on request."""
 
     def __init__(self) -> None:
         self.begun = 0
@@ -40,7 +40,7 @@ async def test_a_page_is_rendered_once_for_all_who_come_meanwhile(pages: Pages) 
     async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as tasks:
         asked = [tasks.create_task(pages.last_rendering("cup", 1, slow.render)) for _ in range(5)]
         await asyncio.sleep(0.05)
-        asked[0].cancel()  # whoever leaves takes it from nobody
+        asked[0].cancel()  # one reader leaving does not cancel it for the others
         slow.released.set()
     assert slow.begun == 1
     await pages.last_rendering("cup", 1, slow.render)
