@@ -7,12 +7,12 @@ from datetime import UTC, datetime
 
 
 def iso(seconds: int) -> str:
-    """A moment of the chain's clock."""
+    """Format a moment of the chain's clock."""
     return f"{_whole(seconds)}Z"
 
 
 def iso_of(moment: datetime) -> str:
-    """A moment of our own clock, to the millisecond."""
+    """Format a moment of our own clock, to the millisecond."""
     return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
@@ -31,7 +31,7 @@ LAST_SECOND = 253_402_300_799
 
 
 def calendar(seconds: int) -> datetime:
-    """A moment in UTC to show; LAST_SECOND for what lies beyond it."""
+    """Return a moment in UTC to show; LAST_SECOND for what lies beyond it."""
     return datetime.fromtimestamp(min(seconds, LAST_SECOND), UTC)
 
 

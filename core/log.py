@@ -117,7 +117,7 @@ def _host_and_port(text: str) -> str:
 
 
 def redact_text(text: str) -> str:
-    """The text with every registered secret replaced and every URL cut down."""
+    """Return the text with every registered secret replaced and every URL cut down."""
     for secret in _registered:
         if secret in text:
             text = text.replace(secret, REDACTED)
@@ -125,7 +125,7 @@ def redact_text(text: str) -> str:
 
 
 def redact(value: Any, name: str = "") -> Any:
-    """A value fit for a log line: secret-named fields dropped, text redacted, everything made JSON-able."""
+    """Return a value fit for a log line: secret-named fields dropped, text redacted, everything made JSON-able."""
     if name and _SECRET_NAME.search(name.lower().replace("-", "_")):
         return REDACTED
     if value is None or isinstance(value, bool | float):

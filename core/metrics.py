@@ -39,19 +39,19 @@ M = TypeVar("M", bound=MetricWrapperBase)
 
 
 def counter(name: str, documentation: str, labels: Sequence[str] = ()) -> Counter:
-    """A count that only grows; write the name without `_total`, which is added."""
+    """Declare a count that only grows; write the name without `_total`, which is added."""
     return _declared(Counter, name, documentation, labels)
 
 
 def gauge(name: str, documentation: str, labels: Sequence[str] = ()) -> Gauge:
-    """A value that goes up and down."""
+    """Declare a value that goes up and down."""
     return _declared(Gauge, name, documentation, labels)
 
 
 def histogram(
     name: str, documentation: str, labels: Sequence[str] = (), buckets: Sequence[float] = LATENCY_BUCKETS
 ) -> Histogram:
-    """A distribution; the unit belongs in the name (`_seconds`, `_bytes`)."""
+    """Declare a distribution; the unit belongs in the name (`_seconds`, `_bytes`)."""
     return _declared(Histogram, name, documentation, labels, buckets=buckets)
 
 

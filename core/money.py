@@ -82,7 +82,7 @@ def units_from_text(text: str, decimals: int = USD_DECIMALS) -> int:
 
 
 def decimal_text(units: int, decimals: int = USD_DECIMALS, *, min_decimals: int = 0) -> str:
-    """The exact decimal without trailing zeros (beyond `min_decimals`): 1500000 is "1.5"."""
+    """Return the exact decimal without trailing zeros (beyond `min_decimals`): 1500000 is "1.5"."""
     sign = "-" if units < 0 else ""
     whole, fraction = divmod(abs(units), _power(decimals))
     digits = f"{fraction:0{decimals}d}".rstrip("0") if decimals else ""
@@ -117,7 +117,7 @@ def parts_of(whole: int, weights: Sequence[int]) -> list[int]:
 
 
 def change_bps(before: int, after: int) -> int:
-    """The relative change in basis points, rounded towards zero. `before` is positive."""
+    """Return the relative change in basis points, rounded towards zero. `before` is positive."""
     if before <= 0:
         raise MoneyError("A change is measured from a positive value only.")
     difference = after - before

@@ -33,7 +33,7 @@ def with_usual_v(signature: bytes) -> bytes:
 
 
 def recover(digest: bytes, r_s: bytes, parity: int) -> bytes | None:
-    """The address whose key signed this digest, or None when these are no r and s of a signature.
+    """Return the address whose key signed this digest, or None when these are no r and s of a signature.
 
     Calls the curve's library directly, which lets other threads run: eth-account takes more than twice as long for the
     same answer.

@@ -134,7 +134,7 @@ class MarketsBody(Answered):
 
 
 def market_body(market: PaperMarket) -> MarketBody:
-    """A market that takes trades."""
+    """Build the body of a market that takes trades."""
     book = market.book
     # On an N-way market the leading outcome stands for yes.
     shown = 0 if market.binary else max(range(book.outcomes), key=book.weight)

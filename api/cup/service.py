@@ -127,7 +127,7 @@ class CupService:
         )
 
     def error(self, problem: Problem) -> Json:
-        """An error's body, the same at both doors."""
+        """Return an error's body, the same at both doors."""
         return {**problem.body, "meta": self.meta()}
 
     def open_time(self) -> datetime:
@@ -383,7 +383,7 @@ class CupService:
         return bodies.BetBody(meta=self.meta(), receipt=receipt)
 
     async def _take_claim(self, caller: str) -> None:
-        """The narrower first: what it is refused takes no room from the others."""
+        """Count a claim against the narrower limit first: what that one refuses takes no room from the others."""
         message = "An address claims for 500 wallets a day."
         await self._limits.take_from_outside(CLAIMS_EACH_CALLER, "cup_claim", caller, message)
         message = "A network claims for 1,000 wallets a day."
@@ -436,7 +436,7 @@ def _problem(refusal: Refusal) -> Problem:
 
 
 def _signed_trade(request: requests.TradeRequest) -> SignedTrade | None:
-    """A real trade with its signature, or None when it lacks something."""
+    """Return a real trade with its signature, or None when it lacks something."""
     wallet, trade_id, issued_at, signature = (
         request.wallet_address,
         request.trade_id,
@@ -487,7 +487,7 @@ def _signature_required(what: str, message: str, signed: Json) -> Problem:
 
 
 def _verified(wallet: str, message: str, signature: str) -> bytes:
-    """The signature's bytes, when `wallet` signed `message` with it."""
+    """Return the signature's bytes, when `wallet` signed `message` with it."""
     raw = messages.signature_bytes(signature)
     if raw is None or messages.signer_of(message, raw) != wallet:
         raise _mismatch(message)

@@ -20,7 +20,7 @@ MIN_AHEAD_SECONDS, MAX_AHEAD_SECONDS = 30, 3600
 
 
 def check_amount(amount: int, least: int = MIN_BET, most: int = MAX_BET) -> None:
-    """The tighter of the market's bounds and ours."""
+    """Refuse an amount outside the tighter of the market's bounds and ours."""
     if not least <= amount <= most:
         raise Problem(
             400,

@@ -48,7 +48,7 @@ class StockIndex(FollowedIndex[Venue]):
         return 0 if self.venue is None else self.venue.head.seen_at
 
     def required(self) -> Venue:
-        """The state as last read; 503 before the first read."""
+        """Return the state as last read; 503 before the first read."""
         if self.venue is None:
             raise unavailable("The chain could not be read yet; try again shortly.")
         return self.venue

@@ -221,7 +221,7 @@ async def _by_logs(client: ChainClient, contracts: StockContracts, bet: StockBet
 
 
 def position_in(receipt: Receipt, contracts: StockContracts, bet: StockBet) -> int | None:
-    """The id of the position the bet made in this transaction."""
+    """Return the id of the position the bet made in this transaction."""
     for log in receipt.logs:
         topics, data = b"".join(map(data_bytes, log.topics)), data_bytes(log.data)
         if checksum(log.address) != contracts.settler.address or topics[:32] != ENTERED.topic:

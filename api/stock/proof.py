@@ -118,7 +118,7 @@ class Proof:
         return await self._shown.get(None, self._stamp, make)
 
     async def shown(self) -> tuple[ProofBody, str]:
-        """The proof as the pages show it, and the tag, which changes with what is in it."""
+        """Return the proof as the pages show it, and the tag, which changes with what is in it."""
         shown = await self._current()
         return shown.body, shown.rendered.tag
 
@@ -344,7 +344,7 @@ class Proof:
 
 
 def _newest_only(gathered: Gathered) -> list[Literal["settled", "feeSweeps"]]:
-    """The sections that have more than they list."""
+    """Return the sections that have more than they list."""
     names: list[Literal["settled", "feeSweeps"]] = []
     if len(gathered.settled) > SETTLED_SHOWN:
         names.append("settled")

@@ -95,7 +95,7 @@ async def read_totals(connection: AsyncConnection, now: Moment) -> Totals:
 
 
 async def read_sweeps(connection: AsyncConnection, limit: int) -> list[FeeSweepProof]:
-    """The newest sweeps of fees to the treasury, the newest first."""
+    """Return the newest sweeps of fees to the treasury, the newest first."""
     query = (
         select(stock_fee_sweep)
         .order_by(stock_fee_sweep.c.block_number.desc(), stock_fee_sweep.c.log_index.desc())

@@ -119,7 +119,7 @@ class StockReads:
         return venue is not None and _is_id(text) and int(text) in venue.markets
 
     async def _one_market(self, text: str) -> Shown[MarketDetailBody]:
-        """A market's detail by its id; 404 when it was never listed."""
+        """Return a market's detail by its id; 404 when it was never listed."""
         if not _is_id(text) or self._index is None:
             raise _never_listed()
         market_id = int(text)
@@ -143,12 +143,12 @@ class StockReads:
         return (await Rendered.make(to_json(body), POSITIONS_CACHE)).response(request)
 
     async def shown(self, text: str) -> tuple[MarketDetailBody, str]:
-        """A market's detail as the pages show it, and the tag, which changes with what is in it."""
+        """Return a market's detail as the pages show it, and the tag, which changes with what is in it."""
         shown = await self._one_market(text)
         return shown.body, shown.rendered.tag
 
     async def one_owner(self, given: str, limit: int = POSITIONS_LISTED, before: int | None = None) -> OwnerBody:
-        """A page of an address's positions, and the totals of all it has; the address in any case."""
+        """Return a page of an address's positions, and the totals of all it has; the address in any case."""
         owner = checksum(given.lower())
         if self._index is None:
             return OwnerBody(
@@ -316,7 +316,7 @@ class StockReads:
         return market_view.detail_body(market, venue, self._read, positions, read_at=self.read_at, stale=self.stale)
 
     async def _positions_of(self, market_id: int) -> tuple[Venue, ListedMarket, list[PositionBody]]:
-        """The market with its positions, all of the same block."""
+        """Return the market with its positions, all of the same block."""
         for _ in range(5):
             venue = self._venue()
             market = await self._indexed.market(market_id)

@@ -46,7 +46,7 @@ def landed_before(relayed: RelayedBet, tx: bytes, position: str | None) -> Probl
 
 
 def not_sent(intent: Intent) -> Problem:
-    """The relayer refused it before it had a nonce."""
+    """Refuse a bet that the relayer refused before it had a nonce."""
     return Problem(
         422,
         "simulation_failed",

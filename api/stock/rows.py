@@ -126,8 +126,8 @@ async def read_newest_settled(
 
 
 async def read_drill(connection: AsyncConnection) -> ListedMarket | None:
-    """The last market listed to show refunds: a void one that has given all taken stakes back, if there is one. No
-    other short market is one, unless it is void: it is won as any other."""
+    """Return the last market listed to show refunds: a void one that has given all taken stakes back, if there is one.
+    No other short market is one, unless it is void: it is won as any other."""
     columns = stock_market.c
     drills = (
         select(stock_market)

@@ -21,7 +21,7 @@ _PROBLEMS: dict[int, str] = {
 
 
 def utc(at: int) -> str:
-    """A time for people: 21 Nov 2026 14:30 UTC; with its seconds where they are not zero, as they decide.
+    """Format a time for people: 21 Nov 2026 14:30 UTC; with its seconds where they are not zero, as they decide.
 
     `Unix second 300000000000` where no calendar has it: the contracts take such times.
     """
@@ -29,7 +29,7 @@ def utc(at: int) -> str:
 
 
 def span(seconds: int) -> str:
-    """A duration in its largest whole unit: 72 hours."""
+    """Format a duration in its largest whole unit: 72 hours."""
     for unit, size in (("hour", 3600), ("minute", 60)):
         if seconds >= size and seconds % size == 0:
             count = seconds // size

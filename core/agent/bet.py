@@ -38,12 +38,12 @@ class Bet:
 
 
 def market_key(market_id: str) -> bytes:
-    """The contract's id of a market: the hash of its readable id."""
+    """Return the contract's id of a market: the hash of its readable id."""
     return keccak(text=market_id)
 
 
 def idem_hash(idem_key: str) -> bytes:
-    """The contract's form of an idempotency key."""
+    """Return the contract's form of an idempotency key."""
     return keccak(text=idem_key)
 
 

@@ -67,7 +67,7 @@ DOWN: Final = 1
 
 
 def fee_of(amount: int, fee_bps: int) -> int:
-    """The fee of a stake, rounded down."""
+    """Return the fee of a stake, rounded down."""
     return amount * fee_bps // BPS
 
 
@@ -167,7 +167,7 @@ class Book:
         )
 
     def staked(self, outcome: int, amount: int) -> tuple[Book, Quote]:
-        """The book after a stake, and what the stake got."""
+        """Return the book after a stake, and what the stake got."""
         got = self.quote(outcome, amount)
         net, shares, excess = list(self.net), list(self.shares), list(self.excess)
         net[outcome] += got.net
@@ -394,7 +394,7 @@ def crosses(terms: DecidingTerms, reading: Reading, now: int) -> bool:
 
 
 def bucket(bounds: tuple[int, ...], value: int) -> int:
-    """The range outcome that holds a value: lower bounds inclusive, upper exclusive, open at both ends."""
+    """Return the range outcome that holds a value: lower bounds inclusive, upper exclusive, open at both ends."""
     return sum(value >= bound for bound in bounds)
 
 

@@ -123,7 +123,7 @@ class Metadata:
             raise ValueError(f"links are at most {MAX_LINKS} https addresses, each under a lower-case word")
 
     def canonical(self) -> str:
-        """The same words are always the same bytes: keys sorted, no spaces."""
+        """Return the JSON text, always the same bytes for the same words: keys sorted, no spaces."""
         document = {"id": self.id, "links": dict(self.links), "series": self.series}
         return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
@@ -149,8 +149,8 @@ def feed_keys(sources: Any) -> dict[bytes, str]:
 def described(
     key: bytes, spec: Specification, feed_key: str | None, computed: Computed | None = None
 ) -> MarketDocument:
-    """The words of a listed market. `key` is the contract's id of it; `feed_key` None: the deployment file does not
-    know the feed. `computed`: of a pool feed; it adds to the rules and to nothing else."""
+    """Return the words of a listed market. `key` is the contract's id of it; `feed_key` None: the deployment file does
+    not know the feed. `computed`: of a pool feed; it adds to the rules and to nothing else."""
     observed = None if feed_key is None else FeedSubject(feed_key)
     identity = None if observed is None else id_of(spec, observed)
     if identity is None or market_key(identity) != key:
@@ -159,7 +159,7 @@ def described(
 
 
 def rendered(spec: Specification, feed_key: str) -> MarketDocument:
-    """The words of a market that is to be listed, under the id it must be listed with."""
+    """Return the words of a market that is to be listed, under the id it must be listed with."""
     observed = FeedSubject(feed_key)
     return _document(id_of(spec, observed), True, spec, observed, None)
 
@@ -168,7 +168,7 @@ def rendered(spec: Specification, feed_key: str) -> MarketDocument:
 
 
 def id_of(spec: Specification, observed: FeedSubject) -> str:
-    """The readable id: what is asked about which token, what decides it, and when stakes end.
+    """Return the readable id: what is asked about which token, what decides it, and when stakes end.
 
     Not in it: when stakes begin (a time already past becomes that of the listing block, which is not known before), and
     what the Safe's numbers add. The contract lists an id once, so it still names one market.
@@ -226,7 +226,7 @@ def _document(
 
 
 def _asked(spec: Specification, what: str, name: str) -> tuple[str, str, str]:
-    """The question without its question mark, the short title, and by which readings it is decided."""
+    """Return the question without its question mark, the short title, and by which readings it is decided."""
     if spec.kind is MarketKind.DIRECTION:
         when = interval(spec.start_at, spec.ends_at)
         deciding = f"by the readings at {moment(spec.start_at)} and {beside(spec.ends_at, spec.start_at)}"

@@ -74,7 +74,7 @@ class FeedSubject:
 
 
 def usd_label(value: int) -> str:
-    """A feed value in dollars, exactly: `$100M`, `$41.09M`, `$41,095,586`, `$0.0412`."""
+    """Format a feed value in dollars, exactly: `$100M`, `$41.09M`, `$41,095,586`, `$0.0412`."""
     sign, size = ("-", -value) if value < 0 else ("", value)
     for unit, letter in _SCALES:
         if size >= unit * _ONE and size % (unit * _ONE // 10**_SHORT_DECIMALS) == 0:
@@ -155,7 +155,7 @@ def _utc(at: int) -> datetime | None:
 
 
 def outcomes_of(kind: MarketKind, bounds: Sequence[int]) -> tuple[OutcomeWords, ...]:
-    """A market's outcomes in the contract's order. The keys are what trades name as their side."""
+    """Return a market's outcomes in the contract's order. The keys are what trades name as their side."""
     if kind in BINARY_KEYS:
         return tuple(OutcomeWords(key, key.capitalize(), key.capitalize()) for key in BINARY_KEYS[kind])
     lowers, uppers = (None, *bounds), (*bounds, None)

@@ -34,17 +34,17 @@ class ChainClient(AsyncWeb3[ChainProvider]):
         super().__init__(provider, middleware=(), modules={"eth": AsyncEth})
 
     def pinned(self, position: int) -> ChainClient:
-        """The same chain through only one of its URLs."""
+        """Return the same chain through only one of its URLs."""
         return ChainClient(self.provider.pinned(position))
 
     # Blocks
 
     async def block(self, block: BlockId = "latest") -> Block | None:
-        """A header, or None when the node has no such block."""
+        """Fetch a header, or None when the node has no such block."""
         return await self.provider.optional(*_block_request(block), Block)
 
     async def head(self, *, timeout_seconds: float | None = None) -> Block:
-        """The newest block."""
+        """Fetch the newest block."""
         return await self.provider.call(
             "eth_getBlockByNumber", ["latest", False], Block, timeout_seconds=timeout_seconds
         )
@@ -70,7 +70,7 @@ class ChainClient(AsyncWeb3[ChainProvider]):
     # Calls
 
     async def read(self, call: Call, block: BlockId = "latest", *, timeout_seconds: float | None = None) -> Any:
-        """The decoded return value of a view; ContractReverted with its reason when it reverts."""
+        """Read the decoded return value of a view; ContractReverted with its reason when it reverts."""
         return call.function.decode(await self.simulate(call, block, timeout_seconds=timeout_seconds))
 
     async def simulate(
@@ -87,7 +87,7 @@ class ChainClient(AsyncWeb3[ChainProvider]):
     async def read_newest(
         self, account: str, calls: Sequence[Call], *, guess: str | None = None, timeout_seconds: float | None = None
     ) -> tuple[Block, bytes, list[Any | RpcError]]:
-        """The newest block, the account's code and views, all of that block; each view its value or its own error.
+        """Read the newest block, the account's code and views, all of that block; each view its value or its own error.
 
         The block is named by its hash. What is asked of "latest" in one batch may be answered from two blocks, and a
         payment that is mined between them then looks spent and unbooked, or booked and without its stake. Where the
@@ -121,7 +121,7 @@ class ChainClient(AsyncWeb3[ChainProvider]):
     async def _state_at(
         self, block_hash: str, account: str, calls: Sequence[Call], timeout_seconds: float | None
     ) -> list[Any | RpcError]:
-        """The account's code and what the calls return, undecoded, in one batch."""
+        """Read the account's code and what the calls return, undecoded, in one batch."""
         requests = _state_requests(block_hash, account, calls)
         return await self.provider.batch(requests, Data, timeout_seconds=timeout_seconds)
 

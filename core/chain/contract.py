@@ -53,7 +53,7 @@ class _Selected:
         return self.selector + CODEC.encode(*get_aligned_abi_inputs(self._entry, arguments))
 
     def decode_inputs(self, data: bytes) -> dict[str, Any]:
-        """The arguments by name, from data that begins with the selector."""
+        """Return the arguments by name, from data that begins with the selector."""
         return _by_name(self._inputs, CODEC.decode(self._types, data[4:]))
 
 
@@ -66,7 +66,7 @@ class Function(_Selected):
         self._outputs = _named(entry.get("outputs", []))
 
     def decode(self, data: bytes) -> Any:
-        """The return value; a tuple of them when the function returns several."""
+        """Decode the return value; a tuple of them when the function returns several."""
         if not data and self._outputs:
             raise RpcError(
                 RpcErrorKind.BAD_ANSWER, f"{self.name} returned nothing: is there a contract at this address?"
@@ -120,7 +120,7 @@ class Call:
     sender: str | None = None
 
     def parameters(self) -> dict[str, str]:
-        """The first parameter of eth_call and eth_estimateGas."""
+        """Return the first parameter of eth_call and eth_estimateGas."""
         given = {"to": self.to, "data": hex_of(self.data)}
         if self.sender:
             given["from"] = self.sender
@@ -144,8 +144,8 @@ class Contract:
 
 @lru_cache(maxsize=16_384)
 def checksum(address: str | bytes) -> ChecksumAddress:
-    """The EIP-55 form of an address given as text or 20 bytes. Kept, since each costs a hash, and a page shows the same
-    contracts and wallets again and again."""
+    """Return the EIP-55 form of an address given as text or 20 bytes. Kept, since each costs a hash, and a page shows
+    the same contracts and wallets again and again."""
     return to_checksum_address(address)
 
 

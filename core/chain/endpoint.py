@@ -88,7 +88,8 @@ class Endpoint:
         self._verifying = asyncio.Lock()
 
     async def post(self, method: str, body: bytes, timeout_seconds: float) -> bytes:
-        """The raw answer, after making sure once that this URL serves the expected chain. Raises only RpcError."""
+        """Return the raw answer, after making sure once that this URL serves the expected chain. Raise only
+        RpcError."""
         REQUESTS.labels(self._chain, self.label, method).inc()
         try:
             await self._verify(timeout_seconds)
@@ -250,7 +251,7 @@ def from_error_object(error: ErrorObject, method: str, label: str) -> RpcError:
 
 
 def revert_data(error: ErrorObject) -> str | None:
-    """The revert bytes as hex: nodes put them in `data`, in `data.data`, or after a word in a text."""
+    """Return the revert bytes as hex: nodes put them in `data`, in `data.data`, or after a word in a text."""
     data = error.data
     if isinstance(data, dict):
         data = data.get("data") or data.get("result")

@@ -265,7 +265,7 @@ _BY_STATUS = {
 
 
 def classify(code: int, message: str) -> RpcErrorKind:
-    """The kind of a JSON-RPC error object."""
+    """Return the kind of a JSON-RPC error object."""
     # A revert's message quotes a text of the contract, which may say anything: it comes before the table.
     if code == 3 or message.lower().startswith(
         ("execution reverted", "vm exception while processing transaction: rev")
@@ -278,7 +278,7 @@ def classify(code: int, message: str) -> RpcErrorKind:
 
 
 def classify_status(status: int) -> RpcErrorKind:
-    """The kind of an HTTP answer that carries no JSON-RPC error."""
+    """Return the kind of an HTTP answer that carries no JSON-RPC error."""
     if status in _BY_STATUS:
         return _BY_STATUS[status]
     return RpcErrorKind.UNAVAILABLE if status >= 500 else RpcErrorKind.BAD_ANSWER

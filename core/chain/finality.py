@@ -7,7 +7,7 @@ MAX_LAG_SECONDS = 60
 
 
 def final_block(indexed: int, finalized: int | None, depth: int) -> int:
-    """The newest indexed block that nothing undoes; negative while there is none.
+    """Return the newest indexed block that nothing undoes; negative while there is none.
 
     It is the one that the node called final, or, where it has no such notion, the one `depth` blocks back. A finalized
     block above `indexed` says nothing of the blocks the index stands at: they may have been replaced while it looked

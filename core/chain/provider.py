@@ -321,8 +321,8 @@ class ChainProvider(AsyncJSONBaseProvider):
             return error
 
     def _allowed(self) -> Iterator[Endpoint]:
-        """The endpoints that may be asked now. Each breaker is asked only when its turn comes, so an unused probe is
-        never taken."""
+        """Return the endpoints that may be asked now. Each breaker is asked only when its turn comes, so an unused
+        probe is never taken."""
         if self._session is None:
             raise RuntimeError("ChainProvider is used before it is opened or after it is closed")
         return (endpoint for endpoint in self._endpoints if endpoint.breaker.allows())
@@ -370,7 +370,7 @@ class _Verdict:
         return cls(_Doubt.UNJUDGED if answer.kind.blames_node else _Doubt.REFUSED, answer)
 
     def or_better(self, other: _Verdict | None) -> _Verdict:
-        """The better of two; if it is an error and either URL may have taken the transaction, that stays so."""
+        """Return the better of two; if it is an error and either URL may have taken the transaction, that stays so."""
         if other is None:
             return self
         best = min(self, other, key=lambda each: each.doubt)

@@ -31,7 +31,7 @@ _PANICS = {
 
 
 def explain(error: RpcError, errors: Mapping[bytes, CustomError] | None = None) -> ContractReverted:
-    """A revert with its reason; `errors` maps selectors to the custom errors the contract may raise."""
+    """Return a revert with its reason; `errors` maps selectors to the custom errors the contract may raise."""
     data = bytes_of(error.data) if error.data and len(error.data) % 2 == 0 else b""
     name, arguments, sentence = decode_revert(data, errors or {})
     if not data:

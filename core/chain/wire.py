@@ -129,7 +129,7 @@ class ErrorObject(msgspec.Struct, frozen=True):
 
 
 def quantity(text: str) -> int:
-    """A JSON-RPC quantity ("0x1a") as an integer."""
+    """Return a JSON-RPC quantity ("0x1a") as an integer."""
     return int(text, 16)
 
 

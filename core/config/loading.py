@@ -46,7 +46,7 @@ S = TypeVar("S", bound=SettingsBase)
 
 
 def load(settings: type[S], env: Mapping[str, str] | None = None) -> S:
-    """The checked settings of one class, or a ConfigError listing every wrong variable in one sentence each."""
+    """Return the checked settings of one class, or raise a ConfigError with one sentence for each wrong variable."""
     given = environment(env)
     values = {name: text for name, text in given.items() if name in variables(settings)}
     for name in _secrets_of(settings):
@@ -109,7 +109,7 @@ def unknown_variables(env: Mapping[str, str] | None = None) -> list[str]:
 
 
 def _secrets_of(settings: type[SettingsBase]) -> list[str]:
-    """The variables of a class that hold a password or key, or that may carry one in a URL."""
+    """Return the variables of a class that hold a password or key, or that may carry one in a URL."""
     return [field.alias or name for name, field in settings.model_fields.items() if is_secret(field)]
 
 

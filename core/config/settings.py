@@ -148,7 +148,7 @@ class Settings(SettingsBase):
         return self
 
     def chain(self, name: ChainName) -> ChainSettings:
-        """The settings of one chain; it may have no RPC URL, which only who needs one should refuse."""
+        """Return the settings of one chain; it may have no RPC URL, which only code that needs one should refuse."""
         base = name == "base"
         network = self.base_network if base else self.stock_network
         return ChainSettings(

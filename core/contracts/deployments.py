@@ -166,7 +166,7 @@ class Deployment(Part):
 
 
 def load_deployment(path: Path) -> Deployment:
-    """The checked content of a file; DeploymentError with the file, the place in it and what is wrong."""
+    """Return the checked content of a file; DeploymentError with the file, the place in it and what is wrong."""
     try:
         content = path.read_bytes()
     except FileNotFoundError:
@@ -221,7 +221,7 @@ def write_deployment(deployment: Deployment, path: Path, *, rehearse: bool = Fal
 
 
 def json_schema() -> bytes:
-    """The JSON Schema of a deployment file, as deployments/schema.json holds it."""
+    """Return the JSON Schema of a deployment file, as deployments/schema.json holds it."""
     schema = Deployment.model_json_schema(by_alias=True)
     schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
     return orjson.dumps(schema, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE | orjson.OPT_SORT_KEYS)

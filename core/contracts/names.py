@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 @cache
 def ours(name: str) -> str:
-    """A contract's name as we write it; an underscore at its end only keeps it apart from a word of Solidity."""
+    """Return a contract's name as we write it; an underscore at its end only keeps it apart from a word of Solidity."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).rstrip("_").lower()
 
 
@@ -23,6 +23,6 @@ def under(source: Any, *names: str) -> dict[str, Any]:
 
 
 def made_of(kind: type[T], answer: Mapping[str, Any]) -> T:
-    """A dataclass of what a view answered; what it has no field for is left out."""
+    """Return a dataclass of what a view answered; what it has no field for is left out."""
     named = {ours(name): value for name, value in answer.items()}
     return kind(**{each.name: named[each.name] for each in fields(kind) if each.name in named})  # type: ignore[arg-type]

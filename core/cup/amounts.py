@@ -31,7 +31,7 @@ def text_of(cents: int) -> str:
 
 
 def number_of(cents: int) -> Decimal:
-    """The exact JSON number."""
+    """Return the exact JSON number."""
     return json_number(cents, DECIMALS)
 
 

@@ -25,7 +25,7 @@ _BOUNDS_CENTS = {
 
 
 def bounds() -> dict[str, Decimal]:
-    """The bounds as they are shown, in pUSDC."""
+    """Return the bounds as they are shown, in pUSDC."""
     return {name: number_of(cents) for name, cents in _BOUNDS_CENTS.items()}
 
 
@@ -123,7 +123,7 @@ async def bets_of(connection: Connection, round_no: int, wallet: str) -> list[Pl
 
 
 async def replayed(connection: Connection, bet: RouletteBet) -> BetReceipt | None:
-    """The first receipt of this wallet, round and key; a Refusal when the stake was another."""
+    """Return the first receipt of this wallet, round and key; raise a Refusal when the stake was another."""
     row = await connection.fetch_one(
         "SELECT stake_cents, balance_cents FROM cup_bet WHERE round_no = %s AND wallet = %s AND bet_key = %s",
         (bet.round_no, bet.wallet, bet.bet_key),
@@ -208,7 +208,7 @@ def _takes_bets(round_: RouletteRound | None, now: datetime) -> bool:
 
 
 async def _too_late(connection: Connection, bet: RouletteBet) -> BetReceipt:
-    """The receipt of a bet that was placed in time; Refusal for any other."""
+    """Return the receipt of a bet that was placed in time; raise a Refusal for any other."""
     done = await replayed(connection, bet)
     if done is None:
         raise round_closed(bet.round_no, await rounds.latest(connection))

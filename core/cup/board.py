@@ -103,9 +103,9 @@ async def record(connection: Connection, gains: Mapping[str, int], at: datetime)
 async def top(
     connection: Connection, period: str, limit: int, before: Board | None = None, *, agents: bool = False
 ) -> Board:
-    """The board with its first `limit` entries, all of one moment. `before`: as it was read last; its places, for which
-    every row is read, still hold when nothing was recorded since. `agents`: of enrolled agents alone, who are few and
-    may enrol at any moment: their places are always read."""
+    """Return the board with its first `limit` entries, all of one moment. `before`: as it was read last; its places,
+    for which every row is read, still hold when nothing was recorded since. `agents`: of enrolled agents alone, who are
+    few and may enrol at any moment: their places are always read."""
     those = "s.period = %s"
     if agents:
         before, those = None, f"{those} AND EXISTS (SELECT FROM cup_enrolment a WHERE a.wallet = s.wallet)"

@@ -31,8 +31,8 @@ _MARKETS = (
 
 
 def paper_book(weights_cents: Sequence[int], net_cents: Sequence[int], shares_cents: Sequence[int]) -> Book:
-    """The book of a paper market. Without a fee no trade gets fewer shares than cents, so what the shares of all trades
-    exceed their stakes by is what the sums differ by."""
+    """Return the book of a paper market. Without a fee no trade gets fewer shares than cents, so what the shares of all
+    trades exceed their stakes by is what the sums differ by."""
     excess = tuple(shares - net for shares, net in zip(shares_cents, net_cents, strict=True))
     return Book(tuple(weights_cents), FEE_BPS, tuple(net_cents), tuple(shares_cents), excess)
 
@@ -76,7 +76,7 @@ class PaperMarket:
         return self.status == "open" and self.listed and self.opens_at <= now < self.closes_at
 
     def outcome(self, side: str) -> int:
-        """The position of a side; a Refusal that names the valid ones when there is none of that key."""
+        """Return the position of a side; raise a Refusal that names the valid ones when none has that key."""
         keys = [each.key for each in self.sides]
         if side not in keys:
             raise Refusal(422, "invalid_side", f"This market's sides are {', '.join(keys)}.", {"validSides": keys})
@@ -134,7 +134,7 @@ def no_market() -> Refusal:
 
 
 async def open_markets(connection: Connection, now: datetime, limit: int) -> list[PaperMarket]:
-    """The markets that take trades, those that end first first."""
+    """Return the open markets, earliest close first."""
     rows = await connection.fetch_all(
         f"{_MARKETS} WHERE c.status = 'open' AND a.status = {AgentMarketStatus.OPEN:d} AND c.opens_at <= %s "
         "AND c.closes_at > %s "

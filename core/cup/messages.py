@@ -57,7 +57,7 @@ def enrolment_message(wallet: str, issued_at: str) -> str:
 
 
 def signature_bytes(text: str) -> bytes | None:
-    """The 65 bytes of a 0x-prefixed hex signature, or None."""
+    """Return the 65 bytes of a 0x-prefixed hex signature, or None."""
     if not text.startswith(("0x", "0X")):
         return None
     try:
@@ -67,7 +67,7 @@ def signature_bytes(text: str) -> bytes | None:
 
 
 def signer_of(message: str, signature: bytes) -> str | None:
-    """The lower-case address whose key signed `message`, or None when the signature is no signature."""
+    """Return the lower-case address whose key signed `message`, or None when the signature is no signature."""
     parity = _parity(signature[64]) if len(signature) == 65 else None
     if parity is None:
         return None

@@ -77,7 +77,7 @@ async def latest(connection: Connection) -> RouletteRound | None:
 
 
 async def settled(connection: Connection, limit: int) -> list[RouletteRound]:
-    """The last rounds with a result, newest first."""
+    """Return the last rounds with a result, newest first."""
     return await _rounds(connection, "WHERE settled_at IS NOT NULL ORDER BY round_no DESC LIMIT %s", limit)
 
 
@@ -87,14 +87,14 @@ async def find(connection: Connection, round_no: int) -> RouletteRound | None:
 
 
 async def hold(connection: Connection, round_no: int) -> RouletteRound | None:
-    """The round, kept from being settled until this transaction ends."""
+    """Lock the round against settlement until this transaction ends, and return it."""
     return next(iter(await _rounds(connection, "WHERE round_no = %s FOR SHARE", round_no)), None)
 
 
 async def open_next(
     connection: Connection, now: datetime, chain_id: int, head_number: int, head_time: int
 ) -> RouletteRound | None:
-    """The next round, unless one is live. The head is the chain's as it is now.
+    """Open the next round, unless one is live. The head is the chain's as it is now.
 
     The beacon lies two seconds or more after the close on the chain's clock; where that clock runs ahead of ours (a
     local chain that was warped), as far ahead of the head.

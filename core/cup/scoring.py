@@ -28,7 +28,7 @@ WagerPool = Mapping[str, tuple[int, int]]
 
 
 def wheel_pools(results: Iterable[SettledStake]) -> list[WagerPool]:
-    """The pools of a round; one that was given back is none."""
+    """Return the pools of a round; one that was given back is none."""
     pools: dict[str, dict[str, tuple[int, int]]] = {}
     for each in results:
         if each.status == "refunded":
@@ -51,7 +51,7 @@ def counted(pools: Iterable[WagerPool], seasoned: Collection[str]) -> dict[str, 
 
 
 def day_of(moment: datetime) -> datetime:
-    """The beginning of its day, in UTC."""
+    """Return the beginning of its day, in UTC."""
     return moment.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
 
 

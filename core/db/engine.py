@@ -190,7 +190,7 @@ def make_engine(
     answer_seconds: float = ANSWER_SECONDS,
     application_name: str = "vpm",
 ) -> AsyncEngine:
-    """An engine to read by. It checks a connection before handing it out, so a restarted database costs no error.
+    """Make an engine to read by. It checks a connection before handing it out, so a restarted database costs no error.
 
     Each statement stands alone, since BEGIN and ROLLBACK around one are two more ways there and back; those that must
     see the same moment ask for `isolation_level="REPEATABLE READ"`.
@@ -241,8 +241,8 @@ def make_pool(
     answer_seconds: float | None = ANSWER_SECONDS,
     application_name: str = "vpm",
 ) -> ConnectionPool:
-    """A psycopg pool, not yet open: use it as `async with make_pool(...) as pool`. `answer_seconds`: None for a command
-    whose statements may take as long as they need."""
+    """Make a psycopg pool, not yet open: use it as `async with make_pool(...) as pool`. `answer_seconds`: None for a
+    command whose statements may take as long as they need."""
 
     async def configure(connection: Connection) -> None:
         await _set_up(connection, answer_seconds, autocommit=autocommit)

@@ -135,7 +135,7 @@ _STILL_HELD = (
 
 
 def lock_key(role: str) -> int:
-    """The 64-bit advisory lock key of a role."""
+    """Return the 64-bit advisory lock key of a role."""
     return int.from_bytes(hashlib.sha256(f"vpm leader {role}".encode()).digest()[:8], signed=True)
 
 

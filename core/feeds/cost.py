@@ -137,7 +137,7 @@ class PushOut:
 
 
 def moved(sqrt_price: int, move: float) -> int:
-    """A price after a move of its logarithm, inside what a pool can have."""
+    """Return a price after a move of its logarithm, inside what a pool can have."""
     after = int(sqrt_price * math.exp(move / 2))
     return min(max(after, MIN_SQRT_PRICE + 1), MAX_SQRT_PRICE - 1)
 
@@ -204,7 +204,7 @@ def feed_cap(
 
 
 def least_window(sources: Sequence[PricedPool], sigma: float) -> int:
-    """The shortest window, in whole minutes, that is long enough for the fees."""
+    """Return the shortest window, in whole minutes, that is long enough for the fees."""
     seconds = (sum(each.phi for each in sources) / (FULL_REACH * sigma)) ** 2
     return math.ceil(seconds / 60) * 60
 

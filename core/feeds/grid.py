@@ -52,18 +52,18 @@ class Needs:
 
 
 def grid_time(moment: int, step: int) -> int:
-    """The last multiple of `step` at or before a moment: the reading that counts then."""
+    """Return the last multiple of `step` at or before a moment: the reading that counts then."""
     return moment - moment % step
 
 
 def next_grid_time(moment: int, step: int) -> int:
-    """The first multiple of `step` at or after a moment."""
+    """Return the first multiple of `step` at or after a moment."""
     return -(-moment // step) * step
 
 
 def missing(needs: Iterable[Needs], recorded: Set[int], step: int, oldest: int, before: int) -> list[int]:
-    """The grid times from `oldest` on that are needed, over at `before` and not recorded; oldest first, since those
-    are forgotten first."""
+    """Return the grid times from `oldest` on that are needed, over at `before` and not recorded; oldest first, since
+    those are forgotten first."""
     return sorted({at for need in needs for at in need.times(step, oldest, before)} - recorded)
 
 

@@ -89,7 +89,7 @@ def round_id(phase: int, number: int) -> int:
 
 
 def current_phase(head: FeedHead) -> tuple[int, int, RoundProblem]:
-    """The feed's phase and the number of its latest round there; zeros when there is a problem."""
+    """Return the feed's phase and the number of its latest round there; zeros when there is a problem."""
     if head.latest_round_id is None:
         return 0, 0, RoundProblem.LATEST_UNREADABLE if head.has_code else RoundProblem.NO_FEED
     phase = head.latest_round_id >> 64
@@ -113,7 +113,7 @@ async def in_effect_at(head: FeedHead, time: int, read: ReadRound) -> RoundReadi
 
 
 async def prove_in_effect_at(head: FeedHead, proposed: int, time: int, read: ReadRound) -> Round | None:
-    """The round with id `proposed` if it proves to be the one in effect at `time`, else None."""
+    """Return the round with id `proposed` if it proves to be the one in effect at `time`, else None."""
     phase_now, _, problem = current_phase(head)
     if problem is not RoundProblem.OK:
         return None
@@ -172,7 +172,7 @@ async def _at_or_before(asked_id: int, time: int, read: ReadRound) -> Round | No
 
 
 async def _last(low: Round, hint: int, time: int, read: ReadRound) -> Round:
-    """The last round at or before `time` in the phase of `low`, its round 1, which is one.
+    """Return the last round at or before `time` in the phase of `low`, its round 1, which is one.
 
     Gallops away from `hint`, or from 1, then halves; the hint saves reads and is not trusted.
     """

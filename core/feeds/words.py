@@ -86,7 +86,7 @@ def every(seconds: int) -> str:
 
 
 def _whole(units: int, decimals: int) -> str:
-    """An amount of smallest units in whole tokens, with every digit it has."""
+    """Return an amount of smallest units in whole tokens, with every digit it has."""
     whole, rest = divmod(units, 10**decimals)
     digits = f"{rest:0{decimals}d}".rstrip("0") if rest else ""
     return f"{whole:,}.{digits}" if digits else f"{whole:,}"

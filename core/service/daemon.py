@@ -121,7 +121,7 @@ def run_daemon(name: str, setup: Setup, *, metrics_port: Callable[[Settings], in
 
 
 async def serve(name: str, setup: Setup, settings: Settings, metrics_port: int, parent_pid: int | None = None) -> int:
-    """The whole life of one daemon inside a running loop; returns the exit code."""
+    """Run the whole life of one daemon inside a running loop; return the exit code."""
     health = HealthServer(settings.metrics_host, metrics_port)
     health.add_check("database", lambda: _database(settings.database_url.get_secret_value()))
     daemon = Daemon(name, settings, health)

@@ -159,7 +159,7 @@ class Settlement:
 
 
 def open_books(seed_per_leg: int) -> tuple[Book, Book]:
-    """The books after the seed: each leg has already vested into the other."""
+    """Return the books after the seed: each leg has already vested into the other."""
     return Book(seed_per_leg, S), Book(seed_per_leg, S)
 
 
@@ -249,7 +249,7 @@ def offer(market: VestedMarket, outcome: int, amount: int, block_number: int) ->
 
 
 def share(before: int, offered: int, accepted: int, demanded: int) -> int:
-    """An entry's part of its side's `accepted`, in proportion to its offer within `demanded`, which is not 0.
+    """Return an entry's part of its side's `accepted`, in proportion to its offer within `demanded`, which is not 0.
 
     Both quotients round down, and consecutive entries share their borders, so the parts add up to `accepted` exactly;
     a part is less than one unit away from its exact proportion.
@@ -280,7 +280,7 @@ def gross_payout(market: VestedMarket, position: Position, vintage: Vintage) -> 
 
 
 def seen_vintage(vintage: Vintage, matched: Vintage | None) -> Vintage:
-    """A position's vintage as views see it, given what `as_of` matched."""
+    """Return a position's vintage as views see it, given what `as_of` matched."""
     return matched if matched is not None and matched.number == vintage.number else vintage
 
 

@@ -38,10 +38,10 @@ def source_of(event_type: EventType, *parts: bytes | int | str) -> bytes:
 
 
 def undoing(source: bytes) -> bytes:
-    """The name of the event that takes another one back."""
+    """Return the name of the event that takes another one back."""
     return hashlib.sha256(b"undone" + source).digest()[:SOURCE_BYTES]
 
 
 def event_id(source: bytes, occurrence: int) -> str:
-    """The public id. A second occurrence, after a reorganization undid the first, is another event."""
+    """Return the public id. A second occurrence, after a reorganization undid the first, is another event."""
     return f"evt_{source.hex()}" + (f"_{occurrence}" if occurrence else "")

@@ -85,7 +85,7 @@ def position_ended(market: Named, *, outcome: int, winner: int, amount: int, sha
 
 
 def payout(market: Named, *, outcome: int | None, amount: int, stake_id: int, tx: bytes, **more: Any) -> str:
-    """A payout on its way, made or refused. `side` is null for a payment that came too late to be a stake."""
+    """Describe a payout on its way, made or refused. `side` is null for a payment that came too late to be a stake."""
     return text(
         {
             "amountUsd": json_number(amount),

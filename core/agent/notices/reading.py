@@ -27,7 +27,7 @@ class Notice:
 
 
 async def next_seq(connection: Connection, wallet: bytes) -> int:
-    """The number the wallet's next event will have."""
+    """Return the number the wallet's next event will have."""
     rows = await connection.execute("SELECT next_seq FROM agent_event_wallet WHERE wallet = %s", (wallet,))
     row = await rows.fetchone()
     return 0 if row is None else int(row[0])

@@ -114,7 +114,7 @@ async def _payouts(connection: Connection, chain_id: int, submitted: Sequence[Su
 
 
 def stakes_paid(data: bytes) -> list[int]:
-    """The stake ids of a `pay(bytes32,uint256[])` call; none when it is another call."""
+    """Return the stake ids of a `pay(bytes32,uint256[])` call; none when it is another call."""
     words = [data[at : at + _WORD] for at in range(4, len(data), _WORD)]
     if len(words) < 3 or int.from_bytes(words[1]) != 2 * _WORD or int.from_bytes(words[2]) != len(words) - 3:
         return []

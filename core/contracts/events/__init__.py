@@ -52,5 +52,5 @@ _LAYOUTS: Final[Mapping[Role, Mapping[bytes, Layout]]] = {
 
 
 def layouts_of(role: Role) -> Mapping[bytes, Layout]:
-    """The events a contract in this role emits, by their first topic."""
+    """Return the events a contract in this role emits, by their first topic."""
     return _LAYOUTS[role]

@@ -60,7 +60,7 @@ class Layout:
         return len(data) == self.data_bytes if self.data_bytes is not None else len(data) >= self.least_data_bytes
 
     def read(self, topics: bytes, data: bytes) -> Any:
-        """The typed event; UndecodableLog when the sizes are wrong or an offset points outside the data."""
+        """Read the typed event; UndecodableLog when the sizes are wrong or an offset points outside the data."""
         if not self.fits(topics, data):
             raise UndecodableLog(
                 f"{self.name}: {len(topics) // WORD} topics and {len(data)} bytes of data are not its layout."
@@ -106,7 +106,7 @@ def _decoder(entry: ABIEvent, event: type[msgspec.Struct]) -> Decoder:
 
 
 def _cut(part: ABIComponent, place: str, word: int, struct: Any, names: dict[str, Any]) -> str:
-    """The expression that reads one value: `place` is the topics or the data, `word` where it stands there."""
+    """Return the expression that reads one value: `place` is the topics or the data, `word` where it stands there."""
     kind, start, end = part["type"], word * WORD, (word + 1) * WORD
     if kind == "tuple":
         names[struct.__name__] = struct
@@ -140,7 +140,7 @@ def by_topic(*layouts: Layout) -> dict[bytes, Layout]:
 
 
 def tail(data: bytes, position: int) -> bytes:
-    """The dynamic value whose offset stands in word `position`."""
+    """Return the dynamic value whose offset stands in word `position`."""
     offset = num(data[position * WORD : position * WORD + WORD])
     start = offset + WORD
     if start > len(data):

@@ -76,7 +76,7 @@ class Pool:
             self.tick = tick_at(reached)
 
     def _next_edge(self, down: bool) -> tuple[int, bool]:
-        """The next tick with liquidity in the direction of the swap, or the end of the bitmap's word."""
+        """Return the next tick with liquidity in the direction of the swap, or the end of the bitmap's word."""
         place = self.tick // self.spacing
         if down:
             end = place // _WORD * _WORD * self.spacing

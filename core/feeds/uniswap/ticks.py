@@ -28,7 +28,7 @@ _POWERS: Final = _powers()
 
 @lru_cache(maxsize=65_536)
 def sqrt_price_at(tick: int) -> int:
-    """The square-root price of a tick, rounded up from the protocol's own 128-digit product."""
+    """Return the square-root price of a tick, rounded up from the protocol's own 128-digit product."""
     if not MIN_TICK <= tick <= MAX_TICK:
         raise ValueError(f"A tick is {MIN_TICK} to {MAX_TICK}, not {tick}.")
     ratio, digits = _ONE, abs(tick)
@@ -46,7 +46,7 @@ _LOG_STEP: Final = math.log(1.0001) / 2
 
 
 def tick_at(sqrt_price: int) -> int:
-    """The greatest tick whose price is not above this one."""
+    """Return the greatest tick whose price is not above this one."""
     if not MIN_SQRT_PRICE <= sqrt_price < MAX_SQRT_PRICE:
         raise ValueError(f"{sqrt_price} is outside the prices of a pool.")
     tick = math.floor((math.log(sqrt_price) - 96 * math.log(2)) / _LOG_STEP)  # off by one at most
