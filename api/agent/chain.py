@@ -62,7 +62,7 @@ class PaymentFacts:
     booked: frozenset[bytes]
 
     def is_astray(self, nonce: bytes) -> bool:
-        """Whether an authorization was used, and not by us for a stake: it was sent past us, or cancelled."""
+        """Return whether an authorization was used other than by us for a stake: it was sent past us, or cancelled."""
         return nonce in self.used and nonce not in self.booked
 
 

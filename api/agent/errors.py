@@ -9,7 +9,7 @@ from typing import Any
 from api.http.problem import Problem
 
 RETRIABLE = frozenset({"rate_limited", "internal_error", "platform_paused"})
-# In the catalogue of the specification and never sent as an error body: the 402 has a body of its own, and there are no
+# In the catalogue of the specification and never sent as an error body: the 402 has a different body, and there are no
 # deposits.
 _DEPOSITS = ("deposit_above_max", "deposit_unconfirmed", "deposit_mismatch", "deposit_tx_reused")
 RESERVED = frozenset({"payment_required", *_DEPOSITS})
@@ -42,7 +42,7 @@ CATALOGUE: Mapping[str, ErrorEntry] = {
     "insufficient_balance": ErrorEntry(422, "Send USDC on Base to the wallet, or bet less."),
     "pool_impact_exceeded": ErrorEntry(422, "Bet at most details.largestSizeUsd; details.limit names the limit."),
     "unsupported_market": ErrorEntry(422, "Pick another market from GET /markets."),
-    # Never a hint to pay again here: the money may be on its way. Who may is told so in the refusal itself.
+    # Never a hint to pay again here: the money may be on its way. Where paying again is safe, the refusal says so.
     "payment_invalid": ErrorEntry(422, "Read the message: it says what became of this authorization."),
     "rate_limited": ErrorEntry(429, "Wait for the seconds in Retry-After, then send the same request."),
     "internal_error": ErrorEntry(
@@ -91,7 +91,7 @@ def error_body(raised: Problem, request_id: str, docs_url: str) -> dict[str, Any
         raised.code if raised.code in CATALOGUE else ("internal_error" if raised.status >= 500 else "invalid_request")
     )
     extra = dict(raised.extra)
-    # Refused by a block that may be undone: the bet is signed, and whoever makes another may have two.
+    # Refused by a block that may be undone: the bet is signed, so making another could make two.
     waits = extra.get("final") is False and code not in RETRIABLE
     own_hint = extra.pop("hint", CATALOGUE[code].hint)
     hint = WAIT if waits else own_hint

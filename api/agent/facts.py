@@ -92,11 +92,11 @@ class ListedMarket:
 
     @property
     def supported(self) -> bool:
-        """Whether the service takes bets on it: it knows the feed, and the specification gives the market's own id."""
+        """Return whether the service takes bets on it: it knows the feed, and the spec gives the market's own id."""
         return self.words.verified
 
     def opens_later(self, now: int) -> bool:
-        """Whether its bets have not begun. Its status is `closed` then, as that of a market whose bets are over."""
+        """Return whether betting has not begun. The status is `closed` then, as it is after betting has ended."""
         return self.ending is None and now < self.spec.opens_at
 
     def status(self, now: int) -> Literal["open", "closed", "resolved", "void"]:
@@ -124,10 +124,10 @@ class ListedMarket:
 
 
 def deciding_times(market: ListedMarket, now: int) -> dict[int, int]:
-    """By deciding moment, when the reading that counts there is dated.
+    """Map each deciding moment to the time of the reading that counts there.
 
-    Of a settled market the one that did; of one on a pool feed, whose moment is over, the one that does once it is
-    recorded. Of other feeds nobody knows before.
+    For a settled market, that is the reading that decided; on a pool feed, once the moment has passed, the reading that
+    will decide when it is recorded. For other feeds it is not known in advance.
     """
     spec, ending, computed = market.spec, market.ending, market.words.computed
     if ending is None:
@@ -232,7 +232,7 @@ class Venue:
         return self.head.timestamp
 
     def open_markets(self) -> list[ListedMarket]:
-        """Those that take bets now."""
+        """Return the markets that take bets now."""
         return [each for each in self.markets.values() if each.supported and each.status(self.now) == "open"]
 
 
@@ -249,5 +249,5 @@ def key_of(name: str) -> bytes | None:
 
 
 def is_called(market: ListedMarket, name: str) -> bool:
-    """Whether it is shown under this name: its id, which is the slug, too, or the hex of its key."""
+    """Return whether the market is shown under this name: its id, which is also its slug, or the hex of its key."""
     return name in (market.id, hex_of(market.key))

@@ -67,16 +67,16 @@ class AgentIndex(FollowedIndex[Venue]):
         """Waits until the index holds this block, or until time is up."""
         await self._until(lambda: self.venue is not None and self.venue.head.number >= block, timeout_seconds)
 
-    # ------------------------------------------------------------ whatever their age
+    # ------------------------------------------------------------ markets of any age
 
     async def market(self, name: str) -> ListedMarket | None:
-        """By id or slug, or the hex of the contract's key; 500 when it must be read and cannot be."""
+        """Find a market by id or slug, or the hex of the contract's key; 500 when it must be read and cannot be."""
         key = key_of(name)
         market = None if key is None else (await self.markets((key,))).get(key)
         return market if market is not None and is_called(market, name) else None
 
     async def markets(self, keys: Iterable[bytes], *, status: int = 500) -> dict[bytes, ListedMarket]:
-        """Those of these that the index has; `status` when some must be read and cannot be."""
+        """Return those of these markets that the index has; `status` when some must be read and cannot be."""
         present = self.required().markets
         distinct = dict.fromkeys(keys)
         markets = {key: present[key] for key in distinct if key in present}

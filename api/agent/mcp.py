@@ -37,7 +37,7 @@ class AgentMcp:
         self.door = McpDoor(server, self.described, self._call)
 
     def described(self) -> list[types.Tool]:
-        """What `trade` gives is a receipt, or what it asks for: clients hold either to what is declared."""
+        """Describe the tools. `trade` returns a receipt or a demand for payment; clients check either against this."""
         asked = tool_schemas.untitled(PaymentRequired.model_json_schema(by_alias=True, mode="serialization"))
         return self._tools.described(**{PAID: tool_schemas.gives_either(self._tools[PAID].gives(), asked)})
 
@@ -58,7 +58,7 @@ class AgentMcp:
 
 
 def _asked(required: bytes) -> types.CallToolResult:
-    """What a payment must be, as x402's MCP transport says it: an error with the terms as a value and as text."""
+    """Return the demand for payment as x402's MCP transport has it: an error with the terms as a value and as text."""
     return types.CallToolResult(
         content=[types.TextContent(type="text", text=required.decode())],
         structured_content=orjson.loads(required),
@@ -67,8 +67,8 @@ def _asked(required: bytes) -> types.CallToolResult:
 
 
 def _encoded(payment: Any) -> str:
-    """A payment as its header has it. Clients send an object, or its text; what is neither is refused with words by
-    whoever reads the header."""
+    """Encode a payment for its header. Clients send an object, or its text; anything else is refused, with the reason,
+    where the header is read."""
     text = payment if isinstance(payment, str) else json.dumps(payment)
     return base64.b64encode(text.encode(errors="replace")).decode()
 

@@ -47,7 +47,7 @@ class Outlook:
 def of_quote(
     market: ListedMarket, outcome: int, got: Quote, *, now: int | None = None, balance: int | None = None
 ) -> Outlook:
-    """Of a bet that might be made. `now`: the chain's clock; `balance`: what the wallet holds; None: not looked at."""
+    """Project a bet that might be made. `now`: the chain's clock; `balance`: the wallet's; None: not checked."""
     book, _ = market.book.staked(outcome, got.amount)
     payout = book.projected(outcome, got.amount, got.shares)
     warnings = _warnings(market, outcome, got.amount, payout, alone=market.outcome_bets[outcome] == 0)
@@ -69,14 +69,14 @@ def of_quote(
 
 
 def of_landed(market: ListedMarket, stake: Stake, outcome: int, totals: BookTotals) -> Outlook:
-    """Of a stake as it was placed. `totals`: what stood on each outcome right after it."""
+    """Project a stake as it was placed. `totals`: what each outcome held right after it."""
     payout = market.book_of(totals).projected(outcome, stake.amount, stake.shares)
     warnings = _warnings(market, outcome, stake.amount, payout, alone=totals[outcome][-1] == 1)
     return Outlook(payout, stake.shares, tuple(warnings))
 
 
 def of_position(market: ListedMarket, stake: Stake, outcome: int) -> Outlook:
-    """Of a stake now."""
+    """Project a stake as of now."""
     payout = market.book.projected(outcome, stake.amount, stake.shares)
     if market.ending is not None:
         return Outlook(payout, stake.shares)
@@ -85,7 +85,7 @@ def of_position(market: ListedMarket, stake: Stake, outcome: int) -> Outlook:
 
 
 def _warnings(market: ListedMarket, outcome: int, amount: int, payout: int, *, alone: bool) -> list[BetWarning]:
-    """`alone`: nobody else has bet on the outcome."""
+    """Return the warnings for a bet. `alone`: there is no other bet on the outcome."""
     label = market.outcomes[outcome].label
     warnings = []
     if payout < amount:

@@ -39,19 +39,19 @@ from core.outbox import RELAY, report
 
 log = get_logger(__name__)
 
-# Kept here for a minute, and not beyond that by anybody else.
+# Cached here for a minute, and nowhere else for longer.
 STATS_SECONDS = 60.0
-# Made anew so often, what the script says of its own age stays true.
+# Rebuilt this often, so that the age that the script states stays true.
 SCRIPT_SECONDS = 300
 SCRIPT_CACHE = f"public, max-age={SCRIPT_SECONDS}"
 PAID_IN_TIME_SECONDS = 600
 PROOF_SAMPLES = 5
-# How soon winners are paid is told of so long: the transactions that show who paid are kept for longer.
+# Payout times are reported over this period: the transactions that show who paid are kept for longer.
 PAYOUTS_SECONDS = 7 * 86_400
 # Whole markets, the newest, until they have so many winning stakes.
 PAYOUTS_LOOKED_AT = 20_000
 
-# Winning stakes are those of resolved markets on the winning side; where nobody held it, or nobody anything else, all
+# Winning stakes are those of resolved markets on the winning side; where no stake was on it, or every stake was, all
 # are refunds.
 _STATS = text(
     f"""
@@ -193,7 +193,7 @@ class Platform:
 
 
 def custody(contract: str) -> str:
-    """What the contract can do with stakes, what it cannot, and what is trusted, in words that are exactly true."""
+    """Describe what the contract can do with stakes, what it cannot, and what is trusted, exactly as it is."""
     if not contract:
         return "No settlement contract is deployed yet: nothing is staked, and nothing is held."
     return (

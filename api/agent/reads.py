@@ -81,7 +81,7 @@ _HASH = re.compile(r"0x[0-9a-f]{64}")
 
 QUOTE_RATE = parse("30/minute")
 POSITIONS_RATE = parse("120/minute")  # a whole book is thousands of rows
-READINESS_RATE = parse("60/minute")  # each asks a node, which a rate of its own limits for everybody
+READINESS_RATE = parse("60/minute")  # each asks a node, for which all callers also share a separate limit
 HISTORY_POINTS = 500
 OBSERVATION_POINTS = 200
 RELATED_MARKETS = 6
@@ -271,7 +271,7 @@ class Reads:
         return shown.market_ref(market, venue, self._links)
 
     async def listed(self, keys: Iterable[bytes]) -> dict[bytes, ListedMarket]:
-        """Those of these markets that this service knows, of whatever age."""
+        """Return those of these markets that this service supports, of any age."""
         return {key: each for key, each in (await self._index.markets(keys)).items() if each.supported}
 
     def example(self) -> dict[str, Any] | None:
@@ -289,11 +289,11 @@ class Reads:
         }
 
     async def outcome(self, name: str) -> AgentResult:
-        """How a market resolved, or that it is pending."""
+        """Return how a market resolved, or that it is pending."""
         return result((await self._listed(name))[1], self._links)
 
     async def settles(self, name: str) -> bool:
-        """Whether this service can settle the market, and so takes bets on it while it is open."""
+        """Return whether this service can settle the market, and so takes bets on it while it is open."""
         return (await self._listed(name))[1].supported
 
     async def _take(self, request: web.Request, rate: RateLimitItem, rule: str, message: str) -> None:
@@ -488,7 +488,7 @@ def _no_proof() -> Exception:
 
 
 def _example_paid(market: ListedMarket) -> list[Decimal | None] | None:
-    """What `EXAMPLE_SIZE` on either of two sides would be paid if it won with the book as it stands; None for a side
+    """Return what `EXAMPLE_SIZE` on each of two sides would be paid if it won with the present book; None for a side
     that does not take so much now."""
     if market.kind is MarketKind.RANGE:
         return None

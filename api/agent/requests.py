@@ -33,7 +33,7 @@ MIN_SIZE = 1 * USD
 # Of dollars or shares in one trade: far more than there are, and what is made of it fits the contract's numbers.
 MAX_AMOUNT = 10**18
 PRIVATE = "allow_private"
-# Of nobody.
+# Belongs to no one.
 EXAMPLE_WALLET = "0x" + "a1" * 20
 WalletAddress = Annotated[str, WithJsonSchema({"type": "string", "pattern": WALLET, "examples": [EXAMPLE_WALLET]})]
 WALLET_WORDS = "0x and 40 hexadecimal digits, in any case."
@@ -169,7 +169,7 @@ class TradeRequest(BaseModel):
 
     @property
     def builder(self) -> str | None:
-        """Lower-case; the zero address is nobody."""
+        """Return the builder in lower case; the zero address means none."""
         lowered = None if self.builder_code is None else self.builder_code.lower()
         return None if lowered == "0x" + "0" * 40 else lowered
 
@@ -178,7 +178,7 @@ class TradeRequest(BaseModel):
         return None if self.min_shares_out is None else units_from_decimal(self.min_shares_out)
 
     def least_shares(self, net: int) -> int:
-        """What the contract must give at least, of a stake of `net` after the fee; 0 without limits."""
+        """Return the least shares the contract must give for a stake of `net` after the fee; 0 without limits."""
         by_price = 0 if self.max_price_cents is None else -(-100 * net // self.max_price_cents)  # up: never dearer
         return max(self.min_shares or 0, by_price)
 
@@ -261,7 +261,7 @@ class WalletQuery(BaseModel):
     wallet: WalletAddress | None = Field(default=None, description=WALLET_WORDS)
 
 
-# What one answer lists. Whoever knows no pages has the whole book in it, and a wallet beyond it costs no more.
+# Positions in one answer: a client that does not page gets its whole book, and a wallet with more costs no more.
 MAX_POSITIONS = 5_000
 
 

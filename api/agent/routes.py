@@ -26,7 +26,7 @@ from api.agent.trade import x402
 from api.http.operation import DocumentedAnswer, Handler, Operation
 
 PREFIX = "/api/agent/v1"
-# What directories of paid interfaces read. A bet has no maximum of its own; what a quote takes at most bounds it.
+# Read by directories of paid APIs. A bet has no fixed maximum: it is bounded by the largest quote.
 PAYMENT_INFO = {
     "price": {"mode": "dynamic", "currency": "USD", "min": "1", "max": str(models.MAX_SIZE_USD)},
     "protocols": [{"x402": {}}],

@@ -63,7 +63,7 @@ async def read_venue(
 ) -> Venue | None:
     """The present state, reading only the markets that changed since `previous`; None while not one block is indexed.
 
-    feeds: what the deployment file says of each feed, by its address. archive: is told which of its markets may have
+    feeds: what the deployment file says of each feed, by its address. archive: learns which of its markets may have
     changed. Call it within one snapshot.
     """
     row = await read_cursor(connection, chain_id, agent_venue.c.stakes_paused)
@@ -117,7 +117,7 @@ def _present(markets: Mapping[bytes, ListedMarket]) -> dict[bytes, ListedMarket]
 async def read_settled(
     feeds: Mapping[bytes, FeedWords], connection: AsyncConnection, keys: Sequence[bytes]
 ) -> dict[bytes, ListedMarket]:
-    """Those of these markets that are settled."""
+    """Return those of these markets that are settled."""
     return await _read_where(connection, feeds, and_(agent_market.c.market_id.in_(keys), _SETTLED))
 
 
@@ -127,7 +127,7 @@ async def read_settled_page(
     """Keys of settled markets on these feeds and of these kinds, those whose bets ended first first, from behind
     `after` on.
 
-    Each feed and kind is an index range of its own, read no further than the page is long.
+    Each feed and kind is a separate index range, read no further than the page is long.
     """
     columns = agent_market.c
     place = (columns.closes_at, columns.listed_block, columns.listed_log_index)
@@ -222,7 +222,7 @@ async def read_observations(connection: AsyncConnection, chain_id: int, feed: by
 async def read_readings(
     connection: AsyncConnection, chain_id: int, feed: bytes, times: Sequence[int]
 ) -> dict[int, FeedRound]:
-    """What a feed has of these times exactly, by time; the newest where there are several."""
+    """Return a feed's readings at exactly these times, by time; the newest where there are several."""
     query = _rounds_of(chain_id, feed).where(oracle_round.c.updated_at.in_(times)).order_by(oracle_round.c.round_id)
     return {row.updated_at: FeedRound(row.answer, row.updated_at, row.tx) for row in await connection.execute(query)}
 
@@ -277,14 +277,14 @@ async def read_by_bet(connection: AsyncConnection, bet_hash: bytes) -> Stake | N
 
 
 async def read_by_key(connection: AsyncConnection, wallet: str, idem_hash: bytes) -> Stake | None:
-    """What settled under a wallet's idempotency key: the stake, or the payment owed back."""
+    """Find what settled under a wallet's idempotency key: the stake, or the payment to give back."""
     rows = await _stakes(connection, _of_wallet(wallet).where(agent_stake.c.idem_hash == idem_hash))
-    # A later payment under the same key is owed back; the stake itself is the answer then.
+    # A later payment under the same key is to be given back; the stake itself is the answer then.
     return next((each for each in rows if each.outcome is not None), rows[0] if rows else None)
 
 
 async def read_by_nonce(connection: AsyncConnection, wallet: str, nonce: bytes) -> Stake | None:
-    """What an authorization of a wallet was booked as."""
+    """Find what a wallet's authorization was booked as."""
     return next(iter(await _stakes(connection, _of_wallet(wallet).where(agent_stake.c.nonce == nonce))), None)
 
 
@@ -300,10 +300,10 @@ async def _stakes(connection: AsyncConnection, query: Select[Any]) -> list[Stake
 
 
 async def read_totals(connection: AsyncConnection, stake: Stake) -> BookTotals | None:
-    """What stood on each outcome of its market right after a stake; None for a payment that never was one.
+    """Return the totals of each outcome of its market right after a stake; None for a payment that never was one.
 
-    It is what stands there now, less what came later, so it is the same whenever it is read, and a new stake costs
-    nothing of the market's past.
+    Computed as the present totals less what came later, so the result is the same whenever it is read, and for a new
+    stake nothing of the market's past is read.
     """
     if stake.outcome is None:
         return None
@@ -331,7 +331,7 @@ async def read_totals(connection: AsyncConnection, stake: Stake) -> BookTotals |
 async def read_arrival(
     connection: AsyncConnection, chain_id: int, token: str, payer: str, nonce: bytes
 ) -> Arrival | None:
-    """What the index holds of an authorization; None: nothing yet."""
+    """Return what the index has of an authorization; None: nothing yet."""
     query = select(token_authorization).where(
         token_authorization.c.chain_id == chain_id,
         token_authorization.c.authorizer == bytes_of(payer),

@@ -129,7 +129,7 @@ def _confidence(bettors: int, pool: int) -> Confidence:
 
 
 def quality_of(crowd: Crowd) -> CrowdQuality:
-    """How widely the stakes are spread."""
+    """Rate how widely the stakes are spread."""
     if crowd.bettors == 0:
         return "none"
     largest = 100 * crowd.largest

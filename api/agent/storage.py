@@ -15,7 +15,7 @@ from api.database import reading
 from core.db.engine import Connection, ConnectionPool
 
 PATIENCE_SECONDS = 3.0
-# Less than the patience, so that a busy pool is told from a database that does not answer.
+# Less than the patience, to distinguish a busy pool from a database that does not answer.
 FREE_SECONDS = 2.0
 AGAIN_SECONDS = 2
 

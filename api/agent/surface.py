@@ -66,7 +66,7 @@ CORS = Cors(
 
 @asynccontextmanager
 async def agent_surface(context: Context) -> AsyncIterator[Surface]:
-    """The surface, with its readers running beside it while the context is open."""
+    """Yield the surface; its readers run in the background while the context is open."""
     settings = context.settings
     chain = settings.chain("base")
     deployment = load_deployment(chain.deployment_file)

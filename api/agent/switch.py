@@ -13,7 +13,7 @@ from core.db.switches import TRADING_PAUSED, SwitchWatcher
 
 NOT_DEPLOYED = "The settlement wallet is not deployed yet."
 ANSWERS_WITHIN_SECONDS = 3.0
-# Anybody may look as often as he likes, and the nodes' rate is everybody's.
+# Anyone may ask as often as they like, and all share the nodes' rate.
 SHARED_SECONDS = 2.0
 
 

@@ -33,7 +33,7 @@ paid twice. A new idemKey is a new bet.
 Errors are text: JSON with error (a code), message, hint, retriable and status; retryAfter says how many seconds to
 wait."""
 
-# The REST API has a code of its own for what is above 0 and below 1.
+# The REST API has a separate code for sizes above 0 and below 1.
 SIZE = {"sizeUsd": {"minimum": 1, "examples": [5]}}
 
 TOOLS = (

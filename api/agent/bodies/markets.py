@@ -287,7 +287,7 @@ class TokenSnapshot(Body):
 
 
 def token_snapshot(market: ListedMarket, latest: FeedRound | None, links: Links) -> TokenSnapshot | None:
-    """Where the token stands against the target; only markets with one target have it."""
+    """Return where the token stands against the target; only markets with one target have it."""
     if market.kind is not MarketKind.THRESHOLD or latest is None or latest.value <= 0:
         return None
     return TokenSnapshot(

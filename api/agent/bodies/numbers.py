@@ -26,7 +26,7 @@ def percents(weights: Sequence[int]) -> list[Decimal]:
 
 
 def prices(book: Book) -> list[Decimal]:
-    """Of each outcome in cents, which is percent."""
+    """Return each outcome's price in cents, which is percent."""
     return percents([book.weight(at) for at in range(book.outcomes)])
 
 
@@ -39,5 +39,5 @@ def feed_usd(value: int) -> Decimal:
 
 
 def average_cents(net: int, shares: int) -> Decimal:
-    """What a share cost on average, fee apart; rounded down."""
+    """Return the average cost of a share in cents, without the fee; rounded down."""
     return json_ratio_down(100 * net, shares, CENT_DECIMALS) if shares else usd(0)

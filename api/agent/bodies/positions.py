@@ -46,7 +46,7 @@ class AgentPosition(ProjectedBet):
 
 
 class PositionSummary(Body):
-    """The sums over all the wallet's positions, whatever the page shows."""
+    """The sums over all the wallet's positions, not only those of this page."""
 
     open_count: int
     resolved_count: int

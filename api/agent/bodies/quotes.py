@@ -60,7 +60,8 @@ def bought(market: ListedMarket, outcome: int, got: Quote) -> ListedMarket:
 
 
 def least_shares(got: Quote) -> int:
-    """What a bet may insist on and stand though a small one comes first: a hundredth under the quote, rounded down."""
+    """Return the minimum that a bet may demand and still survive a small bet ahead of it: a hundredth under the quote,
+    rounded down."""
     return got.shares * 99 // 100
 
 

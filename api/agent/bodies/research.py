@@ -39,7 +39,7 @@ class ComputedFrom(Body):
 
 
 class ResolutionRules(AgentMarketTimes):
-    """`feedKind` is `pool` where readings are computed from pools, `published` where somebody posts them, `rounds`
+    """`feedKind` is `pool` where readings are computed from pools, `published` where a publisher posts them, `rounds`
     where another feed on the chain has them."""
 
     source: str
@@ -178,7 +178,7 @@ class ImpactRow(Body):
 
 
 def impact(market: ListedMarket) -> list[ImpactRow]:
-    """What bets of several sizes on the first outcome would do."""
+    """Return what bets of several sizes on the first outcome would do."""
     rows = []
     for dollars in IMPACT_SIZES:
         got = market.book.quote(0, dollars * USD)

@@ -63,7 +63,7 @@ def receipt(market: ListedMarket, stake: Stake, totals: BookTotals, links: Links
 
 
 class EscapeKit(Body):
-    """The call that settles a bound payment, which anybody may send to the contract until `expiresAt`."""
+    """The call that settles a bound payment, which anyone may send to the contract until `expiresAt`."""
 
     to: str
     data: str
@@ -73,7 +73,7 @@ class EscapeKit(Body):
 
 class TradeBody(AgentAnswer):
     """The answer to a paid trade: `extensions["offer-receipt"]` holds the signed receipt; `escapeKit` is the call
-    anybody may send, in bound mode."""
+    anyone may send, in bound mode."""
 
     replay: bool
     receipt: AgentTradeReceipt
@@ -125,7 +125,7 @@ class TradeProofBody(ChainAnswer):
 
 
 def proof(market: ListedMarket, stake: Stake, links: Links, now: int, status: ProofStatus) -> dict[str, Any]:
-    """The fields of a proof beside `meta`."""
+    """Return a proof's fields other than `meta`."""
     assert stake.outcome is not None
     ref = stake.ref_text
     return {

@@ -1,7 +1,7 @@
 """The silence gate: whether a social post says anything a market could settle. Rules only; the text is data. Pure.
 
 In this order: `scam` (phrases, links that hide or bait), `greeting` (greetings and small talk alone), `settled_fact`
-(told in the past, nothing about what is still open), `no_claim` (no cashtag, no question, no forecast, no level).
+(stated in the past, nothing about what is still open), `no_claim` (no cashtag, no question, no forecast, no level).
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def silence(post: str) -> Silence | None:
 
 
 def _baits(link: str) -> bool:
-    """Whether a link hides where it leads, or promises a gift."""
+    """Check whether a link hides where it leads or promises a gift."""
     parsed = _HOST.match(link)
     host = "" if parsed is None else parsed[1]
     if host in _HOSTS or host.startswith("xn--") or ".xn--" in host or _NUMERIC_HOST.fullmatch(host):

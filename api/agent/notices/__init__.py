@@ -1,1 +1,1 @@
-"""What wallets are told: streams, replay, polling, webhooks."""
+"""Notifications of wallets: streams, replay, polling, webhooks."""

@@ -77,7 +77,7 @@ def addressed(
     kind: EventType, webhook_id: str, wallet: bytes, token: str, seq: int, at_micros: int, payload: dict[str, Any]
 ) -> AgentEvent:
     """Build an event for one endpoint alone, whose id `token` makes different from the endpoint's others of its kind.
-    It takes no number of its own: `seq` is that of the wallet's newest event."""
+    It gets no new number: `seq` is that of the wallet's newest event."""
     return AgentEvent(
         event_id=event_id(source_of(kind, webhook_id, token), 0),
         seq=seq,

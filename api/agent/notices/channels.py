@@ -17,7 +17,7 @@ _MANY_FILES = 65_536
 
 
 class EventChannels:
-    """Everything that tells wallets of their events: streams, replay, webhooks. `client` is None without an RPC URL."""
+    """All channels for wallets' events: streams, replay, webhooks. `client` is None without an RPC URL."""
 
     def __init__(self, context: Context, links: Links, client: ChainClient | None) -> None:
         _raise_file_limit()

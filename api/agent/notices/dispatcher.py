@@ -179,7 +179,7 @@ class Dispatcher:
                 await store.release(connection, endpoint, after_seconds=random.uniform(0.5, 1.5))  # noqa: S311
 
     async def _deliver(self, endpoint: WebhookEndpoint, event: Notice) -> bool:
-        """Whether it was taken and the endpoint is still ours."""
+        """Deliver an event; return whether it was accepted and the endpoint is still ours."""
         if _is_about(event, endpoint):
             async with self._pool.connection() as connection:
                 return await store.passed_over(connection, endpoint, event.seq + 1)
@@ -192,7 +192,7 @@ class Dispatcher:
         return False
 
     async def _moved_on(self, connection: Connection, endpoint: WebhookEndpoint, next_seq: int, sent: Sent) -> bool:
-        """Whether it is still ours. One that turns out to be slow leaves a place for those that are not."""
+        """Advance an endpoint; return whether it is still ours. A slow one is released to make room for faster ones."""
         if not await store.moved_on(connection, endpoint, next_seq, slow=sent.slow):
             return False
         if sent.slow and endpoint.kind is Kind.WORKING:
@@ -272,7 +272,7 @@ def _echoes(answer: bytes, challenge: str) -> bool:
 
 
 def _is_about(event: Notice, endpoint: WebhookEndpoint) -> bool:
-    """That this endpoint does not work is told on the other channels."""
+    """Check whether the event reports a failure of this very endpoint: it goes to the other channels only."""
     return event.type is EventType.DELIVERY_FAILED and f'"webhook":"{endpoint.ref}"' in event.payload
 
 

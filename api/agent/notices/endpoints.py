@@ -1,9 +1,9 @@
-"""Endpoints in Postgres: registered, claimed by whoever sends next, moved on or put off.
+"""Endpoints in Postgres: registered, claimed by the process that sends next, moved on or put off.
 
-A process claims an endpoint under a row lock that others skip, for a lease, and takes the lease anew right before each
-thing it sends: what it sends ends within the lease, so that no other sends at that time, and nobody sends what another
-has gone past. It sends outside any transaction, and what it writes names its lease: one that took too long changes
-nothing. A dead process's endpoints are free when the lease ends.
+A process claims an endpoint under a row lock that others skip, for a lease, and renews the lease right before each
+send. A send ends within the lease, so no two processes send at once, and none sends an event that another has gone
+past. It sends outside any transaction, and its writes name its lease: a process that took too long changes nothing. A
+dead process's endpoints are free when the lease ends.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ SLOW_FOR_SECONDS = 600
 
 
 class Kind(StrEnum):
-    """How an endpoint did lately, by which it waits for its turn: it works; it failed and took nothing since, or was
+    """An endpoint's recent record, which decides how it queues: it works; it failed and took nothing since, or was
     slow; it has never answered: a webhook before its handshake, a callback before its first event was taken."""
 
     WORKING = "working"
@@ -69,7 +69,7 @@ class WebhookEndpoint:
 
 
 def ref_of(webhook_id: str) -> str:
-    """What names it in public: its id allows to delete it."""
+    """Return the endpoint's public name: its id would let anyone delete it."""
     return hashlib.sha256(webhook_id.encode()).hexdigest()[:12]
 
 
@@ -157,7 +157,8 @@ async def add_callback(connection: Connection, wallet: bytes, trade_id: bytes, u
 
 
 async def find(connection: Connection, webhook_id: str, *, lock: bool = False) -> WebhookEndpoint | None:
-    """`lock`: nobody else changes it, or takes a place of its wallet's, before the caller's transaction ends."""
+    """Find a webhook. `lock`: until the caller's transaction ends, no other changes it or takes one of its wallet's
+    places."""
     if lock:  # before the row, as who registers does
         query = f"SELECT {_LOCK_PLACES} FROM agent_webhook w WHERE id = %s AND trade_id IS NULL"  # noqa: S608
         await connection.execute(query.encode(), (webhook_id,))
@@ -245,7 +246,7 @@ async def verified(connection: Connection, endpoint: WebhookEndpoint, *, slow: b
 
 
 async def release(connection: Connection, endpoint: WebhookEndpoint, *, after_seconds: float = 0.0) -> bool:
-    """Nothing failed, and there is more; somebody goes on with it after a while."""
+    """Release an endpoint that has not failed and has more to send; a process goes on with it after a while."""
     return await _mine(
         connection,
         endpoint,
@@ -259,7 +260,7 @@ async def rest(connection: Connection, endpoint: WebhookEndpoint) -> bool:
     after it."""
     async with connection.transaction():
         next_seq = await event_log.hold(connection, endpoint.wallet)
-        # A statement of its own: one that waits for a row sees of other tables what was there before it waited.
+        # A separate statement: one that waits for a row sees other tables as they were before it waited.
         await connection.execute("SELECT FROM agent_webhook WHERE id = %s FOR UPDATE", (endpoint.id,))
         return await _mine(
             connection,

@@ -56,8 +56,8 @@ _Key = tuple[bytes, int, bytes | None, int]
 
 
 class NoticeHub:
-    """What the streams of this process share: the news, and each page of notices read once. `run` must run beside the
-    streams; when it ends, they end."""
+    """The state that this process's streams share: the news, and each page of notices read once. `run` must run
+    alongside the streams; when it ends, they end."""
 
     def __init__(self, url: str, pool: ConnectionPool, links: Links) -> None:
         self.stopping = False
@@ -117,7 +117,7 @@ class NoticeHub:
         if reading is None:
             reading = self._reading[key] = asyncio.create_task(self._read(wallet, seq, trade_id))
             reading.add_done_callback(lambda _done: self._reading.pop(key, None))
-        # Whoever gives up does not take the others' read with it.
+        # A caller that gives up must not cancel the read that others share.
         return await asyncio.shield(reading)
 
     async def _read(self, wallet: bytes, seq: int, trade_id: bytes | None) -> Frames:

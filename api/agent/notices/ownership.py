@@ -1,4 +1,4 @@
-"""That whoever registers a webhook owns the wallet: a dated text that names service, wallet and URL, signed by it."""
+"""Proof that a webhook's registrant owns the wallet: a dated text that names service, wallet and URL, signed by it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def registration_message(service: str, wallet: str, url: str, issued: str) -> st
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """What a wallet has to have signed lately. service: the origin of this one; now: the moment it is looked at."""
+    """The registration that a wallet must have signed recently. service: our origin; now: the time of the check."""
 
     service: str
     wallet: str
@@ -92,5 +92,5 @@ class Registration:
 
 
 def digest_of(message: str) -> bytes:
-    """What personal_sign signs."""
+    """Return the digest that personal_sign signs."""
     return message_hash(encode_defunct(text=message))

@@ -45,7 +45,7 @@ class Sent:
     outcome: str
     """A word for the metric."""
     error: str = ""
-    """A sentence for the webhook's owner: nothing in it tells of our network."""
+    """A sentence for the webhook's owner, which reveals nothing about our network."""
     answer: bytes = b""
     slow: bool = False
     """It held its place for longer than most."""
@@ -90,7 +90,7 @@ class WebhookSender:
         self._targets = targets
         self._trusts = trusts
         self._busy: Counter[str] = Counter()
-        """By address, and by the name in the URL: that is known before anybody is asked what it resolves to."""
+        """By address, and by the name in the URL, which is known before it is resolved."""
 
     async def send(
         self,

@@ -26,7 +26,7 @@ QUESTION_SECONDS = 1.0
 QUESTIONS = 3
 LOWEST_OPEN_PORT = 1024
 WEB_PORTS = frozenset({80, 443})
-# Names that mean somebody's own network, whatever they resolve to.
+# Names on private networks, no matter what they resolve to.
 PRIVATE_SUFFIXES = ("localhost", "local", "internal", "intranet", "lan", "home", "corp", "private", "home.arpa")
 
 _PUBLIC_V6 = ipaddress.IPv6Network("2000::/3")
@@ -58,14 +58,14 @@ class Target:
 
     @property
     def neighbourhood(self) -> str:
-        """What one operator surely holds: the address, or an IPv6 one's /64."""
+        """Return the range that surely has one operator: the address, or an IPv6 one's /64."""
         if isinstance(self.address, ipaddress.IPv6Address):
             return str(ipaddress.ip_network((self.address, 64), strict=False))
         return str(self.address)
 
 
 def is_public(address: IpAddress) -> bool:
-    """Whether an address is one host of the public internet."""
+    """Check whether an address is one host of the public internet."""
     if isinstance(address, ipaddress.IPv6Address) and (address not in _PUBLIC_V6 or address.scope_id):
         return False  # among others loopback, link-local, unique local, mapped IPv4, NAT64, multicast
     if not address.is_global or address.is_multicast or address.is_reserved or address.is_unspecified:

@@ -89,7 +89,7 @@ class Webhooks:
                 if not await store.use_message(connection, owner, digest_of(asked.message)):
                     raise proposed.unproven("The message was used before: a registration is signed anew each time.")
                 made = await store.register(connection, owner, asked.url)
-                # Whoever sends is told at once.
+                # Wakes the senders at once.
                 await notify(connection, AGENT_EVENT, [owner])
         except store.TooManyWebhooks:
             raise _no_room() from None

@@ -1,4 +1,4 @@
-"""From a request to an order, and whether it is taken: everything that is checked before anybody pays."""
+"""From a request to an order, and whether it is accepted: every check before payment."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""What became of a trade: what its key did before, what the chain and the index say now, and the answer that tells it.
+"""The outcome of a trade: what its key did before, what the chain and the index say now, and the answer that says so.
 
-A trade is taken in once its payment is written down here, and has landed once the index shows what it made, whoever
-brought it there: a stake, or a payment that is owed back. Its receipt calls it settled, the word of the specification.
-While a payment may still be taken no answer asks for another: it is the receipt, or that the outcome is not known yet.
+A trade is accepted once its payment is recorded here, and has landed once the index shows the result, no matter who
+sent it: a stake, or a payment to give back. Its receipt calls it settled, the word of the specification. While a
+payment may still be taken no answer asks for another: it is the receipt, or says that the outcome is not known yet.
 
 A payment that the token calls used while its key has settled nothing was brought past us. The keeper books it, from a
 final block, for the bet that its payer brought it for; here its payer learns what became of it.
@@ -120,7 +120,7 @@ class TradeOutcomes:
         self._attempts = attempts
 
     async def before(self, trade: TradeRequest, key_hash: bytes) -> PastTrade:
-        """Return what the idempotency key did before, whatever it is asked for now."""
+        """Return what the idempotency key did before, even if this request is for another bet."""
         async with storage("The trade records"), self._primary.connect() as connection:
             landed = await _read_landed(connection, trade.wallet, key_hash)
         if landed is not None:
@@ -170,7 +170,7 @@ class TradeOutcomes:
         if landed is not None:
             return await self.receipt(trade, landed, replay=True, named=market)
         if refusal.code == "internal_error" and "txHash" in refusal.extra:
-            UNKNOWN.inc()  # somebody is woken by it
+            UNKNOWN.inc()  # pages the operator
         raise await self._attempts.worded(refusal, self._keys(trade, key_hash))
 
     async def may_settle(self, trade: TradeRequest, key_hash: bytes) -> bool:

@@ -1,8 +1,8 @@
 """The rules by which a signed authorization pays for a bet, and the call that takes it.
 
-A payment comes in one of two forms. Stock clients sign `TransferWithAuthorization`, which anybody may send to the
-token. Ours sign `ReceiveWithAuthorization`, which only the settlement wallet can take, and only for the one bet that
-its nonce names. The first eight bytes of the nonce, a fixed mark, tell the two apart.
+A payment comes in one of two forms. Stock clients sign `TransferWithAuthorization`, which anyone may send to the token.
+Ours sign `ReceiveWithAuthorization`, which only the settlement wallet can take, and only for the one bet that its nonce
+names. The first eight bytes of the nonce, a fixed mark, distinguish the two.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def form_of(payment: Authorization) -> Form:
 
 
 def is_bound_to(payment: Authorization, bet_hash: bytes) -> bool:
-    """Return whether the contract takes it for this bet from anybody."""
+    """Return whether the contract takes it for this bet, from any sender."""
     return payment.nonce == (bound_nonce(bet_hash) if form_of(payment) is Form.RECEIVE else bet_hash)
 
 

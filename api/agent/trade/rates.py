@@ -14,13 +14,13 @@ from api.http.problem import Problem
 from core.config import Settings
 
 TRADE_RATE = parse("10/minute")
-# Who is told to send the same request again, for what may take a minute, stays within that by doing as told.
+# The advised pause before the same request again: following it, also for a minute, stays within that rate.
 AGAIN_SECONDS = 7
-# Whatever wallets a caller names: each call may cost a node two questions. Thirty wallets behind one address have all
-# of their ten bets; the paid retry of a challenge counts with it, as for the wallet.
+# For all wallets that a caller names: each call may cost a node two queries. Thirty wallets behind one address can make
+# all of their ten bets; the paid retry of a challenge counts with it, as for the wallet.
 EACH_ADDRESS = parse("300/minute")
-# Of one wallet by one caller, whatever it calls for, and also where all seem to be the machine: what decides whether a
-# call counts for the wallet is read from the database. Wide enough to ask for a receipt until it is there.
+# For one wallet by one caller, for every call, also where all callers seem to be this machine: only the database shows
+# whether a call counts for the wallet. Wide enough to ask for a receipt until it is there.
 EACH_WALLET = parse("120/minute")
 ONCE_A_PAIR = parse("1/2 minutes")
 _TOO_MANY = "A wallet may trade 10 times a minute."
@@ -48,10 +48,10 @@ class TradeRates:
         return True
 
     async def asked(self, request: web.Request, trade: TradeRequest, *, paid: bool, settled: bool) -> None:
-        """Counts a call by wallet and caller: a stranger cannot use up somebody else's minute. `settled`: it asks for
-        a receipt, of which the first is counted with its bet.
+        """Count a call by wallet and caller: a stranger cannot use up another's minute. `settled`: it asks for a
+        receipt, of which the first is counted with its bet.
 
-        Not for what is on its way: who asks for its receipt was told to, and bets nothing."""
+        Not for a trade on its way: our own answer asked its caller to repeat the request, and it bets nothing."""
         if settled and await self._counts("agent-receipt", trade):
             return
         await self._limits.take(TRADE_RATE, "agent-trade", self._caller(request, trade), _TOO_MANY)

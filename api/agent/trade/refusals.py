@@ -237,8 +237,8 @@ def refused(intent: Intent, kit: dict[str, Any] | None) -> Problem:
     """Return what the contract's refusal means, or the relayer's; no money moved by it. `kit`: the call that the payer
     may send without the relayer.
 
-    One for good is said only once the chain is known to hold no stake under the key: what refused the bet may have been
-    the bet itself, brought by somebody else.
+    Return a final refusal only once the chain is known to hold no stake under the key: the bet may have been refused
+    because another sender had already placed it.
     """
     why, tx_hash = intent.reason_code or "", intent.tx_hash_hex
     extra: dict[str, Any] = {} if tx_hash is None else {"txHash": tx_hash}

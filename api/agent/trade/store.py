@@ -153,8 +153,8 @@ class SignedBet:
 async def bring(connection: Connection, brought: SignedBet, callback_url: str | None) -> None:
     """Record what an authorization is to pay for; refused when that was another bet.
 
-    A failed transaction shows its authorization to everybody: it pays for what its payer brought it for, or nothing.
-    And what it brings, should it come to the contract by itself, the keeper books by this row alone.
+    A failed transaction makes its authorization public: it pays for what its payer brought it for, or nothing. And if
+    its money reaches the contract past us, the keeper books it by this row alone.
     """
     bet = brought.bet
     await connection.execute(

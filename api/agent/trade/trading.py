@@ -1,4 +1,4 @@
-"""POST /trade: checks a bet in a fixed order, asks for payment, has it settled once, and tells what became of it.
+"""POST /trade: checks a bet in a fixed order, asks for payment, has it settled once, and reports the outcome.
 
 Resubmitting a trade never settles it twice, whoever sends it: the contract takes a wallet's idempotency key and an
 authorization once. While a payment may still be taken no answer asks for another.
@@ -124,7 +124,7 @@ class TradeHandler:
         counts = await self._rates.arrived(request, trade, paid=paid)
         key_hash = idem_hash(trade.idem_key)
         past = await self._outcomes.before(trade, key_hash)
-        if counts and not past.is_on_its_way:  # whatever is wrong with the bet
+        if counts and not past.is_on_its_way:  # even if the bet is invalid
             await self._rates.asked(request, trade, paid=paid, settled=past.landed is not None)
         market = await self._index.market(trade.market_id)
         if market is None:
@@ -196,7 +196,7 @@ class TradeHandler:
         forged = None if payment is None else await self._why_forged(payment, order, facts)
         if facts.settled_stake:  # settled, and the index has not shown it yet
             return await self._outcomes.settled_soon(order.request, facts.block)
-        # Whatever else is wrong: who has paid is told what became of it, and not asked for more.
+        # Before any other refusal: a caller who has paid gets the outcome, and is not asked to pay again.
         if payment is not None and payment.nonce in facts.used:
             return await self._used(order, payment, facts, fault=fault or forged)
         await self._outcomes.account_for(order.wallet, order.bet.amount, past.nonces, facts)
@@ -210,10 +210,10 @@ class TradeHandler:
             fault = fault or outside or forged
         if payment is None or fault is not None:
             await self._check_twin(order)
-            await self._check_lanes(None)  # nobody is asked to sign what cannot be settled
+            await self._check_lanes(None)  # never ask for a signature that cannot be settled
             log.info("asked for payment", action="agent.challenge", code="payment_required", trade=order.resource_hash)
             return self._answers.challenge(order, fault or context.rejected, now)
-        # Anybody may have read such a payment off the chain: it is counted with its caller and not with the wallet.
+        # Anyone may have read such a payment off the chain, so it counts for its caller and not for the wallet.
         if await self._brought_for(order.wallet, payment) not in (None, order.hash):
             raise trade_refusals.spoken_for()
         kit = self._escape_kit(order, payment)
@@ -292,14 +292,14 @@ class TradeHandler:
                 facts = await self._facts(order.wallet, order.bet.idem_hash, (payment.nonce,))
             except Problem:  # perhaps it was refused because it is settled
                 raise trade_refusals.settling(kit) from None
-            if facts.settled_stake:  # somebody was faster with this very bet
+            if facts.settled_stake:  # another sender was faster with this very bet
                 return await self._outcomes.settled_soon(order.request, facts.block)
-            # Somebody was faster with the same authorization: what it brought is the payer's.
+            # Another sender was faster with the same authorization: its money is the payer's.
             if facts.is_astray(payment.nonce):
                 return await self._used(order, payment, facts, fault=None)
             refusal = trade_refusals.refused(intent, kit)
-            # No stake under the key in a block no older than that which refused the bet: what refused it was not the
-            # bet itself, brought by somebody else. A node that is behind that block proves nothing.
+            # A block at least as new as the refusing one has no stake under the key: the bet was not refused because
+            # another sender had already placed it. A node that is behind that block proves nothing.
             is_proven = intent.block_number is not None and facts.block >= intent.block_number
             if refusal.code not in RETRIABLE and is_proven:
                 raise refusal
@@ -363,7 +363,7 @@ class TradeHandler:
         return store.SignedBet(order.bet, order.hash, payment.nonce, arguments)
 
     def _escape_kit(self, order: Order, payment: Authorization) -> dict[str, Any] | None:
-        """The call anybody may send instead of us; only an authorization bound to this bet has one."""
+        """Return the call that anyone may send instead of us; only an authorization bound to this bet has one."""
         if not is_bound_to(payment, order.hash):
             return None
         call = payment_call(self._contracts, "settle", order.bet, payment)

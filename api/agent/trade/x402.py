@@ -1,8 +1,8 @@
 """The two versions of x402 on the wire: what a 402 asks for, the payment that comes back, and the news that it settled.
 
-Version 1 is a JSON body and the header `X-PAYMENT`; version 2 says the same in headers alone. Which one a payment is in
-is told by its `x402Version`, whatever header it came in. Schemas and codecs are those of the x402 package; the fields
-of an authorization are read here, so that what is wrong with one is named. Pure.
+Version 1 is a JSON body and the header `X-PAYMENT`; version 2 says the same in headers alone. A payment's `x402Version`
+decides which one it is, not the header it came in. Schemas and codecs are those of the x402 package; the fields of an
+authorization are read here, so that what is wrong with one is named. Pure.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ SERVICE_NAME: Final = "VPM agent markets"
 TAGS: Final = ["prediction-markets", "betting", "base", "usdc"]
 # Clients of version 2 echo the whole offer with its extensions.
 MAX_PAYMENT_CHARACTERS: Final = 32 * 1024
-# What proxies and clients take of one header beside others.
+# What proxies and clients accept for one header among others.
 MAX_REQUIRED_CHARACTERS: Final = 4 * 1024
 MAX_DESCRIPTION_CHARACTERS: Final = 300  # in the header
 
@@ -60,7 +60,7 @@ _Envelope = TypeVar("_Envelope", PaymentPayload, PaymentPayloadV1)
 
 
 class PaymentsDiffer(Exception):
-    """The refusal of one request with two payments: which one is meant cannot be told."""
+    """The refusal of one request with two payments: it is unclear which one is meant."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,7 @@ class Offer:
         return body | ({"extensions": extensions} if extensions else {})
 
     def required(self, error: str | None, extensions: dict[str, Any]) -> str:
-        """The header, in version 2. What lists services is told how to call this one, if there is room."""
+        """Return the header of version 2. If there is room, it shows directories how to call this service."""
         signed = {name: {**given, "schema": _OFFERS_SCHEMA} for name, given in extensions.items()}
         full = self._required(error, {**signed, "bazaar": {"info": self._input(), "schema": _INPUT_SCHEMA}})
         return full if len(full) <= MAX_REQUIRED_CHARACTERS else self._required(error, signed)
@@ -187,7 +187,7 @@ def decode(header: str, seller: Seller) -> Authorization:
     version = str(envelope.get("x402Version"))
     if version not in ("1", "2"):
         raise PaymentRejected("x402Version must be 1 or 2.")
-    # The echo of what was offered beside the terms may be anything: it is not read.
+    # The echo of anything else in the offer is not read: it may be anything.
     terms = {name: value for name, value in envelope.items() if name not in ("extensions", "resource")}
     payload, amount = _of_v1(terms) if version == "1" else _of_v2(terms, seller)
     authorization = payload.get("authorization")

@@ -124,7 +124,7 @@ export interface AgentEnded {
   refunded: boolean;
 }
 
-/** The call that settles a bound payment, which anybody may send to the contract until `expiresAt`. */
+/** The call that settles a bound payment, which anyone may send to the contract until `expiresAt`. */
 export interface AgentEscapeKit {
   to: string;
   data: string;
@@ -362,7 +362,7 @@ export interface AgentPosition {
   tradeId: string;
 }
 
-/** The sums over all the wallet's positions, whatever the page shows. */
+/** The sums over all the wallet's positions, not only those of this page. */
 export interface AgentPositionSummary {
   openCount: number;
   resolvedCount: number;
@@ -534,7 +534,7 @@ export interface AgentResearchAnswer {
   research: AgentResearch;
 }
 
-/** `feedKind` is `pool` where readings are computed from pools, `published` where somebody posts them, `rounds`
+/** `feedKind` is `pool` where readings are computed from pools, `published` where a publisher posts them, `rounds`
 where another feed on the chain has them. */
 export interface AgentResolutionRules {
   deadlineAt: string;
@@ -737,7 +737,7 @@ export interface AgentTokenSnapshot {
 }
 
 /** The answer to a paid trade: `extensions["offer-receipt"]` holds the signed receipt; `escapeKit` is the call
-anybody may send, in bound mode. */
+anyone may send, in bound mode. */
 export interface AgentTradeAnswer {
   meta: AgentMeta;
   replay: boolean;

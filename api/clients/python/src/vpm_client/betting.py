@@ -1,8 +1,8 @@
 """One bet, exactly once: quote, lock, bound payment, trade, the same again until its outcome is known, final, verified.
 
-What makes it once is what is never changed in between. The idempotency key is chosen before anything is sent, and the
-contract takes a wallet's key once. The payment's nonce is the hash of the bet, and the token takes a nonce once.
-Whatever is lost on the way, the same request is sent again; nothing here ever makes a second key.
+Two fixed values make it happen once. The idempotency key is chosen before anything is sent, and the contract takes a
+wallet's key once. The payment's nonce is the hash of the bet, and the token takes a nonce once. If a request or an
+answer is lost, the same request is sent again; nothing here ever makes a second key.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ FINAL_PAUSE_SECONDS = 1.0
 HAS_NOT_LOOKED = ("platform_disabled", "not_found", "method_not_allowed", "payload_too_large", "unsupported_media_type")
 """Refusals by which the bet itself was not read."""
 KNOWS_NO_BETS = (*HAS_NOT_LOOKED, "invalid_request", "invalid_wallet")
-"""Refusals by which nobody has looked whether the bet is on the chain."""
+"""Refusals that come before the service checks whether the bet is on the chain."""
 
 
 class SignedPayment(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -63,7 +63,7 @@ class SignedPayment(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 class Ticket(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """A bet and all it takes to go on with it, also in another process: `to_json`, `Ticket.from_json`, `place`.
 
-    Whoever holds a ticket with a payment can have that one bet made, and nothing else. `was_made`: whether the service
+    A ticket with a payment lets its holder have that one bet made, and nothing else. `was_made`: whether the service
     had the bet on the chain when the ticket was prepared.
     """
 
@@ -85,7 +85,7 @@ class Ticket(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rena
 
     @property
     def hash(self) -> bytes:
-        """Of the bet; the trade's id."""
+        """Return the bet's hash, which is the trade's id."""
         return bound.bet_hash(
             contract=self.contract,
             market_key=bytes.fromhex(self.market_key[2:]),
@@ -147,13 +147,13 @@ def bet(
     final: bool = True,
     keep: KeepTicket | None = None,
 ) -> Steps[Placed]:
-    """Makes one bet, exactly once, and verifies its receipt. `final`: whether to wait until its block cannot be undone.
+    """Make one bet, exactly once, and verify its receipt. `final`: whether to wait until its block cannot be undone.
 
-    `min_shares`: what it must give at least, else a hundredth under the quote. `keep` is shown the ticket whenever it
-    changes, before anything is sent with it: written down, it outlives this process, and `place` goes on with it. An
-    asynchronous client that is cancelled may have paid: go on with that ticket. With an `idem_key` of your own, calling
-    this again with the same bet tells what became of the first call, whatever has closed since; `payment` is `UNKNOWN`
-    where the service cannot say.
+    `min_shares`: what it must give at least, else a hundredth under the quote. `keep` gets the ticket whenever it
+    changes, before anything is sent with it: a stored ticket outlives this process, and `place` goes on with it. An
+    asynchronous client that is cancelled may have paid: go on with that ticket. With your own `idem_key`, calling this
+    again with the same bet returns the outcome of the first call, even if the market has closed since; `payment` is
+    `UNKNOWN` where the service cannot say.
     """
     ticket = yield from prepare(
         settings,
@@ -229,8 +229,8 @@ def prepare(
 
 
 def made_before(unpaid: Call[AgentTradeAnswer], patience: Patience) -> Steps[AgentTradeReceipt | None]:
-    """The receipt of what was bet under a key of the caller's own, None where nothing was. Asked before the quote,
-    which a market that has closed has no more. Raises where nobody can say: then another bet might be a second one."""
+    """Return the receipt of the bet under the caller's key, None where there is none. Asked before the quote, which a
+    closed market no longer gives. Raises when it cannot find out: another bet might then be a second one."""
     while True:
         heard = yield from ask(unpaid)
         try:
@@ -249,8 +249,8 @@ def made_before(unpaid: Call[AgentTradeAnswer], patience: Patience) -> Steps[Age
 
 
 def bet_under_key(reply: Reply) -> AgentTradeReceipt | None:
-    """What an unpaid call tells of its key: the receipt of its bet, None where it holds none. Raises what tells
-    neither: whatever else than the API asks for money, or says OK, knows nothing of the bet."""
+    """Read an unpaid call's answer: the receipt of the bet under its key, None where there is none. Raises if it shows
+    neither: something other than the API that asks for money, or says OK, knows nothing about the bet."""
     if reply.status == 200:
         return decoded(AgentTradeAnswer, reply.body).receipt
     if reply.status == 402:
@@ -264,8 +264,8 @@ def bet_under_key(reply: Reply) -> AgentTradeReceipt | None:
 
 
 def is_of_no_bet(error: ApiError) -> bool:
-    """Whether an unpaid call is refused so that its key holds no bet: the wallet's same bet is on its way under another
-    key, or it is refused for good by who has looked."""
+    """Return whether an unpaid call's refusal shows that its key holds no bet: the wallet's same bet is on its way
+    under another key, or the refusal is final and the service had looked."""
     is_for_good = bool(error.code) and error.code not in HAS_NOT_LOOKED and not error.retriable and error.is_final
     return not error.money_moved and (error.trade_id is not None or is_for_good)
 
@@ -292,7 +292,7 @@ def place(settings: Settings, ticket: Ticket, *, final: bool = True, keep: KeepT
         proof = yield from under_way.made_final(placed, ends)
         if proof is not None:
             return replace(placed, proof=proof)
-        # A reorganization took its block: the same request puts it back, or tells where it is now.
+        # A reorganization took its block: the same request puts it back, or says where it is now.
         yield Pause(FINAL_PAUSE_SECONDS)
         placed = yield from under_way.staked_again(placed)
     return placed
@@ -388,8 +388,8 @@ class _Bet:
     # ------------------------------------------------------------ paying
 
     def challenge(self, heard: Reply | Lost) -> AgentChallenge | None:
-        """What is asked for the bet; None where nothing is. Of a payment that was sent only a challenge for this very
-        bet tells anything: whatever else asks for money is not the API, and knows nothing of the bet."""
+        """Return what the answer asks for the bet; None if nothing. Once a payment was sent, only a challenge for this
+        very bet counts: anything else that asks for money is not the API, and knows nothing about the bet."""
         if isinstance(heard, Lost) or heard.status != 402:
             return None
         try:
@@ -530,7 +530,7 @@ class _Bet:
         try:
             digest = bound.digest_of(bound.signed_receipt(payload))
             signer = bound.signer_of(digest, bytes.fromhex(signature.removeprefix("0x")))
-        except Exception as error:  # whatever a hostile document makes the encoder raise
+        except Exception as error:  # a hostile document can make the encoder raise anything
             raise ReceiptWrong(f"The receipt's signature cannot be read: {error}") from None
         said = (
             str(payload.get("transaction")),
@@ -579,15 +579,15 @@ class _Bet:
     # ------------------------------------------------------------ what is known of the payment
 
     def at_worst(self) -> Payment:
-        """What a refusal for good says of the payment. A call before it, of which nothing was heard, may still be at
-        work until the payment's time has passed."""
+        """Return the payment's state after a final refusal. An earlier call that got no answer may still be at work
+        until the payment expires."""
         payment = self.ticket.payment
         if payment is None:
             return Payment.NONE
         return Payment.UNKNOWN if self.in_the_dark and time.time() < payment.valid_before else Payment.REFUSED
 
     def refused(self, error: ApiError) -> Payment:
-        """What a refusal says itself: `payment_invalid` is about a payment that is over, one way or the other."""
+        """Return what a refusal says about the payment. `payment_invalid` is about one that is over, either way."""
         if error.money_moved:
             return Payment.MADE
         if self.ticket.payment is None:

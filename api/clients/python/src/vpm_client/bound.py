@@ -44,7 +44,7 @@ def digest_of(message: TypedData | str) -> bytes:
 
 
 def signer_of(digest: bytes, signature: bytes) -> str | None:
-    """Who signed, or None when it is no signature."""
+    """Return the signer's address, or None if this is not a signature."""
     if len(signature) != 65 or signature[64] not in (27, 28):
         return None
     try:
@@ -55,7 +55,7 @@ def signer_of(digest: bytes, signature: bytes) -> str | None:
 
 
 def text_signer(text: bytes, signature: str) -> str | None:
-    """Who signed a text by EIP-191, or None."""
+    """Return the signer of an EIP-191 text, or None."""
     try:
         return str(Account.recover_message(encode_defunct(text), signature=signature))
     except (ValueError, BadSignature, ValidationError):
@@ -110,7 +110,7 @@ def bound_nonce(hashed: bytes) -> bytes:
 def authorization(
     *, token: str, name: str, version: str, payer: str, to: str, value: int, until: int, nonce: bytes
 ) -> TypedData:
-    """What a payer signs."""
+    """Build the typed data that a payer signs."""
     kinds = {"from": "address", "to": "address", "value": "uint256", "validAfter": "uint256", "validBefore": "uint256"}
     return _typed(
         {"name": name, "version": version, "chainId": CHAIN_ID, "verifyingContract": token},
@@ -121,7 +121,7 @@ def authorization(
 
 
 def signed_receipt(payload: dict[str, Any]) -> TypedData:
-    """What the service's key signs of a settled trade: the x402 offer-and-receipt extension."""
+    """Build what the service's key signs for a settled trade: the x402 offer-and-receipt extension."""
     kinds = {
         "version": "uint256",
         "network": "string",
@@ -130,7 +130,7 @@ def signed_receipt(payload: dict[str, Any]) -> TypedData:
         "issuedAt": "uint256",
         "transaction": "string",
     }
-    domain = {"name": "x402 receipt", "version": "1", "chainId": 1}  # whatever chain is paid on
+    domain = {"name": "x402 receipt", "version": "1", "chainId": 1}  # for payments on any chain
     return _typed(domain, "Receipt", kinds, payload)
 
 

@@ -109,8 +109,8 @@ _one_at_a_time = threading.Lock()
 
 
 def decoder(model: type[T]) -> msgspec.json.Decoder[T]:
-    """What makes a `model` of JSON. msgspec reads a type's fields when it first meets it, and a second thread that uses
-    the type meanwhile ends the whole process (seen with 0.22); so every decoder is made by one thread at a time."""
+    """Return the JSON decoder of `model`. msgspec reads a type's fields on first use, and a second thread that uses the
+    type at that moment crashes the whole process (seen with 0.22), so only one thread at a time makes a decoder."""
     with _one_at_a_time:
         if model not in _decoders:
             _decoders[model] = msgspec.json.Decoder(model)

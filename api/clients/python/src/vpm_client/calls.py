@@ -39,7 +39,7 @@ def discover(
 
 
 def sentiment(token: str) -> Call[models.AgentSentimentAnswer]:
-    """What the crowd thinks of a token."""
+    """Return what the crowd thinks of a token."""
     return get("/sentiment", models.AgentSentimentAnswer, token=token)
 
 
@@ -66,7 +66,7 @@ def positions(
 
 
 def result(market_id: str) -> Call[models.AgentResultAnswer]:
-    """How a market resolved."""
+    """Return how a market resolved."""
     return get("/result", models.AgentResultAnswer, marketId=market_id)
 
 
@@ -105,12 +105,12 @@ def replay(
 def resolved(
     *, wallet: str | None = None, since: str | None = None, limit: int | None = None
 ) -> Call[models.AgentResolvedAnswer]:
-    """How a wallet's markets ended."""
+    """Return how a wallet's markets ended."""
     return get("/resolved", models.AgentResolvedAnswer, of_wallet=True, wallet=wallet, since=since, limit=limit)
 
 
 def webhook(id: str) -> Call[models.AgentWebhookAnswer]:
-    """How a webhook stands."""
+    """Return a webhook's state."""
     return get(f"/webhooks/{segment(id)}", models.AgentWebhookAnswer)
 
 

@@ -16,10 +16,10 @@ class Payment(Enum):
     NONE = "none"
     """Nothing was signed, and no earlier call of the same key is known to have made the bet."""
     REFUSED = "refused"
-    """It was signed and sent, and the service refused it: no money moved. Whoever holds the signature could still send
-    it to the contract until `signed_until`, for this one bet and never twice."""
+    """It was signed and sent, and the service refused it: no money moved. Until `signed_until`, a holder of the
+    signature could still send it to the contract, for this one bet and never twice."""
     UNKNOWN = "unknown"
-    """It was signed and sent, now or by an earlier call, and nobody said what became of it. Go on with
+    """It was signed and sent, now or by an earlier call, and its outcome is not known. Go on with
     `place(error.ticket)`; where there is no ticket, call `bet` again with the same key."""
     MADE = "made"
     """The stake is on the chain, or the money arrived and is booked or given back."""
@@ -58,8 +58,8 @@ class PaymentRefused(VpmError):
 
 
 class OutcomeUnknown(VpmError):
-    """A bet whose payment was sent and whose outcome nobody told in time. `place(error.ticket)` asks on: the same key
-    and the same payment, so it stays one bet."""
+    """A bet whose payment was sent and whose outcome did not arrive in time. `place(error.ticket)` asks again with the
+    same key and the same payment, so it stays one bet."""
 
     payment = Payment.UNKNOWN
     tx_hash: str | None = None
@@ -101,7 +101,7 @@ class ApiError(VpmError):
         self.message = str(body.get("message", ""))
         self.hint: str | None = body.get("hint")
         self.docs_url: str | None = body.get("docsUrl")
-        # A call that did not arrive in time was not looked at, whatever its code means elsewhere.
+        # A 408 is a call that did not arrive in time and was not processed: retriable, even if its code usually is not.
         self.retriable = status == 408 or bool(body.get("retriable", status == 429 or status >= 500))
         self.request_id: str | None = body.get("requestId") or headers.get("x-request-id")
         self.tx_hash: str | None = body.get("txHash")

@@ -26,7 +26,7 @@ class Cursor:
         return {"Last-Event-ID": str(self.next_seq - 1)} if self.next_seq else {}
 
     def take(self, event: AgentEvent) -> bool:
-        """Whether this event is new; it counts as had then."""
+        """Return whether this event is new, and mark it as received."""
         if event.seq < self.next_seq:
             return False
         self.next_seq = event.seq + 1

@@ -114,7 +114,7 @@ class AgentEnded(Body, frozen=True, kw_only=True):
 
 
 class AgentEscapeKit(Body, frozen=True, kw_only=True):
-    """The call that settles a bound payment, which anybody may send to the contract until `expiresAt`."""
+    """The call that settles a bound payment, which anyone may send to the contract until `expiresAt`."""
 
     to: str
     data: str
@@ -352,7 +352,7 @@ class AgentPosition(Body, frozen=True, kw_only=True):
 
 
 class AgentPositionSummary(Body, frozen=True, kw_only=True):
-    """The sums over all the wallet's positions, whatever the page shows."""
+    """The sums over all the wallet's positions, not only those of this page."""
 
     open_count: int
     resolved_count: int
@@ -526,7 +526,7 @@ class AgentResearchAnswer(Body, frozen=True, kw_only=True):
 
 
 class AgentResolutionRules(Body, frozen=True, kw_only=True):
-    """`feedKind` is `pool` where readings are computed from pools, `published` where somebody posts them, `rounds`
+    """`feedKind` is `pool` where readings are computed from pools, `published` where a publisher posts them, `rounds`
     where another feed on the chain has them."""
 
     deadline_at: str
@@ -737,7 +737,7 @@ class AgentTokenSnapshot(Body, frozen=True, kw_only=True):
 
 class AgentTradeAnswer(Body, frozen=True, kw_only=True):
     """The answer to a paid trade: `extensions["offer-receipt"]` holds the signed receipt; `escapeKit` is the call
-    anybody may send, in bound mode."""
+    anyone may send, in bound mode."""
 
     meta: AgentMeta
     replay: bool

@@ -118,7 +118,7 @@ class Configured(Generic[H]):
 
 
 def passes(error: httpx.HTTPError | VpmError) -> bool:
-    """Whether what went wrong may be over soon, so that it is worth another try."""
+    """Check whether an error may pass soon, so that it is worth another try."""
     return error.retriable if isinstance(error, ApiError) else isinstance(error, httpx.HTTPError | Unreachable)
 
 

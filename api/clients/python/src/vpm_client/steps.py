@@ -89,7 +89,7 @@ class Patience:
         self._pause = FIRST_PAUSE
 
     def next(self, least: float | None = None) -> float | None:
-        """How long to wait before another try, None when there is no time for one. `least`: what the API asked for."""
+        """Return the seconds to wait before another try, None if out of time. `least`: what the API asked for."""
         pause = max(self._pause * random.uniform(0.7, 1.3), least or 0.0)  # noqa: S311 (only spreads retries)
         self._pause = min(self._pause * 2, MAX_PAUSE)
         return None if time.monotonic() + pause > self._ends else pause
@@ -101,7 +101,7 @@ def ask(call: Call[Any]) -> Steps[Reply | Lost]:
 
 
 def once(call: Call[T]) -> Steps[T]:
-    """The answer to a call that is not made again, whatever comes of it."""
+    """Make a call once and return its answer: it is never repeated, even if it fails."""
     heard = yield from ask(call)
     if isinstance(heard, Lost):
         raise Unreachable(f"{call.method} {call.path}: {heard.why}")

@@ -77,8 +77,8 @@ def address_of(wallet: Wallet) -> str:
 
 
 def ask_signature(wallet: Wallet, message: TypedData | str) -> Any:
-    """What the wallet's signer makes of typed data, or of a text by `personal_sign` (EIP-191). It may come later;
-    `checked` makes a signature of it."""
+    """Ask the wallet's signer to sign typed data, or a text by `personal_sign` (EIP-191). The result may be awaitable;
+    `checked` turns it into a signature."""
     signer = wallet.signer if isinstance(wallet, ContractWallet) else wallet
     if isinstance(signer, DigestSigner):
         return signer.sign_digest(digest_of(message))

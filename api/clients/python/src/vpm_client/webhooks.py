@@ -75,7 +75,7 @@ class WebhookVerifier:
 
 
 def handshake(event: AgentEvent) -> dict[str, str] | None:
-    """What to answer to `webhook.verify`, as JSON, so that the webhook becomes active; None for any other event."""
+    """Return the JSON answer to `webhook.verify` that activates the webhook; None for any other event."""
     return {"challenge": str(event.payload["challenge"])} if event.type == "webhook.verify" else None
 
 
