@@ -36,7 +36,6 @@ REREAD_SECONDS = 10.0
 TIMEOUT_SECONDS = 3.0
 MAX_BESIDES = 64
 STALE_AFTER_SECONDS = 10.0
-"""How long the exchange's sessions that were looked up last are kept; by the chain's clock."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from core.money import decimal_text
 PRICE_DECIMALS = 8
 
 _PROBLEMS: dict[int, str] = {
+    RoundProblem.OK: "the reading is missing",
     RoundProblem.NO_FEED: "there is no contract at the feed's address",
     RoundProblem.LATEST_UNREADABLE: "the feed's latest round cannot be read",
     RoundProblem.NO_PHASE: "the feed's round ids carry no phase",
@@ -60,7 +61,7 @@ UNREAD = "the feed cannot be read now; this is its last good round"
 
 def problem(code: int) -> str:
     """Say why a feed has no reading, from the code of `findRound`."""
-    return _PROBLEMS.get(code, "the reading is missing")
+    return _PROBLEMS.get(code, "unknown")
 
 
 def reading_problem(answer: int, age: int, max_age: int) -> str | None:

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from api.head import Head
+from api.stock import words
 from api.stock.bodies.markets import MarketBody
 from api.stock.facts import ListedMarket, MarketReadings, MarketResult, Oracle, Phase, Venue
 from api.stock.market_view import NOTHING_READ, detail_body, is_stale_here, listed_body
@@ -177,3 +178,7 @@ def test_a_market_that_was_interrupted_says_by_what(reason: StockReason, word: s
     assert (body.resolution.outcome, body.resolution.reason, body.preview.name) == ("VOID", word, name)
     assert (body.resolution.strike_round, body.resolution.final_round) == ("7", "8")
     assert body.finder.expected == "VOID"  # the rounds alone would say UP
+
+
+def test_a_problem_that_the_finder_does_not_count_is_unknown_and_not_missing() -> None:
+    assert [words.problem(code) for code in (0, 6)] == ["the reading is missing", "unknown"]
