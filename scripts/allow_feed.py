@@ -25,7 +25,8 @@ from scripts._deploy.session import Script
 @click.option("--drop", is_flag=True, help="take it off the list instead; markets already listed go on")
 def cli(script: Script, keys: tuple[str, ...], evidence: str | None, drop: bool) -> None:
     """Allow feeds for agent markets, or take them off the list."""
-    deployment, session, lister = script.file, script.session, script.contract("AgentLister")
+    deployment, session, safe = script.file, script.session, script.safe
+    lister = script.contract("AgentLister")
     if drop and not keys:
         raise click.UsageError("--drop needs --feed KEY")
     if evidence is not None and (drop or len(keys) != 1):
@@ -42,7 +43,7 @@ def cli(script: Script, keys: tuple[str, ...], evidence: str | None, drop: bool)
             write_deployment(deployment, script.path)
         if session.goes_ahead():
             pools.record_newest(session, script.project, one.address)
-    made = [feeds.drop(lister, one) if drop else feeds.allow(lister, one, script.safe) for one in sources]
+    made = [feeds.drop(lister, one) if drop else feeds.allow(lister, one, safe) for one in sources]
     calls = [call for call in made if call is not None]
     if not calls:
         click.echo("nothing to do: the list is as the file says")

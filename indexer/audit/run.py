@@ -128,10 +128,13 @@ async def _alone(pool: ConnectionPool, sources: Sources) -> AsyncIterator[Connec
         try:
             if not await connection.fetch_value("SELECT pg_try_advisory_lock(%s)", key):
                 raise AuditRuns(f"Another audit of the {sources.name} chain is running on this database.")
-            yield connection
+            try:
+                yield connection
+            finally:
+                if not connection.closed:
+                    await connection.execute("SELECT pg_advisory_unlock(%s)", key)
         finally:
             if not connection.closed:
-                await connection.execute("SELECT pg_advisory_unlock(%s)", key)
                 await connection.set_autocommit(before)
 
 
