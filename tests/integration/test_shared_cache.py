@@ -94,8 +94,9 @@ async def fronted(service: StockService, tmp_path: Path) -> AsyncIterator[Fronte
                 except aiohttp.ClientConnectionError:
                     assert running.alive(), running.tail(20)
                     await asyncio.sleep(0.05)
-            while (await fronted.get("/api/markets/1"))[0] != 200:
-                await asyncio.sleep(0.1)
+            for path in ("/api/markets/1", "/api/proof"):  # the proof waits for the sums, made once history is read
+                while (await fronted.get(path))[0] != 200:
+                    await asyncio.sleep(0.1)
             yield fronted
     finally:
         running.stop()
