@@ -1,6 +1,6 @@
 """`python -m tests.simulator [--seeds N] [--from S]`: worlds from seeds, one after the other.
 
-A seed that fails says what it found and how to see it again. Each is run in a process of its own.
+A seed that fails says what it found and how to see it again. Each runs in its own process.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from core import log
 from tests.simulator.sides import SIDES
 from tests.simulator.stand import Stand, standing
 from tests.simulator.weather import Weather
-from tests.simulator.world import Told, World
+from tests.simulator.world import SeedResult, World
 
 SHOWN_OF_EACH = 3
 
@@ -47,26 +47,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
     totals: Counter[str] = Counter()
     failed, began, own = [], time.monotonic(), 0.0
     with standing(options.surface, options.weather) as stand:
-        for told in _in_turn(stand, range(options.first, options.first + options.seeds), prepare, options.jobs):
-            own += told.cpu_seconds
-            totals.update(told.counts)
-            if told.found:
-                failed.append(told.seed)
-            _say(told, options.surface, options.weather)
+        for result in _in_turn(stand, range(options.first, options.first + options.seeds), prepare, options.jobs):
+            own += result.cpu_seconds
+            totals.update(result.counts)
+            if result.found:
+                failed.append(result.seed)
+            _say(result, options.surface, options.weather)
     print(f"{options.seeds} seeds, {len(failed)} failed{': ' if failed else ''}{' '.join(map(str, failed))}")
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     whole = (used.ru_utime + used.ru_stime) / options.seeds
     print(
-        f"a seed: {own / options.seeds:.1f} s of processor time of its own, {whole:.1f} s with chain and database,"
+        f"a seed: {own / options.seeds:.1f} s of processor time in its process, {whole:.1f} s with chain and database,"
         f" {(time.monotonic() - began) / options.seeds:.1f} s by the clock"
     )
     print(", ".join(f"{name} {count}" for name, count in sorted(totals.items())))
     return 1 if failed else 0
 
 
-def _in_turn(stand: Stand, seeds: Sequence[int], prepare: Callable[[World], None], at_once: int) -> Iterator[Told]:
+def _in_turn(
+    stand: Stand, seeds: Sequence[int], prepare: Callable[[World], None], at_once: int
+) -> Iterator[SeedResult]:
     """In the order of the seeds, so many at a time."""
-    running: deque[Callable[[], Told]] = deque()
+    running: deque[Callable[[], SeedResult]] = deque()
     for seed in seeds:
         running.append(stand.start(seed, prepare))
         if len(running) == at_once:
@@ -75,20 +77,21 @@ def _in_turn(stand: Stand, seeds: Sequence[int], prepare: Callable[[World], None
         yield running.popleft()()
 
 
-def _say(told: Told, surface: str, weather: str) -> None:
-    bets = told.counts.get("bets", 0)
-    print(f"seed {told.seed}: {'FAILED' if told.found else 'ok'} {told.digest} {told.cpu_seconds:.1f} s, {bets} bets, "
-          f"{told.counts.get('kills', 0)} kills, {told.counts.get('forks', 0)} forks", flush=True)  # fmt: skip
+def _say(result: SeedResult, surface: str, weather: str) -> None:
+    bets = result.counts.get("bets", 0)
+    print(f"seed {result.seed}: {'FAILED' if result.found else 'ok'} {result.digest} {result.cpu_seconds:.1f} s, "
+          f"{bets} bets, {result.counts.get('kills', 0)} kills, "
+          f"{result.counts.get('forks', 0)} forks", flush=True)  # fmt: skip
     shown = Counter[str]()
-    for sentence, what in told.found:
+    for sentence, what in result.found:
         shown[sentence] += 1
         if shown[sentence] <= SHOWN_OF_EACH:
             print(f"    not so: {sentence}: {what}")
-    for each in told.crashes[:5]:
+    for each in result.crashes[:5]:
         print(f"    {each}")
-    if told.found:
-        again = f"python -m tests.simulator --surface {surface} --from {told.seed} --seeds 1"
-        print(f"    {told.weather}\n    again: {again}{f' --weather {weather}' if weather else ''}", flush=True)
+    if result.found:
+        again = f"python -m tests.simulator --surface {surface} --from {result.seed} --seeds 1"
+        print(f"    {result.weather}\n    again: {again}{f' --weather {weather}' if weather else ''}", flush=True)
 
 
 if __name__ == "__main__":

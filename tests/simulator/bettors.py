@@ -1,4 +1,4 @@
-"""Clients of the agent side: they pay for bets, ask again until the answer is definite, and look meanwhile."""
+"""Clients of the agent side: they pay for bets, ask again until the answer is definite, and look at markets between."""
 
 from __future__ import annotations
 
@@ -89,14 +89,14 @@ class Crowd(Clients[PaidBet]):
 
     def learn(self, bet: PaidBet, status: int, said: Mapping[str, Any]) -> None:
         if status == 200:
-            bet.told, bet.told_at = Outcome.TAKEN, self.clock.now
+            bet.reported, bet.reported_at = Outcome.TAKEN, self.clock.now
             fault = self.judge_receipt(bet.wallet.address, bet.key, said)
             bet.faults += [fault] if fault else []
         elif said.get("error") in REFUSALS:
-            bet.told, bet.told_at = Outcome.REFUSED, self.clock.now
+            bet.reported, bet.reported_at = Outcome.REFUSED, self.clock.now
             bet.is_refused_for_now = said.get("final") is False
         elif status == 402 and self.clock.now > bet.valid_until + 30:
-            bet.told = Outcome.REFUSED  # the payment can no longer be taken, and the service says it was not
+            bet.reported = Outcome.REFUSED  # the payment can no longer be taken, and the service says it was not
 
     def is_definite(self, status: int, said: Mapping[str, Any]) -> bool:
         return status in (200, 402) or said.get("error") in REFUSALS

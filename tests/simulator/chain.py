@@ -22,16 +22,16 @@ class _Line:
 
     def __init__(self, url: str) -> None:
         parts = urlsplit(url)
-        # Without an end of its own: an answer that comes after it would be taken for that of the next question.
+        # No separate timeout: an answer that comes after it would be taken for that of the next question.
         self._socket = socket.create_connection((str(parts.hostname), parts.port))
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def post(self, body: bytes) -> bytes:
         self._socket.sendall(_HEAD % len(body) + body)
-        heard = b""
-        while b"\r\n\r\n" not in heard:
-            heard += self._more()
-        head, _, answer = heard.partition(b"\r\n\r\n")
+        received = b""
+        while b"\r\n\r\n" not in received:
+            received += self._more()
+        head, _, answer = received.partition(b"\r\n\r\n")
         length = int(head.lower().split(_LENGTH, 1)[1].split(b"\r\n", 1)[0])
         while len(answer) < length:
             answer += self._more()
@@ -68,7 +68,7 @@ class SimulatedChain:
         self._oldest = 0  # forks reach no deeper
 
     def post(self, body: dict[str, Any]) -> dict[str, Any]:
-        """The answer as the node gives it. Of a chain that nothing changed meanwhile the same is not asked twice."""
+        """The answer as the node gives it. While the chain does not change, no request is sent twice."""
         self.asked += 1
         method = body["method"]
         asked = orjson.dumps([method, body["params"]])
@@ -93,14 +93,14 @@ class SimulatedChain:
         self._oldest = self.head
 
     def stood_for(self, number: int, seconds: float) -> bool:
-        """Whether no fork touched this block in the last so many seconds in which anybody could have noticed."""
+        """Whether no fork touched this block in the last so many seconds in which a process could have noticed."""
         return self._awake - self._undone_at.get(number, -1e9) > seconds
 
     def undone_since(self, number: int, moment: float) -> bool:
         return self._undone_when.get(number, -1e9) >= moment
 
     def forked_within(self, seconds: float) -> bool:
-        """Whether one came in the last so many seconds in which anybody could have noticed."""
+        """Whether one came in the last so many seconds in which a process could have noticed."""
         return any(self._awake - at <= seconds for at in self._undone_at.values())
 
     def sleep(self, seconds: float) -> None:

@@ -1,4 +1,4 @@
-"""What all clients have in common: how they call, insist on an answer, and what they were told."""
+"""What all clients have in common: how they call, insist on an answer, and record it."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ class Seen:
 
 @dataclass(kw_only=True)
 class Bet:
-    """One bet, and what its bettor was told."""
+    """One bet, and the outcome reported to its bettor."""
 
     wallet: Wallet
     amount: int
-    told: Outcome = Outcome.WAITING
-    told_at: float = 0.0
-    is_refused_for_now: bool = False  # in a block that is not final, as it was told
+    reported: Outcome = Outcome.WAITING
+    reported_at: float = 0.0
+    is_refused_for_now: bool = False  # in a block that is not final, according to the answer
     faults: list[str] = field(default_factory=list)  # what was wrong with a receipt when it came
     last: tuple[int, Any] = (0, None)  # the answer to the same request when all is over
     answers: list[str] = field(default_factory=list)
@@ -55,7 +55,7 @@ B = TypeVar("B", bound=Bet)
 
 @dataclass
 class Clients(ABC, Generic[B]):
-    """All clients of a world. They sign by the clock; what they were told is kept for the judgement."""
+    """All clients of a world. They sign by the clock; the answers they got are kept for the judgement."""
 
     url: str
     clock: VirtualClock
@@ -108,14 +108,14 @@ class Clients(ABC, Generic[B]):
 
     async def insist(self, bet: B) -> None:
         """The same request until the answer is definite; who asked twice at once goes by the first that is."""
-        while bet.told is Outcome.WAITING:
+        while bet.reported is Outcome.WAITING:
             status, answer = await self.send(bet)
             said = answer if isinstance(answer, dict) else {}
             word = str(said.get("error") or said.get("receipt", ""))
             bet.answers.append(f"{self.clock.elapsed:.1f} {status} {word:.60}")
-            if bet.told is Outcome.WAITING:
+            if bet.reported is Outcome.WAITING:
                 self.learn(bet, status, said)
-            if bet.told is Outcome.WAITING:
+            if bet.reported is Outcome.WAITING:
                 wait = max(PAUSE_SECONDS, min(float(said.get("retryAfter") or 0), 10.0))
                 await asyncio.sleep(wait * self.dice.uniform(0.8, 1.2))
 
@@ -129,7 +129,7 @@ class Clients(ABC, Generic[B]):
 
     @property
     def somebody_waits(self) -> bool:
-        return any(each.told is Outcome.WAITING for each in self.bets)
+        return any(each.reported is Outcome.WAITING for each in self.bets)
 
     async def call(
         self, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None

@@ -21,7 +21,7 @@ REAL_SLEEP = time.sleep
 _PACKAGES = ("core", "api", "indexer", "keeper", "relayer", "apscheduler")
 
 # Named before pg_catalog in the search path, so `now()` means this one; SQL that is defined after it follows it too.
-# And whoever sets a time for PostgreSQL to end something after would set it by the machine's clock.
+# And a timeout set in PostgreSQL would go by the machine's clock.
 SQL = """
 CREATE FUNCTION public.clock_timestamp() RETURNS timestamptz LANGUAGE plpgsql VOLATILE PARALLEL SAFE AS $$ BEGIN
     RETURN to_timestamp(pg_read_file('{folder}/clock-' || current_database())::float8);
@@ -66,14 +66,14 @@ class VirtualClock:
         self._us += max(1, -(-round(seconds * 1e7) // 10))
 
     def write(self) -> None:
-        """Tells PostgreSQL; called before each of its statements."""
+        """Set PostgreSQL's clock; called before each of its statements."""
         if self._written_us != self._us:
             self._written_us = self._us
             os.pwrite(self._file, f"{self.now:.6f}".encode(), 0)
 
 
 def install(clock: VirtualClock) -> None:
-    """From here on this process knows no other time. There is no way back: a world has a process of its own."""
+    """From here on this process knows no other time. There is no way back: each world has its own process."""
 
     class VirtualDatetime(datetime, metaclass=_AnyDatetime):
         @classmethod
@@ -91,7 +91,7 @@ def install(clock: VirtualClock) -> None:
         "perf_counter": lambda: clock.monotonic,
         "clock_gettime": lambda _which: clock.monotonic,
     }
-    real = {getattr(time, name): told for name, told in virtual.items()}
+    real = {getattr(time, name): fake for name, fake in virtual.items()}
     for function in that_keep_a_clock():
         _put(function, real)
     for name, module in list(sys.modules.items()):
@@ -107,7 +107,7 @@ def install(clock: VirtualClock) -> None:
 @functools.cache
 def that_keep_a_clock() -> list[FunctionType]:
     """The functions of loaded modules that have one of the machine's clocks as a default of a parameter or of a field:
-    bound when they were defined, so no module's name leads there. Found once, before the collector is told to forget
+    bound when they were defined, so no module's name leads there. Found once, before the collector is made to forget
     what there is."""
     clocks = {time.time, time.time_ns, time.monotonic, time.perf_counter}
 
@@ -125,16 +125,16 @@ def _enclosed(function: FunctionType) -> Iterator[Any]:
 
 
 def _put(function: FunctionType, real: Mapping[Any, Any]) -> None:
-    def told(value: Any) -> Any:
+    def replaced(value: Any) -> Any:
         return real.get(value, value) if isinstance(value, BuiltinFunctionType) else value
 
     if function.__defaults__:
-        function.__defaults__ = tuple(map(told, function.__defaults__))
+        function.__defaults__ = tuple(map(replaced, function.__defaults__))
     if function.__kwdefaults__:
-        function.__kwdefaults__ = {name: told(value) for name, value in function.__kwdefaults__.items()}
+        function.__kwdefaults__ = {name: replaced(value) for name, value in function.__kwdefaults__.items()}
     for cell in function.__closure__ or ():
         with contextlib.suppress(ValueError):
-            cell.cell_contents = told(cell.cell_contents)
+            cell.cell_contents = replaced(cell.cell_contents)
 
 
 class _AnyDatetime(type):

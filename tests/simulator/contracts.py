@@ -18,11 +18,11 @@ from scripts._stack import wallets
 from tests.simulator.chain import SimulatedChain
 
 _UNKNOWN_MARKET = "0x" + keccak(b"UnknownMarket(bytes32)")[:4].hex()
-LOOKS_BACK_SECONDS = 40.0  # so long after a fork the service may still tell of the blocks that it undid
+LOOKS_BACK_SECONDS = 40.0  # so long after a fork the service may still report the blocks that it undid
 
 
 class ChainTruth:
-    """What a chain says, whatever any node or table says."""
+    """The chain's own state, independent of any node's or table's answers."""
 
     def __init__(self, chain: SimulatedChain, deployment: Deployment, token: Contract) -> None:
         self.chain = chain

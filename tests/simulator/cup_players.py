@@ -81,7 +81,7 @@ class CupCrowd(Clients[PaperBet]):
     commitments: set[tuple[int, str]] = field(default_factory=set)
 
     async def look_once(self) -> None:
-        acknowledged = Counter(each.slug for each in self.bets if each.told is Outcome.TAKEN)
+        acknowledged = Counter(each.slug for each in self.bets if each.reported is Outcome.TAKEN)
         status, listed = await self.call("GET", f"{API}/markets")
         for each in listed["markets"] if status == 200 else ():
             slug = each["slug"]
@@ -151,14 +151,14 @@ class CupCrowd(Clients[PaperBet]):
 
     def learn(self, bet: PaperBet, status: int, said: Mapping[str, Any]) -> None:
         if status == 200:
-            bet.told, bet.told_at, bet.receipt = Outcome.TAKEN, self.clock.now, said["receipt"]
+            bet.reported, bet.reported_at, bet.receipt = Outcome.TAKEN, self.clock.now, said["receipt"]
         elif said.get("error") in REFUSALS:
-            bet.told, bet.told_at = Outcome.REFUSED, self.clock.now
+            bet.reported, bet.reported_at = Outcome.REFUSED, self.clock.now
 
     def is_definite(self, status: int, said: Mapping[str, Any]) -> bool:
         return status == 200 or said.get("error") in REFUSALS
 
     async def ask_again(self, bet: PaperBet) -> None:
         """One that was refused is not sent again: that would be to bet anew."""
-        if bet.told is not Outcome.REFUSED:
+        if bet.reported is not Outcome.REFUSED:
             await super().ask_again(bet)

@@ -60,10 +60,10 @@ class CupJudge(Judge[Truth, PaperBet]):
         """What was taken is there, and what was refused is not. That it is there once, and as it was signed, is
         recomputed."""
         about = f"{bet.row} of {bet.wallet.address} for {bet.amount}: {'; '.join(bet.answers[-6:])}"
-        self.told(bet, row is not None, about)
-        if row is not None and bet.told is Outcome.REFUSED:
+        self.check_reported(bet, row is not None, about)
+        if row is not None and bet.reported is Outcome.REFUSED:
             self.refused_and_there(bet, about)
-        if row is None or bet.told is not Outcome.TAKEN:
+        if row is None or bet.reported is not Outcome.TAKEN:
             return
         self.judgement.counts["receipts"] += 1
         status, answer = bet.last

@@ -1,4 +1,4 @@
-"""The cup as a world: paper markets beside those of the agent side, from the listing to the payout, and the wheel."""
+"""The cup as a world: paper markets next to those of the agent side, from the listing to the payout, and the wheel."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class CupSide(AgentSide):
         """Paper is not minted on a chain."""
 
     def is_over(self) -> bool:
-        """Every market that anybody traded on is settled when its agent market is, and every round with a bet."""
+        """Every market with a trade is settled when its agent market is, and every round with a bet."""
         (found,) = self.world.database.ask(
             "SELECT (SELECT count(*) FROM outbox_intent WHERE state IN ('queued', 'signed', 'sent')),"
             " (SELECT count(*) FROM cup_market c LEFT JOIN agent_market a ON a.market_id = c.market_key"

@@ -35,7 +35,7 @@ def without_the_cup() -> None:
 @dataclass
 class Fleet:
     """The processes. `lives` keeps each that ever lived: nothing of the dead may be collected. `kill_every`: steps of
-    one's own after which it dies, drawn around this; None: nobody is killed."""
+    one's own after which it dies, drawn around this; None: no process is killed."""
 
     dice: random.Random
     kill_every: int | None = None
@@ -84,7 +84,7 @@ class Fleet:
             process.kill_at = process.steps + 1 + int(self.dice.expovariate(1 / self.kill_every))
 
     def restart(self, daemon: str) -> None:
-        """As for new settings: they are told to stop, and start again."""
+        """Stop them and start them again, as for new settings."""
         for name, process in self.running.items():
             if name.partition("-")[0] == daemon and not process.dead:
                 (process.stop or process.kill)()
@@ -95,7 +95,7 @@ class Fleet:
             self._doom(process)
 
     def calm(self) -> None:
-        """Nobody is killed any more."""
+        """Stop killing processes."""
         self.kill_every = None
         for process in self.running.values():
             process.kill_at = None

@@ -2,7 +2,7 @@
 
 A statement is sent and answered while the loop stands still, so that only one runs at a time and its answer never
 races anything; the time it takes before is drawn, and where it ended a transaction also the time until that is known.
-(Within one nothing has happened yet: whoever dies then might as well have died before.) One that waits for another's
+(Within one nothing has happened yet: dying then is the same as dying before.) One that waits for another's
 lock is parked; when a transaction has ended, those that it let go are waited for before anything else goes on.
 Signals are collected from every listener at one point, between two moments, behind a last one of ours.
 
@@ -49,8 +49,8 @@ class _Link:
         self.inbox: list[Any] = []
         self.news: asyncio.Event | None = None
         self.lock_seconds: float | None = None  # how long this transaction waits for a lock
-        self.may_notify = False  # what this transaction did may have told somebody something
-        self.is_cancelled = False  # PostgreSQL was told to give its statement up
+        self.may_notify = False  # this transaction may have notified a listener
+        self.is_cancelled = False  # PostgreSQL was asked to cancel its statement
         self.waited_too_long = False  # for a lock
         process.on_kill.append(self.cut)
 
@@ -75,7 +75,7 @@ class SimulatedDatabase:
         self.dice = dice
         self.statements = 0
         self.parked = 0
-        self._links: dict[int, _Link] = {}  # in the order in which they were made, as whoever is told something is
+        self._links: dict[int, _Link] = {}  # in order of creation, which is the order of notification
         self._parked: dict[_Link, asyncio.Event] = {}  # in the order in which they began to wait
         self._monitor = psycopg.connect(url, autocommit=True)
         self._dirty = False  # something may have been committed since we looked
@@ -162,7 +162,7 @@ class SimulatedDatabase:
         return result
 
     async def _asked(self, gen: Any, file: int, link: _Link | None) -> Any:
-        """Sends, and waits for the answer, while nobody else does anything unless it waits for a lock."""
+        """Sends, and waits for the answer, while all others stand still, unless it waits for a lock."""
         try:
             state = next(gen)
             while True:
@@ -184,8 +184,8 @@ class SimulatedDatabase:
         self._settle()
 
     def _settle(self) -> None:
-        """Waits until each that is parked is done or waits again, so that none of them goes on beside the loop. One
-        that is done may have let go others; all are told in the order in which they came, whichever was the first."""
+        """Wait until each that is parked is done or waits again, so that none of them runs next to the loop. One that
+        is done may have let go others; all are notified in the order in which they came."""
         waiting, free = list(self._parked), []
         while found := [link for link in waiting if not self._still_waits(link)]:
             free += found
@@ -217,7 +217,7 @@ class SimulatedDatabase:
             self._parked.pop(link, None)
 
     def _waits_for_lock(self, link: _Link) -> bool:
-        """Whether it will not go on before somebody else ends. Of two that wait for each other the last one is told so
+        """Whether it will not go on before another ends. Of two that wait for each other the last one learns it
         by PostgreSQL, after a moment."""
         pid = link.connection.pgconn.backend_pid
         blocking = self._blocking(pid)
@@ -251,7 +251,7 @@ class SimulatedDatabase:
         return taken
 
     def collect(self, seconds: float | None) -> bool:
-        """Before time moves on by so much: brings what was notified to who listens. True when somebody has news."""
+        """Before time moves on by so much: deliver notifications to their listeners. True if there were any."""
         if not self._dirty:
             return False
         if seconds is not None and self.clock.monotonic + seconds < self._collected_at + NOTICE_GRID_SECONDS:
@@ -268,14 +268,14 @@ class SimulatedDatabase:
         mark = str(self._barriers).encode()
         self._quick(b"NOTIFY " + _BARRIER + b", '" + mark + b"'")
         self._looked_at = self._committed()
-        told = False
+        delivered = False
         for link in listening:
             pgconn = link.connection.pgconn
             while True:
                 signal = pgconn.notifies()
                 if signal is None:
                     if not _poll(pgconn.socket, WAIT_R, 5.0):
-                        raise RuntimeError("a listener was told nothing")
+                        raise RuntimeError("a listener got no notification")
                     try:
                         pgconn.consume_input()
                     except psycopg.Error:
@@ -286,8 +286,8 @@ class SimulatedDatabase:
                     break
             if link.inbox:
                 link.news.set()  # type: ignore[union-attr]
-                told = True
-        return told
+                delivered = True
+        return delivered
 
     def _committed(self) -> bytes:
         """Changes with every transaction that wrote or notified, when it begins to and when it ends."""
@@ -302,7 +302,7 @@ class SimulatedDatabase:
         return self._monitor.execute(query.encode(), values).fetchall()
 
     def forget(self, link: _Link) -> None:
-        """Nobody waits for its answer any more."""
+        """Give up waiting for its answer."""
         self._parked.pop(link, None)
 
     def gone(self, pid: int) -> None:
@@ -323,7 +323,7 @@ def _query(gen: Any) -> str | None:
 
 
 def _may_notify(gen: Any, query: str | None) -> bool:
-    """Whether somebody may be told something when it is committed."""
+    """Return whether its commit may notify a listener."""
     if query is None:
         return getattr(gen, "__name__", "") not in _ENDS
     return query not in _NOTHING and (not query.startswith(("SELECT ", "SET ")) or "pg_notify(" in query)
@@ -331,7 +331,7 @@ def _may_notify(gen: Any, query: str | None) -> bool:
 
 def _counts(gen: Any) -> bool:
     """Whether the driver counts what this begins or ends, which it does before it first waits: it is sent by then,
-    whoever is cancelled meanwhile. A pipeline begins and ends by steps of the same names."""
+    even if the caller is cancelled. A pipeline begins and ends by steps of the same names."""
     if getattr(gen, "__name__", "") not in _OF_TRANSACTIONS:
         return False
     frame = gen.gi_frame

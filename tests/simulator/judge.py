@@ -53,13 +53,13 @@ class Judge(ABC, Generic[T, B]):
         self._outbox()
         await self._audit(chain_url)
         self.judgement.counts["bets"] = len(self.crowd.bets)
-        for told in Outcome:
-            self.judgement.counts[told] = sum(1 for each in self.crowd.bets if each.told is told)
+        for outcome in Outcome:
+            self.judgement.counts[outcome] = sum(1 for each in self.crowd.bets if each.reported is outcome)
         return self.judgement
 
     @abstractmethod
     def money(self) -> None:
-        """Every bet, every balance, and the tables that tell of them."""
+        """Every bet, every balance, and the tables that hold them."""
 
     @abstractmethod
     def settled(self) -> None:
@@ -73,18 +73,18 @@ class Judge(ABC, Generic[T, B]):
         with psycopg.connect(self._database_url, autocommit=True) as connection:
             return connection.execute(query.encode(), values).fetchall()
 
-    def told(self, bet: B, there: bool, about: str) -> None:
+    def check_reported(self, bet: B, there: bool, about: str) -> None:
         """A bet has an answer; one that was taken is there, unless a fork undid it; its receipt was true."""
-        if bet.told is Outcome.WAITING:
+        if bet.reported is Outcome.WAITING:
             self.judgement.against(PAID, f"a bet has no definite answer: {about}")
-        if bet.told is Outcome.TAKEN and not there:
+        if bet.reported is Outcome.TAKEN and not there:
             self._undone(bet, about)
         for fault in bet.faults:
             self.judgement.against(TRUE, f"{fault}: {about}")
 
     def refused_and_there(self, bet: B, about: str) -> None:
         """It was refused: only in a block that a fork undid may it have been taken, and only if that was said."""
-        if bet.is_refused_for_now and self.truth.chain.forked_since(bet.told_at):
+        if bet.is_refused_for_now and self.truth.chain.forked_since(bet.reported_at):
             self.judgement.counts["refused for now and taken after a fork"] += 1
         else:
             self.judgement.against(DOUBLED, f"a bet that was refused is there: {about}")
@@ -92,7 +92,7 @@ class Judge(ABC, Generic[T, B]):
     def _undone(self, bet: B, about: str) -> None:
         """Of a bet that was taken nothing is left: only a fork can do that, when the contract refuses it in the new
         blocks, as the relayer knows. Its money is then its bettor's, as the balances show."""
-        if self.truth.chain.forked_since(bet.told_at - LOOKS_BACK_SECONDS) and self.was_refused(bet):
+        if self.truth.chain.forked_since(bet.reported_at - LOOKS_BACK_SECONDS) and self.was_refused(bet):
             self.judgement.counts["taken and undone by a fork"] += 1
         else:
             self.judgement.against(LOST, f"a bet that was taken is not there: {about}")

@@ -1,6 +1,6 @@
 """An event loop in virtual time, and the processes that live in it.
 
-A process is a context variable: whatever it starts inherits it. Killing one drops every callback of its, between two
+A process is a context variable, inherited by all its tasks. Killing one drops every callback of its, between two
 steps of the loop and so between two awaits: no `finally` and no `except` runs, as with SIGKILL.
 """
 
@@ -121,7 +121,7 @@ class _TimerHandle(events.TimerHandle):
 
 
 class _Jump(selectors.SelectSelector):
-    """Nothing outside is waited for: when nobody has anything to do, it is later."""
+    """Nothing outside is waited for: when no task has anything to do, time moves on."""
 
     def __init__(self, clock: VirtualClock) -> None:
         super().__init__()
@@ -153,7 +153,7 @@ class _Jump(selectors.SelectSelector):
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
-    """The loop of a simulated world. `on_jump` names who is asked before time moves, told by how much it would: True if
+    """The loop of a simulated world. `on_jump` is called before time moves, with the number of seconds: True if
     there is something to do now."""
 
     def __init__(self, clock: VirtualClock) -> None:
@@ -243,7 +243,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
 def _lost_as_it_was_taken_up(error: BaseException) -> bool:
     """aiohttp's server looks for what makes a request of the next message after a connection was lost, which took that
-    away: nobody is there to be answered. Any other TypeError is a mistake."""
+    away: there is no caller left to answer. Any other TypeError is a mistake."""
     if not isinstance(error, TypeError):
         return False
     last = traceback.extract_tb(error.__traceback__)[-1]

@@ -42,7 +42,7 @@ class Mood:
     refuse: float = 0.0  # HTTP 503 or 429 to the whole request
     silent: float = 0.0  # the request is taken, and never answered
     cut: float = 0.0  # the connection breaks after the request was served
-    swallow: float = 0.0  # a broadcast is answered with its hash and passed on to nobody
+    swallow: float = 0.0  # a broadcast is answered with its hash and not passed on
     unsaid: float = 0.0  # a broadcast is passed on and answered with an error
     no_receipt: float = 0.0  # "not found" about a receipt that exists
     logs_lost: float = 0.0  # a log is left out of an answer

@@ -34,7 +34,7 @@ async def _build(name: str, state: State) -> None:
         timestamp=TODAY - PAST_SECONDS if name == "base" else TODAY,  # only pools have a past
         accounts=1,
         state=state.chain(name),
-        # The least there is, so that it never changes: anvil tells of a new one some time after its block.
+        # The least there is, so that it never changes: anvil reports a new one some time after its block.
         extra=("--quiet", "--block-base-fee-per-gas", "7"),
     )
     running = await asyncio.to_thread(start_anvil, options, state.logs / f"chain-{name}.log")

@@ -18,10 +18,10 @@ _STANDING = (
     " (SELECT FROM agent_event c WHERE c.corrects = e.source AND c.occurrence = e.occurrence)"
 )
 _UNTRUE_ROWS = {
-    "notices tell of a bet that is not there": (
+    "notices report a bet that is not there": (
         f"SELECT count(*) FROM ({_STANDING}) e WHERE e.trade_id NOT IN (SELECT bet_hash FROM agent_stake)"
     ),
-    "bets are there of which no notice tells": (
+    "bets are there without a notice": (
         f"SELECT count(*) FROM agent_stake WHERE outcome IS NOT NULL AND bet_hash NOT IN ({_STANDING})"
     ),
 }
@@ -36,7 +36,7 @@ _DOUBLE_ROWS = {
     "authorizations were used without a transfer": (
         "SELECT count(*) FROM token_authorization WHERE state = 'unpaired'"
     ),
-    "notices were told twice, and not taken back between": (
+    "notices were delivered twice, and not taken back between": (
         "SELECT count(*) FROM (SELECT FROM agent_event e GROUP BY wallet, source HAVING count(*) - (SELECT count(*)"
         " FROM agent_event c WHERE c.wallet = e.wallet AND c.corrects = e.source) > 1) x"
     ),
@@ -62,10 +62,10 @@ class AgentJudge(Judge[Truth, PaidBet]):
         about = f"{bet.key} of {bet.wallet.address} for {bet.amount}: {'; '.join(bet.answers[-6:])}"
         identity = self.truth.stake_of(bet.wallet.address, bet.key)
         stake = None if identity == 0 else self.truth.stake(identity)
-        self.told(bet, stake is not None, about)
-        if stake is not None and bet.told is Outcome.TAKEN and stake["amount"] != bet.amount:
+        self.check_reported(bet, stake is not None, about)
+        if stake is not None and bet.reported is Outcome.TAKEN and stake["amount"] != bet.amount:
             self.judgement.against(LOST, f"a bet has another amount, {stake['amount']}: {about}")
-        if stake is not None and bet.told is Outcome.REFUSED:
+        if stake is not None and bet.reported is Outcome.REFUSED:
             self.refused_and_there(bet, about)
         self._asked_again(bet, stake, about)
         return stake
@@ -131,5 +131,5 @@ class AgentJudge(Judge[Truth, PaidBet]):
             for ordinal in range(market["stakes"]):
                 stake = self.truth.stake((market["index"] << 32) + ordinal)
                 if stake["payable_"]:
-                    self.judgement.against(PAID, f"stake {ordinal} of {name} is owed {stake['payable_']}")
+                    self.judgement.against(PAID, f"stake {ordinal} of {name} should get {stake['payable_']}")
                 self.judgement.counts["stakes paid"] += stake["status"] in (StakeStatus.PAID, StakeStatus.REFUNDED)

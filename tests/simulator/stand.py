@@ -1,6 +1,6 @@
 """What seeds share: PostgreSQL with a migrated template that knows no time but a world's, and the saved origin.
 
-Each seed has a process, a database and a chain of its own: forked from this one, which has everything imported.
+Each seed has its own process, database and chain: forked from this one, which has everything imported.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from scripts._local.postgres import UNSAFE_BUT_FAST, prepare_postgres, start_pos
 from tests.simulator import clock
 from tests.simulator.origin import origin
 from tests.simulator.sides import CHAINS
-from tests.simulator.world import Told, World
+from tests.simulator.world import SeedResult, World
 from tests.support.genesis import Genesis, started
 
 TEMPLATE = "simulated_template"
 # A seed takes about fifteen seconds of processor time, one whose clients wait to its end minutes.
 MAX_PROCESSOR_SECONDS, MAX_SECONDS = 300, 1_800
-# Nothing runs by itself there: when it would, no seed says.
+# No background work runs there: no seed would decide when.
 SETTINGS = {**UNSAFE_BUT_FAST, "autovacuum": "off"}
 
 
@@ -65,8 +65,8 @@ class Stand:
             clock.make_sql_follow(connection, self.folder)
         migrate(self.database(TEMPLATE))
 
-    def start(self, seed: int, prepare: Callable[[World], None]) -> Callable[[], Told]:
-        """In a process of its own, which ends with the seed. What is returned waits for its end."""
+    def start(self, seed: int, prepare: Callable[[World], None]) -> Callable[[], SeedResult]:
+        """Start a process that ends with the seed; return a function that waits for its end."""
         reading, writing = os.pipe()
         sys.stdout.flush()
         pid = os.fork()
@@ -77,14 +77,14 @@ class Stand:
             os._exit(0)  # nothing of that world is tidied up
         os.close(writing)
 
-        def ended() -> Told:
+        def ended() -> SeedResult:
             with os.fdopen(reading) as answer:
                 text = answer.read()
             os.waitpid(pid, 0)
-            told = json.loads(text or '{"error": "the process of the seed died"}')
-            if "error" in told:
-                return Told(seed, [("it ran to its end", told["error"])], {}, "", "")
-            return Told(**{**told, "found": [tuple(each) for each in told["found"]]})
+            result = json.loads(text or '{"error": "the process of the seed died"}')
+            if "error" in result:
+                return SeedResult(seed, [("it ran to its end", result["error"])], {}, "", "")
+            return SeedResult(**{**result, "found": [tuple(each) for each in result["found"]]})
 
         return ended
 
@@ -116,10 +116,10 @@ class Stand:
                 weather=self.weather,
             )
             prepare(world)
-            told = world.run()
+            result = world.run()
             used = resource.getrusage(resource.RUSAGE_SELF)
-            told.cpu_seconds = used.ru_utime + used.ru_stime
-            return asdict(told)
+            result.cpu_seconds = used.ru_utime + used.ru_stime
+            return asdict(result)
         except BaseException:
             return {"error": traceback.format_exc()[-3000:]}
         finally:
@@ -147,7 +147,7 @@ def _follow_virtual_time(connection: psycopg.Connection[Any], name: sql.Identifi
 
 @contextlib.contextmanager
 def standing(surface: str, weather: str = "") -> Iterator[Stand]:
-    """With a server of its own, which ends with it. `surface`: the side of the service that its worlds are of;
+    """Start a separate server, which ends with it. `surface`: the side of the service that its worlds are of;
     `weather`: what of theirs no seed draws, see `Weather.but`."""
     with tempfile.TemporaryDirectory(prefix="vpm-simulator-") as made:
         folder = Path(made)

@@ -102,12 +102,12 @@ class StockCrowd(Clients[RelayedBet]):
 
     def learn(self, bet: RelayedBet, status: int, said: Mapping[str, Any]) -> None:
         if _is_booked(status, said):
-            bet.told, bet.told_at = Outcome.TAKEN, self.clock.now
+            bet.reported, bet.reported_at = Outcome.TAKEN, self.clock.now
             bet.position = int(said["positionId"]) if said.get("positionId") else None
             fault = self.judge_receipt(bet.wallet.address, bet.outcome, bet.amount, said)
             bet.faults += [fault] if fault else []
         elif said.get("error") in REFUSALS or said.get("receipt") == "reverted":
-            bet.told, bet.told_at = Outcome.REFUSED, self.clock.now
+            bet.reported, bet.reported_at = Outcome.REFUSED, self.clock.now
             bet.is_refused_for_now = said.get("final") is False
 
     def is_definite(self, status: int, said: Mapping[str, Any]) -> bool:
@@ -115,7 +115,7 @@ class StockCrowd(Clients[RelayedBet]):
 
     async def ask_again(self, bet: RelayedBet) -> None:
         """And for its receipt. One that was refused is not sent again: that would be to bet anew."""
-        if bet.told is not Outcome.REFUSED:
+        if bet.reported is not Outcome.REFUSED:
             await super().ask_again(bet)
         for _ in range(TIMES_AGAIN):
             path = f"/api/relay/receipt?from={bet.wallet.address}&nonce={bet.nonce}"

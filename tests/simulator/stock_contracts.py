@@ -55,7 +55,7 @@ class Sent:
 
 @dataclass
 class Ledger:
-    """All that the contract's logs tell of money. Owners in lower case; `by_authorization` by owner and nonce."""
+    """All that the contract's logs say about money. Owners in lower case; `by_authorization` by owner and nonce."""
 
     entries: dict[int, Entry] = field(default_factory=dict)
     by_authorization: dict[tuple[str, str], list[Entry]] = field(default_factory=dict)
@@ -148,7 +148,7 @@ class StockTruth(ChainTruth):
         return ""
 
     def receipt(self, owner: str, outcome: int, amount: int, answer: Any) -> str | None:
-        """Judges what a confirmed bet was told of its position, as that stands now; see `Seen.true`."""
+        """Check the answer to a confirmed bet against its position as it stands now; see `Seen.true`."""
         if self.chain.forked_within(LOOKS_BACK_SECONDS):
             return None
         if answer["positionId"] is None:

@@ -31,8 +31,8 @@ class StockJudge(Judge[StockTruth, RelayedBet]):
         about = f"{bet.nonce} of {bet.wallet.address} for {bet.amount}: {'; '.join(bet.answers[-6:])}"
         owner = bet.wallet.address.lower()
         entries = ledger.by_authorization.get((owner, bet.nonce), [])
-        self.told(bet, bool(entries), about)
-        if bet.told is Outcome.REFUSED and entries:
+        self.check_reported(bet, bool(entries), about)
+        if bet.reported is Outcome.REFUSED and entries:
             self.refused_and_there(bet, about)
         if len(entries) > 1:
             self.judgement.against(DOUBLED, f"a bet has {len(entries)} positions: {about}")
@@ -94,16 +94,16 @@ class StockJudge(Judge[StockTruth, RelayedBet]):
             self.judgement.counts["positions paid"] += sum(1 for each in sent if each.payout)
 
     def settled(self) -> None:
-        """Also of markets that nobody bet on, and of those still open: a refused part is owed at once."""
+        """Also of markets without bets, and of those still open: a refused part is due at once."""
         for market in self.truth.markets():
             held = self.truth.read(self.truth.call("market", market))
             is_open = held["status"] == StockMarketStatus.OPEN
             if is_open and held["freezeTime"] + SETTLES_WITHIN_SECONDS < self.crowd.clock.now:
                 self.judgement.against(PAID, f"market {market} could be settled for a minute and is not")
-            if is_open and any(each.told_at > self.crowd.clock.now - 120 for each in self.crowd.bets):
+            if is_open and any(each.reported_at > self.crowd.clock.now - 120 for each in self.crowd.bets):
                 continue
             self.judgement.counts["markets settled"] += not is_open
             for position in self.truth.positions_of(market):
                 due = self.truth.due(position)
                 if due:
-                    self.judgement.against(PAID, f"position {position} of market {market} is owed {due}")
+                    self.judgement.against(PAID, f"position {position} of market {market} should get {due}")

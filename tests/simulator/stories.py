@@ -1,4 +1,4 @@
-"""What a story is told with: what each side of the service is given by its world."""
+"""The material of a story: what each side of the service gets from its world."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ SHORT = {"agent": "235", "cup": "17", "stock": "109"}  # of a thorough run: shor
 
 
 def _simulator(surface: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """In a process of its own, for it must know how Python hashes."""
+    """Run it in a new process, since the result depends on Python's hash seed."""
     command = [sys.executable, "-m", "tests.simulator", "--surface", surface, *arguments]
     given = {**os.environ, "PYTHONHASHSEED": "0", **environment}
     return subprocess.run(command, cwd=REPOSITORY, env=given, capture_output=True, text=True, check=False)
@@ -38,10 +38,10 @@ def test_every_seed_ends_with_the_five_sentences(surface: str) -> None:
 def test_a_seed_replays_exactly(surface: str) -> None:
     """Where everything in memory has another address, too."""
     seed = SHORT[surface]
-    told = set()
+    digests = set()
     for allocator in ("pymalloc", "malloc"):
         ended = _simulator(surface, "--from", seed, "--seeds", "1", PYTHONMALLOC=allocator)
         assert ended.returncode == 0, ended.stdout + ended.stderr
         _, _, _, digest, *_ = next(line for line in ended.stdout.splitlines() if line.startswith("seed ")).split()
-        told.add(digest)
-    assert len(told) == 1
+        digests.add(digest)
+    assert len(digests) == 1

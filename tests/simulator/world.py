@@ -59,8 +59,8 @@ def follow_the_seed(dice: random.Random) -> None:
 
 
 @dataclass
-class Told:
-    """What is left of a seed."""
+class SeedResult:
+    """The result of one seed."""
 
     seed: int
     found: list[tuple[str, str]]
@@ -117,7 +117,7 @@ class World:
         """The agent side's are named as they were when it was the only one, so that its seeds stay what they are."""
         return random.Random(f"{self.seed} {of}" if self.surface == "agent" else f"{self.seed} {self.surface} {of}")
 
-    def run(self) -> Told:
+    def run(self) -> SeedResult:
         follow_the_seed(self.dice("everything else"))
         install(self.clock)
         self.side.begin()
@@ -128,7 +128,7 @@ class World:
         if self.loop.trace_file is not None:
             self.loop.trace_file.close()
         digest = hashlib.sha256(self.loop.trace.digest() + repr(judgement.found).encode()).hexdigest()[:16]
-        return Told(
+        return SeedResult(
             self.seed,
             judgement.found,
             dict(judgement.counts),
@@ -162,7 +162,7 @@ class World:
             counts.update(node.counts)
         judgement.counts = counts
         if not self.side.crowd.bets and not self.fleet.kills and not self.chain.forks:
-            judgement.against(RAN, "nobody bet, though no process died and no block was undone")
+            judgement.against(RAN, "there were no bets, though no process died and no block was undone")
         for each in sorted(set(self.fleet.misconfigured)):
             judgement.against(RAN, f"{each} refused its settings")
         return judgement
