@@ -46,6 +46,7 @@ PRUNE_SECONDS = 60.0
 GONE_SECONDS = 10.0  # of several nodes behind one address each is met within so long
 NOTED_AGAIN_SECONDS = 0.9  # of chains that are asked once a second every answer is written down
 MAX_LINKED_GAP = 2_048
+SHORT_HISTORY = 1_000  # blocks: so few are summed as they are read, not when all of them are
 """A finalized block further behind than this does not keep history from being read in pages."""
 
 
@@ -166,6 +167,8 @@ class ChainFollower:
         cut_short = head.number < cursor.number
         if not cursor.at_start and (cut_short or (head.number == cursor.number and not _is(head, cursor))):
             await self._undo(head)
+        if head.number - cursor.number <= SHORT_HISTORY:
+            await self._sum()
         while self._at().number < head.number:
             try:
                 await self._forward(head)
@@ -178,9 +181,7 @@ class ChainFollower:
             await read_past(self._pool, self.node, self.sources, self._at())
             self._feeds_complete = True
         await self._in_state("tail")
-        if not self._at().summed:
-            async with self._pool.connection() as connection:
-                self.cursor = await sum_all(connection, self.sources, self._at())
+        await self._sum()
         if unread.is_settled_by(head.number) or self.sources.any_depth:
             self._level_at, self._unread = time.time(), None
             if self._believe_what_is_final() or not was_level:
@@ -189,6 +190,12 @@ class ChainFollower:
         self._measure()
         await self._prune()
         await self._look_again()
+
+    async def _sum(self) -> None:
+        """Sum what is indexed, once; every later step keeps the sums."""
+        if not self._at().summed:
+            async with self._pool.connection() as connection:
+                self.cursor = await sum_all(connection, self.sources, self._at())
 
     async def _forward(self, head: Header) -> None:
         cursor = self._at()
