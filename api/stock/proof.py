@@ -124,10 +124,13 @@ class Proof:
 
     async def run(self) -> None:
         while True:
-            started = time.monotonic()
+            started, tick = time.monotonic(), 0 if self._index is None else self._index.tick
             await self.refresh()
-            took = time.monotonic() - started
-            await asyncio.sleep(max(PAUSE_SECONDS, PAUSE_PER_GATHERING * took))
+            pause = max(PAUSE_SECONDS, PAUSE_PER_GATHERING * (time.monotonic() - started))
+            if self._index is not None and self._gathered.venue is None:
+                await self._index.changed(tick, pause)  # nothing is shown until the index is read
+            else:
+                await asyncio.sleep(pause)
 
     async def refresh(self) -> None:
         gathered = await self._read_chain(await self._read_logs(self._gathered))

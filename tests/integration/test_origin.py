@@ -61,7 +61,7 @@ async def door(service: StockService) -> AsyncIterator[Door]:
     async with aiohttp.ClientSession() as session:
         door = Door(session, service.url)
         await door.until("/api/markets/1", lambda b: len(b["positions"]) == 3)
-        await door.until(f"/api/positions?owner={BETTOR}", bool)  # sums are made once history is read
+        await door.until("/api/proof", bool)  # it is gathered after the markets
         await door.until(f"{AGENT}/markets", lambda b: b["count"] == 1)
         yield door
     await asyncio.sleep(0.1)  # for connections that were cut in the middle of a body to be gone

@@ -281,6 +281,7 @@ async def _asked(service: AgentService, stock: StockChain) -> Answers:
         async with await connect(service.env["DATABASE_URL"]) as connection:
             connection.prepare_threshold = None
             cup = Cup(service.url, service.env["DATABASE_URL"], session, connection)
+            await door.until("/api/proof", bool)  # it is gathered after the markets
             await _ask_stock(door, stock, found)
             await _ask_agent_and_cup(buyer, cup, found)
     return found
