@@ -41,10 +41,10 @@ Read = Callable[[AsyncConnection, V | None], Awaitable[V | None]]
 class FollowedIndex(Generic[V]):
     """A surface's markets as last read, read again after each notification of its chain.
 
-    `venue` is None until the first read. `tick` grows with every publication, and `generation` whenever everything was
-    read again: a rebuild changes rows but not their blocks, so values cached for an earlier generation are outdated
-    even if the venue is equal. `stirred` is set, and replaced, at the next notification or publication: take it before
-    reading.
+    `snapshot` is None until the first read. `tick` grows with every publication, and `generation` whenever everything
+    was read again: a rebuild changes rows but not their blocks, so values cached for an earlier generation are outdated
+    even if the snapshot is equal. `stirred` is set, and replaced, at the next notification or publication: take it
+    before reading.
 
     name: the surface, for the log. chain_id: whose notifications count. url: of the primary, which notifies. engine:
     what is read. read: called within one snapshot. pause_seconds: the average time between reads, however fast blocks
@@ -61,10 +61,10 @@ class FollowedIndex(Generic[V]):
         read: Read[V],
         *,
         pause_seconds: float,
-        is_stale: Callable[[V | None], bool] = lambda _venue: False,
+        is_stale: Callable[[V | None], bool] = lambda _snapshot: False,
         replica_block: Callable[[V], int] | None = None,
     ) -> None:
-        self.venue: V | None = None
+        self.snapshot: V | None = None
         self.tick = 0
         self.generation = 0
         self.stale = is_stale(None)
@@ -104,7 +104,7 @@ class FollowedIndex(Generic[V]):
             return False
         if time.monotonic() - self._told_at >= self._lag_seconds:
             return False
-        return self.venue is None or self._replica_block(self.venue) != self._told_block
+        return self.snapshot is None or self._replica_block(self.snapshot) != self._told_block
 
     async def refresh(self) -> None:
         """Read and publish, if anything changed, with a read that begins after this call.
@@ -119,14 +119,14 @@ class FollowedIndex(Generic[V]):
                 await self._refresh()
 
     async def _refresh(self) -> None:
-        before = (self.venue, self.stale, self.generation)
+        before = (self.snapshot, self.stale, self.generation)
         # Nothing says when a replica has caught up with a rebuild, so everything is read again for a while.
         all_again = self._all_again or time.monotonic() < self._all_again_until
         self._all_again = False
         try:
             async with asyncio.timeout(READ_SECONDS), self._engine.connect() as connection:
                 await connection.execution_options(isolation_level="REPEATABLE READ")
-                read = await self._read(connection, None if all_again else self.venue)
+                read = await self._read(connection, None if all_again else self.snapshot)
         except DATABASE_ERRORS as error:
             self._all_again = self._all_again or all_again
             self.readable = False
@@ -135,11 +135,11 @@ class FollowedIndex(Generic[V]):
             self._warned = True
         else:
             self.readable, self._warned = True, False
-            if read is not None and read != self.venue:
-                self.venue = read
+            if read is not None and read != self.snapshot:
+                self.snapshot = read
             self.generation += all_again
-        self.stale = self._is_stale(self.venue)
-        if (self.venue, self.stale, self.generation) != before:
+        self.stale = self._is_stale(self.snapshot)
+        if (self.snapshot, self.stale, self.generation) != before:
             self.tick += 1  # without an await after the change, as caches go by it
             self._stir()
             async with self._published:

@@ -216,7 +216,7 @@ class FeedRound:
 
 
 @dataclass(frozen=True, slots=True)
-class Venue:
+class MarketsSnapshot:
     """The agent markets as they stand, read in one transaction. `markets`: all that are unsettled, and the newest
     settled."""
 
@@ -236,7 +236,9 @@ class Venue:
         return [each for each in self.markets.values() if each.supported and each.status(self.now) == "open"]
 
 
-BEFORE_DEPLOYMENT = Venue(Head(0, 0, seen_at=0), stakes_paused=False, reorgs=0, markets={}, latest={}, volume_24h={})
+BEFORE_DEPLOYMENT = MarketsSnapshot(
+    Head(0, 0, seen_at=0), stakes_paused=False, reorgs=0, markets={}, latest={}, volume_24h={}
+)
 """What there is to be read while no contract is deployed, and nothing will be indexed."""
 
 

@@ -9,8 +9,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from api.agent.cursors import ListPlace
 from api.agent.errors import problem
-from api.agent.facts import BEFORE_DEPLOYMENT, ListedMarket, Venue, is_called, key_of
-from api.agent.rows import read_settled, read_settled_page, read_venue
+from api.agent.facts import BEFORE_DEPLOYMENT, ListedMarket, MarketsSnapshot, is_called, key_of
+from api.agent.rows import read_settled, read_settled_page, read_snapshot
 from api.agent.storage import storage
 from api.followed_index import Archive, FollowedIndex
 from core.agent.words import FeedSubject
@@ -20,7 +20,7 @@ from core.feeds.words import FeedWords
 PAUSE_SECONDS = 0.025
 
 
-class AgentIndex(FollowedIndex[Venue]):
+class AgentIndex(FollowedIndex[MarketsSnapshot]):
     """The agent markets as last read, and the archive of the settled. deployed: whether there is anything to index."""
 
     def __init__(
@@ -41,31 +41,33 @@ class AgentIndex(FollowedIndex[Venue]):
             chain_id,
             url,
             engine,
-            partial(self._read_venue, chain_id),
+            partial(self._read_snapshot, chain_id),
             pause_seconds=PAUSE_SECONDS,
             replica_block=_block_of if replica else None,
         )
 
-    async def _read_venue(self, chain_id: int, connection: AsyncConnection, previous: Venue | None) -> Venue | None:
+    async def _read_snapshot(
+        self, chain_id: int, connection: AsyncConnection, previous: MarketsSnapshot | None
+    ) -> MarketsSnapshot | None:
         """Nothing is said to be there because it could not be read."""
         before = None if previous is BEFORE_DEPLOYMENT else previous
-        venue = await read_venue(chain_id, self._feeds, self._archive, connection, before)
-        return BEFORE_DEPLOYMENT if venue is None and not self._deployed else venue
+        snapshot = await read_snapshot(chain_id, self._feeds, self._archive, connection, before)
+        return BEFORE_DEPLOYMENT if snapshot is None and not self._deployed else snapshot
 
     @property
     def feeds(self) -> Iterable[bytes]:
         """The feeds the service knows."""
         return self._feeds.keys()
 
-    def required(self) -> Venue:
+    def required(self) -> MarketsSnapshot:
         """The state as last read; 500 before the first read."""
-        if self.venue is None:
+        if self.snapshot is None:
             raise problem("internal_error", "The markets could not be read yet; try again shortly.")
-        return self.venue
+        return self.snapshot
 
     async def reached(self, block: int, timeout_seconds: float | None) -> None:
         """Waits until the index holds this block, or until time is up."""
-        await self._until(lambda: self.venue is not None and self.venue.head.number >= block, timeout_seconds)
+        await self._until(lambda: self.snapshot is not None and self.snapshot.head.number >= block, timeout_seconds)
 
     # ------------------------------------------------------------ markets of any age
 
@@ -100,5 +102,5 @@ class AgentIndex(FollowedIndex[Venue]):
         return await self.markets(keys)
 
 
-def _block_of(venue: Venue) -> int:
-    return venue.head.number
+def _block_of(snapshot: MarketsSnapshot) -> int:
+    return snapshot.head.number

@@ -127,12 +127,12 @@ class Platform:
         return await Rendered.make(to_json(body), REVALIDATED)
 
     async def _count(self) -> AgentStats:
-        venue = self._index.required()
+        snapshot = self._index.required()
         asked = {
             "in_time": PAID_IN_TIME_SECONDS,
             "markets": MAX_SETTLED,
             "stakes": PAYOUTS_LOOKED_AT,
-            "since": venue.head.timestamp - PAYOUTS_SECONDS,
+            "since": snapshot.head.timestamp - PAYOUTS_SECONDS,
             "feeds": list(self._index.feeds),
         }
         async with storage("The statistics", seconds=5.0), self._engine.connect() as connection:
@@ -140,7 +140,7 @@ class Platform:
             row = (await connection.execute(_STATS, asked)).one()
             samples = (await connection.execute(_SAMPLES, {"most": PROOF_SAMPLES})).scalars().all()
         return AgentStats(
-            markets=MarketCounts(open=len(venue.open_markets()), resolved=int(row.settled)),
+            markets=MarketCounts(open=len(snapshot.open_markets()), resolved=int(row.settled)),
             total_bets=int(row.bets),
             total_volume_usd=usd(int(row.volume)),
             total_paid_out_usd=usd(int(row.paid)),
@@ -153,8 +153,8 @@ class Platform:
 
     async def health(self, _request: web.Request) -> web.StreamResponse:
         """Always 200: `ok` says whether bets are taken."""
-        venue = self._index.venue
-        why = self._switch.why_off(venue)
+        snapshot = self._index.snapshot
+        why = self._switch.why_off(snapshot)
         ticks: dict[str, str] = {}
         queue: int | None = None
         lanes = None
@@ -174,7 +174,7 @@ class Platform:
             why = "The relayer is down or out of gas."
         health = AgentHealth(
             ok=why is None,
-            markets_open=0 if venue is None else len(venue.open_markets()),
+            markets_open=0 if snapshot is None else len(snapshot.open_markets()),
             last_resolve_tick_at=ticks.get("agent-resolve"),
             last_snapshot_tick_at=ticks.get("agent-snapshot"),
             last_canary_at=ticks.get("agent-canary"),

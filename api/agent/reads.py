@@ -37,7 +37,7 @@ from api.agent.bodies.trades import TradeProofBody, proof
 from api.agent.chain import AgentContracts, Balances
 from api.agent.cursors import MARKETS, STAKES, ListPlace, StakePlace, list_place
 from api.agent.errors import problem
-from api.agent.facts import ListedMarket, Stake, Venue, deciding_times, key_of
+from api.agent.facts import ListedMarket, MarketsSnapshot, Stake, deciding_times, key_of
 from api.agent.index import AgentIndex
 from api.agent.links import Links
 from api.agent.requests import (
@@ -156,30 +156,32 @@ class Reads:
 
     async def _page(self, query: MarketsQuery) -> bytes:
         after = None if query.cursor is None else MARKETS.place(query.cursor)
-        venue = self._index.required()
+        snapshot = self._index.required()
         if query.ids is not None:
             names = {name.strip() for name in query.ids.split(",")}
             named = await self._index.markets(key for name in names if (key := key_of(name)) is not None)
-            fitting = _fitting((each for each in named.values() if names & {each.id, hex_of(each.key)}), venue, query)
+            fitting = _fitting(
+                (each for each in named.values() if names & {each.id, hex_of(each.key)}), snapshot, query
+            )
         else:
-            fitting = _fitting(venue.markets.values(), venue, query)
+            fitting = _fitting(snapshot.markets.values(), snapshot, query)
         if after is not None:
             fitting = [each for each in fitting if list_place(each) > after]
         if query.ids is None and query.status == "all":
-            fitting = await self._with_settled(fitting, venue, query, after)
+            fitting = await self._with_settled(fitting, snapshot, query, after)
         page = fitting[: query.limit]
         more = len(fitting) > len(page)
         return to_json(
             shown.Markets(
-                meta=chain_meta(self._links, venue),
+                meta=chain_meta(self._links, snapshot),
                 count=len(page),
-                markets=[shown.market_ref(each, venue, self._links) for each in page],
+                markets=[shown.market_ref(each, snapshot, self._links) for each in page],
                 next_cursor=MARKETS.at(list_place(page[-1])) if more else None,
             )
         )
 
     async def _with_settled(
-        self, present: Sequence[ListedMarket], venue: Venue, query: MarketsQuery, after: ListPlace | None
+        self, present: Sequence[ListedMarket], snapshot: MarketsSnapshot, query: MarketsQuery, after: ListPlace | None
     ) -> list[ListedMarket]:
         """The present ones and as many of the settled as a page and the question whether another follows need."""
         kind = None if query.type is None else KINDS.get(query.type)
@@ -189,10 +191,10 @@ class Reads:
         fitting = 0
         while fitting <= query.limit:
             read = await self._index.settled_page(_symbol(query), kind, after, query.limit + 1)
-            shown = _fitting(read.values(), venue, query)
+            shown = _fitting(read.values(), snapshot, query)
             fitting += len(shown)
             # What is present is newer than what was read.
-            markets |= {each.key: venue.markets.get(each.key, each) for each in shown}
+            markets |= {each.key: snapshot.markets.get(each.key, each) for each in shown}
             if len(read) <= query.limit:
                 break
             after = max(list_place(each) for each in read.values())
@@ -202,9 +204,9 @@ class Reads:
         _, listed = await self._listed(request.match_info["id"])
 
         async def render_market() -> bytes:
-            venue, market = await self._listed(listed.id)
-            body = shown.market_detail(market, venue, self._links)
-            return to_json(shown.OneMarket(meta=chain_meta(self._links, venue), market=body))
+            snapshot, market = await self._listed(listed.id)
+            body = shown.market_detail(market, snapshot, self._links)
+            return to_json(shown.OneMarket(meta=chain_meta(self._links, snapshot), market=body))
 
         return await self._details.answer(request, listed.key, render_market)
 
@@ -219,15 +221,15 @@ class Reads:
 
     async def bundle(self, name: str) -> AgentResearch:
         """Everything known of a market, by id or slug; 404 when there is none."""
-        venue, market = await self._listed(name)
+        snapshot, market = await self._listed(name)
         async with storage("The market's history", seconds=5.0), self._engine.connect() as connection:
             stakes = await read_history(connection, market.key, HISTORY_POINTS)
             rounds = await read_observations(connection, self._chain_id, market.spec.feed, OBSERVATION_POINTS)
-            times = list(deciding_times(market, venue.now).values())
+            times = list(deciding_times(market, snapshot.now).values())
             readings = await read_readings(connection, self._chain_id, market.spec.feed, times)
-        latest = venue.latest.get(market.feed)
+        latest = snapshot.latest.get(market.feed)
         return AgentResearch(
-            market=shown.market_ref(market, venue, self._links),
+            market=shown.market_ref(market, snapshot, self._links),
             resolution_rules=rules(market, self._links),
             odds=shown.odds(market),
             stats=shown.stats(market),
@@ -235,13 +237,13 @@ class Reads:
             token_snapshot=shown.token_snapshot(market, latest, self._links),
             odds_history=odds_history(market, stakes),
             observations=observations(market, rounds, self._links),
-            decided_by=decided_by(market, venue.now, readings, self._links),
-            related=[related(each) for each in _alike(market, venue)],
+            decided_by=decided_by(market, snapshot.now, readings, self._links),
+            related=[related(each) for each in _alike(market, snapshot)],
             impact=impact(market),
             advisory=None,
             disclaimer=DISCLAIMER,
             data_freshness=DataFreshness(
-                odds_at=iso(venue.now),
+                odds_at=iso(snapshot.now),
                 snapshot_at=None if latest is None else iso(latest.updated_at),
                 observations_at=iso(rounds[0].updated_at) if rounds else None,
             ),
@@ -255,20 +257,20 @@ class Reads:
     def overview(self, closed: int) -> Overview:
         """Every open market, soonest deadline first, each with what a bet of `EXAMPLE_SIZE` would be paid; those that
         open later, soonest first; and the last `closed` of the others that are present."""
-        venue = self._index.required()
-        open_now = sorted(venue.open_markets(), key=list_place)
-        others = [each for each in venue.markets.values() if each.supported and each.status(venue.now) != "open"]
-        later = sorted((each for each in others if each.opens_later(venue.now)), key=lambda each: each.spec.opens_at)
-        over = sorted((each for each in others if not each.opens_later(venue.now)), key=list_place, reverse=True)
+        snapshot = self._index.required()
+        open_now = sorted(snapshot.open_markets(), key=list_place)
+        others = [each for each in snapshot.markets.values() if each.supported and each.status(snapshot.now) != "open"]
+        later = sorted((each for each in others if each.opens_later(snapshot.now)), key=lambda each: each.spec.opens_at)
+        over = sorted((each for each in others if not each.opens_later(snapshot.now)), key=list_place, reverse=True)
         return Overview(
-            open=[OpenMarket(self._shown(each, venue), _example_paid(each)) for each in open_now],
-            later=[self._shown(each, venue) for each in later],
-            closed=[ClosedMarket(self._shown(each, venue), result(each, self._links)) for each in over[:closed]],
-            freshness=freshness(venue),
+            open=[OpenMarket(self._shown(each, snapshot), _example_paid(each)) for each in open_now],
+            later=[self._shown(each, snapshot) for each in later],
+            closed=[ClosedMarket(self._shown(each, snapshot), result(each, self._links)) for each in over[:closed]],
+            freshness=freshness(snapshot),
         )
 
-    def _shown(self, market: ListedMarket, venue: Venue) -> shown.AgentMarketRef:
-        return shown.market_ref(market, venue, self._links)
+    def _shown(self, market: ListedMarket, snapshot: MarketsSnapshot) -> shown.AgentMarketRef:
+        return shown.market_ref(market, snapshot, self._links)
 
     async def listed(self, keys: Iterable[bytes]) -> dict[bytes, ListedMarket]:
         """Return those of these markets that this service supports, of any age."""
@@ -276,8 +278,8 @@ class Reads:
 
     def example(self) -> dict[str, Any] | None:
         """A bet whose answer is the 402 challenge, on the market that is open for longest; None when none is open."""
-        venue = self._index.venue
-        market = None if venue is None else max(venue.open_markets(), key=list_place, default=None)
+        snapshot = self._index.snapshot
+        market = None if snapshot is None else max(snapshot.open_markets(), key=list_place, default=None)
         if market is None:
             return None
         return {
@@ -307,8 +309,8 @@ class Reads:
         query = read_query(request, QuoteQuery)
         size = size_from_query(query.size_usd)
         wallet = None if query.wallet is None else checked_wallet(query.wallet)
-        venue, market = await self._listed(query.market_id)
-        now = chain_now(venue.now)
+        snapshot, market = await self._listed(query.market_id)
+        now = chain_now(snapshot.now)
         check_open(market, now)
         outcome = side_of(market, query.side)
         got = market.book.quote(outcome, size)
@@ -330,10 +332,10 @@ class Reads:
             tier="locked" if is_locked else "simple",
             ahead=ahead,
             largest=largest_size(market, outcome),
-            venue=venue,
+            snapshot=snapshot,
             links=self._links,
         )
-        return json_response(QuoteBody(meta=chain_meta(self._links, venue), quote=body))
+        return json_response(QuoteBody(meta=chain_meta(self._links, snapshot), quote=body))
 
     # ------------------------------------------------------------ positions, results, proofs
 
@@ -351,13 +353,13 @@ class Reads:
             await connection.execution_options(isolation_level="REPEATABLE READ")  # page and sums of one state
             stakes = await read_positions(connection, wallet, limit + 1, before)
             holdings = await read_holdings(connection, self._chain_id, wallet)
-        venue, page = self._index.required(), stakes[:limit]
+        snapshot, page = self._index.required(), stakes[:limit]
         open_ones = (each.market_key for each in holdings if each.market_key is not None)
         markets = await self._index.markets({*(each.market_key for each in page), *open_ones})
         bodies: list[Any] = await self._position_bodies(page, markets)
         return to_json(
             PositionsBody(
-                meta=chain_meta(self._links, venue),
+                meta=chain_meta(self._links, snapshot),
                 wallet=wallet,
                 count=len(bodies),
                 summary=summary(holdings, markets),
@@ -405,12 +407,12 @@ class Reads:
             if stake is None:
                 raise _no_proof()
             final_block = await read_final_block(connection, self._chain_id, self._finality_blocks)
-        venue = self._index.required()
+        snapshot = self._index.required()
         market = (await self._index.markets((stake.market_key,), status=503)).get(stake.market_key)
         if market is None:
             raise problem("internal_error", "The proof's market is not read yet.", status=503)
-        fields = proof(market, stake, self._links, venue.now, "final" if stake.block <= final_block else "confirmed")
-        return to_json(TradeProofBody(meta=chain_meta(self._links, venue), **fields))
+        fields = proof(market, stake, self._links, snapshot.now, "final" if stake.block <= final_block else "confirmed")
+        return to_json(TradeProofBody(meta=chain_meta(self._links, snapshot), **fields))
 
     # ------------------------------------------------------------ wallets, onboarding
 
@@ -444,15 +446,15 @@ class Reads:
         )
         return json_response(ReadinessBody(meta=meta(self._links), readiness=readiness))
 
-    async def _listed(self, name: str) -> tuple[Venue, ListedMarket]:
-        venue = self._index.required()
+    async def _listed(self, name: str) -> tuple[MarketsSnapshot, ListedMarket]:
+        snapshot = self._index.required()
         market = await self._index.market(name)
         if market is None:
             raise problem("market_not_found", f"There is no market {name!r}.")
-        return venue, market
+        return snapshot, market
 
 
-def _fitting(markets: Iterable[ListedMarket], venue: Venue, query: MarketsQuery) -> list[ListedMarket]:
+def _fitting(markets: Iterable[ListedMarket], snapshot: MarketsSnapshot, query: MarketsQuery) -> list[ListedMarket]:
     """Soonest deadline first."""
     symbol = _symbol(query)
     return sorted(
@@ -460,7 +462,7 @@ def _fitting(markets: Iterable[ListedMarket], venue: Venue, query: MarketsQuery)
             each
             for each in markets
             if each.supported
-            and (query.status == "all" or each.status(venue.now) == "open")
+            and (query.status == "all" or each.status(snapshot.now) == "open")
             and (query.type is None or each.metric == query.type)
             and (symbol is None or each.token_symbol == symbol)
         ),
@@ -472,11 +474,11 @@ def _symbol(query: MarketsQuery) -> str | None:
     return None if query.token is None else query.token.strip().removeprefix("$").upper()
 
 
-def _alike(market: ListedMarket, venue: Venue) -> list[ListedMarket]:
+def _alike(market: ListedMarket, snapshot: MarketsSnapshot) -> list[ListedMarket]:
     """Open markets on the same token first, then of the same kind; the soonest first."""
     alike = [
         each
-        for each in venue.open_markets()
+        for each in snapshot.open_markets()
         if each.key != market.key and (each.token_symbol == market.token_symbol or each.kind == market.kind)
     ]
     alike.sort(key=lambda each: (each.token_symbol != market.token_symbol, each.kind != market.kind, list_place(each)))

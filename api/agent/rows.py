@@ -26,7 +26,17 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from api.agent.cursors import ListPlace
 from api.agent.errors import problem
-from api.agent.facts import Arrival, ArrivalState, BookTotals, Ending, FeedRound, Holding, ListedMarket, Stake, Venue
+from api.agent.facts import (
+    Arrival,
+    ArrivalState,
+    BookTotals,
+    Ending,
+    FeedRound,
+    Holding,
+    ListedMarket,
+    MarketsSnapshot,
+    Stake,
+)
 from api.database import unnest_rows
 from api.followed_index import Archive
 from api.head import Head, head_of, read_cursor
@@ -54,13 +64,13 @@ _BOOK["outcome_stakes"] = agent_outcome.c.stakes
 _ROUND = (oracle_round.c.answer, oracle_round.c.updated_at, oracle_round.c.tx)
 
 
-async def read_venue(
+async def read_snapshot(
     chain_id: int,
     feeds: Mapping[bytes, FeedWords],
     archive: Archive[bytes, ListedMarket],
     connection: AsyncConnection,
-    previous: Venue | None,
-) -> Venue | None:
+    previous: MarketsSnapshot | None,
+) -> MarketsSnapshot | None:
     """The present state, reading only the markets that changed since `previous`; None while not one block is indexed.
 
     feeds: what the deployment file says of each feed, by its address. archive: learns which of its markets may have
@@ -85,7 +95,7 @@ async def read_venue(
         archive.forget(changed)
         markets = _present({**previous.markets, **changed}) if changed else previous.markets
     observed = feeds.keys() | {each.spec.feed for each in markets.values()}
-    return Venue(
+    return MarketsSnapshot(
         head=head,
         stakes_paused=bool(row.stakes_paused),
         reorgs=reorgs,
@@ -194,7 +204,7 @@ async def _read_volumes(connection: AsyncConnection, *where: ColumnElement[bool]
     return {row.market_id: int(row.amount) for row in await connection.execute(query)}
 
 
-async def _moved_volumes(connection: AsyncConnection, previous: Venue, head: Head) -> dict[bytes, int]:
+async def _moved_volumes(connection: AsyncConnection, previous: MarketsSnapshot, head: Head) -> dict[bytes, int]:
     """The volumes of the day up to `head`, from those up to an earlier block: what was bet since is added, and what is
     older than a day by now taken off. An index is asked for both, and for nothing of the day between."""
     stake, before = agent_stake.c, previous.head

@@ -18,7 +18,7 @@ from api.agent.bodies.markets import odds
 from api.agent.bodies.numbers import usd
 from api.agent.bodies.parts import AgentMarketTimes, ChainAnswer, chain_meta, times
 from api.agent.errors import problem
-from api.agent.facts import Venue
+from api.agent.facts import MarketsSnapshot
 from api.agent.index import AgentIndex
 from api.agent.links import Links
 from api.agent.sentiment_score import (
@@ -144,12 +144,12 @@ class Sentiment:
 
     async def sentiment(self, request: web.Request) -> web.StreamResponse:
         token = symbol_of(read_query(request, SentimentQuery).token)
-        venue = self._index.required()
-        live = [each for each in venue.open_markets() if each.token_symbol == token]
-        live_readings = readings(live, venue.latest)
+        snapshot = self._index.required()
+        live = [each for each in snapshot.open_markets() if each.token_symbol == token]
+        live_readings = readings(live, snapshot.latest)
         crowd = await self._crowd(token, live_readings) if live_readings else Crowd()
-        read = intel(token, live_readings, crowd, venue, self._links)
-        return json_response(SentimentBody(meta=chain_meta(self._links, venue), token=token, intel=read))
+        read = intel(token, live_readings, crowd, snapshot, self._links)
+        return json_response(SentimentBody(meta=chain_meta(self._links, snapshot), token=token, intel=read))
 
     async def _crowd(self, token: str, live_readings: Sequence[CrowdReading]) -> Crowd:
         # A market's version changes with every stake on it, and the index's generation when all was read again, so an
@@ -193,7 +193,7 @@ def symbol_of(text: str | None) -> str:
 
 
 def intel(
-    token: str, live_readings: Sequence[CrowdReading], crowd: Crowd, venue: Venue, links: Links
+    token: str, live_readings: Sequence[CrowdReading], crowd: Crowd, snapshot: MarketsSnapshot, links: Links
 ) -> SentimentIntel:
     score = score_of(live_readings, crowd)
     bodies = [_market(each, links) for each in live_readings]
@@ -224,7 +224,7 @@ def intel(
         top_market=bodies[0] if bodies else None,
         markets=bodies,
         summary=summary(token, live_readings, score, crowd),
-        as_of=iso(venue.now),
+        as_of=iso(snapshot.now),
     )
 
 

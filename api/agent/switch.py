@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import time
 
-from api.agent.facts import Venue
+from api.agent.facts import MarketsSnapshot
 from api.cache import TimedValue
 from core.chain import ChainClient, RpcError
 from core.db.switches import TRADING_PAUSED, SwitchWatcher
@@ -29,17 +29,17 @@ class Trading:
         self._watcher = watcher
         self._blocks_are_regular = blocks_are_regular
 
-    def why_off(self, venue: Venue | None) -> str | None:
+    def why_off(self, snapshot: MarketsSnapshot | None) -> str | None:
         """A sentence when bets are refused, None while trading is on."""
         if not self._deployed:
             return NOT_DEPLOYED
         if self._paused_by_setting or self._watcher.is_on(TRADING_PAUSED):
             return "Trading is paused by the operator; payouts go on."
-        if venue is None:
+        if snapshot is None:
             return "Nothing has been indexed yet."
-        if venue.stakes_paused:
+        if snapshot.stakes_paused:
             return "New stakes are paused in the settlement contract; payouts go on."
-        return venue.head.why_late(time.time(), blocks_are_regular=self._blocks_are_regular)
+        return snapshot.head.why_late(time.time(), blocks_are_regular=self._blocks_are_regular)
 
 
 class Reach:

@@ -120,7 +120,7 @@ class EntryReceipt:
 
 
 @dataclass(frozen=True, slots=True)
-class Venue:
+class MarketsSnapshot:
     """The stock markets as they stand, read in one transaction. `reorgs` is the id of the last reorganization undone;
     `markets`: all that are unsettled, the newest settled, and those of which winners are unpaid."""
 

@@ -14,7 +14,7 @@ from api.context import Context
 from api.database import DATABASE_ERRORS
 from api.http.application import json_response
 from api.stock.bodies.operating import CheckBody, HealthBody
-from api.stock.facts import ListedMarket, Venue
+from api.stock.facts import ListedMarket, MarketsSnapshot
 from api.stock.rows import read_allowed_feeds, read_owing
 from api.stock.sources import StockSources
 from core.chain import RpcError
@@ -109,9 +109,9 @@ class Health:
 
     async def _market_logs(self) -> CheckFinding:
         index = self._sources.index
-        if index is None or index.venue is None:
+        if index is None or index.snapshot is None:
             return False, "nothing has been indexed yet"
-        head = index.venue.head
+        head = index.snapshot.head
         silence = max(0, int(time.time()) - head.seen_at)
         if head.state == "halted":
             return False, "the indexer stopped at a contradiction"
@@ -132,24 +132,24 @@ class Health:
         return silence <= KEEPER_SILENT_SECONDS, f"heard of a keeper {max(0.0, silence):.0f} s ago"
 
     async def _settlement(self) -> CheckFinding:
-        venue = self._venue()
-        now = venue.head.timestamp
+        snapshot = self._snapshot()
+        now = snapshot.head.timestamp
         late = [
             market
-            for market in venue.markets.values()
+            for market in snapshot.markets.values()
             if not market.market.settled and now > market.final_time + SETTLED_WITHIN_SECONDS
         ]
         return not late, _listing(late, "unsettled 30 min after the bell", "every market past its bell is settled")
 
     async def _delivery(self) -> CheckFinding:
         """Positions the token itself refused are their owners' affair and are passed over."""
-        index, venue = self._sources.index, self._venue()
+        index, snapshot = self._sources.index, self._snapshot()
         generation = 0 if index is None else index.generation
         over = [
             market
-            for market in venue.markets.values()
+            for market in snapshot.markets.values()
             if market.result is not None
-            and venue.head.timestamp > market.result.at + DELIVERED_WITHIN_SECONDS
+            and snapshot.head.timestamp > market.result.at + DELIVERED_WITHIN_SECONDS
             and self._delivered.get(market.id) != (generation, market.version)
         ]
         late: list[ListedMarket] = []
@@ -157,28 +157,28 @@ class Health:
             some = over[start : start + MARKETS_AT_ONCE]
             async with self._engine.connect() as connection:
                 owing = await read_owing(
-                    connection, some, venue.head.moment, at_most=POSITIONS_AT_ONCE, refused_too=False
+                    connection, some, snapshot.head.moment, at_most=POSITIONS_AT_ONCE, refused_too=False
                 )
             late = [market for market in some if market.id in owing]
             if late:
                 break
             # Not looked at again until a row of theirs changes.
             self._delivered |= {market.id: (generation, market.version) for market in some}
-        self._delivered = {each: seen for each, seen in self._delivered.items() if each in venue.markets}
+        self._delivered = {each: seen for each, seen in self._delivered.items() if each in snapshot.markets}
         return not late, _listing(late, "undelivered 20 min after settlement", "everything settled is delivered")
 
     async def _open_schedule(self) -> CheckFinding:
-        venue = self._venue()
-        session = trading_day(venue.head.timestamp)
+        snapshot = self._snapshot()
+        session = trading_day(snapshot.head.timestamp)
         if session is None:
             return True, "no session today"
-        if not session.opens <= venue.head.timestamp < session.closes:
+        if not session.opens <= snapshot.head.timestamp < session.closes:
             return True, "the session is not open"
-        if venue.markets and all(market.opened_at >= session.opens for market in venue.markets.values()):
+        if snapshot.markets and all(market.opened_at >= session.opens for market in snapshot.markets.values()):
             return True, "the venue is younger than this session"
         async with self._engine.connect() as connection:
             allowed = await read_allowed_feeds(connection)
-        listed = {(market.feed, market.family, market.final_time) for market in venue.markets.values()}
+        listed = {(market.feed, market.family, market.final_time) for market in snapshot.markets.values()}
         missing = [f"{ticker} daily" for ticker, feed in allowed if (feed, Family.DAILY, session.closes) not in listed]
         if session.opens_week:
             missing += [
@@ -245,11 +245,11 @@ class Health:
         async with self._pool.connection() as connection:
             return await report(connection, self._sources.deployment.chain_id, group)
 
-    def _venue(self) -> Venue:
+    def _snapshot(self) -> MarketsSnapshot:
         index = self._sources.index
-        if index is None or index.venue is None:
+        if index is None or index.snapshot is None:
             raise OSError("nothing has been indexed yet")
-        return index.venue
+        return index.snapshot
 
 
 def _listing(late: list[ListedMarket], what: str, otherwise: str) -> str:

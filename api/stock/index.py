@@ -15,8 +15,8 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from api.database import reading
 from api.followed_index import Archive, FollowedIndex
 from api.http.application import unavailable
-from api.stock.facts import ListedMarket, Venue
-from api.stock.rows import read_settled, read_settled_page, read_venue
+from api.stock.facts import ListedMarket, MarketsSnapshot
+from api.stock.rows import read_settled, read_settled_page, read_snapshot
 
 PAUSE_SECONDS = 0.1
 # Of a market, as the database holds it.
@@ -25,12 +25,12 @@ MAX_ID = 2**63 - 1
 STALE_AFTER_SECONDS = 10
 
 
-class StockIndex(FollowedIndex[Venue]):
+class StockIndex(FollowedIndex[MarketsSnapshot]):
     """The stock markets as last read, and the archive of the settled."""
 
     def __init__(self, url: str, engine: AsyncEngine, chain_id: int, *, replica: bool = False) -> None:
         self._archive: Archive[int, ListedMarket] = Archive(engine, partial(read_settled, chain_id))
-        read = partial(read_venue, chain_id, self._archive)
+        read = partial(read_snapshot, chain_id, self._archive)
         super().__init__(
             "stock",
             chain_id,
@@ -39,19 +39,19 @@ class StockIndex(FollowedIndex[Venue]):
             read,
             pause_seconds=PAUSE_SECONDS,
             is_stale=_is_stale,
-            replica_block=(lambda venue: venue.head.number) if replica else None,
+            replica_block=(lambda snapshot: snapshot.head.number) if replica else None,
         )
 
     @property
     def read_at(self) -> int:
         """Our clock's time of the last good read of the chain, through the indexer; 0 before the first."""
-        return 0 if self.venue is None else self.venue.head.seen_at
+        return 0 if self.snapshot is None else self.snapshot.head.seen_at
 
-    def required(self) -> Venue:
+    def required(self) -> MarketsSnapshot:
         """Return the state as last read; 503 before the first read."""
-        if self.venue is None:
+        if self.snapshot is None:
             raise unavailable("The chain could not be read yet; try again shortly.")
-        return self.venue
+        return self.snapshot
 
     # ------------------------------------------------------------ of any age
 
@@ -60,7 +60,7 @@ class StockIndex(FollowedIndex[Venue]):
 
     async def markets(self, numbers: Iterable[int]) -> dict[int, ListedMarket]:
         """Return those of these that the index has; 503 when some must be read and cannot be."""
-        present = {} if self.venue is None else self.venue.markets
+        present = {} if self.snapshot is None else self.snapshot.markets
         possible = {number for number in numbers if number <= MAX_ID}
         markets = {number: present[number] for number in possible if number in present}
         async with reading("This market"):
@@ -68,7 +68,7 @@ class StockIndex(FollowedIndex[Venue]):
 
     async def page(self, before: int | None, limit: int) -> list[ListedMarket]:
         """Return `limit` markets with a lower id than `before`, the highest first."""
-        present = {} if self.venue is None else self.venue.markets
+        present = {} if self.snapshot is None else self.snapshot.markets
         top = MAX_ID if before is None else before
         async with reading("The settled markets"), self._engine.connect() as connection:
             settled = await read_settled_page(connection, top, limit)
@@ -77,7 +77,7 @@ class StockIndex(FollowedIndex[Venue]):
         return [markets[each] for each in numbers if each in markets]
 
 
-def _is_stale(venue: Venue | None) -> bool:
-    if venue is None or venue.head.state != "tail":
+def _is_stale(snapshot: MarketsSnapshot | None) -> bool:
+    if snapshot is None or snapshot.head.state != "tail":
         return True
-    return time.time() - venue.head.seen_at > STALE_AFTER_SECONDS
+    return time.time() - snapshot.head.seen_at > STALE_AFTER_SECONDS

@@ -30,10 +30,10 @@ from api.stock.facts import (
     ListedMarket,
     MarketReadings,
     MarketResult,
+    MarketsSnapshot,
     Oracle,
     Phase,
     ResolverPreview,
-    Venue,
 )
 from api.stock.quoting import example_quotes
 from core.contracts.statuses import PreviewStatus, StockOutcome, StockReason
@@ -76,27 +76,33 @@ class Prices:
     final_problem: str | None
 
 
-def listed_body(market: ListedMarket, venue: Venue, oracle: Oracle) -> MarketBody:
+def listed_body(market: ListedMarket, snapshot: MarketsSnapshot, oracle: Oracle) -> MarketBody:
     """Return a market as /api/markets lists it."""
-    return _listed(market, venue, oracle, market_view(market.market, venue.head.moment))
+    return _listed(market, snapshot, oracle, market_view(market.market, snapshot.head.moment))
 
 
 def detail_body(
-    market: ListedMarket, venue: Venue, oracle: Oracle, positions: list[PositionBody], *, read_at: int, stale: bool
+    market: ListedMarket,
+    snapshot: MarketsSnapshot,
+    oracle: Oracle,
+    positions: list[PositionBody],
+    *,
+    read_at: int,
+    stale: bool,
 ) -> MarketDetailBody:
     """Return a market with its books, every position and, after the bell, both rounds."""
-    now = venue.head.moment
+    now = snapshot.head.moment
     view = market_view(market.market, now)
     prices = prices_of(market, oracle, market.phase(now.timestamp))
     preview = _preview(market, oracle.readings.get(market.id)) if now.timestamp > market.final_time else None
-    listed = _listed(market, venue, oracle, view)
+    listed = _listed(market, snapshot, oracle, view)
     return MarketDetailBody(
         market=listed,
         headroom=_pair(view.headroom),
         positions=positions,
         resolution=_resolution(market),
-        head=head_body(venue.head),
-        entries_paused=venue.entries_paused,
+        head=head_body(snapshot.head),
+        entries_paused=snapshot.entries_paused,
         vintage_block=None if view.vintage_block is None else str(view.vintage_block),
         kappa=str(market.market.terms.kappa),
         books=[
@@ -169,15 +175,15 @@ def void_reason(settled: MarketResult) -> VoidReasonName | None:
     return "timeout" if settled.reason is None else _REASONS[StockReason(settled.reason)]
 
 
-def _listed(market: ListedMarket, venue: Venue, oracle: Oracle, view: MarketView) -> MarketBody:
-    now = venue.head.timestamp
+def _listed(market: ListedMarket, snapshot: MarketsSnapshot, oracle: Oracle, view: MarketView) -> MarketBody:
+    now = snapshot.head.timestamp
     phase = market.phase(now)
     terms = market.market.terms
     winner = market.market.winner
     prices = prices_of(market, oracle, phase)
     up, down = view.books
     halted = oracle.halts.get(market.feed) if phase in (Phase.OPENS, Phase.LIVE) else None
-    accepting = phase in (Phase.OPENS, Phase.LIVE) and not venue.entries_paused and halted is None
+    accepting = phase in (Phase.OPENS, Phase.LIVE) and not snapshot.entries_paused and halted is None
     must = phase is not Phase.OPENS  # then strike, live and change are never null
     return MarketBody(
         id=str(market.id),
@@ -210,7 +216,7 @@ def _listed(market: ListedMarket, venue: Venue, oracle: Oracle, view: MarketView
             side_cap=str(terms.side_cap),
             fee_bps=terms.fee_bps,
         ),
-        quotes=example_quotes(market, venue, accepting=accepting),
+        quotes=example_quotes(market, snapshot, accepting=accepting),
         accepting_bets=accepting,
         bets_halted=halted,
         max_strike_age=market.max_strike_age,

@@ -114,8 +114,8 @@ class OracleWatch:
         unread = frozenset(feed.proxy for feed in self._deployment.price_feeds if feed.proxy not in read)
         latest = {**self.oracle.latest, **read}
         readings = dict(self.oracle.readings)
-        if self._contracts is not None and self._index is not None and self._index.venue is not None:
-            markets = {**{each.id: each for each in self._besides.values()}, **self._index.venue.markets}
+        if self._contracts is not None and self._index is not None and self._index.snapshot is not None:
+            markets = {**{each.id: each for each in self._besides.values()}, **self._index.snapshot.markets}
             needy = [m for m in markets.values() if self._needs(m, latest.get(m.feed), head.timestamp)]
             for market_id in [each for each in readings if each not in markets]:
                 del readings[market_id]

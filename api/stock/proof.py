@@ -36,7 +36,7 @@ from api.stock.bodies.proof import (
     UsdgProof,
 )
 from api.stock.chain import STOCK_TOKEN_SYMBOL
-from api.stock.facts import ListedMarket, Venue
+from api.stock.facts import ListedMarket, MarketsSnapshot
 from api.stock.market_view import outcome_name, round_body, void_reason
 from api.stock.proof_rows import (
     Betting,
@@ -87,7 +87,7 @@ class Gathered:
     safe: SafeProof | None = None
     logs_missing: bool = True
     chain_missing: bool = True
-    venue: Venue | None = field(default=None, compare=False)
+    snapshot: MarketsSnapshot | None = field(default=None, compare=False)
 
 
 class Proof:
@@ -127,14 +127,14 @@ class Proof:
             started, tick = time.monotonic(), 0 if self._index is None else self._index.tick
             await self.refresh()
             pause = max(PAUSE_SECONDS, PAUSE_PER_GATHERING * (time.monotonic() - started))
-            if self._index is not None and self._gathered.venue is None:
+            if self._index is not None and self._gathered.snapshot is None:
                 await self._index.changed(tick, pause)  # nothing is shown until the index is read
             else:
                 await asyncio.sleep(pause)
 
     async def refresh(self) -> None:
         gathered = await self._read_chain(await self._read_logs(self._gathered))
-        if gathered != self._gathered or gathered.venue is not self._gathered.venue:
+        if gathered != self._gathered or gathered.snapshot is not self._gathered.snapshot:
             self._version += 1
         self._gathered = gathered
 
@@ -143,8 +143,8 @@ class Proof:
     async def _read_logs(self, gathered: Gathered) -> Gathered:
         if self._index is None:
             return replace(gathered, logs_missing=False)
-        venue = self._index.venue
-        if venue is None:
+        snapshot = self._index.snapshot
+        if snapshot is None:
             return replace(gathered, logs_missing=True)
         # After a rebuild rows may differ whose blocks are the same.
         generation = self._index.generation
@@ -158,17 +158,17 @@ class Proof:
                 drill = await read_drill(connection)
                 return replace(
                     gathered,
-                    venue=venue,
+                    snapshot=snapshot,
                     openers=tuple(openers),
                     betting=await read_betting(connection, self._operators(openers)),
-                    totals=await read_totals(connection, venue.head.moment),
-                    settled=tuple(await read_newest_settled(connection, venue.reorgs, SETTLED_SHOWN + 1, previous)),
+                    totals=await read_totals(connection, snapshot.head.moment),
+                    settled=tuple(await read_newest_settled(connection, snapshot.reorgs, SETTLED_SHOWN + 1, previous)),
                     generation=generation,
                     drill=drill,
                     sweeps=tuple(await read_sweeps(connection, SWEEPS_SHOWN + 1)),
                     refunds=() if drill is None else tuple(await read_refunds(connection, drill.id)),
                     drill_owes=drill is None
-                    or bool(await read_owing(connection, [drill], venue.head.moment, at_most=500, refused_too=True)),
+                    or bool(await read_owing(connection, [drill], snapshot.head.moment, at_most=500, refused_too=True)),
                     audit=await read_audit(connection, self._deployment.chain_id),
                     logs_missing=False,
                 )
@@ -222,8 +222,8 @@ class Proof:
     async def _body(self) -> ProofBody:
         gathered = self._gathered
         deployed = self._index is not None
-        venue = gathered.venue
-        if deployed and venue is None:
+        snapshot = gathered.snapshot
+        if deployed and snapshot is None:
             raise unavailable("The chain could not be read yet; try again shortly.")
         missing = [
             *(LOG_SECTIONS if gathered.logs_missing else ()),
@@ -376,7 +376,7 @@ def _settled(newest: Sequence[ListedMarket]) -> list[SettledProof]:
 def _usdg(gathered: Gathered) -> UsdgProof:
     """Sum up the USDG in token units. `accepted` counts a finished batch as matched and leaves the seed out."""
     totals, betting = gathered.totals or Totals(), gathered.betting or Betting()
-    swept = 0 if gathered.venue is None else gathered.venue.fees_swept
+    swept = 0 if gathered.snapshot is None else gathered.snapshot.fees_swept
     return UsdgProof(
         staked=str(betting.staked),
         accepted=str(totals.pool - totals.seeded),

@@ -7,31 +7,33 @@ import heapq
 from msgspec import structs
 
 from api.stock.bodies.quotes import BetQuoteBody, QuoteBasisBody, QuoteBody, QuotesBody
-from api.stock.facts import FAMILIES, SIDES, ListedMarket, Venue
+from api.stock.facts import FAMILIES, SIDES, ListedMarket, MarketsSnapshot
 from core.money import USD
 from core.stock.likely import HISTORY, PRECISION, STUDY_MARKETS, likely, passed, usual_volume
 
 EXAMPLE_STAKES = (1 * USD, 10 * USD, 100 * USD)
 
 
-def quote(listed: ListedMarket, venue: Venue, outcome: int, amount: int) -> BetQuoteBody:
+def quote(listed: ListedMarket, snapshot: MarketsSnapshot, outcome: int, amount: int) -> BetQuoteBody:
     """Return the quote of one bet on a market that takes bets."""
-    basis = _basis(listed, venue)
-    bet = _quoted(listed, venue, outcome, amount, basis)
+    basis = _basis(listed, snapshot)
+    bet = _quoted(listed, snapshot, outcome, amount, basis)
     return BetQuoteBody(**structs.asdict(bet), rests_on=basis)
 
 
-def example_quotes(listed: ListedMarket, venue: Venue, *, accepting: bool) -> QuotesBody:
+def example_quotes(listed: ListedMarket, snapshot: MarketsSnapshot, *, accepting: bool) -> QuotesBody:
     """Return the quotes of some stakes on either side; those outside the market's limits are left out."""
-    terms, basis = listed.market.terms, _basis(listed, venue)
+    terms, basis = listed.market.terms, _basis(listed, snapshot)
     stakes = [each for each in EXAMPLE_STAKES if accepting and terms.min_entry <= each <= terms.max_entry]
-    bets = [_quoted(listed, venue, outcome, stake, basis) for stake in stakes for outcome in range(len(SIDES))]
+    bets = [_quoted(listed, snapshot, outcome, stake, basis) for stake in stakes for outcome in range(len(SIDES))]
     return QuotesBody(bets=bets, rests_on=basis)
 
 
-def _quoted(listed: ListedMarket, venue: Venue, outcome: int, amount: int, basis: QuoteBasisBody) -> QuoteBody:
-    at = passed(listed.opened_at, listed.strike_time, listed.final_time, venue.head.timestamp)
-    bet = likely(listed.market, outcome, amount, venue.head.moment, at, int(basis.usual_volume))
+def _quoted(
+    listed: ListedMarket, snapshot: MarketsSnapshot, outcome: int, amount: int, basis: QuoteBasisBody
+) -> QuoteBody:
+    at = passed(listed.opened_at, listed.strike_time, listed.final_time, snapshot.head.timestamp)
+    bet = likely(listed.market, outcome, amount, snapshot.head.moment, at, int(basis.usual_volume))
     return QuoteBody(
         side=SIDES[outcome],
         amount=str(amount),
@@ -41,11 +43,11 @@ def _quoted(listed: ListedMarket, venue: Venue, outcome: int, amount: int, basis
     )
 
 
-def _basis(listed: ListedMarket, venue: Venue) -> QuoteBasisBody:
+def _basis(listed: ListedMarket, snapshot: MarketsSnapshot) -> QuoteBasisBody:
     """Return what a market of this kind usually takes, by those of it that were settled last."""
     ended = [
         (each.result.at, each.id, each.market)
-        for each in venue.markets.values()
+        for each in snapshot.markets.values()
         if each.result is not None and each.family == listed.family
     ]
     last = heapq.nlargest(HISTORY, ended)

@@ -29,7 +29,7 @@ from api.http.requests import read_query
 from api.stock import market_view
 from api.stock.bodies.markets import MarketBody, MarketDetailBody, MarketsBody, PriceReading, PricesBody
 from api.stock.bodies.positions import OwnedPositionBody, OwnerBody, PositionBody
-from api.stock.facts import HeldPosition, ListedMarket, Oracle, Venue
+from api.stock.facts import HeldPosition, ListedMarket, MarketsSnapshot, Oracle
 from api.stock.index import StockIndex
 from api.stock.owned import NO_TOTALS, OwnedPage, read_owned
 from api.stock.position_view import owned_bodies, position_body
@@ -115,15 +115,15 @@ class StockReads:
         return (await self._one_market(text)).rendered.answer(request)
 
     def _is_present(self, text: str) -> bool:
-        venue = None if self._index is None else self._index.venue
-        return venue is not None and _is_id(text) and int(text) in venue.markets
+        snapshot = None if self._index is None else self._index.snapshot
+        return snapshot is not None and _is_id(text) and int(text) in snapshot.markets
 
     async def _one_market(self, text: str) -> Shown[MarketDetailBody]:
         """Return a market's detail by its id; 404 when it was never listed."""
         if not _is_id(text) or self._index is None:
             raise _never_listed()
         market_id = int(text)
-        if market_id not in self._venue().markets and await self._index.market(market_id) is None:
+        if market_id not in self._snapshot().markets and await self._index.market(market_id) is None:
             raise _never_listed()
 
         async def make() -> Shown[MarketDetailBody]:
@@ -166,12 +166,12 @@ class StockReads:
         """Return what `/api/markets` does, with only the newest `settled` settled markets; and the chain's time."""
         if self._index is None:
             return self._listing([], None), None
-        venue = self._venue()
-        newest = sorted(venue.markets.values(), key=lambda each: each.id, reverse=True)
+        snapshot = self._snapshot()
+        newest = sorted(snapshot.markets.values(), key=lambda each: each.id, reverse=True)
         over = [each for each in newest if each.market.settled][:settled]
         shown = [each for each in newest if not each.market.settled] + over
-        bodies = [market_view.listed_body(each, venue, self._read) for each in shown]
-        return self._listing(bodies, None), venue.head.timestamp
+        bodies = [market_view.listed_body(each, snapshot, self._read) for each in shown]
+        return self._listing(bodies, None), snapshot.head.timestamp
 
     async def listed(self, numbers: Iterable[int]) -> dict[int, ListedMarket]:
         """Return those of these markets that the index has, of any age."""
@@ -215,7 +215,7 @@ class StockReads:
         assert self._index is not None
         return self._index
 
-    def _venue(self) -> Venue:
+    def _snapshot(self) -> MarketsSnapshot:
         return self._indexed.required()
 
     # ------------------------------------------------------------ prices
@@ -254,21 +254,21 @@ class StockReads:
         where the next page begins. While the database is away that is the lowest in memory."""
         if self._index is None:
             return self._listing([], None)
-        venue = self._venue()
+        snapshot = self._snapshot()
         if before is None and (limit is None or limit <= MAX_SETTLED):
-            listed, goes_on_at = await self._newest(venue, limit)
+            listed, goes_on_at = await self._newest(snapshot, limit)
         else:
             listed, goes_on_at = await self._page(before, MARKETS_PAGE if limit is None else limit)
-        bodies = [self._listed_body(each, venue) for each in listed]
+        bodies = [self._listed_body(each, snapshot) for each in listed]
         return self._listing(bodies, None if goes_on_at is None else str(goes_on_at))
 
-    async def _newest(self, venue: Venue, limit: int | None) -> tuple[list[ListedMarket], int | None]:
+    async def _newest(self, snapshot: MarketsSnapshot, limit: int | None) -> tuple[list[ListedMarket], int | None]:
         """Return the markets in memory, cut to `limit`, and the id below which the list goes on. This works while the
         database is away; without a limit, older markets are read as well."""
-        settled = heapq.nlargest(MAX_SETTLED, (each.id for each in venue.markets.values() if each.market.settled))
+        settled = heapq.nlargest(MAX_SETTLED, (each.id for each in snapshot.markets.values() if each.market.settled))
         lowest = settled[-1] if settled else 0
         goes_on_at = lowest if len(settled) == MAX_SETTLED and lowest > 1 else None
-        shown = [each for each in venue.markets.values() if not each.market.settled or each.id >= lowest]
+        shown = [each for each in snapshot.markets.values() if not each.market.settled or each.id >= lowest]
         listed = sorted(shown, key=lambda each: each.id, reverse=True)
         if limit is not None:
             return (listed, goes_on_at) if len(listed) <= limit else (listed[:limit], listed[limit - 1].id)
@@ -289,36 +289,36 @@ class StockReads:
         return MarketsBody(
             deployed=deployed,
             status="deployed" if deployed else "not-deployed",
-            entries_paused=deployed and self._venue().entries_paused,
+            entries_paused=deployed and self._snapshot().entries_paused,
             read_at=self.read_at,
             stale=self.stale or any(market_view.is_stale_here(each, self._read) for each in markets),
             markets=markets,
             next_before=next_before,
         )
 
-    def _listed_body(self, market: ListedMarket, venue: Venue) -> MarketBody:
+    def _listed_body(self, market: ListedMarket, snapshot: MarketsSnapshot) -> MarketBody:
         """Made once for a market settled by its rounds, which only deliveries change from then on."""
         if market.result is None or market.result.strike is None:
-            return market_view.listed_body(market, venue, self._read)
+            return market_view.listed_body(market, snapshot, self._read)
         listed = self._listed.get(market.id)
         version = (self.generation, market.version)
         if listed is None or listed[0] != version:
-            listed = (version, market_view.listed_body(market, venue, self._read))
+            listed = (version, market_view.listed_body(market, snapshot, self._read))
             self._listed[market.id] = listed
         return listed[1]
 
     # ------------------------------------------------------------ one market
 
     async def _detail_body(self, market_id: int) -> MarketDetailBody:
-        venue, market, positions = await self._positions_of(market_id)
-        if self._oracle is not None and market_id not in venue.markets:
+        snapshot, market, positions = await self._positions_of(market_id)
+        if self._oracle is not None and market_id not in snapshot.markets:
             self._oracle.ask_besides(market)
-        return market_view.detail_body(market, venue, self._read, positions, read_at=self.read_at, stale=self.stale)
+        return market_view.detail_body(market, snapshot, self._read, positions, read_at=self.read_at, stale=self.stale)
 
-    async def _positions_of(self, market_id: int) -> tuple[Venue, ListedMarket, list[PositionBody]]:
+    async def _positions_of(self, market_id: int) -> tuple[MarketsSnapshot, ListedMarket, list[PositionBody]]:
         """Return the market with its positions, all of the same block."""
         for _ in range(5):
-            venue = self._venue()
+            snapshot = self._snapshot()
             market = await self._indexed.market(market_id)
             if market is None:  # a reorganization took it back
                 raise _never_listed()
@@ -328,7 +328,7 @@ class StockReads:
                 if page.version != market.version:  # the index has moved on: read what it says now
                     await self._indexed.refresh()
                     continue
-            return venue, market, await self._position_bodies(market, page, venue)
+            return snapshot, market, await self._position_bodies(market, page, snapshot)
         raise unavailable()
 
     async def _load(self, market_id: int) -> _Page:
@@ -339,12 +339,14 @@ class StockReads:
         self._pages[market_id] = page
         return page
 
-    async def _position_bodies(self, market: ListedMarket, page: _Page, venue: Venue) -> list[PositionBody]:
+    async def _position_bodies(
+        self, market: ListedMarket, page: _Page, snapshot: MarketsSnapshot
+    ) -> list[PositionBody]:
         # Time alone changes a position only by finishing its batch.
-        key = (page.generation, page.version, finished(market.market, venue.head.moment))
+        key = (page.generation, page.version, finished(market.market, snapshot.head.moment))
         if page.shown_key == key:
             return page.shown
-        now = venue.head.moment
+        now = snapshot.head.moment
 
         def make() -> list[PositionBody]:
             return [position_body(market, position, now) for position in page.positions]
@@ -356,11 +358,11 @@ class StockReads:
     # ------------------------------------------------------------ one owner
 
     async def _owner_body(self, owner: str, limit: int, before: int | None) -> OwnerBody:
-        venue, page, is_old = await self._owned(bytes_of(owner), limit, before)
+        snapshot, page, is_old = await self._owned(bytes_of(owner), limit, before)
         markets = await self._indexed.markets(each.position.market_id for each in page.positions)
 
         def make() -> list[OwnedPositionBody]:
-            return owned_bodies(page.positions, markets, venue.head.moment)
+            return owned_bodies(page.positions, markets, snapshot.head.moment)
 
         return OwnerBody(
             owner=owner,
@@ -372,31 +374,31 @@ class StockReads:
             next_before=str(page.positions[-1].position.position_id) if page.more else None,
         )
 
-    async def _owned(self, owner: bytes, limit: int, before: int | None) -> tuple[Venue, OwnedPage, bool]:
-        """Return a page of an owner's positions, of the same block as the venue unless five tries are too few; and
+    async def _owned(self, owner: bytes, limit: int, before: int | None) -> tuple[MarketsSnapshot, OwnedPage, bool]:
+        """Return a page of an owner's positions, of the same block as the snapshot unless five tries are too few; and
         whether it is that of an earlier block, as it cannot be read now."""
         tries, asked = 0, (owner, limit, before)
         while True:
             tries += 1
-            venue = self._venue()
+            snapshot = self._snapshot()
             owned = self._owners.get(asked)
-            block = (self.generation, venue.reorgs, venue.head.number)
+            block = (self.generation, snapshot.reorgs, snapshot.head.number)
             if owned is not None and owned[0] == block:
-                return venue, owned[1], False
+                return snapshot, owned[1], False
             try:
                 async with reading("Positions"), self._engine.connect() as connection:
                     await connection.execution_options(isolation_level="REPEATABLE READ")
-                    page = await read_owned(connection, self._deployment.chain_id, *asked, venue.head.moment)
+                    page = await read_owned(connection, self._deployment.chain_id, *asked, snapshot.head.moment)
             except Problem:
                 if owned is None:
                     raise
-                return venue, owned[1], True
+                return snapshot, owned[1], True
             if page is None:
                 message = "The query parameter before is wrong: this address has no such position."
                 raise Problem(400, "invalid_request", message)
-            if page.number == venue.head.number or tries == 5:
+            if page.number == snapshot.head.number or tries == 5:
                 self._owners[asked] = (block, page)
-                return venue, page, False
+                return snapshot, page, False
             await self._indexed.refresh()
 
 

@@ -68,8 +68,8 @@ class BetReceipts:
             async with reading("This bet"), self._engine.connect() as connection:
                 await connection.execution_options(isolation_level="REPEATABLE READ")
                 receipt = await read_receipt(connection, self._chain_id, settler, signer, nonce, self._finality_blocks)
-            venue = index.venue
-            is_same = venue is not None and venue.head.number == receipt.head.number
+            snapshot = index.snapshot
+            is_same = snapshot is not None and snapshot.head.number == receipt.head.number
             if receipt.position is None or is_same or tries == 5:
                 return receipt
             await index.refresh()

@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from api.followed_index import Archive
 from api.head import head_of, last_reorg, read_cursor
-from api.stock.facts import EntryReceipt, HeldPosition, ListedMarket, MarketResult, Venue
+from api.stock.facts import EntryReceipt, HeldPosition, ListedMarket, MarketResult, MarketsSnapshot
 from core.chain import checksum
 from core.chain.finality import final_block
 from core.contracts.statuses import Family
@@ -42,9 +42,9 @@ HELD = select(
 )
 
 
-async def read_venue(
-    chain_id: int, archive: Archive[int, ListedMarket], connection: AsyncConnection, previous: Venue | None
-) -> Venue | None:
+async def read_snapshot(
+    chain_id: int, archive: Archive[int, ListedMarket], connection: AsyncConnection, previous: MarketsSnapshot | None
+) -> MarketsSnapshot | None:
     """The present state, reading only the markets that changed since `previous`; None while not one block is indexed.
 
     archive: is notified which of its markets may have changed. Call it within one snapshot.
@@ -66,7 +66,7 @@ async def read_venue(
         changed = await _read_where(connection, reorgs, stock_market.c.updated_block > previous.head.number)
         archive.forget(changed)
         markets = _present({**previous.markets, **changed}) if changed else previous.markets
-    return Venue(
+    return MarketsSnapshot(
         head=head,
         entries_paused=bool(row.entries_paused),
         fees_swept=row.fees_swept or 0,

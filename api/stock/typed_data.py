@@ -31,11 +31,11 @@ async def typed_data(sources: StockSources, request: web.Request) -> web.StreamR
     query = read_query(request, TypedDataQuery)
     if contracts is None or index is None:
         raise Problem(503, "not_deployed", "The stock markets are not deployed yet; there is nothing to bet on.")
-    venue = index.required()
+    snapshot = index.required()
     market = await index.market(int(query.market_id))
     if market is None:
         raise Problem(404, "market_not_found", f"No market {query.market_id} was ever listed.")
-    if market.phase(venue.head.timestamp) not in (Phase.OPENS, Phase.LIVE) or venue.entries_paused:
+    if market.phase(snapshot.head.timestamp) not in (Phase.OPENS, Phase.LIVE) or snapshot.entries_paused:
         raise Problem(409, "market_closed", "This market takes no bets.")
     check_halt(None if sources.oracle is None else sources.oracle.why_halted(market))
     terms = market.market.terms
@@ -48,7 +48,7 @@ async def typed_data(sources: StockSources, request: web.Request) -> web.StreamR
         outcome=query.outcome,
         amount=int(query.amount),
         valid_after=0,
-        valid_before=chain_now(venue.head.timestamp) + query.valid_seconds,
+        valid_before=chain_now(snapshot.head.timestamp) + query.valid_seconds,
         salt=bytes_of(query.salt, 32) if query.salt else secrets.token_bytes(32),
     )
     body = {
@@ -67,5 +67,5 @@ async def typed_data(sources: StockSources, request: web.Request) -> web.StreamR
             "serviceVpm": bet.settler,
         },
     }
-    body["quote"] = msgspec.to_builtins(quote(market, venue, bet.outcome, bet.amount))
+    body["quote"] = msgspec.to_builtins(quote(market, snapshot, bet.outcome, bet.amount))
     return json_response(msgspec.convert(body, TypedDataBody))

@@ -215,7 +215,7 @@ async def test_stats_are_counted_once_a_minute(
     async with make_pool(database_url, size=1, autocommit=True) as pool:
         index = AgentIndex(database_url, engine, 8453, told_by(played.deployment.agent_feeds))
         async with asyncio.timeout(PATIENCE):
-            while index.venue is None or index.venue.markets[played.key("alone")].ending is None:
+            while index.snapshot is None or index.snapshot.markets[played.key("alone")].ending is None:
                 await index.refresh()
         switch = Trading(False, SwitchWatcher(database_url, pool), deployed=True, blocks_are_regular=False)
         platform = Platform(engine, pool, index, switch, links, 8453, client=None)

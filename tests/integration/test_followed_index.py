@@ -82,19 +82,19 @@ async def running(index: FollowedIndex[int]) -> AsyncIterator[None]:
 
 async def test_only_a_difference_is_published(shown: Shown) -> None:
     async with followed(shown) as index:
-        assert (index.venue, index.tick, index.stale, index.readable) == (None, 0, True, False)
+        assert (index.snapshot, index.tick, index.stale, index.readable) == (None, 0, True, False)
         shown.do("DELETE FROM shown")
         await index.refresh()  # the indexer has not read one block
-        assert (index.venue, index.tick, index.stale, index.readable) == (None, 0, True, True)
+        assert (index.snapshot, index.tick, index.stale, index.readable) == (None, 0, True, True)
         shown.do("INSERT INTO shown VALUES (1)")
         await index.refresh()
         await index.refresh()
-        assert (index.venue, index.tick, index.stale) == (1, 1, False)
+        assert (index.snapshot, index.tick, index.stale) == (1, 1, False)
         assert await index.changed(0, 5) == 1
         assert await index.changed(1, 0.01) == 1  # nothing newer: time is up
         shown.do("UPDATE shown SET value = 3")
         await index.refresh()
-        assert (index.venue, index.tick, index.stale) == (3, 2, True)
+        assert (index.snapshot, index.tick, index.stale) == (3, 2, True)
 
 
 async def test_a_state_and_its_tick_are_seen_together(shown: Shown) -> None:
@@ -104,7 +104,7 @@ async def test_a_state_and_its_tick_are_seen_together(shown: Shown) -> None:
         async with index._published:  # a reader holds what is published
             reading = asyncio.create_task(index.refresh())
             await asyncio.wait_for(stirred.wait(), PATIENCE)
-            seen = (index.venue, index.tick)
+            seen = (index.snapshot, index.tick)
         await reading
     assert seen == (1, 1)
 
@@ -118,7 +118,7 @@ async def test_a_notice_is_read_at_once_and_a_silent_change_at_the_next_look(sho
         shown.do("UPDATE shown SET value = 2")
         shown.notify(IndexStep(CHAIN, 2))
         assert await waiting == seen + 1
-        assert index.venue == 2
+        assert index.snapshot == 2
         shown.do("UPDATE shown SET value = 4")
         assert await index.changed(seen + 1, 10) == seen + 2
 
@@ -130,12 +130,12 @@ async def test_while_it_cannot_be_read_the_last_state_stands(shown: Shown, caplo
         with caplog.at_level(logging.WARNING):
             await index.refresh()
             await index.refresh()
-        assert (index.venue, index.tick, index.readable) == (1, 1, False)
+        assert (index.snapshot, index.tick, index.readable) == (1, 1, False)
         errors = [each for each in caplog.records if "failed to read the index" in each.getMessage()]
         assert len(errors) == 1  # once, not at every look
         shown.do("ALTER TABLE hidden RENAME TO shown")
         await index.refresh()
-        assert (index.venue, index.tick, index.readable) == (1, 1, True)
+        assert (index.snapshot, index.tick, index.readable) == (1, 1, True)
 
 
 async def test_a_rebuild_that_could_not_be_read_is_not_forgotten(shown: Shown) -> None:
@@ -158,7 +158,7 @@ async def test_a_rebuild_is_published_even_when_the_state_is_the_same(shown: Sho
         tick, generation = index.tick, index.generation
         shown.notify(REBUILT)
         assert await index.changed(tick, 10) == tick + 1
-        assert (index.venue, index.generation) == (1, generation + 1)
+        assert (index.snapshot, index.generation) == (1, generation + 1)
 
 
 async def test_a_reading_begun_earlier_never_publishes_over_a_later_one(shown: Shown) -> None:
@@ -169,7 +169,7 @@ async def test_a_reading_begun_earlier_never_publishes_over_a_later_one(shown: S
         await until(lambda: not shown.slow_seconds)  # it has read, and is slow to come back
         shown.do("UPDATE shown SET value = 2")
         await asyncio.gather(early, *(index.refresh() for _ in range(20)))
-        assert index.venue == 2
+        assert index.snapshot == 2
         assert len(shown.held) == 3  # one reading served all who asked before it began
 
 
@@ -180,7 +180,7 @@ async def test_what_another_chain_has_is_no_news(shown: Shown) -> None:
         shown.notify(IndexStep(8453, 7, everything=True))  # to read everything again
         shown.do("UPDATE shown SET value = 2")
         shown.notify(IndexStep(CHAIN, 10))
-        await until(lambda: index.venue == 2)
+        await until(lambda: index.snapshot == 2)
         assert None not in shown.held[seen:]
 
 
@@ -190,4 +190,4 @@ async def test_after_a_lost_connection_everything_is_read(shown: Shown) -> None:
         seen = len(shown.held)
         shown.do(KILL_LISTENERS)
         await until(lambda: None in shown.held[seen:])
-        assert index.venue == 1
+        assert index.snapshot == 1

@@ -428,7 +428,7 @@ async def test_while_no_block_comes_a_look_reads_the_head_and_nothing_else(fille
             (STOCK_CHAIN, StockIndex(database_url, context.engine, STOCK_CHAIN)),
         ):
             await index.refresh()
-            before = index.venue
+            before = index.snapshot
             assert before is not None
             with psycopg.connect(conninfo(database_url), autocommit=True) as connection:
                 connection.execute("UPDATE chain_cursor SET head_number = number + 7 WHERE chain_id = %s", (chain,))
@@ -445,7 +445,7 @@ async def test_while_no_block_comes_a_look_reads_the_head_and_nothing_else(fille
                 with psycopg.connect(conninfo(database_url), autocommit=True) as connection:
                     connection.execute("UPDATE chain_cursor SET head_number = number WHERE chain_id = %s", (chain,))
             assert len(asked) == 1, asked
-            assert index.venue == replace(before, head=replace(before.head, lag=7))
+            assert index.snapshot == replace(before, head=replace(before.head, lag=7))
 
 
 async def test_a_process_holds_what_is_open_and_the_newest_settled(filled: Filled, database_url: str) -> None:
@@ -456,9 +456,9 @@ async def test_a_process_holds_what_is_open_and_the_newest_settled(filled: Fille
         await agent.refresh()
         await stock.refresh()
         for index, settled in ((agent, SIZE.agent), (stock, SIZE.stock)):
-            assert index.venue is not None
+            assert index.snapshot is not None
             assert settled > 10 * MAX_SETTLED
-            assert len(index.venue.markets) == SIZE.open_each + MAX_SETTLED
+            assert len(index.snapshot.markets) == SIZE.open_each + MAX_SETTLED
         # A market that settles takes the place of the oldest settled one.
         with psycopg.connect(conninfo(database_url), autocommit=True) as connection:
             next_block(
@@ -469,13 +469,13 @@ async def test_a_process_holds_what_is_open_and_the_newest_settled(filled: Fille
                 f" WHERE chain_id = {STOCK_CHAIN}) WHERE market_id = {SIZE.stock + 1}",
             )
         await stock.refresh()
-        assert stock.venue is not None
-        assert SIZE.stock + 1 in stock.venue.markets
-        assert len(stock.venue.markets) == SIZE.open_each - 1 + MAX_SETTLED
+        assert stock.snapshot is not None
+        assert SIZE.stock + 1 in stock.snapshot.markets
+        assert len(stock.snapshot.markets) == SIZE.open_each - 1 + MAX_SETTLED
         old = await stock.market(5)
         assert old is not None
         assert old.result is not None
-        assert 5 not in stock.venue.markets
+        assert 5 not in stock.snapshot.markets
         # One settled long ago is paid out still: what was kept of it is forgotten.
         with psycopg.connect(conninfo(database_url), autocommit=True) as connection:
             next_block(
@@ -489,7 +489,7 @@ async def test_a_process_holds_what_is_open_and_the_newest_settled(filled: Fille
         paid = await stock.market(5)
         assert paid is not None
         assert paid.market.paid == old.market.paid + 1
-        assert len(stock.venue.markets) == SIZE.open_each - 1 + MAX_SETTLED
+        assert len(stock.snapshot.markets) == SIZE.open_each - 1 + MAX_SETTLED
 
 
 async def test_a_proof_whose_old_market_cannot_be_read_is_unavailable(rig: Rig) -> None:
@@ -610,9 +610,9 @@ async def test_a_block_moves_the_days_volume_and_does_not_sum_the_day_again(fill
             statements = Statements()
             statements.watch(context)
             await index.refresh()
-            assert index.venue is not None
+            assert index.snapshot is not None
             expected = connection.execute(f"SELECT market_id, sum(amount) {window} GROUP BY 1".encode()).fetchall()
-            assert index.venue.volume_24h == {bytes(key): int(amount) for key, amount in expected}
+            assert index.snapshot.volume_24h == {bytes(key): int(amount) for key, amount in expected}
             counted = connection.execute(f"SELECT count(*) {window}".encode()).fetchone()
             assert counted is not None
             touched = 0.0

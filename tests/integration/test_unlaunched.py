@@ -99,5 +99,5 @@ async def test_what_cannot_be_read_is_not_said_to_be_empty() -> None:
     engine = make_engine(nowhere)
     index = AgentIndex(nowhere, engine, 8453, {}, deployed=False)
     await index.refresh()
-    assert index.venue is None
+    assert index.snapshot is None
     await engine.dispose()

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from api.agent.facts import FeedRound, ListedMarket, Stake, Venue
+from api.agent.facts import FeedRound, ListedMarket, MarketsSnapshot, Stake
 from api.head import Head
 from core.agent.bet import market_key
 from core.agent.book import Book
@@ -122,12 +122,12 @@ def stake(outcome: int | None, amount: int, fee: int, shares: int, **changes: An
     return replace(made, **changes)
 
 
-def venue(
+def snapshot(
     *markets: ListedMarket, volumes: Mapping[str, int] | None = None, latest: Mapping[str, FeedRound] | None = None
-) -> Venue:
+) -> MarketsSnapshot:
     """At `NOW`. `volumes`: token units of the last 24 hours, by market id."""
     held = {each.key: each for each in markets}
-    return Venue(
+    return MarketsSnapshot(
         head=Head(1, NOW, NOW, "ok", 0, 0),
         stakes_paused=False,
         reorgs=0,

@@ -20,7 +20,7 @@ from api.agent.trade.orders import check_open
 from api.http.problem import Problem
 from core.contracts.statuses import MarketKind
 from core.money import USD, ratio_text_down
-from tests.support.agent_markets import NOW, market, venue
+from tests.support.agent_markets import NOW, market, snapshot
 
 GOLDEN: Mapping[str, list[dict[str, Any]]] = tomllib.loads(
     Path(__file__).with_name("agent_discover_golden.toml").read_text(encoding="utf-8")
@@ -100,7 +100,7 @@ def test_equal_scores_go_by_deadline_then_id() -> None:
 
 
 def test_browsing_shows_the_most_active_first() -> None:
-    place = venue(*MARKETS, volumes={"btc-zh": 5 * USD, "degen-1b": 7 * USD})
+    place = snapshot(*MARKETS, volumes={"btc-zh": 5 * USD, "degen-1b": 7 * USD})
     matches = browsed(place, place.open_markets())
     assert [each.market.id for each in matches] == [
         "degen-1b", "btc-zh", "degen-updown", "eth-flip", "bnkr-100m", "bnkr-range",
@@ -111,7 +111,7 @@ def test_browsing_shows_the_most_active_first() -> None:
 def test_only_markets_that_take_bets_are_found() -> None:
     closed = replace(MARKETS[0], spec=replace(MARKETS[0].spec, closes_at=NOW))
     unknown = replace(MARKETS[1], words=replace(MARKETS[1].words, verified=False))
-    assert venue(closed, unknown, MARKETS[2]).open_markets() == [MARKETS[2]]
+    assert snapshot(closed, unknown, MARKETS[2]).open_markets() == [MARKETS[2]]
 
 
 def test_ways_to_write_an_amount_are_one() -> None:
@@ -152,7 +152,7 @@ def test_a_market_is_open_from_the_second_in_which_it_takes_bets() -> None:
     """Earlier trades are refused, so lists, searches and counts of open markets leave it out."""
     later = replace(MARKETS[0], spec=replace(MARKETS[0].spec, opens_at=NOW + 60))
     assert [later.status(NOW + each) for each in (0, 59, 60)] == ["closed", "closed", "open"]
-    there = venue(later, *MARKETS[1:])
+    there = snapshot(later, *MARKETS[1:])
     assert later not in there.open_markets()
     assert MARKETS[1] in there.open_markets()
     with pytest.raises(Problem, match="is not open yet"):

@@ -57,7 +57,7 @@ def quoted(made: ListedMarket, outcome: int, got: Quote) -> Any:
         tier="simple",
         ahead=outlook.of_quote(made, outcome, got),
         largest=USD,
-        venue=agent_markets.venue(made),
+        snapshot=agent_markets.snapshot(made),
         links=LINKS,
     )
 
@@ -98,10 +98,10 @@ def test_a_market_that_ended_shows_its_result_and_no_odds() -> None:
     assert numbers(markets.odds(live))["yesPriceCents"] > 50
     for kind in MarketKind:
         made = market(kind)
-        shown = numbers(markets.market_ref(replace(made, ending=ending(0)), agent_markets.venue(made), LINKS))
+        shown = numbers(markets.market_ref(replace(made, ending=ending(0)), agent_markets.snapshot(made), LINKS))
         assert (shown["odds"], {each["impliedPct"] for each in shown["outcomes"]}) == (None, {None})
         assert shown["result"]["outcome"] == shown["outcomes"][0]["key"]
-        shown = numbers(markets.market_ref(made, agent_markets.venue(made), LINKS))
+        shown = numbers(markets.market_ref(made, agent_markets.snapshot(made), LINKS))
         assert shown["result"] is None
         assert sum(each["impliedPct"] for each in shown["outcomes"]) == 100
     answered = Ending(0, 120 * 10**8, 7, 100 * 10**8, 5, 9, bytes(32))
@@ -168,7 +168,7 @@ def test_the_sums_of_a_wallet_are_those_of_its_positions() -> None:
 def test_a_range_shows_the_price_and_the_stakes_of_each_outcome() -> None:
     book = market(MarketKind.RANGE).book.staked(0, 10 * USD)[0].staked(2, 30 * USD)[0]
     made = market(MarketKind.RANGE, book, volume=40 * USD, bets=2)
-    shown = numbers(markets.market_ref(made, agent_markets.venue(made), LINKS))
+    shown = numbers(markets.market_ref(made, agent_markets.snapshot(made), LINKS))
     prices = [each["impliedPct"] for each in shown["outcomes"]]
     assert sum(prices) == 100
     assert all(abs(price - Decimal(book.price(at)) / 10**16) < Decimal("0.0001") for at, price in enumerate(prices))
@@ -246,7 +246,7 @@ def test_every_body_that_shows_a_market_names_its_times_to_the_second(kind: Mark
     got = made.book.quote(0, USD)
     bodies = [
         trades.ProofMarket(**markets.market_facts(made, LINKS, NOW)),
-        markets.market_ref(made, agent_markets.venue(made), LINKS),
+        markets.market_ref(made, agent_markets.snapshot(made), LINKS),
         research.rules(made, LINKS),
         results.result(made, LINKS),
         positions.position(made, held(0, got), LINKS),

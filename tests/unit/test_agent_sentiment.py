@@ -20,7 +20,7 @@ from core.agent.book import Book
 from core.agent.fixed import WAD
 from core.contracts.statuses import MarketKind
 from core.money import USD, to_json
-from tests.support.agent_markets import market, venue
+from tests.support.agent_markets import market, snapshot
 
 LINKS = Links("https://example.org", None, "0x" + "aa" * 20)
 FEED = "0x" + "bb" * 20
@@ -171,13 +171,13 @@ def test_what_is_no_symbol_is_422(text: str | None) -> None:
 
 def test_the_summary_says_what_the_fields_say() -> None:
     markets = [priced(82, 1_000, name="a"), market("r", "X", "?", kind=MarketKind.RANGE)]
-    body = orjson.loads(to_json(intel("X", readings(markets, {}), CROWD, venue(*markets), LINKS)))
+    body = orjson.loads(to_json(intel("X", readings(markets, {}), CROWD, snapshot(*markets), LINKS)))
     assert body["summary"] == (
         "X reads strongly bullish at 82 of 100: 2 open markets, 1000 USD by 30 wallets, high confidence."
     )
-    assert intel("Y", (), Crowd(), venue(), LINKS).summary == "Y has no open market."
+    assert intel("Y", (), Crowd(), snapshot(), LINKS).summary == "Y has no open market."
     unread = readings(markets[1:], {})
-    assert intel("X", unread, Crowd(), venue(), LINKS).summary == "X has 1 open market, none with a direction."
+    assert intel("X", unread, Crowd(), snapshot(), LINKS).summary == "X has 1 open market, none with a direction."
 
 
 nets = st.lists(st.integers(0, 10**9), min_size=2, max_size=2)

@@ -10,7 +10,7 @@ import pytest
 from api.head import Head
 from api.stock import words
 from api.stock.bodies.markets import MarketBody
-from api.stock.facts import ListedMarket, MarketReadings, MarketResult, Oracle, Phase, Venue
+from api.stock.facts import ListedMarket, MarketReadings, MarketResult, MarketsSnapshot, Oracle, Phase
 from api.stock.market_view import NOTHING_READ, detail_body, is_stale_here, listed_body
 from api.web import figures
 from core.contracts.statuses import StockOutcome, StockReason
@@ -83,8 +83,8 @@ def test_strike_live_and_change_are_null_only_before_the_strike(now: int, phase:
     market, settlement = market_of(voided=phase is Phase.VOID), None
     if phase is Phase.VOID:  # by the timeout, which needs no round
         settlement = MarketResult(None, None, None, None, "0x" + "66" * 32, now)
-    venue = Venue(Head(1, now, now, l1_number=1), entries_paused=False, fees_swept=0, reorgs=0, markets={})
-    body = hold(MarketBody, msgspec.to_builtins(listed_body(listed(market, settlement), venue, oracle)))
+    snapshot = MarketsSnapshot(Head(1, now, now, l1_number=1), entries_paused=False, fees_swept=0, reorgs=0, markets={})
+    body = hold(MarketBody, msgspec.to_builtins(listed_body(listed(market, settlement), snapshot, oracle)))
     assert body.phase == phase
     known = FEED in oracle.latest
     if phase is Phase.OPENS:
@@ -101,8 +101,10 @@ def test_a_market_of_a_time_no_calendar_has_is_listed_with_the_others(final: int
     market = market_of(voided=False)
     market = replace(market, terms=replace(market.terms, freeze_time=final))
     entry = replace(listed(market), strike_time=final - 3600, final_time=final)
-    venue = Venue(Head(1, STRIKE, STRIKE, l1_number=1), entries_paused=False, fees_swept=0, reorgs=0, markets={})
-    body = hold(MarketBody, msgspec.to_builtins(listed_body(entry, venue, NOTHING_READ)))
+    snapshot = MarketsSnapshot(
+        Head(1, STRIKE, STRIKE, l1_number=1), entries_paused=False, fees_swept=0, reorgs=0, markets={}
+    )
+    body = hold(MarketBody, msgspec.to_builtins(listed_body(entry, snapshot, NOTHING_READ)))
     assert body.final_time == final
     assert ("31 Dec 9999 23:59:59 UTC" if final == LAST_WRITTEN else f"Unix second {final}") in body.question
     assert figures.clock(final)
@@ -121,8 +123,10 @@ def test_quotes_rest_on_what_markets_of_the_family_took() -> None:
     market = listed(market_of(voided=False))
 
     def usual(markets: dict[int, ListedMarket], now: int) -> tuple[str, int, int]:
-        venue = Venue(Head(1, now, now, l1_number=1), entries_paused=False, fees_swept=0, reorgs=0, markets=markets)
-        quotes = listed_body(market, venue, NOTHING_READ).quotes
+        snapshot = MarketsSnapshot(
+            Head(1, now, now, l1_number=1), entries_paused=False, fees_swept=0, reorgs=0, markets=markets
+        )
+        quotes = listed_body(market, snapshot, NOTHING_READ).quotes
         return quotes.rests_on.usual_volume, quotes.rests_on.settled_markets, len(quotes.bets)
 
     assert usual(others, STRIKE - 1) == (str(40 * USDG), 20, 6)
@@ -136,9 +140,9 @@ def test_a_market_on_a_feed_that_cannot_be_read_says_so(now: int, phase: Phase) 
     last = Round(7, 187_40000000, STRIKE - 60)
     sound = Oracle(latest={FEED: last}, readings={1: MarketReadings(strike=last)})
     broken = replace(sound, unread=frozenset({FEED}))
-    venue = Venue(Head(1, now, now, l1_number=1), entries_paused=False, fees_swept=0, reorgs=0, markets={})
+    snapshot = MarketsSnapshot(Head(1, now, now, l1_number=1), entries_paused=False, fees_swept=0, reorgs=0, markets={})
     for oracle, is_stale in ((sound, False), (broken, True)):
-        body = detail_body(listed(market_of(voided=False)), venue, oracle, [], read_at=now, stale=False)
+        body = detail_body(listed(market_of(voided=False)), snapshot, oracle, [], read_at=now, stale=False)
         assert body.market.phase == phase
         assert body.market.live is not None
         assert body.stale is is_stale
@@ -151,8 +155,8 @@ def test_a_settled_market_is_what_it_is_whatever_its_feed_does() -> None:
     market = market_of(voided=True)
     settlement = MarketResult(None, None, None, None, "0x" + "66" * 32, FINAL)
     now, oracle = FINAL + 3 * DAY, Oracle(unread=frozenset({FEED}))
-    venue = Venue(Head(1, now, now, l1_number=1), entries_paused=False, fees_swept=0, reorgs=0, markets={})
-    assert not detail_body(listed(market, settlement), venue, oracle, [], read_at=now, stale=False).stale
+    snapshot = MarketsSnapshot(Head(1, now, now, l1_number=1), entries_paused=False, fees_swept=0, reorgs=0, markets={})
+    assert not detail_body(listed(market, settlement), snapshot, oracle, [], read_at=now, stale=False).stale
 
 
 @pytest.mark.parametrize(
@@ -169,9 +173,9 @@ def test_a_market_that_was_interrupted_says_by_what(reason: StockReason, word: s
     strike, final = Round(7, 187_40000000, STRIKE - 60), Round(8, 188_40000000, FINAL - 60)
     settlement = MarketResult(int(StockOutcome.VOID), int(reason), strike, final, "0x" + "66" * 32, FINAL + 200)
     now = FINAL + DAY
-    venue = Venue(Head(1, now, now, l1_number=1), entries_paused=False, fees_swept=0, reorgs=0, markets={})
+    snapshot = MarketsSnapshot(Head(1, now, now, l1_number=1), entries_paused=False, fees_swept=0, reorgs=0, markets={})
     entry = listed(market_of(voided=True), settlement)
-    body = detail_body(entry, venue, NOTHING_READ, [], read_at=now, stale=False)
+    body = detail_body(entry, snapshot, NOTHING_READ, [], read_at=now, stale=False)
     assert body.resolution is not None
     assert body.preview is not None
     assert body.finder is not None

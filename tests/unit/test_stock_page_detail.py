@@ -21,15 +21,15 @@ async def test_a_market_that_is_forgotten_as_its_page_is_made_is_shown_all_the_s
 ) -> None:
     monkeypatch.setattr(reads, "CACHED_MARKETS_BYTES", 1)
     monkeypatch.setattr(market_view, "detail_body", lambda market, *_, **__: {"marketId": market})
-    venue = SimpleNamespace(markets=range(10))
+    snapshot = SimpleNamespace(markets=range(10))
     context = SimpleNamespace(settings=None, engine=None, limits=None)
     sources = SimpleNamespace(deployment=None, index=object(), oracle=None)
     shown = StockReads(cast(Context, context), cast(StockSources, sources), cast(RequestQuota, None))
 
     async def positions_of(market_id: int) -> Any:
-        return venue, market_id, []
+        return snapshot, market_id, []
 
-    monkeypatch.setattr(shown, "_venue", lambda: venue)
+    monkeypatch.setattr(shown, "_snapshot", lambda: snapshot)
     monkeypatch.setattr(shown, "_positions_of", positions_of)
     for name in ("stamp", "read_at", "stale"):
         monkeypatch.setattr(StockReads, name, property(lambda _: 0))
@@ -49,12 +49,12 @@ async def test_a_list_that_ends_early_says_where_it_goes_on(is_away: bool, monke
             raise unavailable("away")
         return [listed(number) for number in range(before - 1, max(0, before - 1 - limit), -1)]
 
-    venue = SimpleNamespace(markets={number: listed(number) for number in range(301, 501)})
+    snapshot = SimpleNamespace(markets={number: listed(number) for number in range(301, 501)})
     context = SimpleNamespace(settings=None, engine=None, limits=None)
     index = SimpleNamespace(page=page)
     sources = cast(StockSources, SimpleNamespace(deployment=None, index=index, oracle=None))
     shown = StockReads(cast(Context, context), sources, cast(RequestQuota, None))
-    monkeypatch.setattr(shown, "_venue", lambda: venue)
+    monkeypatch.setattr(shown, "_snapshot", lambda: snapshot)
     monkeypatch.setattr(shown, "_listed_body", lambda market, _: market.id)
     monkeypatch.setattr(shown, "_listing", lambda markets, next_before: (markets, next_before))
     bodies, next_before = cast(Any, await shown._markets_body(None, None))

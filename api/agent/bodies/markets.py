@@ -10,7 +10,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from api.agent.bodies.numbers import feed_usd, pct, percents, prices, usd
 from api.agent.bodies.parts import NETWORK, AgentMarketTimes, ChainAnswer, times
-from api.agent.facts import Ending, FeedRound, ListedMarket, Venue
+from api.agent.facts import Ending, FeedRound, ListedMarket, MarketsSnapshot
 from api.agent.links import Links
 from api.http.body import Body
 from core.agent.document import Category
@@ -177,13 +177,13 @@ class AgentMarketRef(MarketFacts, kw_only=True):
     ]
 
 
-def market_ref(market: ListedMarket, venue: Venue, links: Links) -> AgentMarketRef:
-    return AgentMarketRef(**_ref(market, venue, links))
+def market_ref(market: ListedMarket, snapshot: MarketsSnapshot, links: Links) -> AgentMarketRef:
+    return AgentMarketRef(**_ref(market, snapshot, links))
 
 
-def _ref(market: ListedMarket, venue: Venue, links: Links) -> dict[str, Any]:
+def _ref(market: ListedMarket, snapshot: MarketsSnapshot, links: Links) -> dict[str, Any]:
     is_over = market.ending is not None
-    facts = market_facts(market, links, venue.now)
+    facts = market_facts(market, links, snapshot.now)
     facts["outcomes"] = [
         PricedOutcome(**msgspec.structs.asdict(each), implied_pct=None if is_over else price)
         for each, price in zip(facts["outcomes"], prices(market.book), strict=True)
@@ -192,10 +192,10 @@ def _ref(market: ListedMarket, venue: Venue, links: Links) -> dict[str, Any]:
         **facts,
         "volume_usd": usd(market.volume),
         "total_bets": market.bets,
-        "volume24h_usd": usd(venue.volume_24h.get(market.key, 0)),
+        "volume24h_usd": usd(snapshot.volume_24h.get(market.key, 0)),
         "odds": None if is_over else odds(market),
         "result": None if market.ending is None else ended(market, market.ending),
-        "opens_at": iso(market.spec.opens_at) if market.opens_later(venue.now) else None,
+        "opens_at": iso(market.spec.opens_at) if market.opens_later(snapshot.now) else None,
     }
 
 
@@ -224,8 +224,8 @@ class AgentMarketDetail(AgentMarketRef, kw_only=True):
     stats: BookStats
 
 
-def market_detail(market: ListedMarket, venue: Venue, links: Links) -> AgentMarketDetail:
-    return AgentMarketDetail(**_ref(market, venue, links), stats=stats(market))
+def market_detail(market: ListedMarket, snapshot: MarketsSnapshot, links: Links) -> AgentMarketDetail:
+    return AgentMarketDetail(**_ref(market, snapshot, links), stats=stats(market))
 
 
 class Markets(ChainAnswer):

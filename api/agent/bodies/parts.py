@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta as Described
 
 from api.agent.errors import CATALOGUE, RESERVED
-from api.agent.facts import ListedMarket, Venue
+from api.agent.facts import ListedMarket, MarketsSnapshot
 from api.agent.links import Links
 from api.agent.outlook import BetWarning
 from api.http.body import Body
@@ -73,13 +73,13 @@ def meta(links: Links) -> Meta:
     return Meta(name=NAME, version=VERSION, generated_at=now_iso(), docs_url=links.docs)
 
 
-def chain_meta(links: Links, venue: Venue) -> ChainMeta:
-    """`venue`: the state of the index that a body was made from."""
-    return ChainMeta(**msgspec.structs.asdict(meta(links)), freshness=freshness(venue))
+def chain_meta(links: Links, snapshot: MarketsSnapshot) -> ChainMeta:
+    """`snapshot`: the state of the index that a body was made from."""
+    return ChainMeta(**msgspec.structs.asdict(meta(links)), freshness=freshness(snapshot))
 
 
-def freshness(venue: Venue) -> Freshness:
-    return Freshness(block=venue.head.number, block_at=iso(venue.head.timestamp), lag_blocks=venue.head.lag)
+def freshness(snapshot: MarketsSnapshot) -> Freshness:
+    return Freshness(block=snapshot.head.number, block_at=iso(snapshot.head.timestamp), lag_blocks=snapshot.head.lag)
 
 
 class AgentMarketTimes(Body):

@@ -18,7 +18,7 @@ from api.agent.bodies.markets import (
 )
 from api.agent.bodies.numbers import average_cents, pct, usd
 from api.agent.bodies.parts import ChainAnswer, ProjectedBet, times
-from api.agent.facts import ListedMarket, Venue
+from api.agent.facts import ListedMarket, MarketsSnapshot
 from api.agent.links import Links
 from api.agent.outlook import Outlook
 from core.agent.book import Quote
@@ -84,10 +84,10 @@ def quote(
     tier: Tier,
     ahead: Outlook,
     largest: int,
-    venue: Venue,
+    snapshot: MarketsSnapshot,
     links: Links,
 ) -> AgentQuote:
-    latest = venue.latest.get(market.feed)
+    latest = snapshot.latest.get(market.feed)
     return AgentQuote(
         **times(market),
         **ahead.fields(),

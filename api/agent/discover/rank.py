@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Final, Literal
 
 from api.agent.discover.words import Words, folded, words_of
-from api.agent.facts import ListedMarket, Venue
+from api.agent.facts import ListedMarket, MarketsSnapshot
 
 CASHTAG_SCORE: Final = 1_000
 MatchKind = Literal["exact", "related"]
@@ -58,9 +58,9 @@ def ranked(markets: Sequence[ListedMarket], asked: Words) -> list[Match]:
     return sorted(matches, key=lambda each: (-each.score, each.market.closes_at, each.market.id))
 
 
-def browsed(venue: Venue, markets: Iterable[ListedMarket]) -> list[Match]:
+def browsed(snapshot: MarketsSnapshot, markets: Iterable[ListedMarket]) -> list[Match]:
     """Without a text: the most active first, by stakes of the last 24 hours, then by number of bets."""
     busiest = sorted(
-        markets, key=lambda each: (-venue.volume_24h.get(each.key, 0), -each.bets, each.closes_at, each.id)
+        markets, key=lambda each: (-snapshot.volume_24h.get(each.key, 0), -each.bets, each.closes_at, each.id)
     )
     return [Match(each, "related", Fraction(0), (), (), BROWSE) for each in busiest]

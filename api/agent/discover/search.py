@@ -14,7 +14,7 @@ from api.agent.bodies.parts import ChainAnswer, chain_meta
 from api.agent.discover.gate import silence
 from api.agent.discover.rank import Match, browsed, ranked
 from api.agent.discover.words import words_of
-from api.agent.facts import Venue
+from api.agent.facts import MarketsSnapshot
 from api.agent.index import AgentIndex
 from api.agent.links import Links
 from api.http.application import json_response
@@ -67,16 +67,16 @@ class Discovery:
     async def discover(self, request: web.Request) -> web.StreamResponse:
         query = read_query(request, DiscoverQuery)
         asked, post = _said(query.q), _said(query.post)
-        venue = self._index.required()
+        snapshot = self._index.required()
         quiet = None if post is None else silence(post)
         hits: list[Match] = []
         if quiet is None:
-            markets, text = venue.open_markets(), asked or post
-            hits = browsed(venue, markets) if text is None else ranked(markets, words_of(text))
-        matches = [self._match(each, venue) for each in hits[: query.limit]]
+            markets, text = snapshot.open_markets(), asked or post
+            hits = browsed(snapshot, markets) if text is None else ranked(markets, words_of(text))
+        matches = [self._match(each, snapshot) for each in hits[: query.limit]]
         return json_response(
             DiscoverBody(
-                meta=chain_meta(self._links, venue),
+                meta=chain_meta(self._links, snapshot),
                 query=asked,
                 silent=quiet is not None,
                 reason=UNSET if quiet is None else quiet.value,
@@ -85,9 +85,9 @@ class Discovery:
             )
         )
 
-    def _match(self, match: Match, venue: Venue) -> DiscoverMatch:
+    def _match(self, match: Match, snapshot: MarketsSnapshot) -> DiscoverMatch:
         return DiscoverMatch(
-            market=market_ref(match.market, venue, self._links),
+            market=market_ref(match.market, snapshot, self._links),
             match_kind=match.kind,
             score=json_ratio_down(match.score.numerator, match.score.denominator, SCORE_DECIMALS),
             matched_cashtags=list(match.cashtags),

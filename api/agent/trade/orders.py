@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from api.agent.chain import AgentContracts
 from api.agent.errors import problem
-from api.agent.facts import ListedMarket, Venue
+from api.agent.facts import ListedMarket, MarketsSnapshot
 from api.agent.requests import MIN_SIZE, TradeRequest
 from api.agent.storage import free_connection, storage
 from api.agent.switch import Trading
@@ -71,11 +71,13 @@ class OrderEntry:
         hashed = bet_hash(bet, self._contracts.chain_id, self._contracts.settlement.address)
         return Order(trade, market, outcome, got, bet, hashed)
 
-    async def check(self, trade: TradeRequest, market: ListedMarket, order: Order | None, venue: Venue) -> Order:
+    async def check(
+        self, trade: TradeRequest, market: ListedMarket, order: Order | None, snapshot: MarketsSnapshot
+    ) -> Order:
         """The order, or why it is refused, in the order the documentation gives the checks."""
-        if (reason := self._switch.why_off(venue)) is not None:
+        if (reason := self._switch.why_off(snapshot)) is not None:
             raise problem("platform_paused", reason, retry_after=AGAIN_SECONDS)
-        check_open(market, chain_now(venue.now))
+        check_open(market, chain_now(snapshot.now))
         if order is None:
             raise no_such_side(market, trade.side)
         if trade.size > SIMPLE_MAX:

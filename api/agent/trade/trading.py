@@ -16,7 +16,7 @@ from aiohttp import web
 
 from api.agent.chain import AgentContracts, Balances, PaymentFacts, read_facts
 from api.agent.errors import RETRIABLE, problem
-from api.agent.facts import ListedMarket, Venue
+from api.agent.facts import ListedMarket, MarketsSnapshot
 from api.agent.index import AgentIndex
 from api.agent.links import Links
 from api.agent.requests import TradeRequest
@@ -70,7 +70,7 @@ class TradeContext:
     payment: Authorization | None
     rejected: str | None
     past: PastTrade
-    venue: Venue
+    snapshot: MarketsSnapshot
     leave: Callable[[], None]
 
 
@@ -110,12 +110,12 @@ class TradeHandler:
 
     async def trade(self, request: web.Request) -> web.StreamResponse:
         trade = await TradeRequest.read(request, allow_private=self._allow_private_callbacks)
-        venue = self._index.required()
+        snapshot = self._index.required()
         with self._attempts.place(request, trade_refusals.crowded) as leave:
-            return await self._checked(request, trade, venue, leave)
+            return await self._checked(request, trade, snapshot, leave)
 
     async def _checked(
-        self, request: web.Request, trade: TradeRequest, venue: Venue, leave: Callable[[], None]
+        self, request: web.Request, trade: TradeRequest, snapshot: MarketsSnapshot, leave: Callable[[], None]
     ) -> web.StreamResponse:
         """Answer a call that holds a place among the payments being checked. `leave` gives the place back: a payment
         that was taken in, now or before, waits for its block without one."""
@@ -135,7 +135,9 @@ class TradeHandler:
             return await self._outcomes.receipt(trade, past.landed, replay=True, named=market)
         past.check_same(trade, market)
         try:
-            return await self._unsettled(TradeContext(trade, market, key_hash, payment, rejected, past, venue, leave))
+            return await self._unsettled(
+                TradeContext(trade, market, key_hash, payment, rejected, past, snapshot, leave)
+            )
         except Problem as refusal:
             if trade.simulate or (refusal.code in RETRIABLE and past.trade is None and payment is None):
                 raise
@@ -172,7 +174,7 @@ class TradeHandler:
         order = self._orders.order(trade, context.market, context.key_hash)
         refusal: Problem | None = None
         try:
-            order = await self._orders.check(trade, context.market, order, context.venue)
+            order = await self._orders.check(trade, context.market, order, context.snapshot)
         except Problem as why:
             # What was paid is accounted for before a bet is refused for good: its payer must not be sent to pay again.
             if order is None or trade.simulate or why.code in RETRIABLE or not (context.payment or past.nonces):
@@ -180,7 +182,7 @@ class TradeHandler:
             refusal = why
         if trade.simulate:
             return self._answers.simulated(
-                order, now=chain_now(context.venue.now), balance=await self._balances.of(order.wallet)
+                order, now=chain_now(context.snapshot.now), balance=await self._balances.of(order.wallet)
             )
         return await self._real(context, order, refusal)
 
@@ -188,11 +190,11 @@ class TradeHandler:
 
     async def _real(self, context: TradeContext, order: Order, refusal: Problem | None) -> web.StreamResponse:
         """Take the payment, or ask for one. `refusal`: why the bet is not taken."""
-        payment, past, venue = context.payment, context.past, context.venue
+        payment, past, snapshot = context.payment, context.past, context.snapshot
         offered = () if payment is None else (payment.nonce,)
         nonces = tuple(dict.fromkeys((*offered, *past.nonces)))
         fault = None if payment is None else paying.not_for(payment, order.bet.amount, order.hash)
-        facts = await self._facts(order.wallet, order.bet.idem_hash, nonces, venue.head.hash)
+        facts = await self._facts(order.wallet, order.bet.idem_hash, nonces, snapshot.head.hash)
         forged = None if payment is None else await self._why_forged(payment, order, facts)
         if facts.settled_stake:  # settled, and the index has not shown it yet
             return await self._outcomes.settled_soon(order.request, facts.block)
@@ -200,7 +202,7 @@ class TradeHandler:
         if payment is not None and payment.nonce in facts.used:
             return await self._used(order, payment, facts, fault=fault or forged)
         await self._outcomes.account_for(order.wallet, order.bet.amount, past.nonces, facts)
-        now = chain_now(venue.now)
+        now = chain_now(snapshot.now)
         if refusal is not None:
             is_early = facts.timestamp < order.market.closes_at <= now
             raise trade_refusals.closing() if is_early and refusal.code == "market_closed" else refusal
