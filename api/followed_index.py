@@ -79,8 +79,8 @@ class FollowedIndex(Generic[V]):
         self._pace = TokenBucket(pause_seconds, READINGS_AT_ONCE)
         self._is_stale = is_stale
         self._news = Subscription()
-        self._told_block: int | None = None
-        self._told_at = 0.0
+        self._notified_block: int | None = None
+        self._notified_at = 0.0
         self._all_again = False
         self._all_again_until = 0.0
         self._warned = False
@@ -100,11 +100,11 @@ class FollowedIndex(Generic[V]):
 
     def _behind(self) -> bool:
         """Return whether the replica is likely to show the notified block soon."""
-        if self._replica_block is None or self._told_block is None:
+        if self._replica_block is None or self._notified_block is None:
             return False
-        if time.monotonic() - self._told_at >= self._lag_seconds:
+        if time.monotonic() - self._notified_at >= self._lag_seconds:
             return False
-        return self.snapshot is None or self._replica_block(self.snapshot) != self._told_block
+        return self.snapshot is None or self._replica_block(self.snapshot) != self._notified_block
 
     async def refresh(self) -> None:
         """Read and publish, if anything changed, with a read that begins after this call.
@@ -164,7 +164,7 @@ class FollowedIndex(Generic[V]):
         if not isinstance(step, Resync):
             if step.chain_id != self._chain_id:
                 return False
-            self._told_block, self._told_at = step.block, time.monotonic()
+            self._notified_block, self._notified_at = step.block, time.monotonic()
         self._stir()
         # A missed step may have been one after which every market must be read again.
         if isinstance(step, Resync) or step.everything:

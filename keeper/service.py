@@ -28,7 +28,7 @@ from core.db.migrate import check_fit
 from core.log import get_logger
 from core.outbox import IntentWatch
 from core.service import jobs
-from core.service.cancelling import end, heed_cancellation
+from core.service.cancelling import end, raise_if_cancelled
 from core.service.daemon import Daemon
 from keeper import metrics
 from keeper.jobs import BY_NAME, JOBS, Job, Runner, follow
@@ -143,7 +143,7 @@ class Keeping:
         self._runs.add(task)
         try:
             await self.runner.run(job)
-            heed_cancellation()
+            raise_if_cancelled()
             self._finished[job.name] = time.monotonic()
         except Exception as error:
             if not self._failed.done():

@@ -35,7 +35,7 @@ from api.http.problem import Problem
 from api.http.requests import request_id
 from core.contracts.deployments import load_deployment
 from core.db.switches import SwitchWatcher
-from core.feeds.words import told_by
+from core.feeds.words import feed_words
 from core.log import get_logger
 
 log = get_logger(__name__)
@@ -84,7 +84,7 @@ async def agent_surface(context: Context) -> AsyncIterator[Surface]:
     if client is None:
         log.warning("no RPC URL for Base: no balances, no trades", action="agent.no_rpc")
     balances = Balances(client, contracts, settings.rpc_request_path_timeout_seconds)
-    feeds = told_by(deployment.agent_feeds)
+    feeds = feed_words(deployment.agent_feeds)
     index = AgentIndex(
         context.write_url,
         context.engine,

@@ -338,8 +338,8 @@ class WheelMarketBody(Body):
     outcomes: list[WheelOutcomeBody]
 
 
-def _wheel_market(market: wheel.WheelMarket, crowd: RoundTotals) -> WheelMarketBody:
-    pool = crowd.market_pool(market)
+def _wheel_market(market: wheel.WheelMarket, round_totals: RoundTotals) -> WheelMarketBody:
+    pool = round_totals.market_pool(market)
     return WheelMarketBody(
         id=market.id,
         question=market.question,
@@ -350,8 +350,8 @@ def _wheel_market(market: wheel.WheelMarket, crowd: RoundTotals) -> WheelMarketB
                 key=outcome.key,
                 label=outcome.label,
                 true_pct=json_number(outcome.true_pct_hundredths, 2),
-                pool_paper=number_of(crowd.pools.get(outcome.key, 0)),
-                crowd_pct=percent(crowd.pools.get(outcome.key, 0), pool),
+                pool_paper=number_of(round_totals.pools.get(outcome.key, 0)),
+                crowd_pct=percent(round_totals.pools.get(outcome.key, 0), pool),
             )
             for outcome in market.outcomes
         ],
@@ -422,7 +422,7 @@ class RouletteRoundBody(Answered):
 def round_body(
     meta: Meta,
     live: RouletteRound,
-    crowd: RoundTotals,
+    round_totals: RoundTotals,
     history: Sequence[RouletteRound],
     bets: Sequence[PlacedBet] | None,
     now: datetime,
@@ -446,9 +446,9 @@ def round_body(
         beacon_block=live.beacon_number,
         beacon_hash=None if live.beacon_hash is None else hex_of(live.beacon_hash),
         bounds=msgspec.convert(betting.bounds(), BoundsBody),
-        bettors=crowd.bettors,
-        staked_paper=number_of(crowd.staked_cents),
-        markets=[_wheel_market(each, crowd) for each in wheel.MARKETS],
+        bettors=round_totals.bettors,
+        staked_paper=number_of(round_totals.staked_cents),
+        markets=[_wheel_market(each, round_totals) for each in wheel.MARKETS],
         history=[_spin(each) for each in history],
         bets=UNSET
         if bets is None
@@ -504,7 +504,7 @@ def bet_receipt(receipt: BetReceipt) -> BetReceiptBody:
 
 def simulated_bet(
     live: RouletteRound,
-    crowd: RoundTotals,
+    round_totals: RoundTotals,
     bet_key: str,
     stake_cents: int,
     balance_cents: int | None,
@@ -513,7 +513,7 @@ def simulated_bet(
     """Return the pool's odds for this stake. A win would pay the stake's share of its key, out of the whole pool with
     this stake in it."""
     market, outcome = wheel.MARKET_OF_KEY[bet_key], wheel.OUTCOMES[bet_key]
-    pool, on_key = crowd.market_pool(market), crowd.pools.get(bet_key, 0)
+    pool, on_key = round_totals.market_pool(market), round_totals.pools.get(bet_key, 0)
     after, key_after = pool + stake_cents, on_key + stake_cents
     return BetReceiptBody(
         simulated=True,

@@ -91,7 +91,7 @@ class ShownWheel:
     """The wheel at one moment: its round, what is on it, and the rounds before."""
 
     live: rounds.RouletteRound
-    crowd: betting.RoundTotals
+    round_totals: betting.RoundTotals
     history: Sequence[rounds.RouletteRound]
 
 
@@ -201,7 +201,7 @@ class CupService:
     async def round(self, request: requests.RoundQuery, _caller: str) -> bodies.RouletteRoundBody:
         shown, player = await self._wheel_for(request.wallet)
         bets = None if player is None else player.bets
-        return bodies.round_body(self.meta(), shown.live, shown.crowd, shown.history, bets, now_utc())
+        return bodies.round_body(self.meta(), shown.live, shown.round_totals, shown.history, bets, now_utc())
 
     async def _wheel_for(self, wallet: str | None) -> tuple[ShownWheel, Player | None]:
         """Return the wheel and the player at it. The shared reading serves if it is of the current round and has all
@@ -211,7 +211,7 @@ class CupService:
         if self._wheel[0] != live:
             self._wheel = (live, TimedValue(self._read_wheel, WHEEL_SECONDS))
         shown = await self._wheel[1].get()
-        if shown.live == live and (player is None or shown.crowd.bets.get(player.wallet, 0) == len(player.bets)):
+        if shown.live == live and (player is None or shown.round_totals.bets.get(player.wallet, 0) == len(player.bets)):
             return shown, player
         async with self._pool.connection() as connection, one_moment(connection):
             live, player = await _live_with_player(connection, wallet)
@@ -289,7 +289,7 @@ class CupService:
                 warnings = outlook.warnings(market, market.outcome(request.side), now)
                 if wallet is not None:
                     check = trading.require_allowed(connection, wallet, size, balance or 0)
-                    warnings += await outlook.hindrance(check)
+                    warnings += await outlook.refusal_as_warning(check)
                 return self._traded(receipt, warnings)
         if request.wallet_address is None:
             raise invalid_part("field", "walletAddress", "a real trade names its wallet")
@@ -325,7 +325,7 @@ class CupService:
             signature,
         )
         async with self._pool.connection() as connection:
-            done = await betting.replayed(connection, bet)
+            done = await betting.find_receipt(connection, bet)
         if done is not None:
             await self._take_replay(caller)
             return bodies.BetBody(meta=self.meta(), receipt=bodies.bet_receipt(done))
@@ -370,7 +370,7 @@ class CupService:
 
     async def _simulated_bet(self, request: requests.BetRequest) -> bodies.BetBody:
         shown, player = await self._wheel_for(request.wallet_address)
-        live, crowd = shown.live, shown.crowd
+        live, round_totals = shown.live, shown.round_totals
         if not live.takes_bets(now_utc()) or request.round_no not in (None, live.round_no):
             raise betting.round_closed(request.round_no or live.round_no, live)
         balance, warnings = None, []
@@ -378,8 +378,8 @@ class CupService:
             balance = player.balance_cents
             bet = betting.RouletteBet(player.wallet, live.round_no, request.bet_key, request.stake_paper, "", b"")
             async with self._pool.connection() as connection, one_moment(connection):
-                warnings = await outlook.hindrance(betting.require_allowed(connection, bet, balance))
-        receipt = bodies.simulated_bet(live, crowd, request.bet_key, request.stake_paper, balance, warnings)
+                warnings = await outlook.refusal_as_warning(betting.require_allowed(connection, bet, balance))
+        receipt = bodies.simulated_bet(live, round_totals, request.bet_key, request.stake_paper, balance, warnings)
         return bodies.BetBody(meta=self.meta(), receipt=receipt)
 
     async def _take_claim(self, caller: str) -> None:
@@ -467,7 +467,9 @@ async def _live_with_player(connection: Connection, wallet: str | None) -> tuple
 
 
 async def _wheel_of(connection: Connection, live: rounds.RouletteRound) -> ShownWheel:
-    return ShownWheel(live, await betting.crowd(connection, live.round_no), await rounds.settled(connection, HISTORY))
+    return ShownWheel(
+        live, await betting.round_totals(connection, live.round_no), await rounds.settled(connection, HISTORY)
+    )
 
 
 async def _balance(connection: Connection, wallet: str) -> int | None:

@@ -34,7 +34,7 @@ BASE = "/api/cup/v1"
 FOR_READS = "public, max-age=2, s-maxage=2"
 BODY_LIMIT = 16 * 1024
 # The caller, where it does not matter.
-NOBODY = ""
+ANONYMOUS = ""
 
 R = TypeVar("R")
 M = TypeVar("M", bound=requests.Request)
@@ -293,7 +293,7 @@ class RestDoor:
 
         async def handle(request: web.Request) -> web.StreamResponse:
             self._service.require_open()
-            return json_response(await self._service.answer(answering, read(request), NOBODY), cache_control=cache)
+            return json_response(await self._service.answer(answering, read(request), ANONYMOUS), cache_control=cache)
 
         return handle
 

@@ -99,27 +99,28 @@ class RelayedBet:
 
 @dataclass(frozen=True, slots=True)
 class KnownBet:
-    """A bet the relay took in. `intent`: its last attempt as it stands. was_told: an answer said that it is booked."""
+    """A bet the relay took in. intent: its last attempt as it stands. confirmation_sent: an answer has said that it is
+    booked."""
 
     attempt: int
     intent: Intent
-    was_told: bool
+    confirmation_sent: bool
 
 
 async def find(connection: Connection, key: BetKey) -> KnownBet | None:
     """Return the bet as the relay took it in, or None."""
     cursor = await connection.execute(
-        "SELECT attempt, intent_id, confirmed_told_at IS NOT NULL FROM relay_bet "
+        "SELECT attempt, intent_id, confirmation_sent_at IS NOT NULL FROM relay_bet "
         "WHERE chain_id = %s AND signer = %s AND nonce = %s",
         (key.chain_id, key.signer, key.nonce),
     )
     row = await cursor.fetchone()
     if row is None:
         return None
-    attempt, intent_id, was_told = row
+    attempt, intent_id, confirmation_sent = row
     intent = await read(connection, intent_id)
     assert intent is not None  # intents of bets are never deleted
-    return KnownBet(attempt, intent, was_told)
+    return KnownBet(attempt, intent, confirmation_sent)
 
 
 _PROMISES = Promises(b"SELECT signer, nonce, amount, intent_id, asked_at FROM relay_bet WHERE chain_id = %(chain_id)s")
@@ -147,10 +148,10 @@ async def ask(connection: Connection, relayed: RelayedBet, attempt: int, funds: 
     await connection.execute(
         "INSERT INTO relay_bet (chain_id, signer, nonce, market_id, amount, attempt, intent_id) "
         "VALUES (%s, %s, %s, %s, %s, %s, %s) ON CONFLICT (chain_id, signer, nonce) DO UPDATE SET "
-        "attempt = excluded.attempt, intent_id = excluded.intent_id, asked_at = now(), confirmed_told_at = NULL",
+        "attempt = excluded.attempt, intent_id = excluded.intent_id, asked_at = now(), confirmation_sent_at = NULL",
         (key.chain_id, key.signer, key.nonce, bet.market_id, bet.amount, attempt, intent.id),
     )
-    return KnownBet(attempt, intent, was_told=False)
+    return KnownBet(attempt, intent, confirmation_sent=False)
 
 
 # A position that was given away was not placed by its owner. Positions are found by when they were entered, as their
@@ -167,17 +168,17 @@ AND CASE p.outcome WHEN 0 THEN p.offered * v.accepted_up < m.min_entry * v.offer
 """
 
 
-async def returned_lately(connection: Connection, key: BetKey) -> int:
+async def count_recent_returns(connection: Connection, key: BetKey) -> int:
     """Count the signer's bets of the last hour that were accepted with less than their market's least."""
     row = await (await connection.execute(_RETURNED, (key.signer, key.chain_id), prepare=True)).fetchone()
     assert row is not None
     return int(row[0])
 
 
-async def mark_told(connection: Connection, key: BetKey) -> None:
+async def mark_confirmation_sent(connection: Connection, key: BetKey) -> None:
     """Record that an answer said the bet is booked; from now on its signature counts as used."""
     await connection.execute(
-        "UPDATE relay_bet SET confirmed_told_at = coalesce(confirmed_told_at, now()) "
+        "UPDATE relay_bet SET confirmation_sent_at = coalesce(confirmation_sent_at, now()) "
         "WHERE chain_id = %s AND signer = %s AND nonce = %s",
         (key.chain_id, key.signer, key.nonce),
     )

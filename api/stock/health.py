@@ -19,7 +19,7 @@ from api.stock.rows import read_allowed_feeds, read_owing
 from api.stock.sources import StockSources
 from core.chain import RpcError
 from core.contracts.statuses import Family
-from core.db.heartbeat import silence_of
+from core.db.heartbeat import seconds_since_heartbeat
 from core.hexadecimal import hex_of
 from core.log import redact_text
 from core.money import decimal_text
@@ -126,7 +126,7 @@ class Health:
 
     async def _keeper(self) -> CheckFinding:
         async with self._pool.connection() as connection:
-            silence = await silence_of(connection, "keeper")
+            silence = await seconds_since_heartbeat(connection, "keeper")
         if silence is None:
             return False, "no keeper runs"
         return silence <= KEEPER_SILENT_SECONDS, f"heard of a keeper {max(0.0, silence):.0f} s ago"

@@ -24,7 +24,7 @@ from core.contracts.deployments import Deployment
 from core.contracts.statuses import RoundProblem
 from core.feeds.rounds import Round
 from core.log import get_logger
-from core.stock.halts import halt, is_back
+from core.stock.halts import halt, sequencer_is_up
 from core.stock.sessions import sessions_around
 
 log = get_logger(__name__)
@@ -34,7 +34,7 @@ PAUSE_SECONDS = 0.5
 IDLE_SECONDS = 2.0
 REREAD_SECONDS = 10.0
 TIMEOUT_SECONDS = 3.0
-MAX_BESIDES = 64
+MAX_OLD_MARKETS = 64
 STALE_AFTER_SECONDS = 10.0
 
 
@@ -69,12 +69,12 @@ class OracleWatch:
         self._index = index
         self._engine = engine
         self._asked: dict[int, _Asked] = {}
-        self._besides: LRUCache[int, ListedMarket] = LRUCache(MAX_BESIDES)
+        self._old_markets: LRUCache[int, ListedMarket] = LRUCache(MAX_OLD_MARKETS)
 
-    def ask_besides(self, market: ListedMarket) -> None:
+    def follow_old_market(self, market: ListedMarket) -> None:
         """Make the next pass ask about a market settled long ago, too, whose rounds its settlement does not name."""
         if not _settled_by_rounds(market):
-            self._besides[market.id] = market
+            self._old_markets[market.id] = market
 
     def why_halted(self, market: ListedMarket | None) -> str | None:
         """Return why a market takes no bets for now, by its feed and its stock; None where it does or is not known."""
@@ -115,7 +115,7 @@ class OracleWatch:
         latest = {**self.oracle.latest, **read}
         readings = dict(self.oracle.readings)
         if self._contracts is not None and self._index is not None and self._index.snapshot is not None:
-            markets = {**{each.id: each for each in self._besides.values()}, **self._index.snapshot.markets}
+            markets = {**{each.id: each for each in self._old_markets.values()}, **self._index.snapshot.markets}
             needy = [m for m in markets.values() if self._needs(m, latest.get(m.feed), head.timestamp)]
             for market_id in [each for each in readings if each not in markets]:
                 del readings[market_id]
@@ -157,7 +157,7 @@ class OracleWatch:
             if not isinstance(answer, RpcError) and answer[3] > 0
         }
         uptime = None if sequencer is None else answers[-1]
-        is_up = uptime is None or (not isinstance(uptime, RpcError) and is_back(uptime[1], uptime[2], now))
+        is_up = uptime is None or (not isinstance(uptime, RpcError) and sequencer_is_up(uptime[1], uptime[2], now))
         sessions = sessions_around(now)
         halts = {}
         for feed, paused in zip(feeds, answers[len(feeds) : 2 * len(feeds)], strict=True):

@@ -22,7 +22,7 @@ from api.stock.sources import StockSources
 from core.chain import RpcError
 from core.hexadecimal import hex_of
 from core.log import get_logger
-from core.outbox import OF_ITS_PAYER, Intent, MinedOutcome
+from core.outbox import PAYER_REASONS, Intent, MinedOutcome
 
 log = get_logger(__name__)
 
@@ -43,7 +43,7 @@ class BetOutcomes:
     async def of(self, relayed: RelayedBet, taken_in: KnownBet, until: float) -> RelayBody:
         """Wait until `until`, by the loop's clock, for the outcome of an accepted bet; return what is known then."""
         # A fork may have undone the block reported to the bettor: then the bet is pending again, and not used up.
-        if taken_in.was_told and taken_in.intent.succeeded:
+        if taken_in.confirmation_sent and taken_in.intent.succeeded:
             assert taken_in.intent.tx_hash is not None
             position = await self._position(relayed, taken_in.intent.tx_hash)
             raise refusals.landed_before(relayed, taken_in.intent.tx_hash, position)
@@ -63,7 +63,7 @@ class BetOutcomes:
             final = not await self._attempts.may_land(relayed.key.read_intent_keys)
             return relay_body(relayed, intent.tx_hash, "reverted", block=intent.block_number, final=final)
         if intent.refused:
-            if intent.reason_code in OF_ITS_PAYER:
+            if intent.reason_code in PAYER_REASONS:
                 raise refusals.of_its_payer(intent, relayed)
             # A block no older than the one that refused the bet does not have it, so it was not refused because someone
             # else had already sent it. If the relayer's nodes agreed on no such block, that may be the reason.

@@ -312,7 +312,7 @@ class StockReads:
     async def _detail_body(self, market_id: int) -> MarketDetailBody:
         snapshot, market, positions = await self._positions_of(market_id)
         if self._oracle is not None and market_id not in snapshot.markets:
-            self._oracle.ask_besides(market)
+            self._oracle.follow_old_market(market)
         return market_view.detail_body(market, snapshot, self._read, positions, read_at=self.read_at, stale=self.stale)
 
     async def _positions_of(self, market_id: int) -> tuple[MarketsSnapshot, ListedMarket, list[PositionBody]]:

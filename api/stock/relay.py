@@ -80,7 +80,7 @@ class Relay:
         # Only after this answer has arrived may later ones say that the signature is used: if the connection is lost,
         # the same body is answered with its first transaction again.
         if body.receipt == "confirmed" and await _written(request, response):
-            await self._mark_told(relayed.key)
+            await self._mark_confirmation_sent(relayed.key)
         return response
 
     # ------------------------------------------------------------ the steps, in order
@@ -185,7 +185,7 @@ class Relay:
         """Refuse a bet that no lane would send now."""
         async with self._database(lambda: refusals.off(relayed)) as connection:
             lanes = await report(connection, self._chain_id, RELAY)
-            returned = await bets.returned_lately(connection, relayed.key)
+            returned = await bets.count_recent_returns(connection, relayed.key)
         if not lanes.works:
             raise refusals.off(relayed)
         if returned >= RETURNED_BETS:
@@ -214,10 +214,10 @@ class Relay:
         ):
             yield connection
 
-    async def _mark_told(self, key: BetKey) -> None:
+    async def _mark_confirmation_sent(self, key: BetKey) -> None:
         try:
             async with asyncio.timeout(READ_SECONDS), self._pool.connection() as connection:
-                await bets.mark_told(connection, key)
+                await bets.mark_confirmation_sent(connection, key)
         except DATABASE_ERRORS as error:
             log.warning("failed to record that the confirmation was delivered", action="relay.no_database", why=error)
 

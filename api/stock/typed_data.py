@@ -22,7 +22,7 @@ from api.stock.sources import StockSources
 from core.chain import checksum
 from core.hexadecimal import bytes_of, hex_of
 
-NOBODY = "0x" + "00" * 20
+ZERO_ADDRESS = "0x" + "00" * 20
 
 
 async def typed_data(sources: StockSources, request: web.Request) -> web.StreamResponse:
@@ -43,7 +43,7 @@ async def typed_data(sources: StockSources, request: web.Request) -> web.StreamR
     bet = StockBet(
         chain_id=sources.deployment.chain_id,
         settler=contracts.settler.address,
-        signer=checksum((query.from_ or NOBODY).lower()),
+        signer=checksum((query.from_ or ZERO_ADDRESS).lower()),
         market_id=market.id,
         outcome=query.outcome,
         amount=int(query.amount),

@@ -23,7 +23,7 @@ from api.web.templating import Pages
 
 JSON_TYPE = "application/json"
 # An address without positions: what is read of it is empty, and well formed.
-NOBODY = "0x0000000000000000000000000000000000000001"
+SAMPLE_ADDRESS = "0x0000000000000000000000000000000000000001"
 GROUP_TITLES = {
     "markets": "Markets",
     "trading": "Quotes and trades",
@@ -84,7 +84,7 @@ class Reference:
 
     def _samples(self, surface: str) -> dict[str, str]:
         """Return what the forms ask about: a market that exists now, by what each surface calls it."""
-        samples = {"owner": NOBODY, "wallet": NOBODY, "address": NOBODY}
+        samples = {"owner": SAMPLE_ADDRESS, "wallet": SAMPLE_ADDRESS, "address": SAMPLE_ADDRESS}
         if surface == "stock":
             overview = or_none(partial(self._stock.overview, 1))
             market = {"id": overview[0].markets[0].id} if overview and overview[0].markets else {}

@@ -103,7 +103,7 @@ def round_closed(round_no: int, live: RouletteRound | None) -> Refusal:
     return Refusal(409, "round_closed", message, {"roundNo": round_no, "liveRoundNo": live.round_no if live else None})
 
 
-async def crowd(connection: Connection, round_no: int) -> RoundTotals:
+async def round_totals(connection: Connection, round_no: int) -> RoundTotals:
     pools: list[tuple[str, int]] = await connection.fetch_all(
         "SELECT bet_key, sum(stake_cents)::bigint FROM cup_bet WHERE round_no = %s GROUP BY bet_key", (round_no,)
     )
@@ -122,7 +122,7 @@ async def bets_of(connection: Connection, round_no: int, wallet: str) -> list[Pl
     return [PlacedBet(*row) for row in rows]
 
 
-async def replayed(connection: Connection, bet: RouletteBet) -> BetReceipt | None:
+async def find_receipt(connection: Connection, bet: RouletteBet) -> BetReceipt | None:
     """Return the first receipt of this wallet, round and key; raise a Refusal when the stake was another."""
     row = await connection.fetch_one(
         "SELECT stake_cents, balance_cents FROM cup_bet WHERE round_no = %s AND wallet = %s AND bet_key = %s",
@@ -150,7 +150,7 @@ async def place(connection: Connection, bet: RouletteBet, clock: Callable[[], da
         async with connection.transaction():
             return await _place(connection, bet, clock)
     except UniqueViolation:
-        done = await replayed(connection, bet)
+        done = await find_receipt(connection, bet)
         if done is None:
             raise
         return done
@@ -163,7 +163,7 @@ async def _place(connection: Connection, bet: RouletteBet, clock: Callable[[], d
     round_ = await rounds.hold(connection, bet.round_no)
     account = wallet_account(bet.wallet)
     balance_cents = await _locked_balance(connection, bet.wallet)
-    done = await replayed(connection, bet)
+    done = await find_receipt(connection, bet)
     if done is not None:
         return done
     now = clock()
@@ -209,7 +209,7 @@ def _takes_bets(round_: RouletteRound | None, now: datetime) -> bool:
 
 async def _too_late(connection: Connection, bet: RouletteBet) -> BetReceipt:
     """Return the receipt of a bet that was placed in time; raise a Refusal for any other."""
-    done = await replayed(connection, bet)
+    done = await find_receipt(connection, bet)
     if done is None:
         raise round_closed(bet.round_no, await rounds.latest(connection))
     return done
@@ -217,7 +217,7 @@ async def _too_late(connection: Connection, bet: RouletteBet) -> BetReceipt:
 
 async def require_allowed(connection: Connection, bet: RouletteBet, balance_cents: int) -> None:
     """Refuse a bet on the live round that this balance does not allow; its signature is not looked at."""
-    if await replayed(connection, bet) is None:
+    if await find_receipt(connection, bet) is None:
         await _require_allowed(connection, bet, balance_cents)
 
 

@@ -32,7 +32,7 @@ class PaperCaution:
     message: str
 
 
-async def hindrance(check: Awaitable[None]) -> list[PaperCaution]:
+async def refusal_as_warning(check: Awaitable[None]) -> list[PaperCaution]:
     """Return a caution for what would be refused if it were real: `check` refuses it."""
     try:
         await check

@@ -19,7 +19,7 @@ from psycopg import sql
 from core.db.engine import Connection, connect
 from core.errors import DatabaseError, DatabaseRefused
 from core.log import get_logger
-from core.service.cancelling import end, heed_cancellation
+from core.service.cancelling import end, raise_if_cancelled
 
 log = get_logger(__name__)
 
@@ -109,7 +109,7 @@ async def listen(url: str, channel: Channel[P]) -> AsyncGenerator[P | Resync, No
     connection."""
     pause = 0.1
     while True:
-        heed_cancellation()
+        raise_if_cancelled()
         try:
             connection = await connect(url, application_name="vpm-listen")
         except DatabaseRefused:
@@ -122,13 +122,13 @@ async def listen(url: str, channel: Channel[P]) -> AsyncGenerator[P | Resync, No
         try:
             await connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(channel.name)))
             pause = 0.1
-            heed_cancellation()
+            raise_if_cancelled()
             yield RESYNC
             while True:
                 async for message in connection.notifies(timeout=IDLE_SECONDS):
                     yield _read(channel, message.payload)
-                    heed_cancellation()
-                heed_cancellation()
+                    raise_if_cancelled()
+                raise_if_cancelled()
                 async with asyncio.timeout(IDLE_SECONDS):
                     await connection.execute("SELECT 1")
         except (psycopg.Error, TimeoutError, OSError) as error:

@@ -45,7 +45,7 @@ from sqlalchemy.pool import ConnectionPoolEntry
 
 from core.errors import ConfigError, DatabaseError, DatabaseRefused, DatabaseUnreachable
 from core.log import get_logger, redact_text, redact_url
-from core.service.cancelling import times_cancelled
+from core.service.cancelling import cancellation_count
 
 log = get_logger(__name__)
 T = TypeVar("T")
@@ -97,7 +97,7 @@ class Connection(AsyncConnection[TupleRow]):
             ours.shutdown(socket.SHUT_RDWR)
 
     @contextlib.contextmanager
-    def answering_within(self, seconds: float) -> Iterator[None]:
+    def answer_timeout(self, seconds: float) -> Iterator[None]:
         """Inside, each answer must come within `seconds`."""
         before, self.answer_seconds = self.answer_seconds, seconds
         try:
@@ -140,9 +140,9 @@ class ConnectionPool(AsyncConnectionPool[Connection]):
     """
 
     async def getconn(self, timeout: float | None = None) -> Connection:  # noqa: ASYNC109 - the library's own
-        before = times_cancelled()  # not nought for one that was stopped, and puts things in order
+        before = cancellation_count()  # not nought for one that was stopped, and puts things in order
         connection = await super().getconn(timeout)
-        if times_cancelled() > before:
+        if cancellation_count() > before:
             await self.putconn(connection)
             raise asyncio.CancelledError
         return connection
@@ -225,7 +225,7 @@ def _check_when_handed_out(engine: Engine) -> None:
         if opened_for_this or _trusted(driver):
             return
         try:
-            with driver.answering_within(ALIVE_SECONDS):
+            with driver.answer_timeout(ALIVE_SECONDS):
                 engine.dialect.do_ping(connection)
         except engine.dialect.loaded_dbapi.Error as error:
             # The pool opens another one in its place.
@@ -265,7 +265,7 @@ def make_pool(
 
 async def _check_from_pool(connection: Connection) -> None:
     if not _trusted(connection):
-        with connection.answering_within(ALIVE_SECONDS):
+        with connection.answer_timeout(ALIVE_SECONDS):
             await AsyncConnectionPool.check_connection(connection)
 
 

@@ -80,7 +80,7 @@ async def beat_forever(
                 )
 
 
-async def silence_of(connection: Connection, daemon: str) -> float | None:
+async def seconds_since_heartbeat(connection: Connection, daemon: str) -> float | None:
     """Return the seconds since the last heartbeat of any process of this daemon; None when there is none."""
     silence: float | None = await connection.fetch_value(
         "SELECT extract(epoch FROM now() - max(seen_at))::float8 FROM daemon_heartbeat WHERE daemon = %s", (daemon,)

@@ -27,13 +27,13 @@ from core.money import USD
 
 MIN_SPANS, MAX_SPANS = 10, 300
 MIN_SPAN = 60
-SAFES_FLOOR = 1_800  # seconds; no live window is shorter
+MIN_LIVE_WINDOW = 1_800  # seconds; no live window is shorter
 
 
-class CannotSay(VpmError):
+class CostUnknown(VpmError):
     """The pools do not say enough for a cost."""
 
-    code = "cannot_say"
+    code = "cost_unknown"
     exit_code = 2
 
 
@@ -78,7 +78,7 @@ class CostReport:
 
     @property
     def least_window(self) -> int:
-        return max(SAFES_FLOOR, least_window(self.sources, _per_second(self.sigma.yearly)))
+        return max(MIN_LIVE_WINDOW, least_window(self.sources, _per_second(self.sigma.yearly)))
 
 
 async def report(client: ChainClient, asked: CostQuestion) -> CostReport:
@@ -95,10 +95,10 @@ async def report(client: ChainClient, asked: CostQuestion) -> CostReport:
     return CostReport(asked, await client.eth.chain_id, head, token, price, pools, sources, sigma, cap)
 
 
-async def borne_units(client: ChainClient, factories: tuple[PoolFactory, ...], feed: PoolFeed, fee_bps: int) -> int:
+async def live_cap_units(client: ChainClient, factories: tuple[PoolFactory, ...], feed: PoolFeed, fee_bps: int) -> int:
     """Return the cap that a feed's pools bear now, in units of the stablecoin, rounded down.
 
-    Half of their depth is taken for the attacker's own. Raises CannotSay where they do not remember enough.
+    Half of their depth is taken for the attacker's own. Raises CostUnknown where they do not remember enough.
     """
     pools = tuple(pool.address for pool in feed.pools)
     asked = CostQuestion(pools, factories, feed.quote, feed.window_seconds, None, SAFE_SHARE, fee_bps)
@@ -124,7 +124,7 @@ def _priced(
         else:
             last = pool is pools[-1]
             needed = f"the token that counts as one USD, {checksum(quote)}" if last else "a token of the next pool"
-            raise CannotSay(
+            raise CostUnknown(
                 f"The pool {pool.address} is of {one.symbol} and {other.symbol}; neither is {needed}.",
                 hint="Name a pool of the token and USDC; or one of the token and WETH, then one of WETH and USDC.",
             )
@@ -157,7 +157,7 @@ async def _sigma(
     measured = min(volatilities, default=None)
     if measured is None or measured[0] == 0:
         why = "did not move" if volatilities else f"remember {remembered} s only"
-        raise CannotSay(
+        raise CostUnknown(
             f"The pools {why}, so their volatility cannot be measured.",
             hint="Give one for a year: --sigma 150 is 150%. Or grow the cardinality and ask again later.",
         )

@@ -34,12 +34,12 @@ class FeedReader:
         self._rounds: dict[int, Round | None] = {}
         self._known_head: FeedHead | None = None
 
-    async def counting_at(self, moment: int, max_age: int, *, of_pools: bool) -> RoundReading:
+    async def deciding_reading(self, moment: int, max_age: int, *, of_pools: bool) -> RoundReading:
         """Return what decides a market at a moment. NotRecorded while a pool feed's reading has to be recorded."""
         return await (self.reading_at(moment, max_age) if of_pools else self.in_effect(moment))
 
     async def reading_at(self, moment: int, max_age: int) -> RoundReading:
-        """Return what a pool feed says counts at a moment; see `counting_at`."""
+        """Return what a pool feed says counts at a moment; see `deciding_reading`."""
         try:
             round_id, answer, at = await self._client.read(
                 self.contract.call("readingAt", moment, max_age), self._block

@@ -71,7 +71,7 @@ class FeedWords:
     computed: Computed | None = None
 
 
-def told_by(feeds: Iterable[AgentFeed]) -> dict[bytes, FeedWords]:
+def feed_words(feeds: Iterable[AgentFeed]) -> dict[bytes, FeedWords]:
     """Return the words of feeds by their addresses."""
     return {
         bytes_of(feed.address): FeedWords(feed.key, Computed.by(feed) if isinstance(feed, PoolFeed) else None)

@@ -31,8 +31,8 @@ from core.outbox.lanes import (
 from core.outbox.states import (
     ENDED,
     EXPIRED,
-    OF_ITS_PAYER,
     OVERTAKEN,
+    PAYER_REASONS,
     IntentState,
     MinedOutcome,
 )
@@ -46,9 +46,9 @@ __all__ = [
     "HAS_RESULT",
     "KEEPER",
     "LISTER",
-    "OF_ITS_PAYER",
     "OPENER",
     "OVERTAKEN",
+    "PAYER_REASONS",
     "PUBLISHER",
     "RELAY",
     "GroupReport",

@@ -53,7 +53,7 @@ CODE_REVERTS = "code_reverts"
 """A reason: too many transactions of wallets with its payer's code reverted within an hour."""
 CONTRACTS_SPENT = "contracts_spent"
 """A reason: reverts of wallets with code have used up what they may burn within an hour."""
-OF_ITS_PAYER = frozenset({WALLET_REVERTS, CODE_REVERTS, CONTRACTS_SPENT})
+PAYER_REASONS = frozenset({WALLET_REVERTS, CODE_REVERTS, CONTRACTS_SPENT})
 """The reasons for which a payer's transaction is not sent now, and may be within the hour."""
 
 

@@ -11,15 +11,15 @@ import asyncio
 from typing import Any
 
 
-def times_cancelled() -> int:
+def cancellation_count() -> int:
     """Return how often the running task was asked to stop."""
     task = asyncio.current_task()
     return 0 if task is None else task.cancelling()
 
 
-def heed_cancellation() -> None:
+def raise_if_cancelled() -> None:
     """Raise CancelledError when the running task was asked to stop and something on the way kept quiet about it."""
-    if times_cancelled():
+    if cancellation_count():
         raise asyncio.CancelledError
 
 

@@ -44,6 +44,6 @@ def halt(
     return None
 
 
-def is_back(answer: int, started_at: int, now: int) -> bool:
+def sequencer_is_up(answer: int, started_at: int, now: int) -> bool:
     """Return whether a sequencer's uptime feed says that it is up, and has been for long enough."""
     return answer == 0 and now >= started_at + GRACE_SECONDS

@@ -29,7 +29,7 @@ MARKET = RowKind(agent_market)
 OUTCOME = RowKind(agent_outcome)
 STAKE = RowKind(agent_stake)
 
-NOBODY = bytes(20)
+ZERO_ADDRESS = bytes(20)
 NO_REF = bytes(32)
 
 
@@ -203,7 +203,7 @@ class AgentFold:
             shares=e.shares,
             price_before=got.price_before,
             price_after=got.price_after,
-            builder=None if e.builder == NOBODY else e.builder,
+            builder=None if e.builder == ZERO_ADDRESS else e.builder,
             ref=None if e.ref == NO_REF else e.ref,
             status=StakeStatus.IN_BOOK,
         )

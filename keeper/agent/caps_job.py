@@ -11,7 +11,7 @@ from typing import Any
 
 from core.contracts.feeds import PoolFeed
 from core.feeds.live import NoPool
-from core.feeds.live_cost import CannotSay, borne_units
+from core.feeds.live_cost import CostUnknown, live_cap_units
 from core.log import get_logger
 from keeper import metrics
 from keeper.run import JobRun
@@ -40,8 +40,8 @@ async def work_out_caps(run: JobRun) -> None:
             continue
         factories = run.chain.deployment.pool_factories
         try:
-            borne = await borne_units(run.chain.client, factories, feed, bounds["feeBps"])
-        except (CannotSay, NoPool) as unknown:
+            borne = await live_cap_units(run.chain.client, factories, feed, bounds["feeBps"])
+        except (CostUnknown, NoPool) as unknown:
             run.report.skip(feed.key, f"its cap cannot be worked out: {unknown.sentence()}")
             continue
         shares[feed.key] = borne / to_bear

@@ -232,10 +232,10 @@ async def readings(client: ChainClient, row: Any, block: int) -> tuple[RoundRead
     """Return the readings that count at the end and, for a direction, at the start. NotRecorded while one has to be
     recorded."""
     feed, of_pools = FeedReader(client, hex_of(row.feed), block), bool(row.step)
-    end = await feed.counting_at(row.ends_at, row.max_age, of_pools=of_pools)
+    end = await feed.deciding_reading(row.ends_at, row.max_age, of_pools=of_pools)
     if MarketKind(row.kind) is not MarketKind.DIRECTION:
         return end, None
-    return end, await feed.counting_at(row.start_at, row.max_age, of_pools=of_pools)
+    return end, await feed.deciding_reading(row.start_at, row.max_age, of_pools=of_pools)
 
 
 async def _agreement(run: JobRun, row: Any, facts: Facts) -> Facts:

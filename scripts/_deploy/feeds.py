@@ -10,7 +10,7 @@ from typing import Any
 
 from core.contracts.deployments import Deployment
 from core.contracts.feeds import AgentFeed, PoolFeed
-from core.feeds.live_cost import CannotSay, borne_units
+from core.feeds.live_cost import CostUnknown, live_cap_units
 from core.money import USD
 from scripts._deploy.safe import SafeCall
 from scripts._deploy.session import ScriptRefused, ask_node
@@ -77,8 +77,8 @@ def borne(url: str, facts: Deployment, feed: PoolFeed) -> Borne:
     """Return what its pools bear at the newest block, with half of their depth taken for the attacker's own."""
     fee = int(facts.params.get("feeBps", 0))
     try:
-        return Borne(ask_node(url, lambda client: borne_units(client, facts.pool_factories, feed, fee)), "")
-    except CannotSay as error:
+        return Borne(ask_node(url, lambda client: live_cap_units(client, facts.pool_factories, feed, fee)), "")
+    except CostUnknown as error:
         return Borne(None, error.sentence())
 
 

@@ -16,7 +16,7 @@ from core.contracts.feeds import AddressText, FeedKey, PoolFeed, PoolSource, Sec
 from core.errors import DeploymentError
 from core.feeds.grid import grid_time
 from core.feeds.live import POOL, TOKEN, NoPool, require_genuine
-from core.feeds.live_cost import SAFES_FLOOR
+from core.feeds.live_cost import MIN_LIVE_WINDOW
 from core.money import USD
 from scripts._deploy.session import DeploySession, ScriptRefused, ask_node
 
@@ -109,9 +109,9 @@ def _stands(facts: Deployment, key: str, asked: FeedRequest) -> bool:
 def require_long_windows(asked: Mapping[str, FeedRequest]) -> None:
     """Refuse short windows on a live network: moving the price in one short window would move the result."""
     for key, each in asked.items():
-        if each.window < SAFES_FLOOR:
+        if each.window < MIN_LIVE_WINDOW:
             raise ScriptRefused(
-                f"the window of {key} is {each.window} s; the Safe allows none under {SAFES_FLOOR} s on a live "
+                f"the window of {key} is {each.window} s; the Safe allows none under {MIN_LIVE_WINDOW} s on a live "
                 "network. docs/pool-feeds.md says why."
             )
 

@@ -17,7 +17,7 @@ from core.chain.provider import ChainProvider
 from core.contracts.deployments import Deployment
 from core.errors import VpmError
 from core.feeds.cost import SAFE_SHARE
-from core.feeds.live_cost import SAFES_FLOOR, CannotSay, CostQuestion, CostReport, report
+from core.feeds.live_cost import MIN_LIVE_WINDOW, CostQuestion, CostReport, CostUnknown, report
 from scripts._feed import record
 from scripts._feed.report import lines
 from scripts._verify.chain import add_options, deployments_in, node_url
@@ -52,7 +52,9 @@ def parsed(argv: list[str] | None) -> argparse.Namespace:
 def _cost_options(parser: argparse.ArgumentParser) -> None:
     add_options(parser, f"the first in {record.RPC_URLS}")
     parser.add_argument("pools", nargs="+", metavar="POOL", help="token/USDC alone, or token/WETH and then WETH/USDC")
-    parser.add_argument("--window", type=int, default=SAFES_FLOOR, metavar="SECONDS", help="of the feed (default 1800)")
+    parser.add_argument(
+        "--window", type=int, default=MIN_LIVE_WINDOW, metavar="SECONDS", help="of the feed (default 1800)"
+    )
     parser.add_argument("--sigma", type=float, metavar="PERCENT", help="volatility for a year instead of the measured")
     parser.add_argument(
         "--own-share",
@@ -66,16 +68,16 @@ def _cost_options(parser: argparse.ArgumentParser) -> None:
 
 async def cost_of(options: argparse.Namespace) -> CostReport:
     if len(options.pools) > 2:
-        raise CannotSay("A feed has one pool or two.", hint="token/USDC alone, or token/WETH and then WETH/USDC.")
+        raise CostUnknown("A feed has one pool or two.", hint="token/USDC alone, or token/WETH and then WETH/USDC.")
     for address in (*options.pools, *([options.quote] if options.quote else [])):
         if not is_address(address):
-            raise CannotSay(f"{address} is not an address.", hint="An address is 0x and 40 hexadecimal digits.")
+            raise CostUnknown(f"{address} is not an address.", hint="An address is 0x and 40 hexadecimal digits.")
     if options.window < 60:
-        raise CannotSay(f"The window is {options.window} s.", hint="Give at least 60.")
+        raise CostUnknown(f"The window is {options.window} s.", hint="Give at least 60.")
     if not 0 <= options.own_share < 100:
-        raise CannotSay(f"The own share is {options.own_share:g}%.", hint="Give 0 to less than 100.")
+        raise CostUnknown(f"The own share is {options.own_share:g}%.", hint="Give 0 to less than 100.")
     if options.sigma is not None and not options.sigma > 0:
-        raise CannotSay(f"The volatility is {options.sigma:g}%.", hint="Give a positive one, for a year.")
+        raise CostUnknown(f"The volatility is {options.sigma:g}%.", hint="Give a positive one, for a year.")
     async with ChainProvider([node_url(options.rpc, record.RPC_URLS)], chain_id=None, timeout_seconds=30.0) as rpc:
         client = ChainClient(rpc)
         deployment = _deployment(await client.eth.chain_id, options.deployments)
@@ -94,7 +96,7 @@ async def cost_of(options: argparse.Namespace) -> CostReport:
 def _deployment(chain_id: int, folder: Path) -> Deployment:
     deployment = deployments_in(folder).get(chain_id)
     if deployment is None:
-        raise CannotSay(
+        raise CostUnknown(
             f"No deployment file in {folder} names the pool factories of chain {chain_id}.",
             hint="Say --deployments FOLDER.",
         )
@@ -103,7 +105,7 @@ def _deployment(chain_id: int, folder: Path) -> Deployment:
 
 def _usdc(deployment: Deployment, folder: Path) -> str:
     if "USDC" not in deployment.tokens:
-        raise CannotSay(
+        raise CostUnknown(
             f"No deployment file in {folder} names USDC on chain {deployment.chain_id}.",
             hint="Say --quote TOKEN, its address.",
         )

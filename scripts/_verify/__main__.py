@@ -35,7 +35,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--json", action="store_true", help="the claims as JSON")
     options = parser.parse_args(argv)
     try:
-        chain, subject, said = asyncio.run(run(options))
+        chain, subject, findings = asyncio.run(run(options))
     except VpmError as error:
         away = "the node could not be asked: " if isinstance(error, RpcError) else ""
         print(f"vpm verify: {away}{error.sentence()}", file=sys.stderr)
@@ -43,16 +43,16 @@ def main(argv: list[str] | None = None) -> int:
     chain_id, head = chain.deployment.chain_id, chain.head
     if options.json:
         about: dict[str, Any] = {"subject": subject.name, "kind": subject.kind.value, "chainId": chain_id}
-        about |= {"block": head.number, "hash": head.hash, "holds": said.exit_code == 0, "claims": said.body()}
+        about |= {"block": head.number, "hash": head.hash, "holds": findings.exit_code == 0, "claims": findings.body()}
         print(json.dumps(about, indent=2))
     else:
         print(f"{subject.kind} {subject.name}, on chain {chain_id} at block {head.number} ({head.hash})\n")
-        print("\n".join(said.lines()))
-    return said.exit_code
+        print("\n".join(findings.lines()))
+    return findings.exit_code
 
 
 async def run(options: argparse.Namespace) -> tuple[PinnedChain, Subject, Findings]:
-    subject, said = subject_of(options.subject, options.service), Findings()
+    subject, findings = subject_of(options.subject, options.service), Findings()
     url = node_url(options.rpc, "VPM_BASE_RPC_URLS" if subject.kind.chain == "base" else "VPM_STOCK_RPC_URLS")
     async with ChainProvider([url], chain_id=None, timeout_seconds=30.0) as rpc:
         chain = await PinnedChain.at(rpc, options.deployments, options.block)
@@ -65,15 +65,15 @@ async def run(options: argparse.Namespace) -> tuple[PinnedChain, Subject, Findin
                 f"({chain.deployment.name})."
             )
         try:
-            await CHECKS[subject.kind](chain, subject.body, said)
+            await CHECKS[subject.kind](chain, subject.body, findings)
         except (AttributeError, LookupError, TypeError, ValueError, ArithmeticError) as error:
             # The document is untrusted. What was checked so far stands, but the rest is malformed.
             raise NotCheckable(
                 f"The {subject.kind} is not of its documented form ({type(error).__name__}: {error})."
             ) from error
-    if not said.claims:
+    if not findings.claims:
         raise NotCheckable("The document claims nothing that could be checked.")
-    return chain, subject, said
+    return chain, subject, findings
 
 
 CHECKS: Mapping[SubjectKind, Callable[[PinnedChain, Any, Findings], Awaitable[None]]] = {

@@ -35,7 +35,7 @@ from core.contracts.statuses import MarketKind, RoundProblem, VoidReason
 from core.feeds.grid import PROMPT_SECONDS
 from core.feeds.reader import NotRecorded
 from core.feeds.rounds import RoundReading
-from core.feeds.words import told_by
+from core.feeds.words import feed_words
 from core.hexadecimal import bytes_of, hex_of
 from scripts._verify.chain import PinnedChain, SeenLog, is_transfer, word
 from scripts._verify.claims import Findings, NotCheckable
@@ -90,7 +90,7 @@ async def read_market(chain: PinnedChain, key: bytes) -> AgentMarket:
         raise NotCheckable(f"Market {hex_of(key)} was never listed in {chain.contract('AgentLister').address}.")
     listed: ev.MarketListed = listing.event
     terms, book = specification(listed), Book.empty(listed.spec.weights, listed.terms.fee_bps)
-    feed = told_by(chain.deployment.agent_feeds).get(listed.spec.feed)
+    feed = feed_words(chain.deployment.agent_feeds).get(listed.spec.feed)
     words = described(key, terms, feed.key if feed else None, feed.computed if feed else None)
     market = AgentMarket(key, listing, listed.spec, listed.terms, terms, words, book)
     for one in await chain.logs("SettlementWallet", topics):
@@ -119,10 +119,10 @@ def specification(listed: ev.MarketListed) -> Specification:
 # ---------------------------------------------------------------- the market
 
 
-async def check_listing(chain: PinnedChain, market: AgentMarket, said: Findings) -> None:
+async def check_listing(chain: PinnedChain, market: AgentMarket, findings: Findings) -> None:
     """Check by which rules it was listed: the Safe's numbers of that moment, and the times that follow from them."""
     listing, spec, given, lister = market.listing, market.spec, market.given, chain.contract("AgentLister").address
-    said.says(
+    findings.check(
         "the market's id is the one its specification gives",
         market.document.verified,
         f"AgentLister.MarketListed in {listing.tx}, named by core.agent.document",
@@ -131,11 +131,13 @@ async def check_listing(chain: PinnedChain, market: AgentMarket, said: Findings)
     bounds = await _before(chain, listing, [], "BoundsSet")
     feed = await _before(chain, listing, [word(spec.feed)], "FeedSet")
     allowed = feed is not None and feed.event.allowed
-    said.says("the Safe had allowed its feed", allowed, f"AgentLister.FeedSet of {checksum(spec.feed)}")
+    findings.check("the Safe had allowed its feed", allowed, f"AgentLister.FeedSet of {checksum(spec.feed)}")
     if bounds is None or feed is None:
-        said.says("the Safe had set bounds", bounds is not None, f"AgentLister.BoundsSet of {lister}")
+        findings.check("the Safe had set bounds", bounds is not None, f"AgentLister.BoundsSet of {lister}")
         return
-    listed = said.about("", f"the Safe's BoundsSet and FeedSet before {listing.tx}, by core.agent.book.listing_terms")
+    listed = findings.about(
+        "", f"the Safe's BoundsSet and FeedSet before {listing.tx}, by core.agent.book.listing_terms"
+    )
     ends_first = "stakes end before anything that decides it is measured"
     try:
         due = listing_terms(
@@ -145,27 +147,27 @@ async def check_listing(chain: PinnedChain, market: AgentMarket, said: Findings)
             await chain.time_of(listing.block),
         )
     except Unlistable as error:
-        listed.says(ends_first, False, detail=str(error))
+        listed.check(ends_first, False, detail=str(error))
         return
     measured = f"stakes until {spec.closes_at}; what decides is at most {given.max_age} s old at its moment"
-    listed.says(ends_first, True, detail=measured)
+    listed.check(ends_first, True, detail=measured)
     what = "opening, fee, pot cap, age bound and times of settling are what the Safe's numbers give"
     listed.same(what, (spec.opens_at, *_GIVEN(given)), (due.opens_at, *_GIVEN(due)))
-    await _as_kept(chain, market, said)
+    await _as_kept(chain, market, findings)
 
 
-async def _as_kept(chain: PinnedChain, market: AgentMarket, said: Findings) -> None:
+async def _as_kept(chain: PinnedChain, market: AgentMarket, findings: Findings) -> None:
     """Check that settler and resolver keep what the lister's log says."""
     spec, given, terms = market.spec, market.given, market.terms
     view, call = await chain.view("SettlementWallet", "market", market.key)
-    said.same(
+    findings.same(
         "the settlement wallet keeps these terms",
         (view["opensAt"], view["closesAt"], view["feeBps"], view["potCap"], tuple(view["weights"])),
         (spec.opens_at, spec.closes_at, given.fee_bps, given.pot_cap, spec.weights),
         f"{call} against AgentLister.MarketListed",
     )
     kept, call = await chain.view("FeedResolver", "terms", market.key)
-    said.same(
+    findings.same(
         "the resolver decides by these terms",
         (kept["kind"], kept["feed"].lower(), kept["target"], tuple(kept["bounds"]), *(kept[each] for each in _RULES)),
         (int(terms.kind), hex_of(spec.feed), terms.target, terms.bounds, *under(terms, *_RULES).values()),
@@ -179,24 +181,24 @@ async def _before(chain: PinnedChain, moment: SeenLog, topics: list[str], event:
     return next((one for one in reversed(logs) if one.place < moment.place), None)
 
 
-async def check_book(chain: PinnedChain, market: AgentMarket, said: Findings) -> None:
+async def check_book(chain: PinnedChain, market: AgentMarket, findings: Findings) -> None:
     what = "every stake of the market got the shares the formula gives, in order"
     shown = f"SettlementWallet.Staked logs of {hex_of(market.key)}, priced again"
-    said.says(what, not market.diverged, shown, market.diverged)
+    findings.check(what, not market.diverged, shown, market.diverged)
     book = market.book
     for at, side in enumerate(market.sides):
         stated, call = await chain.view("SettlementWallet", "outcomeBook", market.key, at)
         ours = (book.net[at], book.shares[at], book.excess[at], book.weight(at), book.price(at))
         what = f"net, shares, excess, weight and price of {side}"
-        said.same(what, tuple(stated.values()), ours, f"{call} against the fold")
+        findings.same(what, tuple(stated.values()), ours, f"{call} against the fold")
 
 
-async def check_result(chain: PinnedChain, market: AgentMarket, said: Findings) -> None:
+async def check_result(chain: PinnedChain, market: AgentMarket, findings: Findings) -> None:
     """Check the readings in effect, what they decide, and that the contracts closed the market so."""
     if market.closed is None:
         return
     if market.decided is None:
-        said.says("the resolver decided it", False, f"FeedResolver.MarketDecided of {hex_of(market.key)}")
+        findings.check("the resolver decided it", False, f"FeedResolver.MarketDecided of {hex_of(market.key)}")
         return
     decided: ev.MarketDecided = market.decided.event
     closing = market.closed.event
@@ -204,22 +206,22 @@ async def check_result(chain: PinnedChain, market: AgentMarket, said: Findings) 
     code = closing.reason if isinstance(closing, ev.MarketVoided) else closing.outcome
     shown = f"FeedResolver.MarketDecided in {market.decided.tx}"
     what = "the settlement wallet closed it as the resolver decided"
-    said.same(what, (is_void, code), (decided.is_void, decided.code), shown)
+    findings.same(what, (is_void, code), (decided.is_void, decided.code), shown)
     closed_at = await chain.time_of(market.closed.block)
     if decided.is_void and decided.code == VoidReason.TIMEOUT:
         due = market.terms.voids_after
-        said.says("void by timeout only after the void delay", closed_at > due, f"voidsAfter = {due}")
+        findings.check("void by timeout only after the void delay", closed_at > due, f"voidsAfter = {due}")
     elif decided.is_void and decided.code == VoidReason.CONDEMNED:
         condemned = await _before(chain, market.decided, [word(market.spec.feed)], "FeedCondemned")
         right = condemned is not None and market.terms.published
         what = "void because the Safe condemned its feed, which has a publisher"
-        said.says(what, right, f"AgentLister.FeedCondemned of {checksum(market.spec.feed)}")
-    elif not await _early(chain, market, decided, closed_at, said):
-        await _at_its_end(chain, market, decided, closed_at, said)
+        findings.check(what, right, f"AgentLister.FeedCondemned of {checksum(market.spec.feed)}")
+    elif not await _early(chain, market, decided, closed_at, findings):
+        await _at_its_end(chain, market, decided, closed_at, findings)
 
 
 async def _early(
-    chain: PinnedChain, market: AgentMarket, decided: ev.MarketDecided, closed_at: int, said: Findings
+    chain: PinnedChain, market: AgentMarket, decided: ev.MarketDecided, closed_at: int, findings: Findings
 ) -> bool:
     """Check the reading that settled it at once, if one did; return whether one did."""
     terms, feed, end = market.terms, checksum(market.spec.feed), decided.end
@@ -231,22 +233,22 @@ async def _early(
     prompt = recorded is not None and recorded <= end.updated_at + PROMPT_SECONDS
     if not prompt and closed_at > terms.settles_after:
         return False  # it may have decided as the reading at the end
-    said.says(
+    findings.check(
         "a reading of the market's interval reached the target, and was recorded within an hour",
         stands is not None and (stands.answer, stands.updated_at) == (end.answer, end.updated_at) and prompt,
         f"getRoundData({end.round_id}) of {feed}, and its AnswerUpdated",
         f"{end.answer} at {end.updated_at}, recorded at {recorded}, target {terms.target}, from {terms.early_from} to "
         f"{terms.ends_at}",
     )
-    await check_reading(chain, pools, end.updated_at, "crossing", said)
+    await check_reading(chain, pools, end.updated_at, "crossing", findings)
     return True
 
 
 async def _at_its_end(
-    chain: PinnedChain, market: AgentMarket, decided: ev.MarketDecided, closed_at: int, said: Findings
+    chain: PinnedChain, market: AgentMarket, decided: ev.MarketDecided, closed_at: int, findings: Findings
 ) -> None:
     terms, feed = market.terms, checksum(market.spec.feed)
-    said.says(
+    findings.check(
         "it was settled only once the reading at its end could not change any more",
         closed_at > terms.settles_after,
         f"settlesAfter = {terms.settles_after}, closed at {closed_at}",
@@ -256,14 +258,14 @@ async def _at_its_end(
         interval = (terms.target, terms.early_from, terms.ends_at)
         crossing = await chain.read(chain.feed(feed).contract.call("crossing", *interval))
         what = "no reading of the market's interval reached the target and was recorded within an hour"
-        said.says(what, not crossing[0], f"crossing{interval} of {feed}")
+        findings.check(what, not crossing[0], f"crossing{interval} of {feed}")
     end = await _in_effect(chain, market, pools, terms.ends_at)
     is_direction = market.terms.kind is MarketKind.DIRECTION
     start = await _in_effect(chain, market, pools, terms.start_at) if is_direction else None
     used = ((decided.end, end, "end"), (decided.start, start, "start"))
     for _, one, when in used:
         if one is not None and one.problem not in (RoundProblem.OK, RoundProblem.NO_ROUND):
-            said.unknown(f"the reading at the {when}", one.problem.name, f"latestRoundData of {feed}")
+            findings.unknown(f"the reading at the {when}", one.problem.name, f"latestRoundData of {feed}")
             return
     verdict = decide(terms, end.value, None if start is None else start.value)
     result = Verdict(None, VoidReason(decided.code)) if decided.is_void else Verdict(decided.code)
@@ -273,15 +275,17 @@ async def _at_its_end(
         verdict = result  # either of two faulty readings is proof enough
     found = f"is {end.round.id}: {end.round.answer} at {end.round.updated_at}" if end.round else "is none"
     shown = f"the round in effect at {terms.ends_at} of {feed} {found}"
-    said.same("outcome", _named(market, result), _named(market, verdict), shown)
+    findings.same("outcome", _named(market, result), _named(market, verdict), shown)
     for by, one, when in used:
         if one is None or one.round is None or not by.round_id:
             continue
         stated = (by.round_id, by.answer, by.updated_at)
         standing = (one.round.id, one.round.answer, one.round.updated_at)
-        said.same(f"round, value and time of the reading at the {when}", stated, standing, f"getRoundData of {feed}")
+        findings.same(
+            f"round, value and time of the reading at the {when}", stated, standing, f"getRoundData of {feed}"
+        )
         if pools is not None:
-            await check_reading(chain, pools, one.round.updated_at, when, said)
+            await check_reading(chain, pools, one.round.updated_at, when, findings)
 
 
 async def _in_effect(chain: PinnedChain, market: AgentMarket, pools: PoolFeedFacts | None, moment: int) -> RoundReading:
@@ -289,7 +293,7 @@ async def _in_effect(chain: PinnedChain, market: AgentMarket, pools: PoolFeedFac
     what it says now is what it said when the market was decided."""
     feed = chain.feed(checksum(market.spec.feed))
     try:
-        return await feed.counting_at(moment, market.terms.max_age, of_pools=pools is not None)
+        return await feed.deciding_reading(moment, market.terms.max_age, of_pools=pools is not None)
     except NotRecorded:  # then nothing can have been decided by it: only a feed that lies says so
         return RoundReading(None, RoundProblem.LATEST_UNREADABLE)
 
@@ -300,26 +304,26 @@ def _named(market: AgentMarket, verdict: Verdict) -> str:
     return f"void ({verdict.void.name})" if verdict.void is not None else "void"
 
 
-def check_words(market: AgentMarket, stated: dict[str, Any], said: Findings) -> None:
+def check_words(market: AgentMarket, stated: dict[str, Any], findings: Findings) -> None:
     """Check that what a document calls the market is what its specification says, word for word."""
     source = f"AgentLister.MarketListed in {market.listing.tx}, in the words of core.agent.document"
-    said, texts = said.about("the market's", source), market.document.texts
-    said.fields(stated, {name: text for name, text in texts.items() if name != "rules"})
+    findings, texts = findings.about("the market's", source), market.document.texts
+    findings.fields(stated, {name: text for name, text in texts.items() if name != "rules"})
     rules = stated.get("rules")
     if rules is not None:
-        said.same("rules", " ".join(map(str, rules)) if isinstance(rules, list) else rules, texts["rules"])
+        findings.same("rules", " ".join(map(str, rules)) if isinstance(rules, list) else rules, texts["rules"])
     outcomes = stated.get("outcomes")
     if isinstance(outcomes, list):
         labels = {each.key: each.label for each in market.document.outcomes}
         given = {str(each.get("key")): each.get("label", labels.get(str(each.get("key")))) for each in outcomes}
-        said.same("sides and their labels", given, labels)
+        findings.same("sides and their labels", given, labels)
     times = {
         "deadlineAt": market.spec.closes_at,
         "endsAt": market.spec.ends_at,
         "settlesAfter": market.terms.settles_after,
         "startAt": market.spec.start_at or None,
     }
-    said.fields({name: seconds(stated[name]) for name in times if stated.get(name) is not None}, times)
+    findings.fields({name: seconds(stated[name]) for name in times if stated.get(name) is not None}, times)
 
 
 # ---------------------------------------------------------------- one stake
@@ -341,26 +345,26 @@ async def find_stake(chain: PinnedChain, trade_id: str, tx: Any = None) -> SeenL
     raise NotCheckable(f"No stake of {wallet} carries the bet's hash {trade_id} at block {chain.head.number}.")
 
 
-async def check_stake(chain: PinnedChain, market: AgentMarket, stake: SeenLog, said: Findings) -> None:
+async def check_stake(chain: PinnedChain, market: AgentMarket, stake: SeenLog, findings: Findings) -> None:
     """Check the transfer that paid for it, that it paid for nothing else, and what went out again."""
     event, owner = stake.event, checksum(stake.event.wallet)
     view, call = await chain.view("SettlementWallet", "stake", event.stake_id)
     ours = (owner.lower(), event.amount, hex_of(event.market_id))
     stated = (view["wallet"].lower(), view["amount"], hex_of(bytes(view["marketId"])))
-    said.same("wallet, amount and market of the stake", stated, ours, call)
-    await _check_payment(chain, stake, said)
+    findings.same("wallet, amount and market of the stake", stated, ours, call)
+    await _check_payment(chain, stake, findings)
     owed, back = market.owed(event)
     paid = market.payments.get(event.stake_id)
     if paid is not None:
         right = (paid.event.amount, paid.event.refund) == (owed, back) and checksum(paid.event.wallet) == owner
-        said.says("it was paid the amount due", right, f"SettlementWallet.Paid in {paid.tx}", f"{owed} units")
+        findings.check("it was paid the amount due", right, f"SettlementWallet.Paid in {paid.tx}", f"{owed} units")
         moved = await chain.moved(paid.tx, chain.contract("SettlementWallet").address, owner, owed)
-        said.says("the payment reached the wallet", moved, f"Transfer of {chain.token.address} in {paid.tx}")
+        findings.check("the payment reached the wallet", moved, f"Transfer of {chain.token.address} in {paid.tx}")
     elif owed:
-        said.integer("owed and not sent yet", view["payable_"], owed, f"{call}.payable_")
+        findings.integer("owed and not sent yet", view["payable_"], owed, f"{call}.payable_")
 
 
-async def _check_payment(chain: PinnedChain, stake: SeenLog, said: Findings) -> None:
+async def _check_payment(chain: PinnedChain, stake: SeenLog, findings: Findings) -> None:
     """Check that the token logged AuthorizationUsed(payer, nonce) and in the very next log Transfer(payer, us, amount),
     and that no other stake or refund was booked for the same pair."""
     event, wallet, owner = stake.event, chain.contract("SettlementWallet").address, checksum(stake.event.wallet)
@@ -373,11 +377,11 @@ async def _check_payment(chain: PinnedChain, stake: SeenLog, said: Findings) -> 
         right = in_time and is_transfer(moved.event, owner, wallet, event.amount)
         detail = f"{moved.event.value} units in {used.tx}, logs {used.index} and {moved.index}"
     shown = f"AuthorizationUsed({owner}, {nonce}) of {chain.token.address} and the log after it"
-    said.says("the very transfer that paid for it", right, shown, detail)
+    findings.check("the very transfer that paid for it", right, shown, detail)
     booked = await chain.logs("SettlementWallet", [None, None, word(event.wallet)], *STAKES)
     times = sum(one.event.nonce == event.nonce for one in booked)
     shown = f"logs of {wallet} for {owner}, nonce {nonce}"
-    said.integer("stakes and refunds booked for that transfer", times, 1, shown)
+    findings.integer("stakes and refunds booked for that transfer", times, 1, shown)
 
 
 async def _pair(chain: PinnedChain, stake: SeenLog) -> tuple[SeenLog, SeenLog] | None:

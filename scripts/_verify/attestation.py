@@ -13,32 +13,32 @@ from scripts._verify.chain import PinnedChain, SeenLog
 from scripts._verify.claims import Findings
 
 
-def check_receipt(chain: PinnedChain, extensions: Any, trade_id: str, stake: SeenLog, said: Findings) -> None:
+def check_receipt(chain: PinnedChain, extensions: Any, trade_id: str, stake: SeenLog, findings: Findings) -> None:
     info = _info(extensions)
     if info is None:
         return
-    payload = _signed(chain, info, info.get("receipt"), RECEIPT, said)
+    payload = _signed(chain, info, info.get("receipt"), RECEIPT, findings)
     if payload is None:
         return
-    said = said.about("the signed receipt names", "SettlementWallet.Staked")
-    said.same("the transaction", payload.get("transaction"), stake.tx)
-    said.address("the payer", payload.get("payer"), checksum(stake.event.wallet))
+    findings = findings.about("the signed receipt names", "SettlementWallet.Staked")
+    findings.same("the transaction", payload.get("transaction"), stake.tx)
+    findings.address("the payer", payload.get("payer"), checksum(stake.event.wallet))
     resource = str(payload.get("resourceUrl"))
-    said.same("the trade", resource.rpartition("#")[2], trade_id, "the resource URL's fragment")
+    findings.same("the trade", resource.rpartition("#")[2], trade_id, "the resource URL's fragment")
 
 
-async def check_challenge(chain: PinnedChain, body: dict[str, Any], said: Findings) -> None:
+async def check_challenge(chain: PinnedChain, body: dict[str, Any], findings: Findings) -> None:
     """Check a 402 answer: what it asks to be paid, to whom, and that the attestation key signed just that."""
     wallet, token = chain.contract("SettlementWallet").address, chain.token.address
     for accept in body.get("accepts") or []:
-        said.address("the challenge pays the settlement wallet", accept.get("payTo"), wallet, "the deployment file")
-        said.address("the challenge asks for USDC", accept.get("asset"), token, "the deployment file")
+        findings.address("the challenge pays the settlement wallet", accept.get("payTo"), wallet, "the deployment file")
+        findings.address("the challenge asks for USDC", accept.get("asset"), token, "the deployment file")
     info = _info(body.get("extensions"))
     if info is None:
-        said.unknown("the offer is signed", "the challenge carries no signature", "extensions")
+        findings.unknown("the offer is signed", "the challenge carries no signature", "extensions")
         return
     for offer in info.get("offers") or []:
-        payload = _signed(chain, info, offer, OFFER, said)
+        payload = _signed(chain, info, offer, OFFER, findings)
         at = offer.get("acceptIndex") if isinstance(offer, dict) else None
         accepts = body.get("accepts") or []
         if payload is None or not isinstance(at, int) or not 0 <= at < len(accepts):
@@ -46,8 +46,10 @@ async def check_challenge(chain: PinnedChain, body: dict[str, Any], said: Findin
         terms = accepts[at]
         stated = (payload.get("amount"), str(payload.get("payTo")).lower(), str(payload.get("asset")).lower())
         asked = (terms.get("maxAmountRequired"), str(terms.get("payTo")).lower(), str(terms.get("asset")).lower())
-        said.same("the signed offer is what the challenge asks", stated, asked, f"accepts[{at}]")
-        said.same("the signed offer is for this resource", payload.get("resourceUrl"), terms.get("resource"), "accepts")
+        findings.same("the signed offer is what the challenge asks", stated, asked, f"accepts[{at}]")
+        findings.same(
+            "the signed offer is for this resource", payload.get("resourceUrl"), terms.get("resource"), "accepts"
+        )
 
 
 def _info(extensions: Any) -> dict[str, Any] | None:
@@ -57,23 +59,23 @@ def _info(extensions: Any) -> dict[str, Any] | None:
 
 
 def _signed(
-    chain: PinnedChain, info: dict[str, Any], statement: Any, primary: str, said: Findings
+    chain: PinnedChain, info: dict[str, Any], statement: Any, primary: str, findings: Findings
 ) -> dict[str, Any] | None:
     """Return the payload if it was signed; by the attester if one is known, else by whom the document names."""
     what = f"the {primary.lower()}'s signature"
     if not isinstance(statement, dict) or not isinstance(statement.get("payload"), dict):
-        said.says(what, False, "extensions.offer-receipt", "there is no payload")
+        findings.check(what, False, "extensions.offer-receipt", "there is no payload")
         return None
     payload: dict[str, Any] = statement["payload"]
     try:
         message = encode_typed_data(domain_of(primary), {primary: TYPES[primary]}, payload)
         signer = str(Account.recover_message(message, signature=statement["signature"]))
     except Exception as error:  # a hostile document can make the libraries raise anything
-        said.says(what, False, "EIP-712 recovery", f"it cannot be read ({type(error).__name__})")
+        findings.check(what, False, "EIP-712 recovery", f"it cannot be read ({type(error).__name__})")
         return None
-    said.address(f"{what} is by", chain.attester or info.get("signer"), signer, "EIP-712 recovery of the signer")
+    findings.address(f"{what} is by", chain.attester or info.get("signer"), signer, "EIP-712 recovery of the signer")
     if chain.attester is None:
-        said.unknown(
+        findings.unknown(
             f"{signer} is the service's attestation key",
             "the deployment file does not name it; compare with the address the service publishes",
             "--attester ADDRESS",

@@ -16,7 +16,7 @@ class ClaimVerdict(StrEnum):
 
     HOLDS = "holds"
     FAILS = "does not hold"
-    UNKNOWN = "cannot be told"
+    UNKNOWN = "cannot be checked"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Findings:
         """Return findings about one thing, which go to the same list."""
         return Findings(self.claims, of, source)
 
-    def says(self, what: str, holds: bool, shown_by: str = "", detail: str = "") -> bool:
+    def check(self, what: str, holds: bool, shown_by: str = "", detail: str = "") -> bool:
         self._add(what, ClaimVerdict.HOLDS if holds else ClaimVerdict.FAILS, shown_by, detail)
         return holds
 
@@ -57,27 +57,27 @@ class Findings:
     def same(self, what: str, stated: Any, actual: Any, shown_by: str = "") -> bool:
         """Equal in value and kind: True is not 1 here."""
         equal = stated == actual and isinstance(stated, bool) == isinstance(actual, bool)
-        return self.says(what, equal, shown_by, _both(stated, actual, equal))
+        return self.check(what, equal, shown_by, _both(stated, actual, equal))
 
     def address(self, what: str, stated: Any, actual: str, shown_by: str = "") -> bool:
         equal = isinstance(stated, str) and stated.lower() == actual.lower()
-        return self.says(what, equal, shown_by, _both(stated, actual, equal))
+        return self.check(what, equal, shown_by, _both(stated, actual, equal))
 
     def integer(self, what: str, stated: Any, actual: int | None, shown_by: str = "") -> bool:
         """Compare a number, or a number as text as the stock surface writes it."""
         equal = actual is not None and whole(stated) == actual
-        return self.says(what, equal, shown_by, _both(stated, actual, equal))
+        return self.check(what, equal, shown_by, _both(stated, actual, equal))
 
     def at_most(self, what: str, stated: Any, actual: int, shown_by: str = "") -> bool:
         """Check a number that only ever grows: a document of an earlier moment may say less, never more."""
         given = whole(stated)
         fits = given is not None and 0 <= given <= actual
-        return self.says(what, fits, shown_by, f"the document says {stated}, by now it is {actual}")
+        return self.check(what, fits, shown_by, f"the document says {stated}, by now it is {actual}")
 
     def money(self, what: str, stated: Any, actual: int, shown_by: str = "", *, decimals: int = 6) -> bool:
         """Compare a JSON number of the agent surface with `actual` in its smallest unit."""
         equal = decimal_units(stated, decimals) == actual
-        return self.says(what, equal, shown_by, _both(stated, decimal_text(actual, decimals), equal))
+        return self.check(what, equal, shown_by, _both(stated, decimal_text(actual, decimals), equal))
 
     def fields(
         self,
@@ -99,13 +99,13 @@ class Findings:
         return sum(claim.verdict is ClaimVerdict.FAILS for claim in self.claims)
 
     @property
-    def untold(self) -> int:
+    def unchecked(self) -> int:
         return sum(claim.verdict is ClaimVerdict.UNKNOWN for claim in self.claims)
 
     @property
     def exit_code(self) -> int:
         """0: everything holds. 1: something does not. 3: nothing fails, but the chain leaves something open."""
-        return 1 if self.failed else 3 if self.untold else 0
+        return 1 if self.failed else 3 if self.unchecked else 0
 
     def lines(self) -> list[str]:
         width = max((len(claim.verdict) for claim in self.claims), default=0)
@@ -114,8 +114,8 @@ class Findings:
             verdict = claim.verdict.upper() if claim.verdict is ClaimVerdict.FAILS else claim.verdict
             shown.append(f"  {verdict:<{width}}  {claim.what}{': ' + claim.detail if claim.detail else ''}")
             shown.append(f"  {'':<{width}}    {claim.shown_by}")
-        holding = len(self.claims) - self.failed - self.untold
-        tail = f", {self.untold} cannot be told" if self.untold else ""
+        holding = len(self.claims) - self.failed - self.unchecked
+        tail = f", {self.unchecked} cannot be checked" if self.unchecked else ""
         shown.append(f"\n{len(self.claims)} claims: {holding} hold, {self.failed} do not hold{tail}")
         return shown
 

@@ -49,14 +49,14 @@ async def recorded_at(chain: PinnedChain, feed: PoolFeedFacts, round_id: int) ->
     return await chain.time_of(logs[0].block) if logs else None
 
 
-async def check_reading(chain: PinnedChain, feed: PoolFeedFacts, at: int, when: str, said: Findings) -> None:
+async def check_reading(chain: PinnedChain, feed: PoolFeedFacts, at: int, when: str, findings: Findings) -> None:
     """Compare the recorded reading of a time with the one that follows from the pools' past."""
     round_id, reader = at // feed.terms.step, chain.feed(feed.address)
     stands = await reader.round(round_id)
     quality = await chain.read(reader.contract.call("qualityOf", at))
     claim = f"the reading at the {when}, computed again"
     if stands is None:
-        said.says(claim, False, f"getRoundData({round_id}) of {feed.address}", "it was never recorded")
+        findings.check(claim, False, f"getRoundData({round_id}) of {feed.address}", "it was never recorded")
         return
     pools, shown = [], []
     for address in feed.pools:
@@ -64,12 +64,12 @@ async def check_reading(chain: PinnedChain, feed: PoolFeedFacts, at: int, when: 
         shown.append(f"observations of {address}, to {at}")
         if pool is None:
             why = "it has forgotten them; ask a node that keeps old states, with --block"
-            said.unknown(claim, why, shown[-1])
+            findings.unknown(claim, why, shown[-1])
             return
         pools.append(pool)
     again = measure(feed.terms, pools, at)
     assert again is not None  # what was read of a pool reaches back to the window's start
-    said.same(claim, _in_words(quality, stands.answer), _in_words(again.quality, again.answer), "; ".join(shown))
+    findings.same(claim, _in_words(quality, stands.answer), _in_words(again.quality, again.answer), "; ".join(shown))
 
 
 def _in_words(quality: int, answer: int) -> str:

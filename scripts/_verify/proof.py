@@ -15,41 +15,41 @@ from scripts._verify.stock import StockMarket, check_settlement, fold_into
 _HOLDERS = {"stock": "VestedMarkets", "base": "SettlementWallet"}
 
 
-async def check_page(chain: PinnedChain, body: dict[str, Any], said: Findings) -> None:
+async def check_page(chain: PinnedChain, body: dict[str, Any], findings: Findings) -> None:
     """Check what the page says of this node's chain: on Base the money of the agent markets, on the stock chain
     everything else."""
     for one in body.get("solvency") or []:
         stated = one.get("chain")
         if stated == chain.name:
-            await _solvency(chain, one, said)
+            await _solvency(chain, one, findings)
         elif stated not in _HOLDERS:
-            said.says("solvency is of one of our chains", False, "the deployment files", f"{stated!r} is none")
+            findings.check("solvency is of one of our chains", False, "the deployment files", f"{stated!r} is none")
     if chain.name == "base":
         return
-    await _contracts(chain, body, said)
-    await _safe(chain, body.get("safe"), said)
+    await _contracts(chain, body, findings)
+    await _safe(chain, body.get("safe"), findings)
     logs = await chain.logs("VestedMarkets")
     venue = _Venue(logs)
-    said.about("usdg", "VestedMarkets logs, summed").fields(body.get("usdg") or {}, venue.totals, Findings.at_most)
+    findings.about("usdg", "VestedMarkets logs, summed").fields(body.get("usdg") or {}, venue.totals, Findings.at_most)
     swept = {one.tx: one.event.amount for one in logs if isinstance(one.event, ev.FeesSwept)}
     for sweep in body.get("feeSweeps") or []:
         amount = swept.get(sweep.get("tx"))
-        said.integer(f"fee sweep {sweep.get('tx')}", sweep.get("amount"), amount, "VestedMarkets.FeesSwept")
-    await _settled(chain, body.get("settled") or [], venue, said)
+        findings.integer(f"fee sweep {sweep.get('tx')}", sweep.get("amount"), amount, "VestedMarkets.FeesSwept")
+    await _settled(chain, body.get("settled") or [], venue, findings)
 
 
-async def _contracts(chain: PinnedChain, body: dict[str, Any], said: Findings) -> None:
+async def _contracts(chain: PinnedChain, body: dict[str, Any], findings: Findings) -> None:
     file = "the deployment file"
     for one in body.get("contracts") or []:
         name = str(one.get("name"))
         info = chain.deployment.contracts.get(name)
-        contract = said.about(f"contract {name}", file)
+        contract = findings.about(f"contract {name}", file)
         if info is None:
-            contract.says("is ours", False, detail="it lists no such contract")
+            contract.check("is ours", False, detail="it lists no such contract")
             continue
         contract.address("", one.get("address"), info.address)
         code = await chain.client.eth.get_code(checksum(info.address), chain.head.number)
-        contract.says("has code", bool(code), f"eth_getCode({info.address})", f"{len(code)} bytes")
+        contract.check("has code", bool(code), f"eth_getCode({info.address})", f"{len(code)} bytes")
         if one.get("deployTx"):
             receipt = await chain.receipt(one["deployTx"])
             made = None if receipt is None else receipt.contract_address
@@ -60,42 +60,44 @@ async def _contracts(chain: PinnedChain, body: dict[str, Any], said: Findings) -
                 contract.address("was deployed there", made, info.address, shown)
     feeds = {feed.proxy for feed in chain.deployment.price_feeds}
     for one in body.get("feeds") or []:
-        said.says(f"feed {one.get('name')}", one.get("address") in feeds, file, str(one.get("address")))
+        findings.check(f"feed {one.get('name')}", one.get("address") in feeds, file, str(one.get("address")))
 
 
-async def _safe(chain: PinnedChain, stated: Any, said: Findings) -> None:
+async def _safe(chain: PinnedChain, stated: Any, findings: Findings) -> None:
     if not isinstance(stated, dict) or chain.deployment.safe is None:
         return
     wallet = Contract(chain.deployment.safe.address, abi("Safe"))
-    said.address("safe address", stated.get("address"), wallet.address, "the deployment file")
+    findings.address("safe address", stated.get("address"), wallet.address, "the deployment file")
     threshold, owners = await chain.read(wallet.call("getThreshold")), await chain.read(wallet.call("getOwners"))
-    said.integer("safe threshold", stated.get("threshold"), threshold, f"Safe.getThreshold() of {wallet.address}")
-    said.integer("safe owners", stated.get("owners"), len(owners), f"Safe.getOwners() of {wallet.address}")
+    findings.integer("safe threshold", stated.get("threshold"), threshold, f"Safe.getThreshold() of {wallet.address}")
+    findings.integer("safe owners", stated.get("owners"), len(owners), f"Safe.getOwners() of {wallet.address}")
     owner, call = await chain.view("MarketLister", "owner")
-    said.address("the Safe owns the lister", owner, wallet.address, call)
+    findings.address("the Safe owns the lister", owner, wallet.address, call)
 
 
-async def _solvency(chain: PinnedChain, stated: dict[str, Any], said: Findings) -> None:
+async def _solvency(chain: PinnedChain, stated: dict[str, Any], findings: Findings) -> None:
     """At the block it speaks of; only an archive node has old state, so the pinned block is checked as well."""
     name = _HOLDERS[chain.name]
     holder, token = chain.contract(name), chain.token
-    said.address(f"solvency is of {name}", stated.get("address"), holder.address, "the deployment file")
+    findings.address(f"solvency is of {name}", stated.get("address"), holder.address, "the deployment file")
     calls = (token.call("balanceOf", holder.address), holder.call("liabilities"))
     balance, owed = [_whole(await chain.read(call)) for call in calls]
     shown = f"balanceOf({holder.address}) of {token.address} against {name}.liabilities()"
     what = f"{name} holds what it owes at block {chain.head.number}"
-    said.says(what, balance >= owed, shown, f"{balance} against {owed}")
+    findings.check(what, balance >= owed, shown, f"{balance} against {owed}")
     block = whole(stated.get("block"))
     if block is None or block > chain.head.number:
-        said.says("solvency block", False, "eth_blockNumber", f"{stated.get('block')} is not a block of this chain yet")
+        findings.check(
+            "solvency block", False, "eth_blockNumber", f"{stated.get('block')} is not a block of this chain yet"
+        )
         return
     then = await chain.client.read_many(calls, block)
     for field, call, answer in zip(("balance", "liabilities"), ("balanceOf", "liabilities"), then, strict=True):
         what, shown = f"solvency {field} at block {block}", f"{call} at block {block}"
         if isinstance(answer, Exception):
-            said.unknown(what, "the node no longer has that state", shown)
+            findings.unknown(what, "the node no longer has that state", shown)
         else:
-            said.integer(what, stated.get(field), _whole(answer), shown)
+            findings.integer(what, stated.get(field), _whole(answer), shown)
 
 
 def _whole(answer: Any) -> int:
@@ -143,7 +145,7 @@ class _Venue:
         }
 
 
-async def _settled(chain: PinnedChain, rows: list[dict[str, Any]], venue: _Venue, said: Findings) -> None:
+async def _settled(chain: PinnedChain, rows: list[dict[str, Any]], venue: _Venue, findings: Findings) -> None:
     specs: dict[int, ev.SpecRegistered] = {}
     ends: dict[int, ev.Settled] = {}
     for one in await chain.logs("RoundResolver", (), "SpecRegistered", "Settled"):
@@ -153,23 +155,23 @@ async def _settled(chain: PinnedChain, rows: list[dict[str, Any]], venue: _Venue
     for row in rows:
         market_id = whole(row.get("id"))
         if market_id is None or market_id not in venue.positions:
-            said.says(f"market {row.get('id')} exists", False, "VestedMarkets.MarketCreated")
+            findings.check(f"market {row.get('id')} exists", False, "VestedMarkets.MarketCreated")
             continue
         market = StockMarket(market_id, chain.head.number, now)
         market.registered, market.settled = specs.get(market_id), ends.get(market_id)
         fold_into(market, venue.of(market_id))
-        _check_row(market, row, venue, said.about(f"market {market_id}"))
-        await check_settlement(chain, market, said)
+        _check_row(market, row, venue, findings.about(f"market {market_id}"))
+        await check_settlement(chain, market, findings)
 
 
-def _check_row(market: StockMarket, row: dict[str, Any], venue: _Venue, said: Findings) -> None:
+def _check_row(market: StockMarket, row: dict[str, Any], venue: _Venue, findings: Findings) -> None:
     if row.get("outcome") is not None:
         shown = f"RoundResolver.Settled / VestedMarkets.Voided of {market.id}"
-        said.same("outcome", row["outcome"], market.outcome, shown)
-    said.same("resolveTx", row.get("resolveTx"), market.closing_tx, "VestedMarkets.Resolved / Voided")
-    said.integer("positions", row.get("positions"), venue.positions[market.id], "VestedMarkets.Entered")
+        findings.same("outcome", row["outcome"], market.outcome, shown)
+    findings.same("resolveTx", row.get("resolveTx"), market.closing_tx, "VestedMarkets.Resolved / Voided")
+    findings.integer("positions", row.get("positions"), venue.positions[market.id], "VestedMarkets.Entered")
     paid = venue.paid_by_market.get(market.id, 0)
-    said.at_most("totalPaid", row.get("totalPaid"), paid, "VestedMarkets.Delivered")
+    findings.at_most("totalPaid", row.get("totalPaid"), paid, "VestedMarkets.Delivered")
     settled = market.settled
     if settled is None:
         return
@@ -180,7 +182,7 @@ def _check_row(market: StockMarket, row: dict[str, Any], venue: _Venue, said: Fi
         stated = row.get(name)
         if isinstance(stated, dict):
             given = [whole(stated.get(each)) for each in ("roundId", "answer", "at")]
-            said.same(f"{name} round, answer and time", given, ours, f"RoundResolver.Settled of {market.id}")
+            findings.same(f"{name} round, answer and time", given, ours, f"RoundResolver.Settled of {market.id}")
 
 
 def market_of(event: Any) -> int | None:

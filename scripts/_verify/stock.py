@@ -116,61 +116,61 @@ def fold_into(market: StockMarket, logs: list[SeenLog]) -> None:
 # ---------------------------------------------------------------- the market
 
 
-async def check_market(chain: PinnedChain, market: StockMarket, said: Findings) -> None:
+async def check_market(chain: PinnedChain, market: StockMarket, findings: Findings) -> None:
     """Check the books and how the market was settled."""
-    await check_books(chain, market, said)
-    await check_settlement(chain, market, said)
+    await check_books(chain, market, findings)
+    await check_settlement(chain, market, findings)
 
 
-async def check_books(chain: PinnedChain, market: StockMarket, said: Findings) -> None:
+async def check_books(chain: PinnedChain, market: StockMarket, findings: Findings) -> None:
     """Check that the logs follow from each other, and that the contract's views say the same at the pinned block."""
-    said = said.about(f"market {market.id}:", f"VestedMarkets logs of market {market.id}, folded again")
+    findings = findings.about(f"market {market.id}:", f"VestedMarkets logs of market {market.id}, folded again")
     what = "every vintage, payout and refund follows from the entries before it"
-    said.says(what, not market.diverged, detail=market.diverged)
+    findings.check(what, not market.diverged, detail=market.diverged)
     if market.diverged or market.at != chain.head.number:
         return
     stated, call = await chain.view("VestedMarkets", "books", market.id)
     for side, book in enumerate(market.books):
-        of_side = said.about(f"market {market.id}: {SIDES[side]}", f"{call} against the fold")
+        of_side = findings.about(f"market {market.id}: {SIDES[side]}", f"{call} against the fold")
         of_side.fields(stated[side], book, Findings.integer)
     folded = market.folded
     status = StockMarketStatus.VOID if folded.voided else STATUS_BY_WINNER[folded.winner]
     stated, call = await chain.view("VestedMarkets", "market", market.id)
-    said.integer("status", stated["status"], status, f"{call}.status")
+    findings.integer("status", stated["status"], status, f"{call}.status")
 
 
-async def check_settlement(chain: PinnedChain, market: StockMarket, said: Findings) -> None:
+async def check_settlement(chain: PinnedChain, market: StockMarket, findings: Findings) -> None:
     """Check the rounds in effect at both times, what they say, and that the market was settled as they say."""
     registered, settled, folded = market.registered, market.settled, market.folded
-    said = said.about(f"market {market.id}:", f"RoundResolver.Settled of market {market.id}")
+    findings = findings.about(f"market {market.id}:", f"RoundResolver.Settled of market {market.id}")
     if not folded.settled:
         return
     if settled is None:
         due = folded.terms.freeze_time + folded.terms.void_delay
         in_time = folded.voided and market.now.timestamp > due
         shown = f"VestedMarkets.market({market.id}).freezeTime + voidDelay = {due}"
-        said.says("void without rounds only after its void delay", in_time, shown)
+        findings.check("void without rounds only after its void delay", in_time, shown)
         return
     if registered is None:
-        said.unknown("what settles it", "no spec was registered for it")
+        findings.unknown("what settles it", "no spec was registered for it")
         return
     outcome = settled.outcome if settled.outcome in (StockOutcome.UP, StockOutcome.DOWN) else None
-    closing = f"VestedMarkets.Resolved / Voided in {market.closing_tx} against {said.source}"
-    said.same("the settler closed it as the resolver found", outcome, folded.winner, closing)
+    closing = f"VestedMarkets.Resolved / Voided in {market.closing_tx} against {findings.source}"
+    findings.same("the settler closed it as the resolver found", outcome, folded.winner, closing)
     feed = chain.feed(checksum(registered.feed))
-    strike = await _proven(feed, settled.strike_round, registered.strike_time, "strike", said)
-    final = await _proven(feed, settled.final_round, registered.final_time, "final", said)
+    strike = await _proven(feed, settled.strike_round, registered.strike_time, "strike", findings)
+    final = await _proven(feed, settled.final_round, registered.final_time, "final", findings)
     if strike is None or final is None:
         return
     stated = (settled.strike_answer, settled.strike_at, settled.final_answer, settled.final_at)
     proven = (strike.answer, strike.updated_at, final.answer, final.updated_at)
-    said.same("answers and times of both rounds", stated, proven, f"getRoundData of {feed.address}")
+    findings.same("answers and times of both rounds", stated, proven, f"getRoundData of {feed.address}")
     if settled.reason in (StockReason.PAUSED, StockReason.MULTIPLIER, StockReason.OUTAGE):
-        await _check_interruption(chain, registered, settled.reason, strike, final, said)
+        await _check_interruption(chain, registered, settled.reason, strike, final, findings)
         return
     verdict = judge(made_of(Spec, asdict(registered)), strike, final, paused=False)
     ends_as = settles_as(verdict) if verdict is not PreviewStatus.NOT_READY else None
-    said.same(
+    findings.same(
         "outcome",
         StockOutcome(settled.outcome).name,
         ends_as[0].name if ends_as is not None else "nothing",
@@ -180,43 +180,43 @@ async def check_settlement(chain: PinnedChain, market: StockMarket, said: Findin
 
 
 async def _check_interruption(
-    chain: PinnedChain, registered: ev.SpecRegistered, reason: int, strike: Round, final: Round, said: Findings
+    chain: PinnedChain, registered: ev.SpecRegistered, reason: int, strike: Round, final: Round, findings: Findings
 ) -> None:
     """Ask the resolver what was witnessed of the stock over the two rounds that voided the market."""
     what, stock = "why its rounds decided nothing", checksum(registered.stock_token)
     if reason == StockReason.OUTAGE:
         why = "the resolver asked the uptime feed in that block"
-        said.unknown(what, why, "RoundResolver.sequencerFeed()")
+        findings.unknown(what, why, "RoundResolver.sequencerFeed()")
     elif reason == StockReason.PAUSED:
         spans = ((strike.updated_at, registered.strike_time), (final.updated_at, registered.final_time))
         seen = [(await chain.view("RoundResolver", "pausedBetween", stock, *span))[0] for span in spans]
         source = f"RoundResolver.pausedBetween({stock}, from, to) for {spans}"
         if any(seen):
-            said.says(what, True, source, "a pause was witnessed over a reading")
+            findings.check(what, True, source, "a pause was witnessed over a reading")
         else:
-            said.unknown(what, "the resolver itself read oraclePaused() in that block", source)
+            findings.unknown(what, "the resolver itself read oraclePaused() in that block", source)
     else:
         times = (strike.updated_at, registered.final_time)
         before, after = [(await chain.view("RoundResolver", "multiplierAt", stock, at))[0] for at in times]
         source = f"RoundResolver.multiplierAt({stock}, at) for {times}"
-        said.says(what, before != after, source, f"the multiplier was {before} and then {after}")
+        findings.check(what, before != after, source, f"the multiplier was {before} and then {after}")
 
 
-async def _proven(feed: FeedReader, proposed: int, time: int, which: str, said: Findings) -> Round | None:
+async def _proven(feed: FeedReader, proposed: int, time: int, which: str, findings: Findings) -> Round | None:
     proven, detail = await feed.proves(proposed, time), f"round {proposed}"
     if proven is None:
         should = await feed.in_effect(time)
         found = f"none ({should.problem.name})" if should.round is None else str(should.round_id)
         detail = f"the market used round {proposed}, in effect was {found}"
     shown = f"RoundResolver.findRound({feed.address}, {time}); getRoundData of the round, the next one and later phases"
-    said.says(f"the {which} round is the one in effect at {time}", proven is not None, shown, detail)
+    findings.check(f"the {which} round is the one in effect at {time}", proven is not None, shown, detail)
     return proven
 
 
 # ---------------------------------------------------------------- documents
 
 
-async def check_detail(chain: PinnedChain, body: dict[str, Any], said: Findings) -> None:
+async def check_detail(chain: PinnedChain, body: dict[str, Any], findings: Findings) -> None:
     """Check an answer of GET /api/markets/[id] at the very block it speaks of."""
     listed: dict[str, Any] = body["market"] if isinstance(body.get("market"), dict) else body
     market_id = whole(listed.get("id"))
@@ -227,127 +227,127 @@ async def check_detail(chain: PinnedChain, body: dict[str, Any], said: Findings)
     if at is not None and at > chain.head.number:
         raise NotCheckable(f"The document speaks of block {at}; the node is at {chain.head.number}.")
     market = await read_market(chain, market_id, at)
-    await check_market(chain, market, said)
-    _check_listed(market, listed, said)
+    await check_market(chain, market, findings)
+    _check_listed(market, listed, findings)
     if at is not None and not market.diverged:
         for side, book in enumerate(market.books):
             stated = (body.get("books") or [{}, {}])[side]
-            said.about(f"{SIDES[side]} book", f"the fold at block {at}").fields(stated, book, Findings.integer)
-    _check_resolution(market, body.get("resolution"), said)
+            findings.about(f"{SIDES[side]} book", f"the fold at block {at}").fields(stated, book, Findings.integer)
+    _check_resolution(market, body.get("resolution"), findings)
     for position in body.get("positions") or []:
-        await check_position_of(chain, market, position, said, exact=at is not None)
+        await check_position_of(chain, market, position, findings, exact=at is not None)
 
 
-def _check_listed(market: StockMarket, listed: dict[str, Any], said: Findings) -> None:
+def _check_listed(market: StockMarket, listed: dict[str, Any], findings: Findings) -> None:
     terms, winner, registered = market.folded.terms, market.folded.winner, market.registered
-    said = said.about("market", f"VestedMarkets.market({market.id})")
+    findings = findings.about("market", f"VestedMarkets.market({market.id})")
     if isinstance(listed.get("opener"), str):
-        said.address("opener", listed["opener"], checksum(terms.opener))
-    said.fields(listed, {"seedPerLeg": terms.seed_per_leg}, Findings.integer)
-    said.fields(listed, {"winner": None if winner is None else SIDES[winner]})
+        findings.address("opener", listed["opener"], checksum(terms.opener))
+    findings.fields(listed, {"seedPerLeg": terms.seed_per_leg}, Findings.integer)
+    findings.fields(listed, {"winner": None if winner is None else SIDES[winner]})
     if registered is not None:
-        of_spec = said.about("market", f"RoundResolver.spec({market.id})")
+        of_spec = findings.about("market", f"RoundResolver.spec({market.id})")
         numbers = under(registered, "strikeTime", "finalTime", "maxStrikeAge", "maxFinalAge")
         of_spec.fields(listed, numbers, Findings.integer)
         of_spec.fields(listed, {"feed": checksum(registered.feed)}, Findings.address)
     if market.opened is not None:
-        said.fields(listed, {"ticker": market.opened.event.ticker}, shown_by="MarketLister.MarketOpened")
+        findings.fields(listed, {"ticker": market.opened.event.ticker}, shown_by="MarketLister.MarketOpened")
 
 
-def _check_resolution(market: StockMarket, stated: Any, said: Findings) -> None:
+def _check_resolution(market: StockMarket, stated: Any, findings: Findings) -> None:
     if not isinstance(stated, dict):
         return
     checks = {"outcome": market.outcome, "tx": market.closing_tx}
     if market.settled is not None:
         both = under(market.settled, "strikeRound", "finalRound")
         checks |= {name: str(value) if value else None for name, value in both.items()}
-    said.about("resolution", f"RoundResolver.Settled of market {market.id}").fields(stated, checks)
+    findings.about("resolution", f"RoundResolver.Settled of market {market.id}").fields(stated, checks)
 
 
 async def check_position_of(
-    chain: PinnedChain, market: StockMarket, stated: dict[str, Any], said: Findings, *, exact: bool
+    chain: PinnedChain, market: StockMarket, stated: dict[str, Any], findings: Findings, *, exact: bool
 ) -> None:
     """`exact`: the document speaks of block `market.at`; otherwise of an unknown earlier one, where only what cannot
     change any more must be equal, and what only grows may be less."""
     position_id = whole(stated.get("id"))
     if position_id not in market.entries:
-        said.says(f"position {stated.get('id')} exists", False, f"VestedMarkets.Entered of market {market.id}")
+        findings.check(f"position {stated.get('id')} exists", False, f"VestedMarkets.Entered of market {market.id}")
         return
     assert position_id is not None
     position, _ = market.fold.position(position_id)
     entry, view, owners = market.entries[position_id], market.view(position_id), market.owners[position_id]
     of = f"position {position_id}"
-    entered = said.about(of, f"VestedMarkets.Entered, block {entry.block}")
-    settling = said.about(of, f"VestedMarkets.settlement({position_id})")
-    said = said.about(of, f"VestedMarkets.position({position_id})")
+    entered = findings.about(of, f"VestedMarkets.Entered, block {entry.block}")
+    settling = findings.about(of, f"VestedMarkets.settlement({position_id})")
+    findings = findings.about(of, f"VestedMarkets.position({position_id})")
     if "owner" in stated:
         # An owner of before a transfer was the owner when the document was made.
         held_by = [checksum(position.owner)] if exact else owners
         given = str(stated["owner"]).lower()
         then = next((one for one in held_by if one.lower() == given), checksum(position.owner))
-        said.address("owner", stated["owner"], then)
+        findings.address("owner", stated["owner"], then)
     entered.fields(stated, {"enteredBy": owners[0]}, Findings.address)
     entered.fields(stated, {"opener": owners[0] == checksum(market.folded.terms.opener), "entryTx": entry.tx})
-    said.fields(stated, {"side": SIDES[position.outcome], "seed": position.seed})
+    findings.fields(stated, {"side": SIDES[position.outcome], "seed": position.seed})
     numbers = {"marketId": market.id, "offered": view.offered, "vintage": position.vintage}
-    said.fields(stated, numbers, Findings.integer)
+    findings.fields(stated, numbers, Findings.integer)
     present = {name: value for name, value in stated.items() if value is not None}
     if "enteredAt" in present:
-        said.integer("enteredAt", stated["enteredAt"], await chain.time_of(entry.block), f"block {entry.block}")
+        findings.integer("enteredAt", stated["enteredAt"], await chain.time_of(entry.block), f"block {entry.block}")
     if "accepted" in present:
         matched = {"accepted": view.accepted, "refused": view.offered - (view.accepted or 0)}
-        said.fields(stated, matched, Findings.integer)
+        findings.fields(stated, matched, Findings.integer)
     if "accrued" in stated:
-        compare = said.integer if exact or "payout" in present else said.at_most
+        compare = findings.integer if exact or "payout" in present else findings.at_most
         compare("accrued", stated["accrued"], view.accrued, f"VestedMarkets.accrued({position_id})")
     if exact or market.folded.settled:
         settling.fields(present, {"payout": view.payout}, Findings.integer)
         settling.fields(present, {"classicPayout": view.classic_payout}, Findings.integer, "core.stock.classic")
         if exact or "payout" in present:
             parts = under(view.settlement, "gross", "fee", "net", "refund")
-            of_parts = said.about(f"{of} settlement", settling.source)
+            of_parts = findings.about(f"{of} settlement", settling.source)
             of_parts.fields(stated.get("settlement") or {}, parts, Findings.integer)
-    await _check_delivery(chain, market, position_id, present, said)
+    await _check_delivery(chain, market, position_id, present, findings)
 
 
 async def _check_delivery(
-    chain: PinnedChain, market: StockMarket, position_id: int, stated: dict[str, Any], said: Findings
+    chain: PinnedChain, market: StockMarket, position_id: int, stated: dict[str, Any], findings: Findings
 ) -> None:
     """Check what was sent: the Delivered events, and that the token really moved in the same transactions."""
-    said = said.about(f"position {position_id}", f"VestedMarkets.Delivered of {position_id}")
+    findings = findings.about(f"position {position_id}", f"VestedMarkets.Delivered of {position_id}")
     sent = market.deliveries.get(position_id, [])
-    said.fields(stated, {"paidOut": sum(one.event.payout for one in sent)}, Findings.integer)
+    findings.fields(stated, {"paidOut": sum(one.event.payout for one in sent)}, Findings.integer)
     if "payoutTx" in stated:
         named = stated["payoutTx"]
-        said.says("payoutTx", any(one.tx == named for one in sent), detail=str(named))
+        findings.check("payoutTx", any(one.tx == named for one in sent), detail=str(named))
     for one in sent:
         amount, owner = one.event.payout + one.event.refund, checksum(one.event.owner)
         moved = await chain.moved(one.tx, chain.contract("VestedMarkets").address, owner, amount)
-        said.says(f"{amount} units reached {owner}", moved, f"Transfer of {chain.token.address} in {one.tx}")
+        findings.check(f"{amount} units reached {owner}", moved, f"Transfer of {chain.token.address} in {one.tx}")
 
 
-async def check_positions(chain: PinnedChain, body: dict[str, Any], said: Findings) -> None:
+async def check_positions(chain: PinnedChain, body: dict[str, Any], findings: Findings) -> None:
     """Check positions outside a market's page; each market is read once."""
     markets: dict[int, StockMarket] = {}
     for stated in objects(body.get("positions", [body])):
         position_id = whole(stated.get("id"))
         if position_id is None:
-            said.says(f"position {stated.get('id')} has an id", False, "an id is marketId << 32 | n")
+            findings.check(f"position {stated.get('id')} has an id", False, "an id is marketId << 32 | n")
             continue
         market_id = position_id >> 32
         if market_id not in markets:
             markets[market_id] = await read_market(chain, market_id)
-            await check_market(chain, markets[market_id], said)
+            await check_market(chain, markets[market_id], findings)
         market = markets[market_id]
-        await check_position_of(chain, market, stated, said, exact=False)
+        await check_position_of(chain, market, stated, findings, exact=False)
         if position_id in market.entries:
-            await check_view(chain, market, position_id, said)
+            await check_view(chain, market, position_id, findings)
 
 
-async def check_view(chain: PinnedChain, market: StockMarket, position_id: int, said: Findings) -> None:
+async def check_view(chain: PinnedChain, market: StockMarket, position_id: int, findings: Findings) -> None:
     """Check the contract's own settlement of a position against the fold, at the pinned block."""
     due = market.view(position_id).settlement
     ours = (due.gross, due.fee, due.net, due.refund, due.total, due.deliverable)
     stated, call = await chain.view("VestedMarkets", "settlement", position_id)
     what = f"position {position_id}: gross, fee, net, refund, unsent total, deliverable"
-    said.same(what, tuple(stated), ours, f"{call} against the fold")
+    findings.same(what, tuple(stated), ours, f"{call} against the fold")

@@ -37,14 +37,14 @@ from scripts._verify.claims import Findings, NotCheckable, objects
 STAKED = "SettlementWallet.Staked"
 
 
-async def check_receipt(chain: PinnedChain, body: dict[str, Any], said: Findings) -> None:
+async def check_receipt(chain: PinnedChain, body: dict[str, Any], findings: Findings) -> None:
     receipt = body["receipt"] if isinstance(body.get("receipt"), dict) else body
     if receipt.get("simulated"):
         raise NotCheckable("A simulated receipt is of no trade: nothing of it is on a chain.")
-    market, stake = await _open(chain, receipt.get("tradeId"), receipt.get("txHash"), said)
+    market, stake = await _open(chain, receipt.get("tradeId"), receipt.get("txHash"), findings)
     event: ev.Staked = stake.event
-    _same_trade(market, stake, receipt, said)
-    of_receipt = said.about("receipt", STAKED)
+    _same_trade(market, stake, receipt, findings)
+    of_receipt = findings.about("receipt", STAKED)
     of_receipt.fields(receipt, {"intentHash": _trade(event)})
     position = receipt.get("position")
     if isinstance(position, dict):
@@ -55,21 +55,21 @@ async def check_receipt(chain: PinnedChain, body: dict[str, Any], said: Findings
     if "builderCode" in receipt:
         given = receipt["builderCode"] or ZERO_ADDRESS
         of_receipt.address("builderCode", given, checksum(event.builder), f"{STAKED}.builder")
-    await _recorded(chain, stake, receipt.get("recordedAt"), said)
-    await _bet(chain, stake, said)
-    attestation.check_receipt(chain, body.get("extensions"), _trade(event), stake, said)
-    await _all(chain, market, [stake], said)
+    await _recorded(chain, stake, receipt.get("recordedAt"), findings)
+    await _bet(chain, stake, findings)
+    attestation.check_receipt(chain, body.get("extensions"), _trade(event), stake, findings)
+    await _all(chain, market, [stake], findings)
 
 
-async def check_proof(chain: PinnedChain, body: dict[str, Any], said: Findings) -> None:
+async def check_proof(chain: PinnedChain, body: dict[str, Any], findings: Findings) -> None:
     settled, position = body.get("settlement") or {}, body.get("position") or {}
-    market, stake = await _open(chain, body.get("tradeId"), settled.get("txHash"), said)
+    market, stake = await _open(chain, body.get("tradeId"), settled.get("txHash"), findings)
     event: ev.Staked = stake.event
     listed = body.get("market") or {}
-    check_words(market, listed, said)
+    check_words(market, listed, findings)
     flat = {"marketId": listed.get("id"), "side": position.get("side"), "sizeUsd": position.get("sizeUsd")}
-    _same_trade(market, stake, {**flat, "txHash": settled.get("txHash")}, said)
-    proof = said.about("proof", STAKED)
+    _same_trade(market, stake, {**flat, "txHash": settled.get("txHash")}, findings)
+    proof = findings.about("proof", STAKED)
     if "walletAddress" in position:
         proof.address("wallet", position["walletAddress"], checksum(event.wallet))
     proof.fields(position, {"shares": event.shares, "feeUsd": event.fee}, Findings.money)
@@ -78,19 +78,19 @@ async def check_proof(chain: PinnedChain, body: dict[str, Any], said: Findings) 
     if "contract" in settled:
         address = chain.contract("SettlementWallet").address
         proof.address("contract", settled["contract"], address, "the deployment file")
-    await _recorded(chain, stake, settled.get("settledAt"), said)
-    await _bet(chain, stake, said)
-    await _all(chain, market, [stake], said)
+    await _recorded(chain, stake, settled.get("settledAt"), findings)
+    await _bet(chain, stake, findings)
+    await _all(chain, market, [stake], findings)
 
 
-async def check_positions(chain: PinnedChain, body: dict[str, Any], said: Findings) -> None:
+async def check_positions(chain: PinnedChain, body: dict[str, Any], findings: Findings) -> None:
     for stated in objects(body["positions"]):
         if not is_hash(stated.get("tradeId")):
-            said.unknown(f"a position in {stated.get('marketId')}", "the document names no trade", "tradeId")
+            findings.unknown(f"a position in {stated.get('marketId')}", "the document names no trade", "tradeId")
             continue
-        market, stake = await _open(chain, stated["tradeId"], None, said, may_be_refund=True)
+        market, stake = await _open(chain, stated["tradeId"], None, findings, may_be_refund=True)
         event = stake.event
-        position = said.about(f"position {stated['tradeId'][:10]}", STAKED)
+        position = findings.about(f"position {stated['tradeId'][:10]}", STAKED)
         position.money("stakedUsd", stated.get("stakedUsd"), event.amount)
         if isinstance(event, ev.Staked):
             position.money("shares", stated.get("shares"), event.shares)
@@ -100,51 +100,51 @@ async def check_positions(chain: PinnedChain, body: dict[str, Any], said: Findin
                 position.same("status", stated["status"], status, f"SettlementWallet.market({hex_of(market.key)})")
                 position.money("pnlUsd", stated.get("pnlUsd"), owed - event.amount, "payout less stake")
                 position.fields(stated, {"payoutUsd": owed}, Findings.money, "the fold of the book, rule by rule")
-        check_words(market, stated, said)
-        await _all(chain, market, [stake], said)
+        check_words(market, stated, findings)
+        await _all(chain, market, [stake], findings)
 
 
-async def check_trade(chain: PinnedChain, trade_id: str, said: Findings) -> None:
+async def check_trade(chain: PinnedChain, trade_id: str, findings: Findings) -> None:
     """Check what the chain says of a trade id."""
-    market, stake = await _open(chain, trade_id, trade_id, said, may_be_refund=True)
-    await _bet(chain, stake, said)
-    await _all(chain, market, [stake], said)
+    market, stake = await _open(chain, trade_id, trade_id, findings, may_be_refund=True)
+    await _bet(chain, stake, findings)
+    await _all(chain, market, [stake], findings)
 
 
-async def check_market(chain: PinnedChain, market_id: Any, said: Findings) -> None:
+async def check_market(chain: PinnedChain, market_id: Any, findings: Findings) -> None:
     """Check a market, named by its readable id or by the 32 bytes of its key."""
     market = await _market(chain, market_id)
-    await _all(chain, market, market.stakes.values(), said)
+    await _all(chain, market, market.stakes.values(), findings)
 
 
-async def check_result_of(chain: PinnedChain, body: dict[str, Any], said: Findings) -> None:
+async def check_result_of(chain: PinnedChain, body: dict[str, Any], findings: Findings) -> None:
     """Check what a document says of how a market ended, and the market."""
     stated = body["result"] if isinstance(body.get("result"), dict) else body
     market = await _market(chain, stated.get("marketId"))
-    await _all(chain, market, market.stakes.values(), said)
-    said = said.about("result", f"SettlementWallet.market({hex_of(market.key)})")
+    await _all(chain, market, market.stakes.values(), findings)
+    findings = findings.about("result", f"SettlementWallet.market({hex_of(market.key)})")
     status = "pending" if market.closed is None else "resolved"
     if stated.get("status") == "pending" and status == "resolved":
-        said.says("status was pending", True, detail="by now it is resolved")
+        findings.check("status was pending", True, detail="by now it is resolved")
         return
-    said.same("status", stated.get("status"), status)
+    findings.same("status", stated.get("status"), status)
     if market.closed is None:
         return
     winner, book = market.winner, market.book
     won = "void" if winner is None else market.sides[winner]
-    said.fields(stated, {"resolvedOutcome": won, "txHash": market.closed.tx})
+    findings.fields(stated, {"resolvedOutcome": won, "txHash": market.closed.tx})
     shares = 0 if winner is None else book.shares[winner]
-    said.money("poolUsd", stated.get("poolUsd"), book.net_pool, f"{said.source}.netPool")
-    said.money("winningShares", stated.get("winningShares"), shares, f"{said.source} winner's shares")
-    check_words(market, {name: value for name, value in stated.items() if name != "source"}, said)
+    findings.money("poolUsd", stated.get("poolUsd"), book.net_pool, f"{findings.source}.netPool")
+    findings.money("winningShares", stated.get("winningShares"), shares, f"{findings.source} winner's shares")
+    check_words(market, {name: value for name, value in stated.items() if name != "source"}, findings)
     if "payoutPerShareUsd" not in stated:
         return
     if winner is None or book.refunds(winner) or not book.pays_alike(winner):
         rule = "stakes go back whole, or the pool holds less than a dollar a share: shares are not paid alike"
-        said.same("payoutPerShareUsd", stated["payoutPerShareUsd"], None, rule)
+        findings.same("payoutPerShareUsd", stated["payoutPerShareUsd"], None, rule)
     else:
         each = book.net_pool * 10**6 // shares  # down, as it is rounded there
-        said.money("payoutPerShareUsd", stated["payoutPerShareUsd"], each, "netPool / winning shares, down")
+        findings.money("payoutPerShareUsd", stated["payoutPerShareUsd"], each, "netPool / winning shares, down")
 
 
 # ---------------------------------------------------------------- parts
@@ -155,33 +155,33 @@ async def _market(chain: PinnedChain, market_id: Any) -> AgentMarket:
 
 
 async def _open(
-    chain: PinnedChain, trade_id: Any, tx: Any, said: Findings, *, may_be_refund: bool = False
+    chain: PinnedChain, trade_id: Any, tx: Any, findings: Findings, *, may_be_refund: bool = False
 ) -> tuple[AgentMarket, SeenLog]:
     if not is_hash(trade_id):
         raise NotCheckable("The document names no trade id (0x and 64 hexadecimal digits).")
     stake = await find_stake(chain, trade_id, tx)
     if not isinstance(stake.event, ev.Staked) and not may_be_refund:
         raise NotCheckable("The payment was owed back, not staked; there is no receipt of a trade for it.")
-    said.says(f"trade {trade_id} is on chain", True, f"{STAKED} in {stake.tx}", f"block {stake.block}")
+    findings.check(f"trade {trade_id} is on chain", True, f"{STAKED} in {stake.tx}", f"block {stake.block}")
     return await read_market(chain, stake.event.market_id), stake
 
 
-def _same_trade(market: AgentMarket, stake: SeenLog, stated: dict[str, Any], said: Findings) -> None:
+def _same_trade(market: AgentMarket, stake: SeenLog, stated: dict[str, Any], findings: Findings) -> None:
     event = stake.event
-    trade = said.about("trade", STAKED)
+    trade = findings.about("trade", STAKED)
     if "marketId" in stated:
         key = hex_of(key_of(stated["marketId"]))
-        said.same("keccak256 of marketId is the market's key", key, hex_of(market.key), STAKED)
+        findings.same("keccak256 of marketId is the market's key", key, hex_of(market.key), STAKED)
     trade.fields(stated, {"side": market.sides[event.outcome], "txHash": stake.tx})
     trade.money("sizeUsd", stated.get("sizeUsd"), event.amount)
 
 
-async def _recorded(chain: PinnedChain, stake: SeenLog, stated: Any, said: Findings) -> None:
+async def _recorded(chain: PinnedChain, stake: SeenLog, stated: Any, findings: Findings) -> None:
     if stated is not None:
-        said.same("recorded at", seconds(stated), await chain.time_of(stake.block), f"time of block {stake.block}")
+        findings.same("recorded at", seconds(stated), await chain.time_of(stake.block), f"time of block {stake.block}")
 
 
-async def _bet(chain: PinnedChain, stake: SeenLog, said: Findings) -> None:
+async def _bet(chain: PinnedChain, stake: SeenLog, findings: Findings) -> None:
     """Check the trade id by hashing the call again, if it was sent to the contract directly, and how firmly the payment
     names this bet."""
     what = "the trade id is the hash of the bet"
@@ -191,43 +191,43 @@ async def _bet(chain: PinnedChain, stake: SeenLog, said: Findings) -> None:
     data = b"" if transaction is None else data_bytes(transaction.input)
     name = names.get(data[:4])
     if transaction is None or name is None or (transaction.to or "").lower() != wallet.address.lower():
-        said.unknown(what, "the call came through another contract", stake.tx)
+        findings.unknown(what, "the call came through another contract", stake.tx)
         return
     try:
         given = wallet.abi.function(name).decode_inputs(data)
     except DecodingError:
-        said.says(what, False, f"the input of {stake.tx} does not decode")
+        findings.check(what, False, f"the input of {stake.tx} does not decode")
         return
     bet = made_of(Bet, given["b"])
     hashed = bet_hash(bet, chain.deployment.chain_id, wallet.address)
-    said.same(what, _trade(stake.event), hex_of(hashed), f"SettlementWallet.betHash of the input of {stake.tx}")
-    _binding(given["a"], hashed, stake, said)
+    findings.same(what, _trade(stake.event), hex_of(hashed), f"SettlementWallet.betHash of the input of {stake.tx}")
+    _binding(given["a"], hashed, stake, findings)
     if isinstance(stake.event, ev.Staked):
         got, least = decimal_text(stake.event.shares), decimal_text(bet.min_shares)
         enough, shown = stake.event.shares >= bet.min_shares, f"minShares in the input of {stake.tx}"
-        said.says("it got at least the shares it asked for", enough, shown, f"{got}, asked for {least}")
+        findings.check("it got at least the shares it asked for", enough, shown, f"{got}, asked for {least}")
 
 
-def _binding(authorization: Any, hashed: bytes, stake: SeenLog, said: Findings) -> None:
+def _binding(authorization: Any, hashed: bytes, stake: SeenLog, findings: Findings) -> None:
     """Check that the payer signed this very bet; otherwise the holder of RELAYER chose what it was staked on."""
     nonce, shown = bytes(authorization["nonce"]), f"the authorization in the input of {stake.tx}"
-    said.same("the authorization is the one the log names", hex_of(nonce), hex_of(stake.event.nonce), shown)
+    findings.same("the authorization is the one the log names", hex_of(nonce), hex_of(stake.event.nonce), shown)
     is_bound = "the payer's signature is bound to this bet"
     if authorization["form"] == Form.RECEIVE:
-        said.says(is_bound, nonce == bound_nonce(hashed), shown, "receive form: its nonce is the bet's hash")
+        findings.check(is_bound, nonce == bound_nonce(hashed), shown, "receive form: its nonce is the bet's hash")
     elif authorization["validAfter"] == BOUND_ONLY and isinstance(stake.event, ev.Staked):
-        said.says(is_bound, nonce == hashed, shown, "its nonce is the bet's hash")
+        findings.check(is_bound, nonce == hashed, shown, "its nonce is the bet's hash")
     else:
         detail = "its nonce says nothing of a bet, so who held RELAYER decided what it was staked on"
-        said.says("the payer signed an ordinary payment", True, shown, detail)
+        findings.check("the payer signed an ordinary payment", True, shown, detail)
 
 
-async def _all(chain: PinnedChain, market: AgentMarket, stakes: Iterable[SeenLog], said: Findings) -> None:
-    await check_listing(chain, market, said)
-    await check_book(chain, market, said)
-    await check_result(chain, market, said)
+async def _all(chain: PinnedChain, market: AgentMarket, stakes: Iterable[SeenLog], findings: Findings) -> None:
+    await check_listing(chain, market, findings)
+    await check_book(chain, market, findings)
+    await check_result(chain, market, findings)
     for stake in stakes:
-        await check_stake(chain, market, stake, said)
+        await check_stake(chain, market, stake, findings)
 
 
 def _trade(event: ev.Staked | ev.RefundBooked) -> str:

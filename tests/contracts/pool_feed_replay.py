@@ -50,7 +50,7 @@ class Asked:
     time: int
     max_age: int
     recorded: int
-    oldest_tellable: int
+    oldest_available: int
     waits: bool
     round: int
     answer: int

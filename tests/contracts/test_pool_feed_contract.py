@@ -58,7 +58,7 @@ def test_the_feed_answers_for_a_moment_as_the_mirror_does(cases: list[Case]) -> 
         for asked in case.asked:
             recorded = {each.time: each.answer for each in case.readings[: asked.recorded]}
             try:
-                found = reading_at(step, recorded, asked.oldest_tellable, asked.time, asked.max_age)
+                found = reading_at(step, recorded, asked.oldest_available, asked.time, asked.max_age)
                 waits = None
             except NotRecordedYet as error:
                 found, waits = None, error.grid_time

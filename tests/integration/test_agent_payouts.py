@@ -18,7 +18,7 @@ from api.agent.platform import Platform
 from api.agent.switch import Trading
 from core.db.engine import make_engine, make_pool
 from core.db.switches import SwitchWatcher
-from core.feeds.words import told_by
+from core.feeds.words import feed_words
 from core.money import USD, loads
 from scripts._stack import wallets
 from tests.support.agent_chain import AgentChain
@@ -213,7 +213,7 @@ async def test_stats_are_counted_once_a_minute(
     monkeypatch.setattr(cache, "time", SimpleNamespace(monotonic=lambda: clock[0]))
     links = Links("http://here", None, played.contracts.settlement.address)
     async with make_pool(database_url, size=1, autocommit=True) as pool:
-        index = AgentIndex(database_url, engine, 8453, told_by(played.deployment.agent_feeds))
+        index = AgentIndex(database_url, engine, 8453, feed_words(played.deployment.agent_feeds))
         async with asyncio.timeout(PATIENCE):
             while index.snapshot is None or index.snapshot.markets[played.key("alone")].ending is None:
                 await index.refresh()

@@ -245,7 +245,7 @@ async def test_the_payer_of_an_accepted_payment_may_ask_for_its_outcome(
         for body in bodies:
             amount = round(body["sizeUsd"] * USD)
             trade = Bet(market, 0, amount, 0, who.address.lower(), idem_hash(body["idemKey"]))
-            request = IntentRequest(f"test:{body['idemKey']}", 8453, "nobodys", "settle", who.address)
+            request = IntentRequest(f"test:{body['idemKey']}", 8453, "unserved", "settle", who.address)
             async with connection.transaction():
                 await take_in(
                     connection,

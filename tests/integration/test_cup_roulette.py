@@ -270,13 +270,13 @@ async def test_every_part_of_a_round_is_from_one_moment(cup: Cup, monkeypatch: p
 
 async def test_all_who_look_at_the_wheel_share_its_reading(cup: Cup, monkeypatch: pytest.MonkeyPatch) -> None:
     """A bettor sees its bet at once, in all parts of the answer."""
-    live, read, readings = await cup.open_round(), betting.crowd, []
+    live, read, readings = await cup.open_round(), betting.round_totals, []
 
     async def counted(connection: Connection, round_no: int) -> betting.RoundTotals:
         readings.append(round_no)
         return await read(connection, round_no)
 
-    monkeypatch.setattr(betting, "crowd", counted)
+    monkeypatch.setattr(betting, "round_totals", counted)
     signers = [await cup.claimed() for _ in range(8)]
     simulated = {"betKey": "half:low", "stakePaper": 10, "simulate": True}
     for _ in range(2):

@@ -33,7 +33,7 @@ from api.web.recent_activity import AGAIN_SECONDS
 from core.config import ApiSecrets, Settings
 from core.contracts.deployments import load_deployment
 from core.db.engine import conninfo
-from core.feeds.words import told_by
+from core.feeds.words import feed_words
 from core.service.cancelling import end
 from tests.support.history_fill import (
     BASE_CHAIN,
@@ -424,7 +424,7 @@ async def test_while_no_block_comes_a_look_reads_the_head_and_nothing_else(fille
     base = load_deployment(filled.folder / "base.json")
     async with _engine(database_url, filled.folder) as context:
         for chain, index in (
-            (BASE_CHAIN, AgentIndex(database_url, context.engine, BASE_CHAIN, told_by(base.agent_feeds))),
+            (BASE_CHAIN, AgentIndex(database_url, context.engine, BASE_CHAIN, feed_words(base.agent_feeds))),
             (STOCK_CHAIN, StockIndex(database_url, context.engine, STOCK_CHAIN)),
         ):
             await index.refresh()
@@ -451,7 +451,7 @@ async def test_while_no_block_comes_a_look_reads_the_head_and_nothing_else(fille
 async def test_a_process_holds_what_is_open_and_the_newest_settled(filled: Filled, database_url: str) -> None:
     base = load_deployment(filled.folder / "base.json")
     async with _engine(database_url, filled.folder) as context:
-        agent = AgentIndex(database_url, context.engine, BASE_CHAIN, told_by(base.agent_feeds))
+        agent = AgentIndex(database_url, context.engine, BASE_CHAIN, feed_words(base.agent_feeds))
         stock = StockIndex(database_url, context.engine, STOCK_CHAIN)
         await agent.refresh()
         await stock.refresh()
@@ -593,7 +593,7 @@ async def test_a_block_moves_the_days_volume_and_does_not_sum_the_day_again(fill
     window = "FROM agent_stake WHERE outcome IS NOT NULL AND staked_at > (SELECT block_time - 86400 FROM chain_cursor"
     window += f" WHERE chain_id = {BASE_CHAIN})"
     async with _engine(database_url, filled.folder) as context:
-        index = AgentIndex(database_url, context.engine, BASE_CHAIN, told_by(base.agent_feeds))
+        index = AgentIndex(database_url, context.engine, BASE_CHAIN, feed_words(base.agent_feeds))
         await index.refresh()
         with psycopg.connect(conninfo(database_url), autocommit=True) as connection:
             # A bet in the next block, which is half an hour later: what was bet in the first half hour leaves the day.

@@ -14,7 +14,7 @@ from core.chain import ChainClient
 from core.chain.provider import ChainProvider
 from core.contracts.feeds import PoolFeed
 from core.feeds.grid import grid_time
-from core.feeds.live_cost import borne_units
+from core.feeds.live_cost import live_cap_units
 from core.metrics import REGISTRY
 from core.money import USD
 from keeper.report import RunReport
@@ -56,7 +56,7 @@ async def bear(chain: PoolChain) -> int:
     """Return what `vpm feed cost` says of the pools now, in units."""
     deployment = chain.agents.deployment
     async with ChainProvider([chain.agents.url], chain_id=None) as rpc:
-        return await borne_units(
+        return await live_cap_units(
             ChainClient(rpc), deployment.pool_factories, chain.feed, int(deployment.params["feeBps"])
         )
 

@@ -27,7 +27,7 @@ from tests.support import programs
 from tests.waiting import wait
 
 PGBOUNCER = shutil.which("pgbouncer") or shutil.which("pgbouncer", path="/usr/sbin")
-NOBODY = 65534
+UNPRIVILEGED_ID = 65534
 
 pytestmark = pytest.mark.skipif(PGBOUNCER is None, reason="pgbouncer is not installed")
 
@@ -49,7 +49,9 @@ def _pooled(url: str, mode: str, folder: Path) -> Iterator[str]:
         f"[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =\nauth_type = scram-sha-256\n"
         f"auth_file = {folder / 'users'}\npool_mode = {mode}\n"
     )
-    unprivileged = {"user": NOBODY, "group": NOBODY} if os.getuid() == 0 else {}  # it refuses to run as root
+    unprivileged = (
+        {"user": UNPRIVILEGED_ID, "group": UNPRIVILEGED_ID} if os.getuid() == 0 else {}
+    )  # it refuses to run as root
     for each in (folder, *folder.iterdir()):
         each.chmod(0o755)
     assert PGBOUNCER is not None

@@ -302,7 +302,7 @@ def test_the_deployment_file_names_the_key_that_has_to_have_signed(
     capsys.readouterr()
     assert main([str(document), *where]) == 3
     said = capsys.readouterr().out
-    assert "cannot be told" in said
+    assert "cannot be checked" in said
     assert wallets.ATTESTATION.address in said
     assert "0 do not hold" in said
 

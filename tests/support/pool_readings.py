@@ -14,13 +14,13 @@ class NotRecordedYet(LookupError):
 
 
 def reading_at(
-    step: int, recorded: Mapping[int, int], oldest_tellable: int, time: int, max_age: int
+    step: int, recorded: Mapping[int, int], oldest_available: int, time: int, max_age: int
 ) -> tuple[int, int] | None:
     """The grid time that counts at a moment that is over, and the answer recorded for it; None where there is none."""
     newest = time - time % step
     for grid_time in range(newest, max(time - max_age, step) - 1, -step):
         if grid_time in recorded:
             return grid_time, recorded[grid_time]
-        if grid_time == newest and newest >= oldest_tellable:
+        if grid_time == newest and newest >= oldest_available:
             raise NotRecordedYet(newest)
     return None

@@ -12,7 +12,7 @@ from api.agent.trade.outcomes import TradeOutcomes
 from api.agent.trade.rates import TRADE_RATE
 from api.http.problem import Problem
 from core.contracts.statuses import RefundReason
-from core.outbox import EXPIRED, OF_ITS_PAYER, OVERTAKEN, Intent, IntentState, MinedOutcome
+from core.outbox import EXPIRED, OVERTAKEN, PAYER_REASONS, Intent, IntentState, MinedOutcome
 from tests.support.agent_markets import stake
 
 TX = b"\x07" * 32
@@ -127,7 +127,7 @@ def test_every_refund_says_why(reason: RefundReason) -> None:
     assert "given back whole" in said.message
 
 
-@pytest.mark.parametrize("reason", sorted(OF_ITS_PAYER))
+@pytest.mark.parametrize("reason", sorted(PAYER_REASONS))
 def test_a_wallet_that_the_relayer_holds_up_gets_the_call_to_send_itself(reason: str) -> None:
     kit = {"to": "0x" + "11" * 20, "data": "0x12", "chainId": 8453, "expiresAt": 2}
     refusal = trade_refusals.refused(intent(reason), kit)

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from core.service.cancelling import end, heed_cancellation
+from core.service.cancelling import end, raise_if_cancelled
 from tests.waiting import PATIENCE
 
 
@@ -16,7 +16,7 @@ async def test_a_swallowed_cancellation_is_noticed() -> None:
     async def deaf() -> None:
         nonlocal rounds
         while True:
-            heed_cancellation()
+            raise_if_cancelled()
             rounds += 1
             try:
                 await asyncio.sleep(0.01)
@@ -38,7 +38,7 @@ async def test_a_timeout_inside_is_no_cancellation() -> None:
             await asyncio.sleep(1)
     except TimeoutError:
         pass
-    heed_cancellation()
+    raise_if_cancelled()
 
 
 async def test_a_task_that_has_not_noticed_is_cancelled_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -58,7 +58,7 @@ def parts() -> tuple[Any, Any]:
 
 
 async def test_while_her_block_is_awaited_what_was_known_before_stands() -> None:
-    bet, taken_in = relayed(1), KnownBet(1, SENT, was_told=False)
+    bet, taken_in = relayed(1), KnownBet(1, SENT, confirmation_sent=False)
     async with asyncio.timeout(PATIENCE):
         context, sources = parts()
         outcomes = BetOutcomes(context, sources, Attempts(context, "stock", ""))

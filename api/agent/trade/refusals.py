@@ -16,7 +16,7 @@ from core.agent.book import MIN_STAKE
 from core.contracts.statuses import RefundReason
 from core.hexadecimal import hex_of
 from core.money import decimal_text
-from core.outbox import EXPIRED, OF_ITS_PAYER, OVERTAKEN, Intent
+from core.outbox import EXPIRED, OVERTAKEN, PAYER_REASONS, Intent
 
 _CLOSED = frozenset({"Closed", "AlreadySettled", "NotOpenYet", "UnknownMarket"})
 _PAUSED = frozenset({"StakesArePaused", "MissingRole"})
@@ -257,7 +257,7 @@ def refused(intent: Intent, kit: dict[str, Any] | None) -> Problem:
     if why in _MISSED:
         message = "The bet was sent and did not get in: others came first, or its time ran out; no money moved."
         return _again(message, "Send the same request again.", tx_hash=tx_hash)
-    if why in OF_ITS_PAYER:
+    if why in PAYER_REASONS:
         return _again(f"The bet was not sent. {intent.reason}", _LATER, 300, escapeKit=kit)
     if why == "ERC20InsufficientBalance":
         return problem("insufficient_balance", "The wallet's USDC no longer covers the bet.", **extra)

@@ -38,7 +38,7 @@ cup_account = Table(
     Column("balance_cents", BigInteger, nullable=False, server_default="0"),
     Column("opened_at", UtcDateTime, nullable=False, server_default=func.now()),
     CheckConstraint("account ~ '^(mint|(wallet|market|round):.+)$'", name="account_is_known"),
-    CheckConstraint("balance_cents >= 0", name="nobody_owes"),
+    CheckConstraint("balance_cents >= 0", name="balance_is_not_negative"),
 )
 
 # `key` is what makes a movement happen once: `claim:<wallet>`, `trade:<id>`, `bet:<round>:<wallet>:<key>`,

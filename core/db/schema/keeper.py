@@ -76,7 +76,7 @@ keeper_job = Table(
     Column("runner", Text),  # host:pid of the keeper that took it
     Column("report", JSONB),  # {job, ok, startedAt, finishedAt, actions, skipped, errors}
     CheckConstraint("job ~ '^[a-z][a-z-]{0,31}$'", name="job_is_a_word"),
-    CheckConstraint("(started_at IS NULL) = (runner IS NULL)", name="started_by_somebody"),
+    CheckConstraint("(started_at IS NULL) = (runner IS NULL)", name="started_has_a_runner"),
     CheckConstraint("finished_at IS NULL OR started_at IS NOT NULL", name="started_before_finished"),
     CheckConstraint("(finished_at IS NULL) = (report IS NULL)", name="finished_with_a_report"),
     # One request waits for everybody who asks for the same job before it starts.

@@ -20,6 +20,6 @@ relay_bet = Table(
     Column("attempt", Integer, nullable=False, server_default="1"),
     Column("intent_id", BigInteger, nullable=False),  # of the last attempt
     Column("asked_at", UtcDateTime, nullable=False, server_default=func.now()),  # for its last attempt
-    Column("confirmed_told_at", UtcDateTime),  # when an answer first said that it is booked
+    Column("confirmation_sent_at", UtcDateTime),  # when an answer first said that it is booked
     CheckConstraint("attempt >= 1", name="attempts_count_from_one"),
 )

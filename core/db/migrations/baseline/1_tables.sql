@@ -391,7 +391,7 @@ CREATE TABLE cup_account (
     opened_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
     CONSTRAINT pk_cup_account PRIMARY KEY (account),
     CONSTRAINT ck_cup_account_account_is_known CHECK (account ~ '^(mint|(wallet|market|round):.+)$'),
-    CONSTRAINT ck_cup_account_nobody_owes CHECK (balance_cents >= 0)
+    CONSTRAINT ck_cup_account_balance_is_not_negative CHECK (balance_cents >= 0)
 );
 
 CREATE TABLE cup_board (
@@ -524,7 +524,7 @@ CREATE TABLE keeper_job (
     report JSONB,
     CONSTRAINT pk_keeper_job PRIMARY KEY (id),
     CONSTRAINT ck_keeper_job_job_is_a_word CHECK (job ~ '^[a-z][a-z-]{0,31}$'),
-    CONSTRAINT ck_keeper_job_started_by_somebody CHECK ((started_at IS NULL) = (runner IS NULL)),
+    CONSTRAINT ck_keeper_job_started_has_a_runner CHECK ((started_at IS NULL) = (runner IS NULL)),
     CONSTRAINT ck_keeper_job_started_before_finished CHECK (finished_at IS NULL OR started_at IS NOT NULL),
     CONSTRAINT ck_keeper_job_finished_with_a_report CHECK ((finished_at IS NULL) = (report IS NULL))
 );
@@ -642,7 +642,7 @@ CREATE TABLE relay_bet (
     attempt INTEGER DEFAULT '1' NOT NULL,
     intent_id BIGINT NOT NULL,
     asked_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
-    confirmed_told_at TIMESTAMP WITH TIME ZONE,
+    confirmation_sent_at TIMESTAMP WITH TIME ZONE,
     CONSTRAINT pk_relay_bet PRIMARY KEY (chain_id, signer, nonce),
     CONSTRAINT ck_relay_bet_attempts_count_from_one CHECK (attempt >= 1)
 );

@@ -39,10 +39,10 @@ BEGIN
             SELECT id, was, state, tx_hash, reason FROM moved ORDER BY id
     ), numbered AS (
         SELECT id, state, (row_number() OVER (ORDER BY id) - 1) / 200 AS part FROM moved
-    ), told AS (
+    ), signals AS (
         SELECT string_agg(id || ':' || state, ',' ORDER BY id) AS payload FROM numbered GROUP BY part
     )
-    SELECT count(pg_notify('outbox_state', payload)::text)::text INTO wrong FROM told;
+    SELECT count(pg_notify('outbox_state', payload)::text)::text INTO wrong FROM signals;
     IF EXISTS (SELECT FROM before AS o JOIN after AS n USING (id) WHERE n.state = 'queued' AND o.state <> 'queued') THEN
         PERFORM pg_notify('outbox_queued', chain_id || ':' || lane_group)
             FROM (SELECT DISTINCT chain_id, lane_group FROM after WHERE state = 'queued') AS again;
