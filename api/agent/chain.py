@@ -32,7 +32,7 @@ class AgentContracts:
     token_facts: Token
 
     @classmethod
-    def of(cls, deployment: Deployment) -> AgentContracts | None:
+    def from_deployment(cls, deployment: Deployment) -> AgentContracts | None:
         """None before deployment."""
         if not deployment.is_deployed or "SettlementWallet" not in deployment.contracts:
             return None
@@ -61,7 +61,7 @@ class PaymentFacts:
     used: frozenset[bytes]
     booked: frozenset[bytes]
 
-    def is_astray(self, nonce: bytes) -> bool:
+    def was_used_elsewhere(self, nonce: bytes) -> bool:
         """Return whether an authorization was used other than by us for a stake: it was sent past us, or cancelled."""
         return nonce in self.used and nonce not in self.booked
 
@@ -107,7 +107,7 @@ class Balances:
         self._timeout_seconds = timeout_seconds
         self._balances: TTLCache[str, int] = TTLCache(MAX_CACHED, BALANCE_CACHE_SECONDS)
 
-    async def of(self, wallet: str) -> int | None:
+    async def get(self, wallet: str) -> int | None:
         """Return what the wallet holds, in token units; None when that cannot be read, which holds nothing up."""
         if self._client is None or self._contracts is None:
             return None

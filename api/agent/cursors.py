@@ -1,4 +1,4 @@
-"""Cursors of the market list and of positions: opaque, and self-checking, so that a made-up one is refused."""
+"""CursorCodec of the market list and of positions: opaque, and self-checking, so that a made-up one is refused."""
 
 from __future__ import annotations
 
@@ -12,32 +12,32 @@ from api.agent.facts import ListedMarket
 from api.http.problem import invalid_part
 
 # A market's place in the list: soonest deadline first, then by listing.
-ListPlace = tuple[int, int, int]
+MarketSortKey = tuple[int, int, int]
 # Where a stake stands among a wallet's: its block and its log's number there.
-StakePlace = tuple[int, int]
-P = TypeVar("P", ListPlace, StakePlace)
+StakeSortKey = tuple[int, int]
+P = TypeVar("P", MarketSortKey, StakeSortKey)
 
 _CHECK_BYTES = 6
 
 
-def list_place(market: ListedMarket) -> ListPlace:
+def market_sort_key(market: ListedMarket) -> MarketSortKey:
     return (market.closes_at, *market.listed_order)
 
 
 @dataclass(frozen=True, slots=True)
-class Cursors(Generic[P]):
+class CursorCodec(Generic[P]):
     """The cursors of one list, which no other list takes; `length`: of its places."""
 
     name: bytes
     length: int
 
-    def at(self, place: P) -> str:
+    def encode(self, place: P) -> str:
         """Return the cursor of the page behind a place."""
         text = ".".join(map(str, place)).encode()
         return base64.urlsafe_b64encode(self._check(text) + text).decode().rstrip("=")
 
-    def place(self, cursor: str) -> P:
-        """Return the place of a cursor; 400 for anything that `at` did not make."""
+    def decode(self, cursor: str) -> P:
+        """Return the place of a cursor; 400 for anything that `encode` did not make."""
         try:
             raw = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
             check, text = raw[:_CHECK_BYTES], raw[_CHECK_BYTES:]
@@ -52,8 +52,8 @@ class Cursors(Generic[P]):
         return hashlib.blake2b(text, digest_size=_CHECK_BYTES, person=self.name).digest()
 
 
-MARKETS: Cursors[ListPlace] = Cursors(b"agent markets", 3)
-STAKES: Cursors[StakePlace] = Cursors(b"agent positions", 2)
+MARKETS: CursorCodec[MarketSortKey] = CursorCodec(b"agent markets", 3)
+STAKES: CursorCodec[StakeSortKey] = CursorCodec(b"agent positions", 2)
 
 
 def _bad() -> Exception:

@@ -243,13 +243,13 @@ BEFORE_DEPLOYMENT = MarketsSnapshot(
 
 
 @lru_cache(maxsize=4_096)
-def key_of(name: str) -> bytes | None:
+def key_from_name(name: str) -> bytes | None:
     """The contract's key of the market that may have this name: an id is what the key is the hash of."""
     if _KEY.fullmatch(name):
         return bytes_of(name)
     return market_key(name) if _ID.fullmatch(name) else None
 
 
-def is_called(market: ListedMarket, name: str) -> bool:
+def has_name(market: ListedMarket, name: str) -> bool:
     """Return whether the market is shown under this name: its id, which is also its slug, or the hex of its key."""
     return name in (market.id, hex_of(market.key))

@@ -7,9 +7,9 @@ from functools import partial
 
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from api.agent.cursors import ListPlace
+from api.agent.cursors import MarketSortKey
 from api.agent.errors import problem
-from api.agent.facts import BEFORE_DEPLOYMENT, ListedMarket, MarketsSnapshot, is_called, key_of
+from api.agent.facts import BEFORE_DEPLOYMENT, ListedMarket, MarketsSnapshot, has_name, key_from_name
 from api.agent.rows import read_settled, read_settled_page, read_snapshot
 from api.agent.storage import storage
 from api.followed_index import Archive, FollowedIndex
@@ -65,7 +65,7 @@ class AgentIndex(FollowedIndex[MarketsSnapshot]):
             raise problem("internal_error", "The markets could not be read yet; try again shortly.")
         return self.snapshot
 
-    async def reached(self, block: int, timeout_seconds: float | None) -> None:
+    async def wait_for_block(self, block: int, timeout_seconds: float | None) -> None:
         """Waits until the index holds this block, or until time is up."""
         await self._until(lambda: self.snapshot is not None and self.snapshot.head.number >= block, timeout_seconds)
 
@@ -73,9 +73,9 @@ class AgentIndex(FollowedIndex[MarketsSnapshot]):
 
     async def market(self, name: str) -> ListedMarket | None:
         """Find a market by id or slug, or the hex of the contract's key; 500 when it must be read and cannot be."""
-        key = key_of(name)
+        key = key_from_name(name)
         market = None if key is None else (await self.markets((key,))).get(key)
-        return market if market is not None and is_called(market, name) else None
+        return market if market is not None and has_name(market, name) else None
 
     async def markets(self, keys: Iterable[bytes], *, status: int = 500) -> dict[bytes, ListedMarket]:
         """Return those of these markets that the index has; `status` when some must be read and cannot be."""
@@ -88,7 +88,7 @@ class AgentIndex(FollowedIndex[MarketsSnapshot]):
         return markets
 
     async def settled_page(
-        self, symbol: str | None, kind: MarketKind | None, after: ListPlace | None, limit: int
+        self, symbol: str | None, kind: MarketKind | None, after: MarketSortKey | None, limit: int
     ) -> dict[bytes, ListedMarket]:
         """The first so many settled markets behind `after`, in the order of the list, on feeds the service knows."""
         feeds = [

@@ -24,7 +24,7 @@ from api.agent.index import AgentIndex
 from api.agent.links import Links
 from api.agent.rows import MAX_SETTLED, require_sums
 from api.agent.storage import storage
-from api.agent.switch import Reach, Trading
+from api.agent.switch import ChainProbe, Trading
 from api.cache import TimedValue
 from api.database import DATABASE_ERRORS
 from api.http.application import json_response
@@ -107,7 +107,7 @@ class Platform:
         client: ChainClient | None,
         attester: str | None = None,
     ) -> None:
-        self._reach = Reach(client)
+        self._reach = ChainProbe(client)
         self._attester = attester
         self._engine = engine
         self._pool = pool
@@ -168,7 +168,7 @@ class Platform:
         except DATABASE_ERRORS as error:
             log.warning("health cannot read the database", action="agent.no_database", why=error)
             why = why or "The database cannot be read."
-        if why is None and not await self._reach.answers():
+        if why is None and not await self._reach.is_up():
             why = "Base cannot be reached."
         if why is None and (lanes is None or not lanes.works):
             why = "The relayer is down or out of gas."

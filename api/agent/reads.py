@@ -14,7 +14,7 @@ from cachetools import LRUCache
 from limits import RateLimitItem, parse
 from msgspec import Raw
 
-from api.agent import outlook
+from api.agent import projection
 from api.agent.bodies import markets as shown
 from api.agent.bodies.numbers import usd
 from api.agent.bodies.parts import NETWORK, Freshness, chain_meta, freshness, meta
@@ -35,9 +35,9 @@ from api.agent.bodies.research import (
 from api.agent.bodies.results import AgentResult, ResultBody, result
 from api.agent.bodies.trades import TradeProofBody, proof
 from api.agent.chain import AgentContracts, Balances
-from api.agent.cursors import MARKETS, STAKES, ListPlace, StakePlace, list_place
+from api.agent.cursors import MARKETS, STAKES, MarketSortKey, StakeSortKey, market_sort_key
 from api.agent.errors import problem
-from api.agent.facts import ListedMarket, MarketsSnapshot, Stake, deciding_times, key_of
+from api.agent.facts import ListedMarket, MarketsSnapshot, Stake, deciding_times, key_from_name
 from api.agent.index import AgentIndex
 from api.agent.links import Links
 from api.agent.requests import (
@@ -113,7 +113,7 @@ class Overview(Body):
     freshness: Freshness
 
 
-class Reads:
+class AgentReads:
     """The read endpoints of the agent markets. `contracts` is None before deployment."""
 
     def __init__(
@@ -155,18 +155,18 @@ class Reads:
         return await self._lists.answer(request, asked, lambda: self._page(query))
 
     async def _page(self, query: MarketsQuery) -> bytes:
-        after = None if query.cursor is None else MARKETS.place(query.cursor)
+        after = None if query.cursor is None else MARKETS.decode(query.cursor)
         snapshot = self._index.required()
         if query.ids is not None:
             names = {name.strip() for name in query.ids.split(",")}
-            named = await self._index.markets(key for name in names if (key := key_of(name)) is not None)
+            named = await self._index.markets(key for name in names if (key := key_from_name(name)) is not None)
             fitting = _fitting(
                 (each for each in named.values() if names & {each.id, hex_of(each.key)}), snapshot, query
             )
         else:
             fitting = _fitting(snapshot.markets.values(), snapshot, query)
         if after is not None:
-            fitting = [each for each in fitting if list_place(each) > after]
+            fitting = [each for each in fitting if market_sort_key(each) > after]
         if query.ids is None and query.status == "all":
             fitting = await self._with_settled(fitting, snapshot, query, after)
         page = fitting[: query.limit]
@@ -176,12 +176,16 @@ class Reads:
                 meta=chain_meta(self._links, snapshot),
                 count=len(page),
                 markets=[shown.market_ref(each, snapshot, self._links) for each in page],
-                next_cursor=MARKETS.at(list_place(page[-1])) if more else None,
+                next_cursor=MARKETS.encode(market_sort_key(page[-1])) if more else None,
             )
         )
 
     async def _with_settled(
-        self, present: Sequence[ListedMarket], snapshot: MarketsSnapshot, query: MarketsQuery, after: ListPlace | None
+        self,
+        present: Sequence[ListedMarket],
+        snapshot: MarketsSnapshot,
+        query: MarketsQuery,
+        after: MarketSortKey | None,
     ) -> list[ListedMarket]:
         """The present ones and as many of the settled as a page and the question whether another follows need."""
         kind = None if query.type is None else KINDS.get(query.type)
@@ -197,8 +201,8 @@ class Reads:
             markets |= {each.key: snapshot.markets.get(each.key, each) for each in shown}
             if len(read) <= query.limit:
                 break
-            after = max(list_place(each) for each in read.values())
-        return sorted(markets.values(), key=list_place)
+            after = max(market_sort_key(each) for each in read.values())
+        return sorted(markets.values(), key=market_sort_key)
 
     async def market(self, request: web.Request) -> web.StreamResponse:
         _, listed = await self._listed(request.match_info["id"])
@@ -214,12 +218,12 @@ class Reads:
         _, market = await self._listed(request.match_info["id"])
 
         async def render_research() -> bytes:
-            body = await self.bundle(market.id)
+            body = await self.research_bundle(market.id)
             return to_json(ResearchBody(meta=chain_meta(self._links, self._index.required()), research=body))
 
         return await self._bundles.answer(request, market.key, render_research)
 
-    async def bundle(self, name: str) -> AgentResearch:
+    async def research_bundle(self, name: str) -> AgentResearch:
         """Everything known of a market, by id or slug; 404 when there is none."""
         snapshot, market = await self._listed(name)
         async with storage("The market's history", seconds=5.0), self._engine.connect() as connection:
@@ -258,10 +262,12 @@ class Reads:
         """Every open market, soonest deadline first, each with what a bet of `EXAMPLE_SIZE` would be paid; those that
         open later, soonest first; and the last `closed` of the others that are present."""
         snapshot = self._index.required()
-        open_now = sorted(snapshot.open_markets(), key=list_place)
+        open_now = sorted(snapshot.open_markets(), key=market_sort_key)
         others = [each for each in snapshot.markets.values() if each.supported and each.status(snapshot.now) != "open"]
         later = sorted((each for each in others if each.opens_later(snapshot.now)), key=lambda each: each.spec.opens_at)
-        over = sorted((each for each in others if not each.opens_later(snapshot.now)), key=list_place, reverse=True)
+        over = sorted(
+            (each for each in others if not each.opens_later(snapshot.now)), key=market_sort_key, reverse=True
+        )
         return Overview(
             open=[OpenMarket(self._shown(each, snapshot), _example_paid(each)) for each in open_now],
             later=[self._shown(each, snapshot) for each in later],
@@ -272,14 +278,14 @@ class Reads:
     def _shown(self, market: ListedMarket, snapshot: MarketsSnapshot) -> shown.AgentMarketRef:
         return shown.market_ref(market, snapshot, self._links)
 
-    async def listed(self, keys: Iterable[bytes]) -> dict[bytes, ListedMarket]:
+    async def supported_markets(self, keys: Iterable[bytes]) -> dict[bytes, ListedMarket]:
         """Return those of these markets that this service supports, of any age."""
         return {key: each for key, each in (await self._index.markets(keys)).items() if each.supported}
 
     def example(self) -> dict[str, Any] | None:
         """A bet whose answer is the 402 challenge, on the market that is open for longest; None when none is open."""
         snapshot = self._index.snapshot
-        market = None if snapshot is None else max(snapshot.open_markets(), key=list_place, default=None)
+        market = None if snapshot is None else max(snapshot.open_markets(), key=market_sort_key, default=None)
         if market is None:
             return None
         return {
@@ -290,11 +296,11 @@ class Reads:
             "walletAddress": EXAMPLE_WALLET,
         }
 
-    async def outcome(self, name: str) -> AgentResult:
+    async def result_of(self, name: str) -> AgentResult:
         """Return how a market resolved, or that it is pending."""
         return result((await self._listed(name))[1], self._links)
 
-    async def settles(self, name: str) -> bool:
+    async def is_supported(self, name: str) -> bool:
         """Return whether this service can settle the market, and so takes bets on it while it is open."""
         return (await self._listed(name))[1].supported
 
@@ -314,8 +320,8 @@ class Reads:
         check_open(market, now)
         outcome = side_of(market, query.side)
         got = market.book.quote(outcome, size)
-        ahead = outlook.of_quote(
-            market, outcome, got, now=now, balance=None if wallet is None else await self._balances.of(wallet)
+        ahead = projection.project_quote(
+            market, outcome, got, now=now, balance=None if wallet is None else await self._balances.get(wallet)
         )
         quote_id, is_locked = store.new_quote_id(), size > SIMPLE_MAX
         seconds = min(store.LOCK_SECONDS, market.closes_at - now)
@@ -343,11 +349,11 @@ class Reads:
         query = read_query(request, PositionsQuery)
         await self._take(request, POSITIONS_RATE, "agent-positions", "Positions are read at most 120 times a minute.")
         wallet = checked_wallet(query.wallet)
-        before = None if query.cursor is None else STAKES.place(query.cursor)
+        before = None if query.cursor is None else STAKES.decode(query.cursor)
         asked = (wallet, query.limit, before)
-        return await self._book_pages.answer(request, asked, lambda: self.book(wallet, query.limit, before))
+        return await self._book_pages.answer(request, asked, lambda: self.positions_page(wallet, query.limit, before))
 
-    async def book(self, wallet: str, limit: int, before: StakePlace | None) -> bytes:
+    async def positions_page(self, wallet: str, limit: int, before: StakeSortKey | None) -> bytes:
         """Return a page of the wallet's positions, and the summary of all it has."""
         async with storage("The positions", seconds=5.0), self._engine.connect() as connection:
             await connection.execution_options(isolation_level="REPEATABLE READ")  # page and sums of one state
@@ -364,7 +370,7 @@ class Reads:
                 count=len(bodies),
                 summary=summary(holdings, markets),
                 positions=bodies,
-                next_cursor=STAKES.at((page[-1].block, page[-1].log_index)) if len(stakes) > limit else None,
+                next_cursor=STAKES.encode((page[-1].block, page[-1].log_index)) if len(stakes) > limit else None,
             )
         )
 
@@ -389,7 +395,7 @@ class Reads:
         _, market = await self._listed(read_query(request, ResultQuery).market_id)
 
         async def render_result() -> bytes:
-            body = await self.outcome(market.id)
+            body = await self.result_of(market.id)
             return to_json(ResultBody(meta=chain_meta(self._links, self._index.required()), result=body))
 
         return await self._results.answer(request, market.key, render_result)
@@ -419,7 +425,7 @@ class Reads:
     async def readiness(self, request: web.Request) -> web.StreamResponse:
         await self._take(request, READINESS_RATE, "agent-readiness", "Balances are read at most 60 times a minute.")
         wallet = checked_wallet(request.match_info["address"])
-        balance = await self._balances.of(wallet)
+        balance = await self._balances.get(wallet)
         ready = None if balance is None else balance >= MIN_SIZE
         if balance is None:
             reason, hint = "The balance cannot be read now.", "Try again shortly."
@@ -466,7 +472,7 @@ def _fitting(markets: Iterable[ListedMarket], snapshot: MarketsSnapshot, query: 
             and (query.type is None or each.metric == query.type)
             and (symbol is None or each.token_symbol == symbol)
         ),
-        key=list_place,
+        key=market_sort_key,
     )
 
 
@@ -481,7 +487,9 @@ def _alike(market: ListedMarket, snapshot: MarketsSnapshot) -> list[ListedMarket
         for each in snapshot.open_markets()
         if each.key != market.key and (each.token_symbol == market.token_symbol or each.kind == market.kind)
     ]
-    alike.sort(key=lambda each: (each.token_symbol != market.token_symbol, each.kind != market.kind, list_place(each)))
+    alike.sort(
+        key=lambda each: (each.token_symbol != market.token_symbol, each.kind != market.kind, market_sort_key(each))
+    )
     return alike[:RELATED_MARKETS]
 
 
@@ -499,5 +507,5 @@ def _example_paid(market: ListedMarket) -> list[Decimal | None] | None:
         got = market.book.quote(outcome, EXAMPLE_SIZE)
         room = market.book.room(outcome, market.pot_cap) >= EXAMPLE_SIZE
         taken = room and got.price_after - got.price_before <= MAX_POINTS
-        paid.append(json_number(outlook.of_quote(market, outcome, got).payout) if taken else None)
+        paid.append(json_number(projection.project_quote(market, outcome, got).payout) if taken else None)
     return paid

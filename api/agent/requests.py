@@ -149,7 +149,7 @@ class TradeRequest(BaseModel):
             raise problem("size_below_min", f"The smallest bet is 1 USD; this one is {decimal_text(trade.size)}.")
         return trade
 
-    def essence(self) -> dict[str, Any]:
+    def example_body(self) -> dict[str, Any]:
         """The fields that no bet goes without, as an example in JSON: digits beyond a float's are not missed there."""
         return {
             "marketId": self.market_id,
@@ -177,7 +177,7 @@ class TradeRequest(BaseModel):
     def min_shares(self) -> int | None:
         return None if self.min_shares_out is None else units_from_decimal(self.min_shares_out)
 
-    def least_shares(self, net: int) -> int:
+    def required_shares(self, net: int) -> int:
         """Return the least shares the contract must give for a stake of `net` after the fee; 0 without limits."""
         by_price = 0 if self.max_price_cents is None else -(-100 * net // self.max_price_cents)  # up: never dearer
         return max(self.min_shares or 0, by_price)

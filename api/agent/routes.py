@@ -16,11 +16,11 @@ from api.agent.bodies.research import ResearchBody
 from api.agent.bodies.results import ResultBody
 from api.agent.bodies.trades import Challenge, TradeBody, TradeProofBody
 from api.agent.discover.search import DiscoverBody, DiscoverQuery, Discovery
-from api.agent.notices import bodies as told
-from api.agent.notices import requests as asked
+from api.agent.notices import bodies as event_bodies
+from api.agent.notices import requests as event_requests
 from api.agent.notices.channels import EventChannels
 from api.agent.platform import Platform
-from api.agent.reads import Reads
+from api.agent.reads import AgentReads
 from api.agent.sentiment import Sentiment, SentimentBody, SentimentQuery
 from api.agent.trade import x402
 from api.http.operation import DocumentedAnswer, Handler, Operation
@@ -36,7 +36,7 @@ PAYMENT_INFO = {
 def operations(
     *,
     channels: EventChannels,
-    reads: Reads,
+    reads: AgentReads,
     platform: Platform,
     trade: Handler,
     discovery: Discovery,
@@ -57,7 +57,7 @@ def _get(path: str, handler: Handler, summary: str, answered: dict[int, Document
     return Operation("GET", f"{PREFIX}{path}", handler, summary, answered, **more)
 
 
-def _markets(reads: Reads, discovery: Discovery, sentiment: Sentiment) -> tuple[Operation, ...]:
+def _markets(reads: AgentReads, discovery: Discovery, sentiment: Sentiment) -> tuple[Operation, ...]:
     return (
         _get(
             "/markets",
@@ -103,7 +103,7 @@ def _markets(reads: Reads, discovery: Discovery, sentiment: Sentiment) -> tuple[
     )
 
 
-def _trading(reads: Reads, trade: Handler) -> tuple[Operation, ...]:
+def _trading(reads: AgentReads, trade: Handler) -> tuple[Operation, ...]:
     return (
         _get(
             "/quote",
@@ -157,7 +157,7 @@ def _trading(reads: Reads, trade: Handler) -> tuple[Operation, ...]:
     )
 
 
-def _positions(reads: Reads) -> tuple[Operation, ...]:
+def _positions(reads: AgentReads) -> tuple[Operation, ...]:
     return (
         _get(
             "/positions",
@@ -225,25 +225,25 @@ def events(channels: EventChannels) -> tuple[Operation, ...]:
                 429: RATE,
             },
             description=describe.STREAM,
-            query=asked.EventsQuery,
-            headers=asked.EventsHeaders,
+            query=event_requests.EventsQuery,
+            headers=event_requests.EventsHeaders,
             timed=False,
         ),
         _get(
             "/events/replay",
             channels.events.replay,
             "A wallet's events in order",
-            answers("A page of events.", told.ReplayBody, 400, 422, 500),
+            answers("A page of events.", event_bodies.ReplayBody, 400, 422, 500),
             description=describe.REPLAY,
-            query=asked.ReplayQuery,
+            query=event_requests.ReplayQuery,
         ),
         _get(
             "/resolved",
             channels.events.resolved,
             "How a wallet's markets ended",
-            answers("A page of events.", told.ResolvedBody, 400, 422, 500),
+            answers("A page of events.", event_bodies.ResolvedBody, 400, 422, 500),
             description=describe.RESOLVED,
-            query=asked.ResolvedQuery,
+            query=event_requests.ResolvedQuery,
         ),
         Operation(
             "POST",
@@ -251,37 +251,37 @@ def events(channels: EventChannels) -> tuple[Operation, ...]:
             channels.webhooks.register,
             "Register a webhook",
             {
-                201: DocumentedAnswer("The registration, with its secret.", told.WebhookBody),
+                201: DocumentedAnswer("The registration, with its secret.", event_bodies.WebhookBody),
                 400: BAD,
                 422: refusal("`invalid_wallet`: malformed, or it did not sign the message."),
                 429: RATE,
                 500: NO_DATABASE,
             },
             description=describe.REGISTER,
-            body=asked.WebhookRequest,
+            body=event_requests.WebhookRequest,
         ),
         _get(
             "/webhooks/{id}",
-            channels.webhooks.look,
+            channels.webhooks.show,
             "How a webhook stands",
-            answers("The registration, without its secret.", told.WebhookBody, 500) | gone,
-            path_parameters=asked.WebhookPath,
+            answers("The registration, without its secret.", event_bodies.WebhookBody, 500) | gone,
+            path_parameters=event_requests.WebhookPath,
         ),
         Operation(
             "DELETE",
             webhook,
             channels.webhooks.remove,
             "Remove a webhook",
-            answers("It gets nothing any more.", told.DeletedBody, 500) | gone,
-            path_parameters=asked.WebhookPath,
+            answers("It gets nothing any more.", event_bodies.DeletedBody, 500) | gone,
+            path_parameters=event_requests.WebhookPath,
         ),
         Operation(
             "POST",
             f"{webhook}/test",
             channels.webhooks.test,
             "Send a test event",
-            answers("The event, and what came of it.", told.TestBody, 400, 429, 500) | gone,
+            answers("The event, and what came of it.", event_bodies.TestBody, 400, 429, 500) | gone,
             description=describe.TEST,
-            path_parameters=asked.WebhookPath,
+            path_parameters=event_requests.WebhookPath,
         ),
     )

@@ -24,7 +24,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import aggregate_order_by
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from api.agent.cursors import ListPlace
+from api.agent.cursors import MarketSortKey
 from api.agent.errors import problem
 from api.agent.facts import (
     Arrival,
@@ -132,7 +132,7 @@ async def read_settled(
 
 
 async def read_settled_page(
-    connection: AsyncConnection, feeds: Iterable[bytes], kinds: Iterable[int], after: ListPlace | None, limit: int
+    connection: AsyncConnection, feeds: Iterable[bytes], kinds: Iterable[int], after: MarketSortKey | None, limit: int
 ) -> list[bytes]:
     """Keys of settled markets on these feeds and of these kinds, those whose bets ended first first, from behind
     `after` on.

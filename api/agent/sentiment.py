@@ -27,12 +27,12 @@ from api.agent.sentiment_score import (
     Confidence,
     Crowd,
     CrowdQuality,
-    CrowdReading,
     Label,
+    MarketSignal,
     Score,
     SideLabel,
+    market_signals,
     quality_of,
-    readings,
     score_of,
     suggestion,
 )
@@ -146,27 +146,27 @@ class Sentiment:
         token = symbol_of(read_query(request, SentimentQuery).token)
         snapshot = self._index.required()
         live = [each for each in snapshot.open_markets() if each.token_symbol == token]
-        live_readings = readings(live, snapshot.latest)
-        crowd = await self._crowd(token, live_readings) if live_readings else Crowd()
-        read = intel(token, live_readings, crowd, snapshot, self._links)
+        signals = market_signals(live, snapshot.latest)
+        crowd = await self._crowd(token, signals) if signals else Crowd()
+        read = intel(token, signals, crowd, snapshot, self._links)
         return json_response(SentimentBody(meta=chain_meta(self._links, snapshot), token=token, intel=read))
 
-    async def _crowd(self, token: str, live_readings: Sequence[CrowdReading]) -> Crowd:
+    async def _crowd(self, token: str, signals: Sequence[MarketSignal]) -> Crowd:
         # A market's version changes with every stake on it, and the index's generation when all was read again, so an
         # unchanged state is never counted twice.
-        books = tuple((each.market.key, each.market.version, each.directional) for each in live_readings)
+        books = tuple((each.market.key, each.market.version, each.directional) for each in signals)
         state = (self._index.generation, books)
-        return await self._crowds.get(token, lambda: state, lambda: self._count(live_readings))
+        return await self._crowds.get(token, lambda: state, lambda: self._count(signals))
 
-    async def _count(self, live_readings: Sequence[CrowdReading]) -> Crowd:
-        directional = agent_stake.c.market_id.in_([each.market.key for each in live_readings if each.directional])
+    async def _count(self, signals: Sequence[MarketSignal]) -> Crowd:
+        directional = agent_stake.c.market_id.in_([each.market.key for each in signals if each.directional])
         by_wallet = (
             select(
                 func.sum(agent_stake.c.amount).label("staked"),
                 func.bool_or(directional).label("directional"),
             )
             .where(
-                agent_stake.c.market_id.in_([each.market.key for each in live_readings]),
+                agent_stake.c.market_id.in_([each.market.key for each in signals]),
                 agent_stake.c.outcome.is_not(None),
             )
             .group_by(agent_stake.c.wallet)
@@ -193,14 +193,14 @@ def symbol_of(text: str | None) -> str:
 
 
 def intel(
-    token: str, live_readings: Sequence[CrowdReading], crowd: Crowd, snapshot: MarketsSnapshot, links: Links
+    token: str, signals: Sequence[MarketSignal], crowd: Crowd, snapshot: MarketsSnapshot, links: Links
 ) -> SentimentIntel:
-    score = score_of(live_readings, crowd)
-    bodies = [_market(each, links) for each in live_readings]
+    score = score_of(signals, crowd)
+    bodies = [_market(each, links) for each in signals]
     return SentimentIntel(
         token=token,
-        has_signal=bool(live_readings),
-        market_count=len(live_readings),
+        has_signal=bool(signals),
+        market_count=len(signals),
         sentiment=SentimentScore(
             score=json_number(score.points, POINT_DECIMALS),
             lean=json_number(score.points - NEUTRAL, POINT_DECIMALS),
@@ -211,25 +211,25 @@ def intel(
             directional_pool_usd=usd(score.pool),
             directional_bettors=crowd.directional_bettors,
         ),
-        suggested_bet=_suggested(live_readings, score, links),
+        suggested_bet=_suggested(signals, score, links),
         quality=SentimentQuality(
             distinct_bettors=crowd.bettors,
             top_wallet_pct=json_ratio_down(100 * crowd.largest, crowd.staked or 1, POINT_DECIMALS),
             label=quality_of(crowd),
         ),
         activity=SentimentActivity(
-            total_bets=sum(each.market.bets for each in live_readings),
-            total_pool_usd=usd(sum(each.pool for each in live_readings)),
+            total_bets=sum(each.market.bets for each in signals),
+            total_pool_usd=usd(sum(each.pool for each in signals)),
         ),
         top_market=bodies[0] if bodies else None,
         markets=bodies,
-        summary=summary(token, live_readings, score, crowd),
+        summary=summary(token, signals, score, crowd),
         as_of=iso(snapshot.now),
     )
 
 
-def _suggested(live_readings: Sequence[CrowdReading], score: Score, links: Links) -> SuggestedBet | None:
-    suggested = suggestion(live_readings, score.points)
+def _suggested(signals: Sequence[MarketSignal], score: Score, links: Links) -> SuggestedBet | None:
+    suggested = suggestion(signals, score.points)
     if suggested is None:
         return None
     market = suggested.market
@@ -245,23 +245,23 @@ def _suggested(live_readings: Sequence[CrowdReading], score: Score, links: Links
     )
 
 
-def summary(token: str, live_readings: Sequence[CrowdReading], score: Score, crowd: Crowd) -> str:
+def summary(token: str, signals: Sequence[MarketSignal], score: Score, crowd: Crowd) -> str:
     """One sentence for people; every number in it stands in a field too."""
-    if not live_readings:
+    if not signals:
         return f"{token} has no open market."
-    markets = "1 open market" if len(live_readings) == 1 else f"{len(live_readings)} open markets"
+    markets = "1 open market" if len(signals) == 1 else f"{len(signals)} open markets"
     if not score.markets:
         return f"{token} has {markets}, none with a direction."
     index = decimal_text(score.points, POINT_DECIMALS)
     bettors = "1 wallet" if crowd.bettors == 1 else f"{crowd.bettors} wallets"
-    pool = decimal_text(sum(each.pool for each in live_readings))
+    pool = decimal_text(sum(each.pool for each in signals))
     label = score.label.replace("_", " ")
     return (
         f"{token} reads {label} at {index} of 100: {markets}, {pool} USD by {bettors}, {score.confidence} confidence."
     )
 
 
-def _market(reading: CrowdReading, links: Links) -> SentimentMarket:
+def _market(reading: MarketSignal, links: Links) -> SentimentMarket:
     market = reading.market
     return SentimentMarket(
         **times(market),

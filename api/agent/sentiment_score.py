@@ -42,7 +42,7 @@ class Crowd:
 
 
 @dataclass(frozen=True, slots=True)
-class CrowdReading:
+class MarketSignal:
     """A live market and the outcomes that are bullish; None when it has no direction."""
 
     market: ListedMarket
@@ -84,9 +84,9 @@ class Suggestion:
     cents: int
 
 
-def readings(markets: Sequence[ListedMarket], latest: Mapping[str, FeedRound]) -> list[CrowdReading]:
+def market_signals(markets: Sequence[ListedMarket], latest: Mapping[str, FeedRound]) -> list[MarketSignal]:
     """The largest pool first, then the earlier deadline, then the id."""
-    live = [CrowdReading(each, bullish_outcomes(each, latest.get(each.feed))) for each in markets]
+    live = [MarketSignal(each, bullish_outcomes(each, latest.get(each.feed))) for each in markets]
     return sorted(live, key=lambda each: (-each.pool, each.market.closes_at, each.market.id))
 
 
@@ -97,7 +97,7 @@ def bullish_outcomes(market: ListedMarket, latest: FeedRound | None) -> tuple[in
     return None if latest is None else tuple(range(bucket(market.spec.bounds, latest.value) + 1, len(market.outcomes)))
 
 
-def score_of(live: Sequence[CrowdReading], crowd: Crowd) -> Score:
+def score_of(live: Sequence[MarketSignal], crowd: Crowd) -> Score:
     """100 x sum(pool x bullish) / sum(pool), to the nearest hundredth, halves up; equal weights without any pool."""
     directional = [(each.pool, each.bullish) for each in live if each.directional]
     pool = sum(weight for weight, _ in directional)
@@ -138,7 +138,7 @@ def quality_of(crowd: Crowd) -> CrowdQuality:
     return "broad" if crowd.bettors >= BROAD_BETTORS and largest < BROAD_TOP_PCT * crowd.staked else "mixed"
 
 
-def suggestion(live: Sequence[CrowdReading], points: int) -> Suggestion | None:
+def suggestion(live: Sequence[MarketSignal], points: int) -> Suggestion | None:
     """The side the crowd leans to (at 50 the bullish one) on the directional market with the largest pool; a range
     market only where no other has a direction, and of its buckets on that side the dearest."""
     bullish = points >= NEUTRAL

@@ -20,7 +20,7 @@ from api.agent.links import Links
 from api.agent.mcp import AgentMcp
 from api.agent.notices.channels import EventChannels
 from api.agent.platform import Platform
-from api.agent.reads import Reads
+from api.agent.reads import AgentReads
 from api.agent.sentiment import Sentiment
 from api.agent.switch import Trading
 from api.agent.trade import x402
@@ -70,7 +70,7 @@ async def agent_surface(context: Context) -> AsyncIterator[Surface]:
     settings = context.settings
     chain = settings.chain("base")
     deployment = load_deployment(chain.deployment_file)
-    contracts = AgentContracts.of(deployment)
+    contracts = AgentContracts.from_deployment(deployment)
     links = Links(
         origin=settings.public_url.rstrip("/"),
         explorer=deployment.explorer_url,
@@ -108,8 +108,8 @@ async def agent_surface(context: Context) -> AsyncIterator[Surface]:
     if attester.address is None:
         log.warning("no attestation key: offers, receipts and callbacks go out unsigned", action="agent.unsigned")
     channels = EventChannels(context, links, client)
-    channels.run_beside(context)
-    reads = Reads(context, contracts, balances, index, links, deployment.chain_id)
+    channels.start(context)
+    reads = AgentReads(context, contracts, balances, index, links, deployment.chain_id)
     platform = Platform(
         context.engine,
         context.pool,

@@ -42,14 +42,14 @@ class Trading:
         return snapshot.head.why_late(time.time(), blocks_are_regular=self._blocks_are_regular)
 
 
-class Reach:
+class ChainProbe:
     """Whether Base can be reached: its head is asked for, once for all who look within two seconds."""
 
     def __init__(self, client: ChainClient | None) -> None:
         self._client = client
         self._shared = TimedValue(self._ask, SHARED_SECONDS)
 
-    async def answers(self) -> bool:
+    async def is_up(self) -> bool:
         return await self._shared.get()
 
     async def _ask(self) -> bool:

@@ -6,7 +6,7 @@ from decimal import Decimal
 
 from aiohttp import web
 
-from api.agent.reads import Reads
+from api.agent.reads import AgentReads
 from api.http.body import Json
 from api.web import figures
 from api.web.answers import exact
@@ -14,12 +14,12 @@ from api.web.charts import Chart, ChartLine, Level, Unit
 from api.web.templating import Pages
 
 
-async def agent_market_page(pages: Pages, reads: Reads, request: web.Request) -> web.StreamResponse:
+async def agent_market_page(pages: Pages, reads: AgentReads, request: web.Request) -> web.StreamResponse:
     name = request.match_info["id"]
-    await reads.outcome(name)  # 404 before anything is kept under this name
+    await reads.result_of(name)  # 404 before anything is kept under this name
 
     async def render() -> bytes:
-        bundle = exact(await reads.bundle(name))
+        bundle = exact(await reads.research_bundle(name))
         odds = odds_chart(bundle)
         readings = reading_chart(bundle)
         return pages.render(
@@ -27,8 +27,8 @@ async def agent_market_page(pages: Pages, reads: Reads, request: web.Request) ->
             path="/",
             bundle=bundle,
             market=bundle["market"],
-            result=exact(await reads.outcome(name)),
-            settles=await reads.settles(name),
+            result=exact(await reads.result_of(name)),
+            settles=await reads.is_supported(name),
             now=figures.unix(bundle["dataFreshness"]["oddsAt"]),
             odds_chart=None if odds is None else odds.draw("odds"),
             reading_chart=None if readings is None else readings.draw("reading"),

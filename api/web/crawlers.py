@@ -7,7 +7,7 @@ from xml.sax.saxutils import escape
 
 from aiohttp import web
 
-from api.agent.reads import Reads
+from api.agent.reads import AgentReads
 from api.stock.reads import StockReads
 from api.web.answers import FIXED, or_none
 from api.web.templating import Pages
@@ -44,7 +44,7 @@ class Sitemap:
     """The addresses of all pages, for search engines. `always`: those that are always there."""
 
     def __init__(
-        self, pages: Pages, origin: str, always: tuple[str, ...], stock: StockReads, agent: Reads | None
+        self, pages: Pages, origin: str, always: tuple[str, ...], stock: StockReads, agent: AgentReads | None
     ) -> None:
         self._pages = pages
         self._origin = origin

@@ -8,7 +8,7 @@ from functools import partial
 from aiohttp import web
 from msgspec import structs
 
-from api.agent.reads import Reads
+from api.agent.reads import AgentReads
 from api.stock.bodies.proof import ProofBody
 from api.stock.proof import Proof
 from api.stock.reads import StockReads
@@ -26,7 +26,7 @@ class HomePage:
     """The first page. `agent` is None while the agent API is switched off."""
 
     def __init__(
-        self, pages: Pages, stock: StockReads, proof: Proof, agent: Reads | None, activity: MarketActivity
+        self, pages: Pages, stock: StockReads, proof: Proof, agent: AgentReads | None, activity: MarketActivity
     ) -> None:
         self._pages = pages
         self._stock = stock

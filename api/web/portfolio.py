@@ -8,7 +8,7 @@ import re
 from aiohttp import web
 from limits import parse
 
-from api.agent.reads import Reads
+from api.agent.reads import AgentReads
 from api.cup import requests
 from api.cup.service import CupService
 from api.http.body import Json
@@ -34,7 +34,7 @@ class PortfolioPage:
     def __init__(
         self,
         pages: Pages,
-        surfaces: tuple[StockReads, Reads | None, CupService],
+        surfaces: tuple[StockReads, AgentReads | None, CupService],
         limits: RateLimits,
         settings: Settings,
     ) -> None:
@@ -84,5 +84,9 @@ class PortfolioPage:
         return await self._pages.answer(request, page, None, render, PRIVATE, status)
 
     async def _agent_bets(self, owner: str) -> Json | None:
-        book = None if self._agent is None else await awaited_or_none(self._agent.book(owner, AGENT_BETS_SHOWN, None))
+        book = (
+            None
+            if self._agent is None
+            else await awaited_or_none(self._agent.positions_page(owner, AGENT_BETS_SHOWN, None))
+        )
         return None if book is None else loads(book)

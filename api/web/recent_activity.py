@@ -16,7 +16,7 @@ from sqlalchemy import Select, literal_column, select
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from api.agent.facts import ListedMarket as AgentMarket
-from api.agent.reads import Reads
+from api.agent.reads import AgentReads
 from api.database import DATABASE_ERRORS
 from api.http.problem import Problem
 from api.stock.facts import SIDES
@@ -52,7 +52,7 @@ class LatestBet:
 class MarketActivity:
     """The newest bets, read again when their stamp differs."""
 
-    def __init__(self, engine: AsyncEngine, stock: StockReads, agent: Reads | None) -> None:
+    def __init__(self, engine: AsyncEngine, stock: StockReads, agent: AgentReads | None) -> None:
         self._engine = engine
         self._stock = stock
         self._agent = agent
@@ -82,7 +82,7 @@ class MarketActivity:
             bets += [_stock_bet(row, listed[row.market_id]) for row in rows if row.market_id in listed]
             if self._agent is not None:
                 rows = (await connection.execute(newest_agent_bets(BETS_SHOWN))).all()
-                markets = await self._agent.listed({row.market_id for row in rows})
+                markets = await self._agent.supported_markets({row.market_id for row in rows})
                 bets += [_agent_bet(row, markets[row.market_id]) for row in rows if row.market_id in markets]
         return tuple(sorted(bets, key=lambda each: each.at, reverse=True)[:BETS_SHOWN])
 

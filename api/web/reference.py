@@ -12,7 +12,7 @@ from typing import Any
 from aiohttp import web
 from markupsafe import Markup, escape
 
-from api.agent.reads import Reads
+from api.agent.reads import AgentReads
 from api.http.body import Json
 from api.http.docs import OpenApi, ServiceDescription
 from api.http.operation import Operation, Surface
@@ -47,7 +47,9 @@ class Reference:
     """The pages of the reference. What a page shows of an operation, a parameter or a body is its description in the
     document. `stock` and `agent` give the forms what exists now."""
 
-    def __init__(self, pages: Pages, described: ServiceDescription, stock: StockReads, agent: Reads | None) -> None:
+    def __init__(
+        self, pages: Pages, described: ServiceDescription, stock: StockReads, agent: AgentReads | None
+    ) -> None:
         self._pages = pages
         self._described = described
         self._groups = {each.slug: each for each in _groups(described.surfaces)}

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 
 from aiohttp import web
 
-from api.agent.reads import Reads
+from api.agent.reads import AgentReads
 from api.cache import VersionedCache
 from api.http.body import Json
 from api.http.limits import ConcurrencyLimiter, NoPlace
@@ -38,7 +38,7 @@ class SharePictures:
     """The cards of markets and of the site, and its icons. `caller` returns a request's address, so that no address can
     take the whole queue."""
 
-    def __init__(self, stock: StockReads, agent: Reads | None, caller: Callable[[web.Request], str]) -> None:
+    def __init__(self, stock: StockReads, agent: AgentReads | None, caller: Callable[[web.Request], str]) -> None:
         self._stock = stock
         self._agent = agent
         self._caller = caller
@@ -64,11 +64,11 @@ class SharePictures:
     async def agent_market(self, request: web.Request) -> web.StreamResponse:
         reads, name = self._agent, request.match_info["id"]
         assert reads is not None, "routed only where agent markets are served"
-        await reads.outcome(name)
+        await reads.result_of(name)
 
         async def card() -> ShareCard:
-            bundle = exact(await reads.bundle(name))
-            return agent_card(bundle["market"], exact(await reads.outcome(name)))
+            bundle = exact(await reads.research_bundle(name))
+            return agent_card(bundle["market"], exact(await reads.result_of(name)))
 
         return (await self._picture(request, f"/markets/{name}", card)).response(request)
 

@@ -14,7 +14,7 @@ from pydantic import SecretStr
 
 from api.agent.chain import TOKEN_SYMBOL
 from api.agent.errors import CATALOGUE
-from api.agent.reads import Reads
+from api.agent.reads import AgentReads
 from api.context import Context
 from api.cup.service import CupService
 from api.http.application import json_response, unavailable
@@ -65,7 +65,7 @@ async def pages_surface(context: Context, made: Sequence[Surface]) -> Surface:
     }
     assets, origin = await load_assets(), settings.public_url.rstrip("/")
     pages = Pages(assets, origin, {"chains": chains, "demo": demo}, explorers)
-    agent = next(_parts(made, Reads), None)
+    agent = next(_parts(made, AgentReads), None)
     operations = [
         _page(f"{ASSETS}{{name}}", assets.serve, "A static file", "text/css"),
         *_pages(context, pages, made, agent, stock, base),
@@ -84,7 +84,12 @@ async def pages_surface(context: Context, made: Sequence[Surface]) -> Surface:
 
 
 def _pages(
-    context: Context, pages: Pages, made: Sequence[Surface], agent: Reads | None, stock: Deployment, base: Deployment
+    context: Context,
+    pages: Pages,
+    made: Sequence[Surface],
+    agent: AgentReads | None,
+    stock: Deployment,
+    base: Deployment,
 ) -> Iterator[Operation]:
     reads, proof, service = next(_parts(made, StockReads)), next(_parts(made, Proof)), next(_parts(made, CupService))
     activity = MarketActivity(context.engine, reads, agent)
@@ -114,7 +119,7 @@ def _pages(
 
 
 def _documents(
-    pages: Pages, origin: str, base: Deployment, stock: Deployment, agent: Reads | None, attester: str | None
+    pages: Pages, origin: str, base: Deployment, stock: Deployment, agent: AgentReads | None, attester: str | None
 ) -> Iterator[tuple[str, bytes, str, str]]:
     """Yield the documents that never change while the process runs: path, bytes, summary and content type."""
     guide, errors = guide_text(pages, base, stock), pages.render("errors.txt", catalogue=CATALOGUE)

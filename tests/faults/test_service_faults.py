@@ -238,7 +238,7 @@ async def test_stakes_on_a_pool_that_lost_its_liquidity_go_back(service: tuple[F
 async def _listed(running: Fleet, feed: PoolFeed) -> tuple[str, int]:
     """List a market on the feed whose bets end in a minute; return its id and its end."""
     deployment = running.deployment("base")
-    contracts = AgentContracts.of(deployment)
+    contracts = AgentContracts.from_deployment(deployment)
     assert contracts is not None
     chain = AgentChain(running.urls["base"], deployment, contracts)
     closes_at = await running.now("base") + BETS_SECONDS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from api.agent.switch import SHARED_SECONDS, Reach
+from api.agent.switch import SHARED_SECONDS, ChainProbe
 from core.chain import ChainClient, ChainProvider
 from tests.integration.hostile_node import hostile_node, status
 from tests.waiting import PATIENCE, until
@@ -23,22 +23,22 @@ async def test_a_node_is_out_of_reach_until_it_answers_again() -> None:
         hostile_node(status(500)) as node,
         ChainProvider((node.url,), chain_id=31337, timeout_seconds=1, rounds=1) as rpc,
     ):
-        reach = Reach(ChainClient(rpc))
+        reach = ChainProbe(ChainClient(rpc))
         for _ in range(15):  # between them its URL rests and is tried again
-            assert not await reach.answers()
+            assert not await reach.is_up()
             await asyncio.sleep(0.3)
         node.replies = [HEAD]
-        await until(reach.answers, "an answer", pause=0.1)
+        await until(reach.is_up, "an answer", pause=0.1)
 
 
 async def test_all_who_look_within_two_seconds_ask_once() -> None:
     async with hostile_node(HEAD) as node, ChainProvider((node.url,), chain_id=31337) as rpc:
-        reach = Reach(ChainClient(rpc))
-        assert all(await asyncio.gather(*(reach.answers() for _ in range(20))))
-        assert await reach.answers()
+        reach = ChainProbe(ChainClient(rpc))
+        assert all(await asyncio.gather(*(reach.is_up() for _ in range(20))))
+        assert await reach.is_up()
         assert len(node.methods) == 1
         await asyncio.sleep(SHARED_SECONDS)
-        assert await reach.answers()
+        assert await reach.is_up()
         assert len(node.methods) == 2
 
 
@@ -51,10 +51,10 @@ async def test_a_node_that_never_answers_is_not_waited_for() -> None:
     async with hostile_node(never) as node, ChainProvider((node.url,), chain_id=31337) as rpc:
         try:
             async with asyncio.timeout(PATIENCE):
-                assert not await Reach(ChainClient(rpc)).answers()
+                assert not await ChainProbe(ChainClient(rpc)).is_up()
         finally:
             over.set()
 
 
 async def test_without_a_url_there_is_no_way_there() -> None:
-    assert not await Reach(None).answers()
+    assert not await ChainProbe(None).is_up()

@@ -56,7 +56,7 @@ async def service(database_url: str, monkeypatch: pytest.MonkeyPatch, **how: Any
     try:
         async with open_context(settings, ApiSecrets(), spawn) as context:
             channels = EventChannels(context, LINKS, None)
-            channels.run_beside(context)
+            channels.start(context)
             surface = Surface(
                 "agent",
                 "",
@@ -252,14 +252,14 @@ async def test_who_opens_a_stream_after_an_event_joins_no_read_begun_before_it(
         return []
 
     monkeypatch.setattr(hub, "_read", slowly)
-    with hub.seat(wallet, "203.0.113.9"):
+    with hub.subscribe(wallet, "203.0.113.9"):
         before = asyncio.create_task(hub.read(wallet, 0, None))
         await asyncio.sleep(0)
         if has_listener:
             hub._wake([wallet])
     if not has_listener:
         hub._wake([wallet])
-    with hub.seat(wallet, "203.0.113.10"):
+    with hub.subscribe(wallet, "203.0.113.10"):
         after = asyncio.create_task(hub.read(wallet, 0, None))
         await asyncio.sleep(0)
         gate.set()

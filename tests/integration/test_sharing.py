@@ -11,7 +11,7 @@ import pytest
 from aiohttp import ClientSession, web
 from aiohttp.test_utils import TestServer
 
-from api.agent.reads import Reads
+from api.agent.reads import AgentReads
 from api.http.problem import Problem
 from api.stock.reads import StockReads
 from api.web import sharing
@@ -63,7 +63,7 @@ class Site:
 async def site(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Site]:
     monkeypatch.setattr(sharing, "FRESH_SECONDS", 10.0**9)  # no picture is redrawn during a test
     markets = SlowMarkets()
-    pictures = SharePictures(cast(StockReads, None), cast(Reads, markets), lambda request: request.headers["Who"])
+    pictures = SharePictures(cast(StockReads, None), cast(AgentReads, markets), lambda request: request.headers["Who"])
 
     left: list[str] = []
 

@@ -187,7 +187,7 @@ async def test_a_webhook_that_only_fails_is_switched_off_and_comes_back_by_the_h
             async with pool.connection() as connection, connection.transaction():
                 found = await webhook_store.find(connection, hook, lock=True)
                 assert found is not None
-                await webhook_store.wake(connection, found, (await _log(pool, wallet))[-1].seq)
+                await webhook_store.retry_now(connection, found, (await _log(pool, wallet))[-1].seq)
             await there.until(lambda: _names(there)[-1] == "fourth")
         assert (await _row(pool, hook)).status == "active"
         assert there.deliveries[sent].event["type"] == "webhook.verify"
@@ -219,7 +219,7 @@ async def _wake(pool: ConnectionPool, hook: str) -> None:
     async with pool.connection() as connection, connection.transaction():
         found = await webhook_store.find(connection, hook, lock=True)
         assert found is not None
-        await webhook_store.wake(connection, found, 0)
+        await webhook_store.retry_now(connection, found, 0)
 
 
 async def test_one_that_was_switched_off_comes_back_only_where_its_wallet_has_room(pool: ConnectionPool) -> None:
@@ -282,7 +282,7 @@ async def test_endpoints_that_hang_or_are_slow_delay_no_other(
             await _counted(pool, "SELECT count(*) FROM agent_webhook WHERE slow_until > now()", count)
             seconds = 600.0  # from now on nothing ends
             monkeypatch.setattr(webhook_sending, "TOTAL_SECONDS", 600.0)
-            filled = begun + webhook_dispatcher.MAX_AT_ONCE[webhook_store.Kind.HAMPERED]
+            filled = begun + webhook_dispatcher.MAX_AT_ONCE[webhook_store.Reliability.FAILING]
             await until(lambda: begun >= filled, "all the places that they get to be taken")
             names = [f"event {number}" for number in range(5)]
             for each in names:
@@ -316,11 +316,11 @@ async def test_new_callbacks_that_never_answer_hold_up_no_webhook_that_works(
         well = b"\x24" * 20
         await _hook(pool, well, there.url)
         async with dispatching(fresh_database_url):
-            await until(lambda: begun >= webhook_dispatcher.MAX_AT_ONCE[webhook_store.Kind.UNPROVEN])
+            await until(lambda: begun >= webhook_dispatcher.MAX_AT_ONCE[webhook_store.Reliability.UNPROVEN])
             await _append(pool, well, "one", "two")
             await there.until(lambda: len(there.events()) == 2)
         assert _names(there) == ["one", "two"]
-        assert begun == webhook_dispatcher.MAX_AT_ONCE[webhook_store.Kind.UNPROVEN]
+        assert begun == webhook_dispatcher.MAX_AT_ONCE[webhook_store.Reliability.UNPROVEN]
 
 
 async def test_webhooks_with_nothing_to_send_are_not_looked_at(pool: ConnectionPool, fresh_database_url: str) -> None:
@@ -347,18 +347,18 @@ async def test_no_event_is_missed_by_a_webhook_that_just_came_to_rest(pool: Conn
         if not first:
             await _append(pool, wallet, "before")
         async with pool.connection() as connection:
-            (taken,) = await webhook_store.claim(connection, 1, webhook_store.Kind.WORKING)
+            (taken,) = await webhook_store.claim(connection, 1, webhook_store.Reliability.WORKING)
             if not first:
-                await webhook_store.moved_on(connection, taken, 1)
+                await webhook_store.advance(connection, taken, 1)
         async with pool.connection() as writing, pool.connection() as resting:
             async with writing.transaction():
                 source = source_of(EventType.TEST, wallet, "in between")
                 await event_log.append(writing, [Draft(wallet, EventType.TEST, source, "{}")])
-                to_rest = asyncio.create_task(webhook_store.rest(resting, taken))
+                to_rest = asyncio.create_task(webhook_store.wait_for_events(resting, taken))
                 await asyncio.sleep(0.3)
             assert await to_rest
-            (taken,) = await webhook_store.claim(resting, 1, webhook_store.Kind.WORKING)
-            assert await webhook_store.moved_on(resting, taken, taken.next_seq + 1)
+            (taken,) = await webhook_store.claim(resting, 1, webhook_store.Reliability.WORKING)
+            assert await webhook_store.advance(resting, taken, taken.next_seq + 1)
 
 
 async def test_the_lease_of_a_process_that_died_ends(pool: ConnectionPool, fresh_database_url: str) -> None:
@@ -367,14 +367,14 @@ async def test_the_lease_of_a_process_that_died_ends(pool: ConnectionPool, fresh
         await _hook(pool, wallet, there.url)
         await _append(pool, wallet, "only")
         async with pool.connection() as connection:
-            (taken,) = await webhook_store.claim(connection, 10, webhook_store.Kind.WORKING)
-            assert await webhook_store.claim(connection, 10, webhook_store.Kind.WORKING) == []
+            (taken,) = await webhook_store.claim(connection, 10, webhook_store.Reliability.WORKING)
+            assert await webhook_store.claim(connection, 10, webhook_store.Reliability.WORKING) == []
             await connection.execute("UPDATE agent_webhook SET lease_until = now() + interval '1 s'")
         async with dispatching(fresh_database_url):
             await there.until(lambda: len(there.events()) == 1)
             await asyncio.sleep(0.3)
         async with pool.connection() as connection:
-            assert not await webhook_store.moved_on(connection, taken, 7)  # too late to change anything
+            assert not await webhook_store.advance(connection, taken, 7)  # too late to change anything
         assert (await _row(pool, taken.id)).next_seq == 1
 
 
@@ -481,12 +481,12 @@ async def test_a_callback_whose_trade_never_settles_ends_a_day_later(pool: Conne
         # A stranger settled it; the stake is missing from the index while that is rebuilt.
         event = Draft(wallet, EventType.BET_PLACED, source_of(EventType.BET_PLACED, placed), "{}", trade_id=placed)
         await event_log.append(connection, [event])
-        await webhook_store.tidy(connection)
+        await webhook_store.delete_expired(connection)
         left = await (await connection.execute("SELECT trade_id FROM agent_webhook")).fetchall()
         assert {bytes(row[0]) for row in left} == {on_its_way, tried_again, placed}
         await connection.execute("UPDATE agent_webhook SET created_at = now() - interval '2 days'")
         await connection.execute(fail, ("test:on its way",))
-        await webhook_store.tidy(connection)
+        await webhook_store.delete_expired(connection)
         left = await (await connection.execute("SELECT trade_id FROM agent_webhook")).fetchall()
     assert [bytes(row[0]) for row in left] == [placed]
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from api.agent.notices import sending as webhook_sending
-from api.agent.notices.sending import AT_ONCE_PER_ADDRESS, DeliverySigner, TooManyThere, WebhookSender
+from api.agent.notices.sending import AT_ONCE_PER_ADDRESS, AddressBusy, DeliverySigner, WebhookSender
 from api.agent.notices.targets import TargetResolver
 from core.service.cancelling import end
 from tests.support import hostile_endpoint as hostile
@@ -89,7 +89,7 @@ async def test_one_address_gets_few_at_once() -> None:
     async with hostile.endpoint(silent) as url:
         tasks = [asyncio.create_task(sender.send(url, f"evt_{n}", b"{}", "s")) for n in range(AT_ONCE_PER_ADDRESS)]
         await until(lambda: there == AT_ONCE_PER_ADDRESS, "as many as may be there")
-        with pytest.raises(TooManyThere):
+        with pytest.raises(AddressBusy):
             await sender.send(url, "evt_x", b"{}", "s")
         await end(*tasks)
     async with hostile.endpoint(hostile.answering("HTTP/1.1 200 OK")) as url:

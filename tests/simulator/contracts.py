@@ -50,7 +50,7 @@ class Truth(ChainTruth):
     """What Base says of the agent markets."""
 
     def __init__(self, chain: SimulatedChain, deployment: Deployment) -> None:
-        found = AgentContracts.of(deployment)
+        found = AgentContracts.from_deployment(deployment)
         assert found is not None
         super().__init__(chain, deployment, Contract(deployment.token("USDC").address, abi("LocalUSDC")))
         self.contracts = found

@@ -35,7 +35,7 @@ class AgentChain(PlayedChain[AgentContracts]):
 
     @classmethod
     def on(cls, url: str, deployment: Deployment) -> AgentChain:
-        contracts = AgentContracts.of(deployment)
+        contracts = AgentContracts.from_deployment(deployment)
         assert contracts is not None
         made = cls(url, deployment, contracts)
         # The saved genesis may be hours old: a block of now makes `now` the present, and the feeds are read again.

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from api.agent.discover.gate import silence
-from api.agent.discover.rank import BROWSE, browsed, ranked, terms_of
+from api.agent.discover.rank import BROWSE, most_active, rank_markets, terms_of
 from api.agent.discover.words import folded, scanned, words_of
 from api.agent.trade.orders import check_open
 from api.http.problem import Problem
@@ -56,7 +56,7 @@ def test_posts(case: Mapping[str, Any]) -> None:
     assert (None if quiet is None else quiet.value) == case.get("silent")
     if quiet is None:
         kind, wanted = case.get("kind", "exact"), case["matches"]
-        first = ranked(MARKETS, words_of(case["text"]))
+        first = rank_markets(MARKETS, words_of(case["text"]))
         assert [each.market.id for each in first if each.kind == kind] == wanted
         # Markets that share only a word come after.
         assert [each.market.id for each in first][: len(wanted)] == wanted
@@ -64,7 +64,7 @@ def test_posts(case: Mapping[str, Any]) -> None:
 
 @pytest.mark.parametrize("case", GOLDEN["query"], ids=lambda case: case["text"][:40])
 def test_queries(case: Mapping[str, Any]) -> None:
-    matches = ranked(MARKETS, words_of(case["text"]))
+    matches = rank_markets(MARKETS, words_of(case["text"]))
     shown = [f"{each.market.id} {ratio_text_down(each.score.numerator, each.score.denominator, 4)}" for each in matches]
     assert shown == case["matches"]
     assert {each.kind for each in matches} <= {case.get("kind", "exact")}
@@ -72,7 +72,7 @@ def test_queries(case: Mapping[str, Any]) -> None:
 
 def test_a_cashtag_scores_1000_and_its_rank_by_pool() -> None:
     pools = sorted(each.book.net_pool for each in MARKETS)
-    matches = ranked(MARKETS, words_of("$degen and $BNKR"))
+    matches = rank_markets(MARKETS, words_of("$degen and $BNKR"))
     assert {each.kind for each in matches} == {"exact"}
     for each in matches:
         assert each.score == 1_000 + pools.index(each.market.book.net_pool)
@@ -83,7 +83,7 @@ def test_a_cashtag_scores_1000_and_its_rank_by_pool() -> None:
 def test_other_matches_score_by_jaccard_over_question_names_and_symbol() -> None:
     has = terms_of(MARKETS[0])
     assert has == {"bnkr", "reach", "100m", "market", "cap", "2026", "12", "31", "bankrcoin"}
-    match = ranked(MARKETS[:1], words_of("when does bankrcoin reach the bank"))[0]
+    match = rank_markets(MARKETS[:1], words_of("when does bankrcoin reach the bank"))[0]
     assert match.score == Fraction(2, len(has) + 1)  # bankrcoin, reach of {bankrcoin, reach, bank}
     assert (match.terms, match.kind, match.reason) == (("bankrcoin", "reach"), "related", "shares bankrcoin, reach")
 
@@ -95,13 +95,13 @@ def test_equal_scores_go_by_deadline_then_id() -> None:
         market("a", "X", "Is X up?", closes=50),
     ]
     for text in ("$X", "x up"):
-        assert [each.market.id for each in ranked(same, words_of(text))] == ["c", "a", "b"]
-        assert [each.market.id for each in ranked(same[::-1], words_of(text))] == ["c", "a", "b"]
+        assert [each.market.id for each in rank_markets(same, words_of(text))] == ["c", "a", "b"]
+        assert [each.market.id for each in rank_markets(same[::-1], words_of(text))] == ["c", "a", "b"]
 
 
 def test_browsing_shows_the_most_active_first() -> None:
     place = snapshot(*MARKETS, volumes={"btc-zh": 5 * USD, "degen-1b": 7 * USD})
-    matches = browsed(place, place.open_markets())
+    matches = most_active(place, place.open_markets())
     assert [each.market.id for each in matches] == [
         "degen-1b", "btc-zh", "degen-updown", "eth-flip", "bnkr-100m", "bnkr-range",
     ]  # fmt: skip
@@ -128,7 +128,7 @@ def test_links_and_mentions_are_no_words() -> None:
 def test_what_a_market_says_cannot_reach_into_an_answer() -> None:
     """Only words that text and market share come back, and they hold nothing but letters and digits."""
     hostile = market("h", "X", '<b onmouseover="x()">bold</b> moves?')
-    match = ranked([hostile], words_of('<b onmouseover="x()"> bold'))[0]
+    match = rank_markets([hostile], words_of('<b onmouseover="x()"> bold'))[0]
     assert match.terms == ("b", "bold", "onmouseover", "x")
 
 
@@ -136,8 +136,8 @@ def test_what_a_market_says_cannot_reach_into_an_answer() -> None:
 def test_any_text_is_only_data(text: str) -> None:
     """Never an error, the same answer twice, and folding what is folded changes nothing."""
     assert silence(text) == silence(text)
-    matches = ranked(MARKETS, words_of(text))
-    assert matches == ranked(MARKETS, words_of(text))
+    matches = rank_markets(MARKETS, words_of(text))
+    assert matches == rank_markets(MARKETS, words_of(text))
     assert all(0 < each.score <= 1 or each.score >= 1_000 for each in matches)
     assert all(term.isalnum() or "." in term or "_" in term for each in matches for term in each.terms)
     assert scanned(" ".join(folded(folded(text)).split())) == scanned(" ".join(folded(text).split()))

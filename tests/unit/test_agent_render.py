@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from api.agent import cursors as pages
-from api.agent import outlook
+from api.agent import projection
 from api.agent.bodies import markets, positions, quotes, research, results, trades
 from api.agent.facts import Ending, FeedRound, Holding, ListedMarket, Stake
 from api.agent.links import Links
@@ -55,7 +55,7 @@ def quoted(made: ListedMarket, outcome: int, got: Quote) -> Any:
         quote_id="q",
         expires_at="",
         tier="simple",
-        ahead=outlook.of_quote(made, outcome, got),
+        ahead=projection.project_quote(made, outcome, got),
         largest=USD,
         snapshot=agent_markets.snapshot(made),
         links=LINKS,
@@ -118,8 +118,8 @@ def test_suggested_limits_bear_a_small_bet_that_comes_first(stakes: tuple[tuple[
         got = book.quote(0, size)
         then = book.staked(0, USD)[0].quote(0, size)
         assert then.shares < got.shares
-        assert then.shares >= quotes.least_shares(got)
-        dearest = quotes.dearest_cents(got)
+        assert then.shares >= quotes.suggested_min_shares(got)
+        dearest = quotes.suggested_max_cents(got)
         assert dearest is not None
         assert then.net * 100 <= dearest * then.shares
 
@@ -259,7 +259,7 @@ def test_every_body_that_shows_a_market_names_its_times_to_the_second(kind: Mark
 # ---------------------------------------------------------------- what a bet would be paid
 
 
-def codes(ahead: outlook.Outlook) -> list[str]:
+def codes(ahead: projection.Projection) -> list[str]:
     return [each.code for each in ahead.warnings]
 
 
@@ -267,7 +267,7 @@ def test_a_quote_is_projected_with_its_own_stake_in_the_book() -> None:
     book, _ = THIN.staked(1, 50 * USD)
     made = market(book=book, outcome_bets=(0, 1))
     got = book.quote(0, 10 * USD)
-    ahead = outlook.of_quote(made, 0, got)
+    ahead = projection.project_quote(made, 0, got)
     assert ahead.payout == book.net_pool + got.net  # the only holder of its side takes the pool
     assert codes(ahead) == ["first_on_its_side"]
     body = numbers(quoted(made, 0, got))
@@ -285,19 +285,19 @@ def test_a_bet_that_would_be_paid_less_than_its_stake_is_warned_about() -> None:
     book, _ = book.staked(1, 1 * USD)
     made = market(book=book, outcome_bets=(1, 1))
     got = book.quote(0, 100 * USD)
-    ahead = outlook.of_quote(made, 0, got)
+    ahead = projection.project_quote(made, 0, got)
     assert got.net <= ahead.payout < got.amount
     assert codes(ahead) == ["pays_less_than_stake"]
     after, _ = book.staked(0, 100 * USD)
-    assert codes(outlook.of_position(market(book=after, outcome_bets=(2, 1)), held(0, got), 0)) == codes(ahead)
+    assert codes(projection.project_position(market(book=after, outcome_bets=(2, 1)), held(0, got), 0)) == codes(ahead)
 
 
 def test_an_empty_wallet_and_the_last_minutes_are_warned_about() -> None:
     made = market(book=THIN, outcome_bets=(1, 1))
     got = THIN.quote(0, 10 * USD)
     closes = made.closes_at
-    assert codes(outlook.of_quote(made, 0, got, now=closes - 121, balance=10 * USD)) == []
-    assert codes(outlook.of_quote(made, 0, got, now=closes - 120, balance=10 * USD - 1)) == [
+    assert codes(projection.project_quote(made, 0, got, now=closes - 121, balance=10 * USD)) == []
+    assert codes(projection.project_quote(made, 0, got, now=closes - 120, balance=10 * USD - 1)) == [
         "wallet_underfunded",
         "closes_soon",
     ]
@@ -359,11 +359,11 @@ def test_a_bet_too_large_is_told_the_largest_that_fits(
 
 
 def test_cursors_check_themselves() -> None:
-    cursor = pages.MARKETS.at(pages.list_place(market()))
-    assert pages.MARKETS.place(cursor) == (market().closes_at, 1, 0)
+    cursor = pages.MARKETS.encode(pages.market_sort_key(market()))
+    assert pages.MARKETS.decode(cursor) == (market().closes_at, 1, 0)
     for wrong in ("", "AAAA", cursor[:-2], "A" + cursor[1:], cursor + "AA", "é"):
         with pytest.raises(Problem, match="cursor"):
-            pages.MARKETS.place(wrong)
+            pages.MARKETS.decode(wrong)
 
 
 # ---------------------------------------------------------------- what decides it

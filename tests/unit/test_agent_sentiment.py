@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from api.agent.facts import FeedRound, ListedMarket
 from api.agent.links import Links
 from api.agent.sentiment import intel, symbol_of
-from api.agent.sentiment_score import Crowd, quality_of, readings, score_of, suggestion
+from api.agent.sentiment_score import Crowd, market_signals, quality_of, score_of, suggestion
 from api.http.problem import Problem
 from core.agent.book import Book
 from core.agent.fixed import WAD
@@ -42,7 +42,7 @@ def priced(cents: int, pool: int = 100, kind: MarketKind = MarketKind.THRESHOLD,
 
 
 def scored(*markets: ListedMarket, latest: FeedRound | None = None, crowd: Crowd = CROWD) -> Any:
-    return score_of(readings(markets, {} if latest is None else {FEED: latest}), crowd)
+    return score_of(market_signals(markets, {} if latest is None else {FEED: latest}), crowd)
 
 
 def test_the_score_weighs_markets_by_pool() -> None:
@@ -66,7 +66,7 @@ def test_without_a_directional_market_it_is_neutral() -> None:
     for markets in ((), (unread,)):
         score = scored(*markets)
         assert (score.points, score.label, score.basis, score.confidence) == (5_000, "neutral", "none", "none")
-        assert suggestion(readings(markets, {}), score.points) is None
+        assert suggestion(market_signals(markets, {}), score.points) is None
 
 
 def test_yes_up_and_the_buckets_above_are_bullish() -> None:
@@ -134,7 +134,7 @@ def test_the_suggestion_leans_with_the_crowd_on_the_deepest_market() -> None:
     deep = priced(30, 900, MarketKind.DIRECTION, name="deep")
     thin = priced(90, 100, name="thin")
     ladder = market("ladder", "X", "?", kind=MarketKind.RANGE, net=(9_000, 100, 200))
-    found = readings((thin, ladder, deep), {FEED: BELOW})
+    found = market_signals((thin, ladder, deep), {FEED: BELOW})
     assert [each.market.id for each in found] == ["ladder", "deep", "thin"]
     down = suggestion(found, 4_999)
     assert down is not None
@@ -142,19 +142,19 @@ def test_the_suggestion_leans_with_the_crowd_on_the_deepest_market() -> None:
     up = suggestion(found, 5_000)
     assert up is not None
     assert (up.market.id, up.outcome, up.label, up.cents) == ("deep", 0, "UP", 30)
-    only_ladder = suggestion(readings((ladder,), {FEED: BELOW}), 5_000)
+    only_ladder = suggestion(market_signals((ladder,), {FEED: BELOW}), 5_000)
     assert only_ladder is not None
     assert (only_ladder.outcome, only_ladder.label) == (2, "YES")
-    yes = suggestion(readings((thin,), {}), 9_000)
+    yes = suggestion(market_signals((thin,), {}), 9_000)
     assert yes is not None
     assert (yes.label, yes.cents) == ("YES", 90)
     # Nothing lies above the current value: no bucket can be bullish.
-    assert suggestion(readings((ladder,), {FEED: ABOVE}), 5_000) is None
+    assert suggestion(market_signals((ladder,), {FEED: ABOVE}), 5_000) is None
 
 
 def test_equal_pools_go_by_deadline_then_id() -> None:
     same = [market("b", "X", "?", closes=50), market("c", "X", "?", closes=40), market("a", "X", "?", closes=50)]
-    assert [each.market.id for each in readings(same, {})] == ["c", "a", "b"]
+    assert [each.market.id for each in market_signals(same, {})] == ["c", "a", "b"]
 
 
 def test_ways_to_write_a_token() -> None:
@@ -171,12 +171,12 @@ def test_what_is_no_symbol_is_422(text: str | None) -> None:
 
 def test_the_summary_says_what_the_fields_say() -> None:
     markets = [priced(82, 1_000, name="a"), market("r", "X", "?", kind=MarketKind.RANGE)]
-    body = orjson.loads(to_json(intel("X", readings(markets, {}), CROWD, snapshot(*markets), LINKS)))
+    body = orjson.loads(to_json(intel("X", market_signals(markets, {}), CROWD, snapshot(*markets), LINKS)))
     assert body["summary"] == (
         "X reads strongly bullish at 82 of 100: 2 open markets, 1000 USD by 30 wallets, high confidence."
     )
     assert intel("Y", (), Crowd(), snapshot(), LINKS).summary == "Y has no open market."
-    unread = readings(markets[1:], {})
+    unread = market_signals(markets[1:], {})
     assert intel("X", unread, Crowd(), snapshot(), LINKS).summary == "X has 1 open market, none with a direction."
 
 

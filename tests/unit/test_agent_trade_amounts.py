@@ -20,7 +20,7 @@ def _hash(wanted: TradeRequest) -> bytes:
             market_id=bytes(32),
             outcome=0,
             amount=wanted.size,
-            min_shares=wanted.least_shares(wanted.size),
+            min_shares=wanted.required_shares(wanted.size),
             wallet=wanted.wallet,
             idem_hash=bytes(32),
             builder="0x" + "0" * 40,

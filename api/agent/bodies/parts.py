@@ -11,7 +11,7 @@ from msgspec import Meta as Described
 from api.agent.errors import CATALOGUE, RESERVED
 from api.agent.facts import ListedMarket, MarketsSnapshot
 from api.agent.links import Links
-from api.agent.outlook import BetWarning
+from api.agent.projection import BetWarning
 from api.http.body import Body
 from api.http.operation import DocumentedAnswer
 from core.contracts.statuses import MarketKind

@@ -8,12 +8,12 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from api.agent import outlook
+from api.agent import projection
 from api.agent.bodies.numbers import average_cents, prices, usd
 from api.agent.bodies.parts import ChainAnswer, ProjectedBet, times
 from api.agent.facts import Holding, ListedMarket, Stake
 from api.agent.links import Links
-from api.agent.outlook import Outlook
+from api.agent.projection import Projection
 from api.http.body import Body
 from core.agent.fixed import WAD
 from core.hexadecimal import hex_of
@@ -106,16 +106,16 @@ def position(market: ListedMarket, stake: Stake, links: Links) -> AgentPosition:
     )
 
 
-def _standing(market: ListedMarket, stake: Stake) -> tuple[PositionStatus, Outlook, int]:
+def _standing(market: ListedMarket, stake: Stake) -> tuple[PositionStatus, Projection, int]:
     """Its status, what it would be or is paid, and what it is worth in units."""
     status = position_status(market, stake)
     if stake.outcome is None:  # a payment that came too late: given back whole, never in the book
-        return status, Outlook(stake.amount, 0), stake.amount
-    ahead = outlook.of_position(market, stake, stake.outcome)
+        return status, Projection(stake.amount, 0), stake.amount
+    ahead = projection.project_position(market, stake, stake.outcome)
     if status == "open":
         return status, ahead, ahead.payout * market.book.price(stake.outcome) // WAD  # down
     worth = market.book.owed(market.winner, stake.outcome, stake.amount, stake.shares)
-    return status, Outlook(worth, stake.shares) if status == "resolved-refunded" else ahead, worth
+    return status, Projection(worth, stake.shares) if status == "resolved-refunded" else ahead, worth
 
 
 def summary(holdings: Iterable[Holding], markets: Mapping[bytes, ListedMarket]) -> PositionSummary:

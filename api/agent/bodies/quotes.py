@@ -20,7 +20,7 @@ from api.agent.bodies.numbers import average_cents, pct, usd
 from api.agent.bodies.parts import ChainAnswer, ProjectedBet, times
 from api.agent.facts import ListedMarket, MarketsSnapshot
 from api.agent.links import Links
-from api.agent.outlook import Outlook
+from api.agent.projection import Projection
 from core.agent.book import Quote
 from core.agent.fixed import WAD
 
@@ -54,18 +54,18 @@ class QuoteBody(ChainAnswer):
     quote: AgentQuote
 
 
-def bought(market: ListedMarket, outcome: int, got: Quote) -> ListedMarket:
+def after_bet(market: ListedMarket, outcome: int, got: Quote) -> ListedMarket:
     """The market after a stake, for showing what the odds would be."""
     return replace(market, book=market.book.staked(outcome, got.amount)[0])
 
 
-def least_shares(got: Quote) -> int:
+def suggested_min_shares(got: Quote) -> int:
     """Return the minimum that a bet may demand and still survive a small bet ahead of it: a hundredth under the quote,
     rounded down."""
     return got.shares * 99 // 100
 
 
-def dearest_cents(got: Quote) -> int | None:
+def suggested_max_cents(got: Quote) -> int | None:
     """The same as an average price in whole cents, a hundredth over the quote and rounded up; None where 99, the most
     that a trade can name, would be less than that."""
     if not got.shares:
@@ -82,7 +82,7 @@ def quote(
     quote_id: str,
     expires_at: str,
     tier: Tier,
-    ahead: Outlook,
+    ahead: Projection,
     largest: int,
     snapshot: MarketsSnapshot,
     links: Links,
@@ -100,12 +100,12 @@ def quote(
         book_version=market.version,
         price_cents=average_cents(got.net, got.shares),
         estimated_shares=usd(got.shares),
-        suggested_min_shares_out=usd(least_shares(got)),
-        suggested_max_price_cents=dearest_cents(got),
+        suggested_min_shares_out=usd(suggested_min_shares(got)),
+        suggested_max_price_cents=suggested_max_cents(got),
         fee_bps=market.book.fee_bps,
         fee_usd=usd(got.fee),
         net_stake_usd=usd(got.net),
-        post_trade_odds=odds(bought(market, outcome, got)),
+        post_trade_odds=odds(after_bet(market, outcome, got)),
         impact_pct=pct(got.price_after - got.price_before, WAD),
         largest_size_usd=usd(largest),
         ladder=ladder(market, latest),

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Literal
 
-from api.agent import outlook
+from api.agent import projection
 from api.agent.bodies.markets import AgentMarketRef, BookStats, Ladder, Odds, TokenSnapshot
 from api.agent.bodies.numbers import average_cents, feed_usd, pct, percents, usd
 from api.agent.bodies.parts import AgentMarketTimes, ChainAnswer, times
@@ -171,7 +171,7 @@ def related(market: ListedMarket) -> RelatedMarket:
 class ImpactRow(Body):
     projected_payout_usd: Decimal
     projected_payout_per_share_usd: Decimal | None
-    warnings: list[outlook.BetWarning]
+    warnings: list[projection.BetWarning]
     size_usd: Decimal
     price_cents: Decimal | None
     impact_pct: Decimal | None
@@ -184,7 +184,7 @@ def impact(market: ListedMarket) -> list[ImpactRow]:
         got = market.book.quote(0, dollars * USD)
         rows.append(
             ImpactRow(
-                **outlook.of_quote(market, 0, got).fields(),
+                **projection.project_quote(market, 0, got).fields(),
                 size_usd=usd(got.amount),
                 price_cents=average_cents(got.net, got.shares),
                 impact_pct=pct(got.price_after - got.price_before, WAD),

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, UnsetType
 
-from api.agent import outlook
+from api.agent import projection
 from api.agent.bodies.markets import MarketFacts, market_facts
 from api.agent.bodies.numbers import average_cents, usd
 from api.agent.bodies.parts import NETWORK, AgentAnswer, ChainAnswer, ProjectedBet, times
@@ -46,7 +46,7 @@ def receipt(market: ListedMarket, stake: Stake, totals: BookTotals, links: Links
     assert stake.outcome is not None
     return AgentTradeReceipt(
         **times(market),
-        **outlook.of_landed(market, stake, stake.outcome, totals).fields(),
+        **projection.project_stake(market, stake, stake.outcome, totals).fields(),
         trade_id=hex_of(stake.bet_hash),
         market_id=market.id,
         side=market.outcomes[stake.outcome].key,

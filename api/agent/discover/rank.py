@@ -39,7 +39,7 @@ def _terms(text: str) -> frozenset[str]:
     return words_of(text).terms
 
 
-def ranked(markets: Sequence[ListedMarket], asked: Words) -> list[Match]:
+def rank_markets(markets: Sequence[ListedMarket], asked: Words) -> list[Match]:
     """Best first. A market whose token has a cashtag in the text scores 1000 plus the number of markets with a smaller
     pool; any other scores the Jaccard similarity of the words, and none without a word in common."""
     pools = sorted(each.book.net_pool for each in markets)
@@ -58,7 +58,7 @@ def ranked(markets: Sequence[ListedMarket], asked: Words) -> list[Match]:
     return sorted(matches, key=lambda each: (-each.score, each.market.closes_at, each.market.id))
 
 
-def browsed(snapshot: MarketsSnapshot, markets: Iterable[ListedMarket]) -> list[Match]:
+def most_active(snapshot: MarketsSnapshot, markets: Iterable[ListedMarket]) -> list[Match]:
     """Without a text: the most active first, by stakes of the last 24 hours, then by number of bets."""
     busiest = sorted(
         markets, key=lambda each: (-snapshot.volume_24h.get(each.key, 0), -each.bets, each.closes_at, each.id)

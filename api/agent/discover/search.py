@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field
 from api.agent.bodies.markets import AgentMarketRef, market_ref
 from api.agent.bodies.parts import ChainAnswer, chain_meta
 from api.agent.discover.gate import silence
-from api.agent.discover.rank import Match, browsed, ranked
+from api.agent.discover.rank import Match, most_active, rank_markets
 from api.agent.discover.words import words_of
 from api.agent.facts import MarketsSnapshot
 from api.agent.index import AgentIndex
@@ -72,7 +72,7 @@ class Discovery:
         hits: list[Match] = []
         if quiet is None:
             markets, text = snapshot.open_markets(), asked or post
-            hits = browsed(snapshot, markets) if text is None else ranked(markets, words_of(text))
+            hits = most_active(snapshot, markets) if text is None else rank_markets(markets, words_of(text))
         matches = [self._match(each, snapshot) for each in hits[: query.limit]]
         return json_response(
             DiscoverBody(

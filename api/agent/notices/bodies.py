@@ -73,7 +73,7 @@ def stream_frame(event: Notice, links: Links) -> bytes:
     return b"id: %d\ndata: %b\n\n" % (event.seq, to_json(event_body(event, links)))
 
 
-def addressed(
+def endpoint_event(
     kind: EventType, webhook_id: str, wallet: bytes, token: str, seq: int, at_micros: int, payload: dict[str, Any]
 ) -> AgentEvent:
     """Build an event for one endpoint alone, whose id `token` makes different from the endpoint's others of its kind.

@@ -30,7 +30,7 @@ class EventChannels:
         self.webhooks = Webhooks(context, client, links, targets, sender)
         self._dispatcher = Dispatcher(context.write_url, context.pool, sender, links)
 
-    def run_beside(self, context: Context) -> None:
+    def start(self, context: Context) -> None:
         context.spawn("agent event news", self._hub.run())
         context.spawn("webhook dispatcher", self._dispatcher.run())
 

@@ -21,9 +21,9 @@ import orjson
 
 from api.agent.links import Links
 from api.agent.notices import endpoints as store
-from api.agent.notices.bodies import addressed, event_body
-from api.agent.notices.endpoints import Kind, WebhookEndpoint
-from api.agent.notices.sending import MAX_SECONDS, Sent, TooManyThere, WebhookSender
+from api.agent.notices.bodies import endpoint_event, event_body
+from api.agent.notices.endpoints import Reliability, WebhookEndpoint
+from api.agent.notices.sending import MAX_SECONDS, AddressBusy, DeliveryResult, WebhookSender
 from api.database import DATABASE_ERRORS
 from core.agent.notices import log as event_log
 from core.agent.notices.kinds import EventType, source_of
@@ -51,7 +51,7 @@ JITTER = 0.2
 VERIFY_RETRIES = (2, 5, 10, 30, 60, 120, 300, 600)
 
 AT_ONCE = 32
-MAX_AT_ONCE = {Kind.WORKING: AT_ONCE, Kind.HAMPERED: AT_ONCE // 4, Kind.UNPROVEN: AT_ONCE // 4}
+MAX_AT_ONCE = {Reliability.WORKING: AT_ONCE, Reliability.FAILING: AT_ONCE // 4, Reliability.UNPROVEN: AT_ONCE // 4}
 # Events one endpoint gets before others have their turn.
 IN_A_ROW = 100
 PAGE = 20
@@ -85,7 +85,7 @@ class Dispatcher:
         self._retries = retries
         self._disable_after = timedelta(seconds=disable_after_seconds)
         self._news = Subscription()
-        self._working: dict[asyncio.Task[None], Kind] = {}
+        self._working: dict[asyncio.Task[None], Reliability] = {}
         """What is being sent now."""
 
     async def run(self) -> None:
@@ -110,7 +110,7 @@ class Dispatcher:
                     QUEUE_AGE.set(await store.oldest_due_seconds(connection))
                     if since_tidied >= TIDY_SECONDS:
                         since_tidied = 0.0
-                        await store.tidy(connection)
+                        await store.delete_expired(connection)
             await asyncio.sleep(MEASURE_SECONDS)
             since_tidied += MEASURE_SECONDS
 
@@ -122,17 +122,17 @@ class Dispatcher:
         busy = Counter(self._working.values())
         try:
             async with asyncio.timeout(5), self._pool.connection() as connection:
-                for kind, most in MAX_AT_ONCE.items():
-                    room = min(AT_ONCE - len(self._working) - len(endpoints), most - busy[kind])
+                for reliability, most in MAX_AT_ONCE.items():
+                    room = min(AT_ONCE - len(self._working) - len(endpoints), most - busy[reliability])
                     if room > 0:
-                        endpoints += await store.claim(connection, room, kind)
+                        endpoints += await store.claim(connection, room, reliability)
         except DATABASE_ERRORS as error:
             log.warning("webhooks cannot be read", action="webhooks.unreadable", why=error)
             await asyncio.sleep(POLL_SECONDS)
             return False
         for endpoint in endpoints:
             task = asyncio.create_task(self._serve(endpoint), name=f"webhook {endpoint.ref}")
-            self._working[task] = endpoint.kind
+            self._working[task] = endpoint.reliability
             task.add_done_callback(self._served)
         SENDING.set(len(self._working))
         return bool(endpoints)
@@ -170,11 +170,11 @@ class Dispatcher:
                         endpoint = replace(endpoint, attempts=0, failing_since=None)
                 if len(events) < PAGE:
                     async with self._pool.connection() as connection:
-                        await store.rest(connection, endpoint)
+                        await store.wait_for_events(connection, endpoint)
                     return
             async with self._pool.connection() as connection:
                 await store.release(connection, endpoint)
-        except (TooManyThere, _LeaseTooShort):
+        except (AddressBusy, _LeaseTooShort):
             async with self._pool.connection() as connection:
                 await store.release(connection, endpoint, after_seconds=random.uniform(0.5, 1.5))  # noqa: S311
 
@@ -182,47 +182,49 @@ class Dispatcher:
         """Deliver an event; return whether it was accepted and the endpoint is still ours."""
         if _is_about(event, endpoint):
             async with self._pool.connection() as connection:
-                return await store.passed_over(connection, endpoint, event.seq + 1)
+                return await store.skip(connection, endpoint, event.seq + 1)
         what = "callback" if endpoint.trade_id else "webhook"
         sent = await self._send(endpoint, event.id, to_json(event_body(event, self._links)), what)
         if sent.ok:
             async with self._pool.connection() as connection:
-                return await self._moved_on(connection, endpoint, event.seq + 1, sent)
+                return await self._advance(connection, endpoint, event.seq + 1, sent)
         await self._failed(endpoint, event, sent)
         return False
 
-    async def _moved_on(self, connection: Connection, endpoint: WebhookEndpoint, next_seq: int, sent: Sent) -> bool:
+    async def _advance(
+        self, connection: Connection, endpoint: WebhookEndpoint, next_seq: int, sent: DeliveryResult
+    ) -> bool:
         """Advance an endpoint; return whether it is still ours. A slow one is released to make room for faster ones."""
-        if not await store.moved_on(connection, endpoint, next_seq, slow=sent.slow):
+        if not await store.advance(connection, endpoint, next_seq, slow=sent.slow):
             return False
-        if sent.slow and endpoint.kind is Kind.WORKING:
+        if sent.slow and endpoint.reliability is Reliability.WORKING:
             await store.release(connection, endpoint)
             return False
         return True
 
     async def _send(
         self, endpoint: WebhookEndpoint, event: str, body: bytes, what: str, *, read_answer: bool = False
-    ) -> Sent:
+    ) -> DeliveryResult:
         """`event`: its id."""
         async with self._pool.connection() as connection:
             since = time.monotonic()
-            is_ours = await store.hold(connection, endpoint)
+            is_ours = await store.renew_lease(connection, endpoint)
         if not is_ours or time.monotonic() - since > store.LEASE_SECONDS - MAX_SECONDS:
             raise _LeaseTooShort
         return await self._sender.send(endpoint.url, event, body, endpoint.secret, what=what, read_answer=read_answer)
 
-    async def _failed(self, endpoint: WebhookEndpoint, event: Notice, sent: Sent) -> None:
+    async def _failed(self, endpoint: WebhookEndpoint, event: Notice, sent: DeliveryResult) -> None:
         since, attempts = endpoint.failing_since, endpoint.attempts
         if attempts < len(self._retries):
             seconds = _jittered(self._retries[attempts])
             async with self._pool.connection() as connection:
-                await store.put_off(connection, endpoint, sent.error, seconds=seconds, slow=sent.slow)
+                await store.schedule_retry(connection, endpoint, sent.error, seconds=seconds, slow=sent.slow)
             return
         # Asked only here: after a quiet time `since` is of a former outage, and one failure says nothing of this one.
         disable = since is not None and datetime.now(UTC) - since >= self._disable_after
         draft = _failure(endpoint, event, attempts + 1, sent.error, disabled=disable)
         async with self._pool.connection() as connection, connection.transaction():
-            if not await store.given_up(connection, endpoint, event.seq, sent.error, disable=disable):
+            if not await store.give_up(connection, endpoint, event.seq, sent.error, disable=disable):
                 return
             await event_log.append(connection, [draft])
         DEAD.inc()
@@ -239,19 +241,19 @@ class Dispatcher:
         kind, payload = EventType.WEBHOOK_VERIFY, {"challenge": challenge}
         async with self._pool.connection() as connection:
             seq = await newest_seq(connection, endpoint.wallet)
-        event = addressed(kind, endpoint.id, endpoint.wallet, challenge, seq, at, payload)
+        event = endpoint_event(kind, endpoint.id, endpoint.wallet, challenge, seq, at, payload)
         sent = await self._send(endpoint, event.event_id, to_json(event), "verification", read_answer=True)
         if sent.ok and not _echoes(sent.answer, challenge):
-            sent = Sent(False, "unproven", "It answered without the challenge.")
+            sent = DeliveryResult(False, "unproven", "It answered without the challenge.")
         async with self._pool.connection() as connection:
             if sent.ok:
-                return await store.verified(connection, endpoint, slow=sent.slow)
+                return await store.activate(connection, endpoint, slow=sent.slow)
             if endpoint.verify_until is not None and datetime.now(UTC) >= endpoint.verify_until:
-                if await store.never_verified(connection, endpoint, sent.error):
+                if await store.disable_unverified(connection, endpoint, sent.error):
                     DISABLED.labels("never_verified").inc()
             else:
                 seconds = _jittered(VERIFY_RETRIES[min(endpoint.attempts, len(VERIFY_RETRIES) - 1)])
-                await store.put_off(connection, endpoint, sent.error, seconds=seconds)
+                await store.schedule_retry(connection, endpoint, sent.error, seconds=seconds)
         return False
 
 

@@ -34,12 +34,12 @@ FORGET_DISABLED_AFTER_SECONDS = 30 * 86_400
 SLOW_FOR_SECONDS = 600
 
 
-class Kind(StrEnum):
+class Reliability(StrEnum):
     """An endpoint's recent record, which decides how it queues: it works; it failed and took nothing since, or was
     slow; it has never answered: a webhook before its handshake, a callback before its first event was taken."""
 
     WORKING = "working"
-    HAMPERED = "hampered"
+    FAILING = "failing"
     UNPROVEN = "unproven"
 
 
@@ -61,7 +61,7 @@ class WebhookEndpoint:
     verify_until: datetime | None
     created_at: datetime
     lease: UUID | None
-    kind: Kind
+    reliability: Reliability
 
     @property
     def ref(self) -> str:
@@ -73,24 +73,26 @@ def ref_of(webhook_id: str) -> str:
     return hashlib.sha256(webhook_id.encode()).hexdigest()[:12]
 
 
-_KIND = (
+_RELIABILITY = (
     "CASE WHEN w.status = 'pending_verification' THEN 'unproven'"
-    " WHEN w.failing_since IS NOT NULL OR w.slow_until > now() THEN 'hampered'"
+    " WHEN w.failing_since IS NOT NULL OR w.slow_until > now() THEN 'failing'"
     " WHEN w.trade_id IS NOT NULL AND w.next_seq = 0 THEN 'unproven' ELSE 'working' END"
 )
-_COLUMNS = ", ".join(_KIND if each.name == "kind" else f"w.{each.name}" for each in fields(WebhookEndpoint))
+_COLUMNS = ", ".join(
+    _RELIABILITY if each.name == "reliability" else f"w.{each.name}" for each in fields(WebhookEndpoint)
+)
 
 
 def _endpoint(row: Sequence[Any]) -> WebhookEndpoint:
     endpoint = WebhookEndpoint(*row)
-    return replace(endpoint, kind=Kind(endpoint.kind))
+    return replace(endpoint, reliability=Reliability(endpoint.reliability))
 
 
 class TooManyWebhooks(Exception):
     """The refusal of one more webhook to a wallet that has as many as it may."""
 
 
-async def use_message(connection: Connection, wallet: bytes, digest: bytes) -> bool:
+async def record_message(connection: Connection, wallet: bytes, digest: bytes) -> bool:
     """Notes that the wallet's message was used; False when it was before. By what was signed, since a signature can be
     written in more than one way."""
     await connection.execute("DELETE FROM agent_webhook_message WHERE used_at < now() - interval '1 hour'")
@@ -172,7 +174,7 @@ async def remove(connection: Connection, webhook_id: str) -> bool:
     return done.rowcount == 1
 
 
-async def wake(connection: Connection, endpoint: WebhookEndpoint, next_seq: int) -> None:
+async def retry_now(connection: Connection, endpoint: WebhookEndpoint, next_seq: int) -> None:
     """Tries at once what it gets next. One that was switched off takes a place of its wallet's again, has to show that
     it listens, and goes on with `next_seq`. `endpoint` is locked."""
     if endpoint.status == DISABLED:
@@ -192,8 +194,8 @@ _CLAIM = f"""
 WITH due AS (
     SELECT w.id FROM agent_webhook w
     WHERE w.status <> 'disabled' AND w.attempt_at <= now() AND (w.lease IS NULL OR w.lease_until < now())
-        AND {_KIND} = %(kind)s
-    ORDER BY CASE %(kind)s WHEN 'unproven' THEN w.attempts END, w.attempt_at LIMIT %(limit)s
+        AND {_RELIABILITY} = %(reliability)s
+    ORDER BY CASE %(reliability)s WHEN 'unproven' THEN w.attempts END, w.attempt_at LIMIT %(limit)s
     FOR UPDATE OF w SKIP LOCKED
 )
 UPDATE agent_webhook w SET lease = gen_random_uuid(), lease_until = now() + make_interval(secs => %(seconds)s)
@@ -201,14 +203,16 @@ FROM due WHERE w.id = due.id RETURNING {_COLUMNS}
 """  # noqa: S608 - constants only
 
 
-async def claim(connection: Connection, limit: int, kind: Kind) -> list[WebhookEndpoint]:
+async def claim(connection: Connection, limit: int, reliability: Reliability) -> list[WebhookEndpoint]:
     """Endpoints of a kind that something may be due for, each for this process alone while the lease lasts. Of those
     that never answered, those that were asked least come first."""
-    values = {"limit": limit, "kind": kind.value, "seconds": LEASE_SECONDS}
+    values = {"limit": limit, "reliability": reliability.value, "seconds": LEASE_SECONDS}
     return [_endpoint(row) for row in await (await connection.execute(_CLAIM.encode(), values)).fetchall()]
 
 
-async def _mine(connection: Connection, endpoint: WebhookEndpoint, changes: str, values: Sequence[Any]) -> bool:
+async def _update_leased(
+    connection: Connection, endpoint: WebhookEndpoint, changes: str, values: Sequence[Any]
+) -> bool:
     """Changes a claimed row; False when it is no longer ours."""
     query = f"UPDATE agent_webhook SET {changes} WHERE id = %s AND lease = %s"  # noqa: S608 - constants only
     done = await connection.execute(query.encode(), (*values, endpoint.id, endpoint.lease))
@@ -219,24 +223,26 @@ _FAILED = "last_error = %s, failing_since = coalesce(failing_since, now()), leas
 _SLOW = "slow_until = CASE WHEN %s THEN now() + make_interval(secs => %s) ELSE slow_until END"
 
 
-async def hold(connection: Connection, endpoint: WebhookEndpoint) -> bool:
+async def renew_lease(connection: Connection, endpoint: WebhookEndpoint) -> bool:
     """The lease runs anew; False when another has claimed the endpoint since."""
-    return await _mine(connection, endpoint, "lease_until = now() + make_interval(secs => %s)", (LEASE_SECONDS,))
+    return await _update_leased(
+        connection, endpoint, "lease_until = now() + make_interval(secs => %s)", (LEASE_SECONDS,)
+    )
 
 
-async def moved_on(connection: Connection, endpoint: WebhookEndpoint, next_seq: int, *, slow: bool = False) -> bool:
+async def advance(connection: Connection, endpoint: WebhookEndpoint, next_seq: int, *, slow: bool = False) -> bool:
     """It took an event."""
     changes = f"next_seq = %s, attempts = 0, failing_since = NULL, last_error = NULL, {_SLOW}"
-    return await _mine(connection, endpoint, changes, (next_seq, slow, SLOW_FOR_SECONDS))
+    return await _update_leased(connection, endpoint, changes, (next_seq, slow, SLOW_FOR_SECONDS))
 
 
-async def passed_over(connection: Connection, endpoint: WebhookEndpoint, next_seq: int) -> bool:
+async def skip(connection: Connection, endpoint: WebhookEndpoint, next_seq: int) -> bool:
     """An event was not for it; that says nothing of whether it works."""
-    return await _mine(connection, endpoint, "next_seq = %s", (next_seq,))
+    return await _update_leased(connection, endpoint, "next_seq = %s", (next_seq,))
 
 
-async def verified(connection: Connection, endpoint: WebhookEndpoint, *, slow: bool = False) -> bool:
-    return await _mine(
+async def activate(connection: Connection, endpoint: WebhookEndpoint, *, slow: bool = False) -> bool:
+    return await _update_leased(
         connection,
         endpoint,
         "status = %s, challenge = NULL, verify_until = NULL, attempts = 0, failing_since = NULL, last_error = NULL,"
@@ -247,7 +253,7 @@ async def verified(connection: Connection, endpoint: WebhookEndpoint, *, slow: b
 
 async def release(connection: Connection, endpoint: WebhookEndpoint, *, after_seconds: float = 0.0) -> bool:
     """Release an endpoint that has not failed and has more to send; a process goes on with it after a while."""
-    return await _mine(
+    return await _update_leased(
         connection,
         endpoint,
         "lease = NULL, lease_until = NULL, attempt_at = now() + make_interval(secs => %s)",
@@ -255,14 +261,14 @@ async def release(connection: Connection, endpoint: WebhookEndpoint, *, after_se
     )
 
 
-async def rest(connection: Connection, endpoint: WebhookEndpoint) -> bool:
+async def wait_for_events(connection: Connection, endpoint: WebhookEndpoint) -> bool:
     """Let an endpoint that has all there is wait for more. What adds to its wallet's events wakes it, before this or
     after it."""
     async with connection.transaction():
         next_seq = await event_log.hold(connection, endpoint.wallet)
         # A separate statement: one that waits for a row sees other tables as they were before it waited.
         await connection.execute("SELECT FROM agent_webhook WHERE id = %s FOR UPDATE", (endpoint.id,))
-        return await _mine(
+        return await _update_leased(
             connection,
             endpoint,
             "lease = NULL, lease_until = NULL, attempt_at = CASE WHEN (trade_id IS NULL AND next_seq < %s)"
@@ -272,11 +278,11 @@ async def rest(connection: Connection, endpoint: WebhookEndpoint) -> bool:
         )
 
 
-async def put_off(
+async def schedule_retry(
     connection: Connection, endpoint: WebhookEndpoint, error: str, *, seconds: float, slow: bool = False
 ) -> bool:
     """It failed; the next attempt is after so long."""
-    return await _mine(
+    return await _update_leased(
         connection,
         endpoint,
         f"attempts = attempts + 1, attempt_at = now() + make_interval(secs => %s), {_FAILED}, {_SLOW}",
@@ -284,9 +290,9 @@ async def put_off(
     )
 
 
-async def given_up(connection: Connection, endpoint: WebhookEndpoint, seq: int, error: str, *, disable: bool) -> bool:
+async def give_up(connection: Connection, endpoint: WebhookEndpoint, seq: int, error: str, *, disable: bool) -> bool:
     """It failed for the last time: the event is a dead letter, and the next one is tried, unless it is disabled."""
-    done = await _mine(
+    done = await _update_leased(
         connection,
         endpoint,
         f"next_seq = %s, attempts = 0, attempt_at = now(), status = %s, {_FAILED}",
@@ -300,8 +306,8 @@ async def given_up(connection: Connection, endpoint: WebhookEndpoint, seq: int, 
     return done
 
 
-async def never_verified(connection: Connection, endpoint: WebhookEndpoint, error: str) -> bool:
-    return await _mine(
+async def disable_unverified(connection: Connection, endpoint: WebhookEndpoint, error: str) -> bool:
+    return await _update_leased(
         connection,
         endpoint,
         "status = %s, challenge = NULL, last_error = %s, lease = NULL, lease_until = NULL",
@@ -309,7 +315,7 @@ async def never_verified(connection: Connection, endpoint: WebhookEndpoint, erro
     )
 
 
-async def tidy(connection: Connection) -> None:
+async def delete_expired(connection: Connection) -> None:
     """Callbacks whose trade is over or never came about, and webhooks long switched off, are dropped."""
     await connection.execute(
         "DELETE FROM agent_webhook w WHERE trade_id IS NOT NULL AND EXISTS (SELECT FROM agent_event e"

@@ -64,7 +64,7 @@ class NoticeHub:
         self._url = url
         self._pool = pool
         self._links = links
-        self._seats: dict[bytes, set[asyncio.Event]] = defaultdict(set)
+        self._subscribers: dict[bytes, set[asyncio.Event]] = defaultdict(set)
         self._places = ConcurrencyLimiter(MAX_STREAMS, MAX_PER_CALLER)
         # Which news of all was the last; of one wallet alone it would be forgotten with its last stream, and a read
         # begun before would pass for one begun after.
@@ -75,21 +75,21 @@ class NoticeHub:
         try:
             async with contextlib.aclosing(listen(self._url, AGENT_EVENT)) as signals:
                 async for wallets in signals:
-                    self._wake(list(self._seats) if isinstance(wallets, Resync) else wallets)
+                    self._wake(list(self._subscribers) if isinstance(wallets, Resync) else wallets)
         finally:
             self.stopping = True
-            self._wake(list(self._seats))
+            self._wake(list(self._subscribers))
 
     def _wake(self, wallets: Collection[bytes]) -> None:
         # A read that has begun may not see what was announced after it, also where no stream of the wallet is open now.
         self._tick += 1
         for wallet in wallets:
-            if wallet in self._seats:
-                for news in self._seats[wallet]:
+            if wallet in self._subscribers:
+                for news in self._subscribers[wallet]:
                     news.set()
 
     @contextlib.contextmanager
-    def seat(self, wallet: bytes, caller: str) -> Iterator[asyncio.Event]:
+    def subscribe(self, wallet: bytes, caller: str) -> Iterator[asyncio.Event]:
         """One stream's place: its event is set when the wallet may have news, or the service stops. Problem 429 when
         there is no room."""
         with contextlib.ExitStack() as place:
@@ -100,15 +100,15 @@ class NoticeHub:
                 message = own if none.own else _FULL
                 raise problem("rate_limited", message, retry_after=5) from None
             news = asyncio.Event()
-            self._seats[wallet].add(news)
+            self._subscribers[wallet].add(news)
             STREAMS.inc()
             try:
                 yield news
             finally:
                 STREAMS.dec()
-                self._seats[wallet].discard(news)
-                if not self._seats[wallet]:
-                    del self._seats[wallet]
+                self._subscribers[wallet].discard(news)
+                if not self._subscribers[wallet]:
+                    del self._subscribers[wallet]
 
     async def read(self, wallet: bytes, seq: int, trade_id: bytes | None) -> Frames:
         """The next messages from a number on; those who ask for the same at once share one read."""
@@ -142,7 +142,7 @@ class Events:
         last = request.headers.get("Last-Event-ID", "").strip()
         seq = query.from_seq if not last else _after(last)
         response = web.StreamResponse(headers=event_stream.HEADERS)
-        with self._hub.seat(wallet, caller_ip(request, self._settings)) as news:
+        with self._hub.subscribe(wallet, caller_ip(request, self._settings)) as news:
             await response.prepare(request)
             if request.method == "HEAD":
                 return response

@@ -19,7 +19,14 @@ from eth_account import Account
 from eth_account.messages import encode_defunct
 from eth_account.signers.local import LocalAccount
 
-from api.agent.notices.targets import RESOLVE_SECONDS, Pinned, Target, TargetRefused, TargetResolver, checked_url
+from api.agent.notices.targets import (
+    RESOLVE_SECONDS,
+    PinnedResolver,
+    Target,
+    TargetRefused,
+    TargetResolver,
+    checked_url,
+)
 from core.metrics import counter, histogram
 
 DELIVERIES = counter(
@@ -38,7 +45,7 @@ USER_AGENT = "vpm-events/1"
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
+class DeliveryResult:
     """What came of a delivery. `answer`: the first bytes of the body, only when asked for."""
 
     ok: bool
@@ -51,7 +58,7 @@ class Sent:
     """It held its place for longer than most."""
 
 
-class TooManyThere(Exception):
+class AddressBusy(Exception):
     """The refusal of a delivery while too many are on their way to its address: it has to wait."""
 
 
@@ -101,24 +108,26 @@ class WebhookSender:
         *,
         what: str = "webhook",
         read_answer: bool = False,
-    ) -> Sent:
-        """Deliver one event. TooManyThere is no failure of the endpoint's. `what`: a word for the metric."""
+    ) -> DeliveryResult:
+        """Deliver one event. AddressBusy is no failure of the endpoint's. `what`: a word for the metric."""
         with DELIVERY_SECONDS.time():
             sent = await self._sent(url, event_id, body, secret, read_answer)
         DELIVERIES.labels(what, sent.outcome).inc()
         return sent
 
-    async def _sent(self, url: str, event_id: str, body: bytes, secret: str | None, read_answer: bool) -> Sent:
+    async def _sent(
+        self, url: str, event_id: str, body: bytes, secret: str | None, read_answer: bool
+    ) -> DeliveryResult:
         began = time.monotonic()
         try:
             address = checked_url(url, allow_private=self._targets.allow_private)
             with self._place(f"name {address.host}"):
                 target = await self._targets.resolve(address)
-                with self._place(target.neighbourhood):
+                with self._place(target.network):
                     headers = self._signer.headers(event_id, body, secret, int(time.time()))
                     sent = await self._post_within(target, headers, body, read_answer)
         except TargetRefused as why:
-            sent = Sent(False, "refused", str(why))
+            sent = DeliveryResult(False, "refused", str(why))
         return replace(sent, slow=time.monotonic() - began > SLOW_SECONDS)
 
     async def aclose(self) -> None:
@@ -127,7 +136,7 @@ class WebhookSender:
     @contextmanager
     def _place(self, where: str) -> Iterator[None]:
         if self._busy[where] >= AT_ONCE_PER_ADDRESS:
-            raise TooManyThere(where)
+            raise AddressBusy(where)
         self._busy[where] += 1
         try:
             yield
@@ -136,25 +145,27 @@ class WebhookSender:
             if not self._busy[where]:
                 del self._busy[where]
 
-    async def _post_within(self, target: Target, headers: dict[str, str], body: bytes, read_answer: bool) -> Sent:
+    async def _post_within(
+        self, target: Target, headers: dict[str, str], body: bytes, read_answer: bool
+    ) -> DeliveryResult:
         try:
             async with asyncio.timeout(TOTAL_SECONDS):
                 return await self._post(target, headers, body, read_answer)
         except (TimeoutError, aiohttp.ServerTimeoutError):
-            return Sent(False, "timeout", f"It did not answer within {TOTAL_SECONDS:.0f} s.")
+            return DeliveryResult(False, "timeout", f"It did not answer within {TOTAL_SECONDS:.0f} s.")
         except aiohttp.ClientConnectorCertificateError:
-            return Sent(False, "tls", "Its TLS certificate cannot be verified.")
+            return DeliveryResult(False, "tls", "Its TLS certificate cannot be verified.")
         except aiohttp.ClientSSLError:
-            return Sent(False, "tls", "TLS could not be agreed on.")
+            return DeliveryResult(False, "tls", "TLS could not be agreed on.")
         except aiohttp.ClientConnectorError:
-            return Sent(False, "unreachable", "It cannot be connected to.")
+            return DeliveryResult(False, "unreachable", "It cannot be connected to.")
         except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError, ConnectionError):
-            return Sent(False, "disconnected", "It closed the connection.")
+            return DeliveryResult(False, "disconnected", "It closed the connection.")
         except (aiohttp.ClientError, OSError, ValueError):
-            return Sent(False, "broken", "Its answer cannot be read as HTTP.")
+            return DeliveryResult(False, "broken", "Its answer cannot be read as HTTP.")
 
-    async def _post(self, target: Target, headers: dict[str, str], body: bytes, read_answer: bool) -> Sent:
-        resolver = Pinned(target)
+    async def _post(self, target: Target, headers: dict[str, str], body: bytes, read_answer: bool) -> DeliveryResult:
+        resolver = PinnedResolver(target)
         connector = aiohttp.TCPConnector(resolver=resolver, use_dns_cache=False, force_close=True, ssl=self._trusts)
         async with (
             aiohttp.ClientSession(
@@ -167,7 +178,7 @@ class WebhookSender:
             session.post(target.url, data=body, headers=headers, allow_redirects=False) as response,
         ):
             if not 200 <= response.status < 300:
-                return Sent(False, "answered", f"It answered {response.status}.")
+                return DeliveryResult(False, "answered", f"It answered {response.status}.")
             answer = b""
             while read_answer and len(answer) < ANSWER_BYTES:
                 piece = await response.content.read(ANSWER_BYTES - len(answer))
@@ -175,4 +186,4 @@ class WebhookSender:
                     break
                 answer += piece
             # What more it says is not read: leaving closes the connection.
-            return Sent(True, "ok", answer=answer)
+            return DeliveryResult(True, "ok", answer=answer)

@@ -57,7 +57,7 @@ class Target:
     address: IpAddress
 
     @property
-    def neighbourhood(self) -> str:
+    def network(self) -> str:
         """Return the range that surely has one operator: the address, or an IPv6 one's /64."""
         if isinstance(self.address, ipaddress.IPv6Address):
             return str(ipaddress.ip_network((self.address, 64), strict=False))
@@ -148,7 +148,7 @@ class TargetResolver:
         return [ipaddress.ip_address(str(node.addr[0], "ascii")) for node in answer.nodes]
 
 
-class Pinned(AbstractResolver):
+class PinnedResolver(AbstractResolver):
     """A resolver that knows one answer for every name: the address that was checked."""
 
     def __init__(self, target: Target) -> None:

@@ -15,11 +15,18 @@ from api.agent.bodies.parts import meta
 from api.agent.errors import problem
 from api.agent.links import Links
 from api.agent.notices import endpoints as store
-from api.agent.notices.bodies import AgentEvent, AgentWebhookRegistration, DeletedBody, TestBody, WebhookBody, addressed
+from api.agent.notices.bodies import (
+    AgentEvent,
+    AgentWebhookRegistration,
+    DeletedBody,
+    TestBody,
+    WebhookBody,
+    endpoint_event,
+)
 from api.agent.notices.endpoints import WebhookEndpoint
 from api.agent.notices.ownership import Registration, digest_of
 from api.agent.notices.requests import BODY_LIMIT, WebhookPath, WebhookRequest
-from api.agent.notices.sending import TooManyThere, WebhookSender
+from api.agent.notices.sending import AddressBusy, WebhookSender
 from api.agent.notices.targets import TargetRefused, TargetResolver, checked_url
 from api.agent.requests import checked_wallet
 from api.agent.storage import storage
@@ -86,7 +93,7 @@ class Webhooks:
         try:
             async with _webhooks(), self._pool.connection() as connection, connection.transaction():
                 owner = bytes_of(wallet)
-                if not await store.use_message(connection, owner, digest_of(asked.message)):
+                if not await store.record_message(connection, owner, digest_of(asked.message)):
                     raise proposed.unproven("The message was used before: a registration is signed anew each time.")
                 made = await store.register(connection, owner, asked.url)
                 # Wakes the senders at once.
@@ -95,8 +102,8 @@ class Webhooks:
             raise _no_room() from None
         return json_response(WebhookBody(meta=meta(self._links), webhook=registration(made, made.secret)), 201)
 
-    async def look(self, request: web.Request) -> web.StreamResponse:
-        webhook_id = _known_form(request)
+    async def show(self, request: web.Request) -> web.StreamResponse:
+        webhook_id = _webhook_id(request)
         async with _webhooks(), self._pool.connection() as connection:
             endpoint = await store.find(connection, webhook_id)
         if endpoint is None:
@@ -104,7 +111,7 @@ class Webhooks:
         return json_response(WebhookBody(meta=meta(self._links), webhook=registration(endpoint, None)))
 
     async def remove(self, request: web.Request) -> web.StreamResponse:
-        webhook_id = _known_form(request)
+        webhook_id = _webhook_id(request)
         async with _webhooks(), self._pool.connection() as connection:
             removed = await store.remove(connection, webhook_id)
         if not removed:
@@ -112,7 +119,7 @@ class Webhooks:
         return json_response(DeletedBody(meta=meta(self._links), id=webhook_id, deleted=True))
 
     async def test(self, request: web.Request) -> web.StreamResponse:
-        webhook_id = _known_form(request)
+        webhook_id = _webhook_id(request)
         who, message = caller_ip(request, self._settings), "An address tests webhooks 30 times a minute."
         await self._limits.take_from_outside(TESTS_EACH_CALLER, "agent-webhook-tests", who, message)
         await self._limits.take(TESTS, "agent-webhook-test", webhook_id, "A webhook is tested ten times a minute.")
@@ -121,7 +128,7 @@ class Webhooks:
             if endpoint is None:
                 raise _unknown()
             try:
-                await store.wake(connection, endpoint, await next_seq(connection, endpoint.wallet))
+                await store.retry_now(connection, endpoint, await next_seq(connection, endpoint.wallet))
             except store.TooManyWebhooks:
                 raise _no_room() from None
             await notify(connection, AGENT_EVENT, [endpoint.wallet])
@@ -129,7 +136,7 @@ class Webhooks:
             seq = await newest_seq(connection, endpoint.wallet)
         now = round(time.time() * 1_000) * 1_000
         payload = {"webhook": endpoint.ref, "message": "This is a test."}
-        event = addressed(EventType.TEST, webhook_id, endpoint.wallet, secrets.token_hex(16), seq, now, payload)
+        event = endpoint_event(EventType.TEST, webhook_id, endpoint.wallet, secrets.token_hex(16), seq, now, payload)
         note = await self._send(woken, event) if woken.status == store.ACTIVE else _WAITS_FOR_THE_HANDSHAKE
         return json_response(
             TestBody(meta=meta(self._links), event=event, webhook=registration(woken, None), note=note)
@@ -139,7 +146,7 @@ class Webhooks:
         """Send a test event once; return why it was not taken, or None."""
         try:
             sent = await self._sender.send(endpoint.url, event.event_id, to_json(event), endpoint.secret, what="test")
-        except TooManyThere:
+        except AddressBusy:
             raise problem("rate_limited", "Other deliveries to this URL are under way.", retry_after=1) from None
         return None if sent.ok else sent.error
 
@@ -166,7 +173,7 @@ def registration(endpoint: WebhookEndpoint, secret: str | None) -> AgentWebhookR
     )
 
 
-def _known_form(request: web.Request) -> str:
+def _webhook_id(request: web.Request) -> str:
     """The id; 404 for what cannot be one."""
     webhook_id = read_path(request, WebhookPath).id
     if not _ID.fullmatch(webhook_id):

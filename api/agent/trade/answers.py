@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
-from api.agent import outlook
+from api.agent import projection
 from api.agent.bodies.numbers import average_cents, usd
 from api.agent.bodies.parts import meta, times
 from api.agent.bodies.trades import AgentTradeReceipt, EscapeKit, ReceiptPosition, TradeBody, receipt
@@ -66,7 +66,7 @@ class TradeAnswers:
             amount=order.bet.amount,
             seconds=paying.seconds_to_pay(now, order.market.closes_at),
             bet_hash=order.hash,
-            body=order.request.essence(),
+            body=order.request.example_body(),
         )
         signed = self._attester.offer(offer)
         headers = {x402.REQUIRED_HEADER: offer.required(error, signed)}
@@ -92,7 +92,7 @@ class TradeAnswers:
 
     def simulated(self, order: Order, *, now: int, balance: int | None) -> web.Response:
         """`now`: the chain's clock; `balance`: what the wallet holds, None when that cannot be read."""
-        ahead = outlook.of_quote(order.market, order.outcome, order.got, now=now, balance=balance)
+        ahead = projection.project_quote(order.market, order.outcome, order.got, now=now, balance=balance)
         simulated = AgentTradeReceipt(
             **times(order.market),
             **ahead.fields(),

@@ -62,7 +62,7 @@ class OrderEntry:
             market_id=market.key,
             outcome=outcome,
             amount=trade.size,
-            min_shares=trade.least_shares(got.net),
+            min_shares=trade.required_shares(got.net),
             wallet=trade.wallet,
             idem_hash=key_hash,
             builder=trade.builder or ZERO_ADDRESS,

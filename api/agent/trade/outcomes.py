@@ -21,7 +21,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from api.agent.chain import AgentContracts, PaymentFacts
 from api.agent.errors import RETRIABLE
-from api.agent.facts import Arrival, ArrivalState, BookTotals, ListedMarket, Stake, key_of
+from api.agent.facts import Arrival, ArrivalState, BookTotals, ListedMarket, Stake, key_from_name
 from api.agent.index import AgentIndex
 from api.agent.requests import TradeRequest
 from api.agent.rows import read_arrival, read_by_key, read_by_nonce, read_totals
@@ -88,7 +88,7 @@ class PastTrade:
     def is_for(self, market_id: str) -> bool:
         """Return whether it bet on the market of this id."""
         bet = self.trade if self.landed is None else self.landed.stake
-        return bet is not None and bet.market_key == key_of(market_id)
+        return bet is not None and bet.market_key == key_from_name(market_id)
 
     def check_same(self, asked: TradeRequest, market: ListedMarket) -> None:
         """409 when the payment taken in last was for another trade than the one asked for."""
@@ -137,7 +137,7 @@ class TradeOutcomes:
 
     async def settled_soon(self, trade: TradeRequest, block: int) -> web.StreamResponse:
         """Answer with the receipt of what is on chain, which the index is about to show."""
-        await self._index.reached(block, INDEX_WAIT_SECONDS)
+        await self._index.wait_for_block(block, INDEX_WAIT_SECONDS)
         return await self._receipt_if_landed(trade, None)
 
     async def answered(
@@ -149,7 +149,7 @@ class TradeOutcomes:
         """
         if intent.succeeded:
             assert intent.block_number is not None
-            await self._index.reached(intent.block_number, INDEX_WAIT_SECONDS)
+            await self._index.wait_for_block(intent.block_number, INDEX_WAIT_SECONDS)
             return await self._receipt_if_landed(trade, intent.tx_hash_hex, replay=replay, kit=kit)
         if not intent.may_land:
             refusal = trade_refusals.refused(intent, kit)
@@ -222,7 +222,7 @@ class TradeOutcomes:
         """Raise what became of a payment that was brought under this key before and used since; nothing if all of them
         were cancelled, so that another may be asked for."""
         for nonce in nonces:
-            if facts.is_astray(nonce):
+            if facts.was_used_elsewhere(nonce):
                 arrival, is_final = await self._read(wallet, nonce, facts.block)
                 if arrival is None or arrival.state is not ArrivalState.CANCELED:
                     self._refuse(arrival, amount, is_final=is_final)
@@ -254,7 +254,7 @@ class TradeOutcomes:
 
     async def _booked(self, payment: Authorization, block: int) -> Stake:
         """Wait for the index to show an authorization that is booked, however late that is noticed."""
-        await self._index.reached(block, INDEX_WAIT_SECONDS)
+        await self._index.wait_for_block(block, INDEX_WAIT_SECONDS)
         async with storage("The payment records"), self._primary.connect() as connection:
             stake = await read_by_nonce(connection, payment.payer, payment.nonce)
         if stake is None:
@@ -263,7 +263,7 @@ class TradeOutcomes:
 
     async def _read(self, payer: str, nonce: bytes, block: int) -> tuple[Arrival | None, bool]:
         """Return what the index holds of it once it holds this block, and whether that is final."""
-        await self._index.reached(block, INDEX_WAIT_SECONDS)
+        await self._index.wait_for_block(block, INDEX_WAIT_SECONDS)
         async with storage("The payment records"), self._primary.connect() as connection:
             arrival = await read_arrival(
                 connection, self._contracts.chain_id, self._contracts.token.address, payer, nonce

@@ -182,7 +182,7 @@ class TradeHandler:
             refusal = why
         if trade.simulate:
             return self._answers.simulated(
-                order, now=chain_now(context.snapshot.now), balance=await self._balances.of(order.wallet)
+                order, now=chain_now(context.snapshot.now), balance=await self._balances.get(order.wallet)
             )
         return await self._real(context, order, refusal)
 
@@ -297,7 +297,7 @@ class TradeHandler:
             if facts.settled_stake:  # another sender was faster with this very bet
                 return await self._outcomes.settled_soon(order.request, facts.block)
             # Another sender was faster with the same authorization: its money is the payer's.
-            if facts.is_astray(payment.nonce):
+            if facts.was_used_elsewhere(payment.nonce):
                 return await self._used(order, payment, facts, fault=None)
             refusal = trade_refusals.refused(intent, kit)
             # A block at least as new as the refusing one has no stake under the key: the bet was not refused because

@@ -26,7 +26,7 @@ class BetWarning(Body, kw_only=False):
 
 
 @dataclass(frozen=True, slots=True)
-class Outlook:
+class Projection:
     """What `shares` would be paid if their side won with the book as it stands, the bet itself included."""
 
     payout: int
@@ -44,9 +44,9 @@ class Outlook:
         }
 
 
-def of_quote(
+def project_quote(
     market: ListedMarket, outcome: int, got: Quote, *, now: int | None = None, balance: int | None = None
-) -> Outlook:
+) -> Projection:
     """Project a bet that might be made. `now`: the chain's clock; `balance`: the wallet's; None: not checked."""
     book, _ = market.book.staked(outcome, got.amount)
     payout = book.projected(outcome, got.amount, got.shares)
@@ -65,23 +65,23 @@ def of_quote(
                 f"Bets end at {moment(market.closes_at)}, in {market.closes_at - now} seconds.",
             )
         )
-    return Outlook(payout, got.shares, tuple(warnings))
+    return Projection(payout, got.shares, tuple(warnings))
 
 
-def of_landed(market: ListedMarket, stake: Stake, outcome: int, totals: BookTotals) -> Outlook:
+def project_stake(market: ListedMarket, stake: Stake, outcome: int, totals: BookTotals) -> Projection:
     """Project a stake as it was placed. `totals`: what each outcome held right after it."""
     payout = market.book_of(totals).projected(outcome, stake.amount, stake.shares)
     warnings = _warnings(market, outcome, stake.amount, payout, alone=totals[outcome][-1] == 1)
-    return Outlook(payout, stake.shares, tuple(warnings))
+    return Projection(payout, stake.shares, tuple(warnings))
 
 
-def of_position(market: ListedMarket, stake: Stake, outcome: int) -> Outlook:
+def project_position(market: ListedMarket, stake: Stake, outcome: int) -> Projection:
     """Project a stake as of now."""
     payout = market.book.projected(outcome, stake.amount, stake.shares)
     if market.ending is not None:
-        return Outlook(payout, stake.shares)
+        return Projection(payout, stake.shares)
     warnings = _warnings(market, outcome, stake.amount, payout, alone=market.outcome_bets[outcome] == 1)
-    return Outlook(payout, stake.shares, tuple(warnings))
+    return Projection(payout, stake.shares, tuple(warnings))
 
 
 def _warnings(market: ListedMarket, outcome: int, amount: int, payout: int, *, alone: bool) -> list[BetWarning]:
