@@ -48,17 +48,17 @@ class Meta(Body):
     docs_url: str
 
 
-class Answered(Body):
+class Answer(Body):
     meta: Meta
 
 
-class ClaimBody(Answered):
+class ClaimBody(Answer):
     wallet_address: str
     balance_paper: Paper
     minted: bool
 
 
-class EnrolBody(Answered):
+class EnrolBody(Answer):
     wallet_address: str
     enrolled: bool
     created: bool
@@ -128,7 +128,7 @@ class MarketBody(MarketTimes):
     outcomes: list[OutcomeBody]
 
 
-class MarketsBody(Answered):
+class MarketsBody(Answer):
     count: int
     markets: list[MarketBody]
 
@@ -214,7 +214,7 @@ class TradeReceipt(MarketTimes):
     replay: bool
 
 
-class TradeBody(Answered):
+class TradeBody(Answer):
     receipt: TradeReceipt
 
 
@@ -253,7 +253,7 @@ class PositionBody(MarketTimes):
     ]
 
 
-class WalletBody(Answered):
+class WalletBody(Answer):
     wallet_address: str
     balance_paper: Paper
     realized_pnl_paper: Paper
@@ -304,7 +304,7 @@ class You(Body):
     total: int
 
 
-class BoardBody(Answered):
+class BoardBody(Answer):
     entries: list[BoardEntry]
     total: int
     week: str | None
@@ -394,7 +394,7 @@ class PlacedBetBody(Body):
     payout_paper: Paper
 
 
-class RouletteRoundBody(Answered):
+class RouletteRoundBody(Answer):
     round_no: int
     phase: RoundPhase
     seconds_to_close: Decimal
@@ -487,7 +487,7 @@ class BetReceiptBody(Body):
     ] = UNSET
 
 
-class BetBody(Answered):
+class BetBody(Answer):
     receipt: BetReceiptBody
 
 
@@ -543,7 +543,7 @@ class GuideStep(Body):
     message: str | UnsetType = UNSET
 
 
-class GuideBody(Answered):
+class GuideBody(Answer):
     title: str
     base_url: str
     mcp_url: str

@@ -25,7 +25,7 @@ class SignedTrade:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class CheckedTrade:
     """What was seen of a trade: `market` None for an unknown slug, `earlier` what was made under its trade id."""
 
     signed: bool
@@ -33,11 +33,11 @@ class Seen:
     earlier: PlacedTrade | None
 
 
-async def look(pool: ConnectionPool, trades: Sequence[SignedTrade]) -> list[Seen | Exception]:
-    """Look at several signed trades, as `Batches` gathers them."""
+async def check_trades(pool: ConnectionPool, trades: Sequence[SignedTrade]) -> list[CheckedTrade | Exception]:
+    """Look at several signed trades, as `Batcher` gathers them."""
     signed, (markets, earlier) = await asyncio.gather(asyncio.to_thread(_signed, trades), _read(pool, trades))
     return [
-        Seen(right, markets.get(trade.order.slug), earlier.get(trade.order.trade_id))
+        CheckedTrade(right, markets.get(trade.order.slug), earlier.get(trade.order.trade_id))
         for trade, right in zip(trades, signed, strict=True)
     ]
 

@@ -21,9 +21,9 @@ from msgspec import UNSET
 
 from api.cache import TimedValue
 from api.cup import bodies, guide, intake, requests
-from api.cup.batches import Batches
+from api.cup.batcher import Batcher
 from api.cup.boards import Boards
-from api.cup.intake import Seen, SignedTrade
+from api.cup.intake import CheckedTrade, SignedTrade
 from api.http.application import unavailable
 from api.http.body import Body, Json
 from api.http.caller import network
@@ -79,7 +79,7 @@ R = TypeVar("R")
 T = TypeVar("T")
 B = TypeVar("B", bound=Body)
 # What answers a request; the second argument is who asks, for rate limits.
-Answering = Callable[[R, str], Awaitable[B]]
+ServiceMethod = Callable[[R, str], Awaitable[B]]
 
 
 def now_utc() -> datetime:
@@ -113,8 +113,8 @@ class CupService:
         self._limits = limits
         self._boards = Boards(pool)
         self._wheel: tuple[rounds.RouletteRound | None, TimedValue[ShownWheel]] = (None, TimedValue(self._read_wheel))
-        self._looks: Batches[SignedTrade, Seen] = Batches(partial(intake.look, pool))
-        self._trades: Batches[PaperOrder, PaperReceipt] = Batches(self._place_trades)
+        self._checks: Batcher[SignedTrade, CheckedTrade] = Batcher(partial(intake.check_trades, pool))
+        self._trades: Batcher[PaperOrder, PaperReceipt] = Batcher(self._place_trades)
 
     def meta(self) -> bodies.Meta:
         return bodies.Meta(
@@ -147,15 +147,15 @@ class CupService:
         except Refusal as refusal:
             raise _problem(refusal) from None
 
-    async def answer(self, answering: Answering[R, B], request: R, caller: str) -> B:
+    async def answer(self, method: ServiceMethod[R, B], request: R, caller: str) -> B:
         """The body, by one of the methods below. Dormancy comes before anything else."""
         try:
             self.open_time()
-            return await answering(request, caller)
+            return await method(request, caller)
         except Refusal as refusal:
             raise _problem(refusal) from None
         except psycopg.OperationalError as error:
-            log.warning("database unavailable", action="cup.no_database", asked=answering.__name__, why=error)
+            log.warning("database unavailable", action="cup.no_database", asked=method.__name__, why=error)
             raise unavailable() from None
 
     # ---------------------------------------------------------------- reads
@@ -256,7 +256,7 @@ class CupService:
         if request.simulate or signed is None:
             return await self._unsigned_trade(request)
         order = signed.order
-        seen = await self._looks.ask(signed)
+        seen = await self._checks.ask(signed)
         if seen.market is None:
             raise books.no_market()
         seen.market.outcome(order.side)
@@ -270,7 +270,7 @@ class CupService:
         await self._take_write("cup_trade", order.wallet, caller)
         # What waits for others' locks below would keep everybody behind it waiting as well.
         seen.market.require_open(now_utc())
-        return self._traded(await _once_free(lambda: self._trades.ask(order)))
+        return self._traded(await _retry_while_busy(lambda: self._trades.ask(order)))
 
     def _traded(self, receipt: PaperReceipt, warnings: Sequence[outlook.PaperCaution] = ()) -> bodies.TradeBody:
         return bodies.TradeBody(meta=self.meta(), receipt=bodies.trade_receipt(receipt, warnings))
@@ -331,7 +331,7 @@ class CupService:
             return bodies.BetBody(meta=self.meta(), receipt=bodies.bet_receipt(done))
         self._require_in_window(request.issued_at)
         await self._take_write("cup_bet", request.wallet_address, caller)
-        placed = await _once_free(lambda: self._place_bet(bet))
+        placed = await _retry_while_busy(lambda: self._place_bet(bet))
         return bodies.BetBody(meta=self.meta(), receipt=bodies.bet_receipt(placed))
 
     async def _unsigned_bet(self, wallet: str, request: requests.BetRequest) -> Problem:
@@ -420,7 +420,7 @@ class CupService:
             )
 
 
-async def _once_free(place: Callable[[], Awaitable[T]]) -> T:
+async def _retry_while_busy(place: Callable[[], Awaitable[T]]) -> T:
     """Call `place` again while another transaction holds its wallet; 503 when that takes too long. No connection is
     held between tries."""
     for pause in _BUSY_PAUSES:

@@ -12,7 +12,7 @@ from api.context import Context, writing_pool
 from api.cup import bodies, requests
 from api.cup.download import Download
 from api.cup.mcp import cup_mcp
-from api.cup.service import Answering, CupService
+from api.cup.service import CupService, ServiceMethod
 from api.http.application import json_response
 from api.http.body import Body
 from api.http.caller import caller_ip
@@ -52,10 +52,10 @@ async def cup_surface(context: Context) -> AsyncIterator[Surface]:
     def error_body(problem: Problem, _request_id: str) -> Mapping[str, Any]:
         return service.error(problem)
 
-    rest = RestDoor(settings, service)
+    rest = RestHandlers(settings, service)
     download = Download(settings, service, context.limits, context.read_url)
-    asked = RequestQuota(context.limits, settings, _RATE)
-    operations = asked.counted(
+    quota = RequestQuota(context.limits, settings, _RATE)
+    operations = quota.counted(
         (
             *_wallet_operations(rest, service),
             *_market_operations(rest, service),
@@ -73,7 +73,7 @@ async def cup_surface(context: Context) -> AsyncIterator[Surface]:
             error_body=error_body,
             reads=(service,),
             cors=CORS,
-            operations=(*operations, *asked.counted(mcp.operations())),
+            operations=(*operations, *quota.counted(mcp.operations())),
         )
 
 
@@ -108,9 +108,9 @@ def _get(
 
 
 def _post(
-    rest: RestDoor,
+    rest: RestHandlers,
     path: str,
-    answering: Answering[M, B],
+    method: ServiceMethod[M, B],
     asked: type[M],
     summary: str,
     model: type[Body],
@@ -127,7 +127,7 @@ def _post(
     return Operation(
         "POST",
         f"{BASE}{path}",
-        rest.post(answering, asked),
+        rest.post(method, asked),
         summary,
         {**answers, **(errors or {})},
         description=description,
@@ -135,7 +135,7 @@ def _post(
     )
 
 
-def _wallet_operations(rest: RestDoor, service: CupService) -> tuple[Operation, ...]:
+def _wallet_operations(rest: RestHandlers, service: CupService) -> tuple[Operation, ...]:
     return (
         _post(
             rest,
@@ -160,7 +160,7 @@ def _wallet_operations(rest: RestDoor, service: CupService) -> tuple[Operation, 
     )
 
 
-def _market_operations(rest: RestDoor, service: CupService) -> tuple[Operation, ...]:
+def _market_operations(rest: RestHandlers, service: CupService) -> tuple[Operation, ...]:
     return (
         _get(
             "/markets",
@@ -215,7 +215,7 @@ def _market_operations(rest: RestDoor, service: CupService) -> tuple[Operation, 
     )
 
 
-def _roulette_operations(rest: RestDoor, service: CupService) -> tuple[Operation, ...]:
+def _roulette_operations(rest: RestHandlers, service: CupService) -> tuple[Operation, ...]:
     return (
         _get(
             "/roulette",
@@ -225,7 +225,7 @@ def _roulette_operations(rest: RestDoor, service: CupService) -> tuple[Operation
             {400: _BAD, 503: _error("`no_round`: the first round has not opened; or `unavailable`.")},
             query=requests.RoundQuery,
             description="42 markets with their pools, the commitment, and past rounds with seed and beacon. The pools "
-            "may be half a second old; they have every bet that the `wallet` asked for had placed when this was "
+            "may be half a second old; they have every bet that the `wallet` in the query had placed when this was "
             "answered. Caches keep an answer for a second.",
         ),
         _post(
@@ -250,7 +250,7 @@ def _roulette_operations(rest: RestDoor, service: CupService) -> tuple[Operation
     )
 
 
-def _agent_operations(rest: RestDoor, service: CupService, download: Download) -> tuple[Operation, ...]:
+def _agent_operations(rest: RestHandlers, service: CupService, download: Download) -> tuple[Operation, ...]:
     return (
         _post(
             rest,
@@ -280,7 +280,7 @@ def _agent_operations(rest: RestDoor, service: CupService, download: Download) -
     )
 
 
-class RestDoor:
+class RestHandlers:
     """The handlers of the cup's REST endpoints, one for each method of the service. That the tournament is open is
     checked before anything else about a request."""
 
@@ -288,23 +288,23 @@ class RestDoor:
         self._settings = settings
         self._service = service
 
-    def get(self, answering: Answering[R, B], read: Callable[[web.Request], R], cache: str = FOR_READS) -> Handler:
+    def get(self, method: ServiceMethod[R, B], read: Callable[[web.Request], R], cache: str = FOR_READS) -> Handler:
         """`read`: what a request asks for."""
 
         async def handle(request: web.Request) -> web.StreamResponse:
             self._service.require_open()
-            return json_response(await self._service.answer(answering, read(request), ANONYMOUS), cache_control=cache)
+            return json_response(await self._service.answer(method, read(request), ANONYMOUS), cache_control=cache)
 
         return handle
 
-    def query(self, answering: Answering[M, B], model: type[M], cache: str = FOR_READS) -> Handler:
-        return self.get(answering, lambda request: read_query(request, model), cache)
+    def query(self, method: ServiceMethod[M, B], model: type[M], cache: str = FOR_READS) -> Handler:
+        return self.get(method, lambda request: read_query(request, model), cache)
 
-    def post(self, answering: Answering[M, B], model: type[M]) -> Handler:
+    def post(self, method: ServiceMethod[M, B], model: type[M]) -> Handler:
         async def handle(request: web.Request) -> web.StreamResponse:
             self._service.require_open()
             asked = validated_body(model, await read_json(request, limit=BODY_LIMIT, exact=True))
-            body = await self._service.answer(answering, asked, caller_ip(request, self._settings))
+            body = await self._service.answer(method, asked, caller_ip(request, self._settings))
             return json_response(body, cache_control=NO_STORE)
 
         return handle

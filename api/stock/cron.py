@@ -28,7 +28,7 @@ log = get_logger(__name__)
 
 JOBS: tuple[CronJob, ...] = get_args(CronJob)
 WAIT_SECONDS = 55.0
-LOOK_AGAIN_SECONDS = 0.25
+POLL_SECONDS = 0.25
 
 
 class Cron:
@@ -79,7 +79,7 @@ class Cron:
                     if started
                     else "No keeper took the job; is one running?"
                 )
-            await asyncio.sleep(LOOK_AGAIN_SECONDS)
+            await asyncio.sleep(POLL_SECONDS)
 
 
 def _in_seconds(report: Mapping[str, Any]) -> CronReport:

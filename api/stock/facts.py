@@ -157,13 +157,13 @@ class MarketReadings:
 
 @dataclass(frozen=True, slots=True)
 class Oracle:
-    """The feeds and markets as view calls answered. `read_at`: our clock; 0 before the first read. `unread`: feeds that
-    returned no round at the last read, of which `latest` has the last good one, if there was any. `halts`: per feed why
-    its markets take no bets now; the others do."""
+    """What the last view calls returned for feeds and markets. `read_at`: by our clock; 0 before the first read.
+    `unreadable`: feeds that returned no round at the last read; `latest` keeps their last good one. `halts`: by feed,
+    why its markets take no bets now."""
 
     read_at: int = 0
     latest: Mapping[str, Round] = field(default_factory=dict)
-    unread: frozenset[str] = frozenset()
+    unreadable: frozenset[str] = frozenset()
     readings: Mapping[int, MarketReadings] = field(default_factory=dict)
     halts: Mapping[str, str] = field(default_factory=dict)
     version: int = 0

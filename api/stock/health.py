@@ -15,7 +15,7 @@ from api.database import DATABASE_ERRORS
 from api.http.application import json_response
 from api.stock.bodies.operating import CheckBody, HealthBody
 from api.stock.facts import ListedMarket, MarketsSnapshot
-from api.stock.rows import read_allowed_feeds, read_owing
+from api.stock.rows import read_allowed_feeds, read_undelivered
 from api.stock.sources import StockSources
 from core.chain import RpcError
 from core.contracts.statuses import Family
@@ -156,10 +156,10 @@ class Health:
         for start in range(0, len(over), MARKETS_AT_ONCE):
             some = over[start : start + MARKETS_AT_ONCE]
             async with self._engine.connect() as connection:
-                owing = await read_owing(
-                    connection, some, snapshot.head.moment, at_most=POSITIONS_AT_ONCE, refused_too=False
+                undelivered = await read_undelivered(
+                    connection, some, snapshot.head.moment, at_most=POSITIONS_AT_ONCE, include_refused=False
                 )
-            late = [market for market in some if market.id in owing]
+            late = [market for market in some if market.id in undelivered]
             if late:
                 break
             # Not looked at again until a row of theirs changes.
@@ -219,8 +219,8 @@ class Health:
         if oracle is None or not oracle.oracle.latest:
             return False, "no feed could be read"
         latest = oracle.oracle.latest
-        feeds, unread = self._sources.deployment.price_feeds, oracle.oracle.unread
-        missing = [feed.ticker for feed in feeds if feed.proxy in unread or feed.proxy not in latest]
+        feeds, unreadable = self._sources.deployment.price_feeds, oracle.oracle.unreadable
+        missing = [feed.ticker for feed in feeds if feed.proxy in unreadable or feed.proxy not in latest]
         if missing:
             return False, f"no round of {', '.join(missing)}"
         now = oracle.head_time

@@ -61,7 +61,7 @@ _DETAILS = {
 }
 _STATUSES = {StockReason.MULTIPLIER: PreviewStatus.PAUSED, StockReason.OUTAGE: PreviewStatus.STALE}
 """Of those that share another's."""
-NOTHING_READ = Oracle()
+EMPTY_ORACLE = Oracle()
 _NO_ROUND = RoundBody(answer="0", round_id="0", at=0)
 
 
@@ -120,17 +120,17 @@ def detail_body(
         preview=preview,
         activity=True,
         read_at=read_at,
-        stale=stale or is_stale_here(listed, oracle),
+        stale=stale or has_stale_feed(listed, oracle),
     )
 
 
-def is_stale_here(listed: MarketBody, oracle: Oracle) -> bool:
+def has_stale_feed(listed: MarketBody, oracle: Oracle) -> bool:
     """Check whether the market still moves with a feed of which only the last good round is known."""
-    return listed.feed in oracle.unread and listed.phase not in (Phase.RESOLVED.value, Phase.VOID.value)
+    return listed.feed in oracle.unreadable and listed.phase not in (Phase.RESOLVED.value, Phase.VOID.value)
 
 
 def prices_of(market: ListedMarket, oracle: Oracle, phase: Phase) -> Prices:
-    latest, is_unread = oracle.latest.get(market.feed), market.feed in oracle.unread
+    latest, is_unreadable = oracle.latest.get(market.feed), market.feed in oracle.unreadable
     settled = market.result
     reading = oracle.readings.get(market.id)
     strike: Round | None = None
@@ -140,7 +140,7 @@ def prices_of(market: ListedMarket, oracle: Oracle, phase: Phase) -> Prices:
     if settled is not None and settled.strike is not None:
         strike, final = settled.strike, settled.final
     elif phase is Phase.OPENS:
-        missing = "the feed has no round yet" if latest is None else words.UNREAD if is_unread else None
+        missing = "the feed has no round yet" if latest is None else words.UNREADABLE if is_unreadable else None
         return Prices(latest, missing, latest, None, None)
     elif reading is not None:
         strike, final = reading.strike, reading.final

@@ -39,7 +39,7 @@ STALE_AFTER_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _ReadState:
     """The state a market was last asked under; a difference means asking again."""
 
     latest: Round | None
@@ -68,7 +68,7 @@ class OracleWatch:
         self._contracts = contracts
         self._index = index
         self._engine = engine
-        self._asked: dict[int, _Asked] = {}
+        self._last_reads: dict[int, _ReadState] = {}
         self._old_markets: LRUCache[int, ListedMarket] = LRUCache(MAX_OLD_MARKETS)
 
     def follow_old_market(self, market: ListedMarket) -> None:
@@ -76,7 +76,7 @@ class OracleWatch:
         if not _settled_by_rounds(market):
             self._old_markets[market.id] = market
 
-    def why_halted(self, market: ListedMarket | None) -> str | None:
+    def halt_reason(self, market: ListedMarket | None) -> str | None:
         """Return why a market takes no bets for now, by its feed and its stock; None where it does or is not known."""
         return None if market is None else self.oracle.halts.get(market.feed)
 
@@ -106,31 +106,33 @@ class OracleWatch:
                 log.warning("the stock chain cannot be read", action="stock.chain_unreadable", why=error)
             self.readable = False
             if not self.oracle.latest:
-                await self._recall()
+                await self._load_from_index()
 
     async def _read(self) -> None:
         head = await self._client.head(timeout_seconds=TIMEOUT_SECONDS)
         read, halts = await self._latest(head.number, head.timestamp)
-        unread = frozenset(feed.proxy for feed in self._deployment.price_feeds if feed.proxy not in read)
+        unreadable = frozenset(feed.proxy for feed in self._deployment.price_feeds if feed.proxy not in read)
         latest = {**self.oracle.latest, **read}
         readings = dict(self.oracle.readings)
         if self._contracts is not None and self._index is not None and self._index.snapshot is not None:
             markets = {**{each.id: each for each in self._old_markets.values()}, **self._index.snapshot.markets}
-            needy = [m for m in markets.values() if self._needs(m, latest.get(m.feed), head.timestamp)]
+            due = [m for m in markets.values() if self._needs_reading(m, latest.get(m.feed), head.timestamp)]
             for market_id in [each for each in readings if each not in markets]:
                 del readings[market_id]
-                self._asked.pop(market_id, None)
-            if needy:
-                readings |= await self._readings(needy, head.number, head.timestamp)
-                for market in needy:
-                    self._asked[market.id] = _asked(market, latest.get(market.feed), head.timestamp, time.time())
+                self._last_reads.pop(market_id, None)
+            if due:
+                readings |= await self._readings(due, head.number, head.timestamp)
+                for market in due:
+                    self._last_reads[market.id] = _read_state(
+                        market, latest.get(market.feed), head.timestamp, time.time()
+                    )
         self.head_time = head.timestamp
         old = self.oracle
-        changed = (latest, unread, readings, halts) != (old.latest, old.unread, old.readings, old.halts)
+        changed = (latest, unreadable, readings, halts) != (old.latest, old.unreadable, old.readings, old.halts)
         self.oracle = Oracle(
             read_at=int(time.time()),
             latest=latest,
-            unread=unread,
+            unreadable=unreadable,
             readings=readings,
             halts=halts,
             version=old.version + int(changed or not old.version),
@@ -174,15 +176,15 @@ class OracleWatch:
                 halts[feed.proxy] = why
         return latest, halts
 
-    def _needs(self, market: ListedMarket, latest: Round | None, now: int) -> bool:
+    def _needs_reading(self, market: ListedMarket, latest: Round | None, now: int) -> bool:
         if now < market.strike_time or _settled_by_rounds(market):
             return False
-        asked = self._asked.get(market.id)
+        asked = self._last_reads.get(market.id)
         if asked is None:
             return True
         if market.result is not None and asked.past_final and asked.version == market.version:
             return False
-        fresh = _asked(market, latest, now, asked.at)
+        fresh = _read_state(market, latest, now, asked.at)
         return fresh != asked or (market.result is None and time.time() - asked.at > REREAD_SECONDS)
 
     async def _readings(self, markets: list[ListedMarket], block: int, now: int) -> dict[int, MarketReadings]:
@@ -221,7 +223,7 @@ class OracleWatch:
     async def _read_all(self, calls: list[Call], block: int) -> list[Any]:
         return values(await self._client.read_many(calls, block, timeout_seconds=TIMEOUT_SECONDS))
 
-    async def _recall(self) -> None:
+    async def _load_from_index(self) -> None:
         """Load the last rounds that the index has from the logs, to use until the chain has been read once."""
         try:
             async with asyncio.timeout(TIMEOUT_SECONDS), self._engine.connect() as connection:
@@ -243,8 +245,8 @@ def _settled_by_rounds(market: ListedMarket) -> bool:
     return market.result is not None and market.result.strike is not None
 
 
-def _asked(market: ListedMarket, latest: Round | None, now: int, at: float) -> _Asked:
-    return _Asked(
+def _read_state(market: ListedMarket, latest: Round | None, now: int, at: float) -> _ReadState:
+    return _ReadState(
         # After the bell a settled market's rounds are known; a later price changes nothing about it.
         latest=latest if market.result is None else None,
         past_strike=now >= market.strike_time,

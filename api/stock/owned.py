@@ -62,7 +62,7 @@ NO_TOTALS = OwnerTotalsBody(staked="0", accrued="0", paid="0", accepted="0", del
 
 
 @dataclass(frozen=True, slots=True)
-class OwnedPage:
+class OwnerPage:
     """A page of an address's positions, the newest first, and the totals of all it has, as of block `number`."""
 
     number: int
@@ -71,9 +71,9 @@ class OwnedPage:
     totals: OwnerTotalsBody
 
 
-async def read_owned(
+async def read_owner_page(
     connection: AsyncConnection, chain_id: int, owner: bytes, limit: int, before: int | None, now: Moment
-) -> OwnedPage | None:
+) -> OwnerPage | None:
     """Return what was entered before the position `before`; None when the address has no such position. Call it within
     one snapshot."""
     cursor = select(chain_cursor.c.number, chain_cursor.c.summed).where(chain_cursor.c.chain_id == chain_id)
@@ -92,7 +92,7 @@ async def read_owned(
             tuple_(position.entered_block, position.position_id) < tuple_(*map(literal, (entered, before)))
         )
     rows = (await connection.execute(query.limit(limit + 1))).all()
-    return OwnedPage(
+    return OwnerPage(
         0 if chain is None else chain.number,
         tuple(held_position(row) for row in rows[:limit]),
         len(rows) > limit,

@@ -17,7 +17,7 @@ def position_body(market: ListedMarket, entry: HeldPosition, now: Moment) -> Pos
     return _body(market, entry, position_view(market.market, entry.position, entry.vintage, now))
 
 
-def owned_bodies(
+def owner_bodies(
     positions: Sequence[HeldPosition], markets: Mapping[int, ListedMarket], now: Moment
 ) -> list[OwnedPositionBody]:
     """An address's positions; those of a market not known yet wait for it."""

@@ -39,9 +39,9 @@ from api.stock.chain import STOCK_TOKEN_SYMBOL
 from api.stock.facts import ListedMarket, MarketsSnapshot
 from api.stock.market_view import outcome_name, round_body, void_reason
 from api.stock.proof_rows import (
-    Betting,
-    Totals,
-    is_summed,
+    BettingTotals,
+    MarketTotals,
+    has_history,
     read_audit,
     read_betting,
     read_openers,
@@ -49,7 +49,7 @@ from api.stock.proof_rows import (
     read_sweeps,
     read_totals,
 )
-from api.stock.rows import read_drill, read_newest_settled, read_owing
+from api.stock.rows import read_drill, read_newest_settled, read_undelivered
 from api.stock.sources import StockSources
 from core.chain import Contract, RpcError, values
 from core.contracts.abi import abi
@@ -72,17 +72,17 @@ CHAIN_SECTIONS = ("safe",)
 @dataclass(frozen=True, slots=True)
 class Gathered:
     """The facts of the proof page; None or empty until read once. `generation` is the index's when `settled` was read;
-    `drill_owes` whether something of the drill is unsent: stakes, or remainders that were never taken."""
+    `drill_undelivered` whether something of the drill is unsent: stakes, or remainders that were never taken."""
 
-    betting: Betting | None = None
-    totals: Totals | None = None
+    betting: BettingTotals | None = None
+    totals: MarketTotals | None = None
     settled: tuple[ListedMarket, ...] = ()
     generation: int = 0
     drill: ListedMarket | None = None
     openers: tuple[str, ...] = ()
     sweeps: tuple[FeeSweepProof, ...] = ()
     refunds: tuple[RefundProof, ...] = ()
-    drill_owes: bool = True
+    drill_undelivered: bool = True
     audit: AuditProof | None = None
     safe: SafeProof | None = None
     logs_missing: bool = True
@@ -152,7 +152,7 @@ class Proof:
         try:
             async with asyncio.timeout(15), self._engine.connect() as connection:
                 await connection.execution_options(isolation_level="REPEATABLE READ")
-                if not await is_summed(connection, self._deployment.chain_id):
+                if not await has_history(connection, self._deployment.chain_id):
                     return replace(gathered, logs_missing=True)
                 openers = await read_openers(connection)
                 drill = await read_drill(connection)
@@ -167,8 +167,12 @@ class Proof:
                     drill=drill,
                     sweeps=tuple(await read_sweeps(connection, SWEEPS_SHOWN + 1)),
                     refunds=() if drill is None else tuple(await read_refunds(connection, drill.id)),
-                    drill_owes=drill is None
-                    or bool(await read_owing(connection, [drill], snapshot.head.moment, at_most=500, refused_too=True)),
+                    drill_undelivered=drill is None
+                    or bool(
+                        await read_undelivered(
+                            connection, [drill], snapshot.head.moment, at_most=500, include_refused=True
+                        )
+                    ),
                     audit=await read_audit(connection, self._deployment.chain_id),
                     logs_missing=False,
                 )
@@ -231,7 +235,7 @@ class Proof:
         ]
         if deployed and (not self._solvency or any(each.missing for each in self._solvency.values())):
             missing.append("solvency")
-        drill, betting = gathered.drill, gathered.betting or Betting()
+        drill, betting = gathered.drill, gathered.betting or BettingTotals()
         return ProofBody(
             status="deployed" if deployed else "not-deployed",
             contracts=[
@@ -327,7 +331,7 @@ class Proof:
         ]
 
     def _refund_drill(self, market: ListedMarket, gathered: Gathered) -> RefundDrillProof:
-        done = market.market.voided and not gathered.drill_owes
+        done = market.market.voided and not gathered.drill_undelivered
         voided = market.result if market.market.voided else None
         return RefundDrillProof(
             id=str(market.id),
@@ -375,7 +379,7 @@ def _settled(newest: Sequence[ListedMarket]) -> list[SettledProof]:
 
 def _usdg(gathered: Gathered) -> UsdgProof:
     """Sum up the USDG in token units. `accepted` counts a finished batch as matched and leaves the seed out."""
-    totals, betting = gathered.totals or Totals(), gathered.betting or Betting()
+    totals, betting = gathered.totals or MarketTotals(), gathered.betting or BettingTotals()
     swept = 0 if gathered.snapshot is None else gathered.snapshot.fees_swept
     return UsdgProof(
         staked=str(betting.staked),

@@ -26,7 +26,7 @@ from core.stock.vested import Moment, as_of
 
 
 @dataclass(frozen=True, slots=True)
-class Betting:
+class BettingTotals:
     """The sums over entries without the seed. `bets` and `distinct` leave the operator's wallets out; amounts in token
     units."""
 
@@ -38,7 +38,7 @@ class Betting:
 
 
 @dataclass(frozen=True, slots=True)
-class Totals:
+class MarketTotals:
     """The sums over all listed markets, amounts in token units. `pool`: both books, a finished batch counted as
     matched."""
 
@@ -51,7 +51,7 @@ class Totals:
     paid: int = 0
 
 
-async def is_summed(connection: AsyncConnection, chain_id: int) -> bool:
+async def has_history(connection: AsyncConnection, chain_id: int) -> bool:
     """Return whether the index has read the chain's history; it keeps no sums until then."""
     return bool(await connection.scalar(select(chain_cursor.c.summed).where(chain_cursor.c.chain_id == chain_id)))
 
@@ -61,14 +61,14 @@ async def read_openers(connection: AsyncConnection) -> list[str]:
     return [checksum(each) for each in await connection.scalars(select(stock_opener.c.opener))]
 
 
-async def read_betting(connection: AsyncConnection, operators: Sequence[str]) -> Betting:
+async def read_betting(connection: AsyncConnection, operators: Sequence[str]) -> BettingTotals:
     everybody = (await connection.execute(select(stock_betting))).one_or_none()
     if everybody is None:
-        return Betting()
+        return BettingTotals()
     owners = [bytes_of(each) for each in operators]
     ours = (await connection.execute(select(stock_bettor).where(stock_bettor.c.entered_by.in_(owners)))).all()
     bets = sum(each.bets for each in ours)
-    return Betting(
+    return BettingTotals(
         distinct=everybody.wallets - len(ours),
         bets=everybody.bets - bets,
         operator_bets=bets,
@@ -77,7 +77,7 @@ async def read_betting(connection: AsyncConnection, operators: Sequence[str]) ->
     )
 
 
-async def read_totals(connection: AsyncConnection, now: Moment) -> Totals:
+async def read_totals(connection: AsyncConnection, now: Moment) -> MarketTotals:
     columns = stock_total.c
     names = ("markets", "settled", "resolved", "seeded", "principal", "fees", "paid")
     sums = select(*(func.coalesce(func.sum(columns[each]), 0) for each in names))
@@ -91,7 +91,7 @@ async def read_totals(connection: AsyncConnection, now: Moment) -> Totals:
     for row in await connection.execute(pending):
         market = market_of(row)
         principal += as_of(market, now)[0].pool - market.pool
-    return Totals(markets, settled, resolved, seeded, principal, fees, paid)
+    return MarketTotals(markets, settled, resolved, seeded, principal, fees, paid)
 
 
 async def read_sweeps(connection: AsyncConnection, limit: int) -> list[FeeSweepProof]:

@@ -31,8 +31,8 @@ from api.stock.bodies.markets import MarketBody, MarketDetailBody, MarketsBody, 
 from api.stock.bodies.positions import OwnedPositionBody, OwnerBody, PositionBody
 from api.stock.facts import HeldPosition, ListedMarket, MarketsSnapshot, Oracle
 from api.stock.index import StockIndex
-from api.stock.owned import NO_TOTALS, OwnedPage, read_owned
-from api.stock.position_view import owned_bodies, position_body
+from api.stock.owned import NO_TOTALS, OwnerPage, read_owner_page
+from api.stock.position_view import owner_bodies, position_body
 from api.stock.requests import POSITIONS_LISTED, MarketsQuery, OwnerQuery
 from api.stock.rows import MAX_SETTLED, read_positions
 from api.stock.sources import StockSources
@@ -57,7 +57,7 @@ CACHED_MARKETS_BYTES = 4_000_000
 # Of all markets, and of all pages of owners. One without any counts as so many.
 CACHED_POSITIONS, POSITIONS_EACH = 20_000, 20
 # Beyond so many positions their bodies are made aside, so that other requests do not wait.
-MADE_ASIDE = 200
+MADE_INLINE = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ class StockReads:
         self._oracle = sources.oracle
         self._engine = context.engine
         self._limits = context.limits
-        self._asked = asked
+        self._quota = asked
         self._prices = RenderedCache(self._prices_stamp, PRICES_CACHE)
         self._markets = RenderedCache(lambda: self.stamp, MARKETS_CACHE)
         self._listed: LRUCache[int, tuple[Hashable, MarketBody]] = LRUCache(CACHED_LISTED)
@@ -91,7 +91,7 @@ class StockReads:
         self._pages: SizedCache[int, _Page] = SizedCache(
             CACHED_POSITIONS, lambda page: POSITIONS_EACH + len(page.positions)
         )
-        self._owners: SizedCache[tuple[bytes, int, int | None], tuple[Hashable, OwnedPage]] = SizedCache(
+        self._owners: SizedCache[tuple[bytes, int, int | None], tuple[Hashable, OwnerPage]] = SizedCache(
             CACHED_POSITIONS, lambda owned: POSITIONS_EACH + len(owned[1].positions)
         )
 
@@ -103,7 +103,7 @@ class StockReads:
     async def markets(self, request: web.Request) -> web.StreamResponse:
         if not request.query_string:
             return await self._markets.answer(request, None, self._render_markets)
-        await self._asked.take(request)
+        await self._quota.take(request)
         query = read_query(request, MarketsQuery)
         body = await self._markets_body(query.limit, query.before)
         return (await Rendered.make(to_json(body), MARKETS_CACHE)).response(request)
@@ -111,7 +111,7 @@ class StockReads:
     async def market(self, request: web.Request) -> web.StreamResponse:
         text = request.match_info["id"]
         if not self._is_present(text):  # it has to be looked for
-            await self._asked.take(request)
+            await self._quota.take(request)
         return (await self._one_market(text)).rendered.answer(request)
 
     def _is_present(self, text: str) -> bool:
@@ -139,7 +139,7 @@ class StockReads:
             "Positions are limited to 30 requests a minute.",
         )
         query = read_query(request, OwnerQuery)
-        body = await self.one_owner(query.owner, query.limit, query.before)
+        body = await self.owner_body(query.owner, query.limit, query.before)
         return (await Rendered.make(to_json(body), POSITIONS_CACHE)).response(request)
 
     async def shown(self, text: str) -> tuple[MarketDetailBody, str]:
@@ -147,7 +147,7 @@ class StockReads:
         shown = await self._one_market(text)
         return shown.body, shown.rendered.tag
 
-    async def one_owner(self, given: str, limit: int = POSITIONS_LISTED, before: int | None = None) -> OwnerBody:
+    async def owner_body(self, given: str, limit: int = POSITIONS_LISTED, before: int | None = None) -> OwnerBody:
         """Return a page of an address's positions, and the totals of all it has; the address in any case."""
         owner = checksum(given.lower())
         if self._index is None:
@@ -180,7 +180,7 @@ class StockReads:
     @property
     def _read(self) -> Oracle:
         """Return the last reading of the feeds."""
-        return market_view.NOTHING_READ if self._oracle is None else self._oracle.oracle
+        return market_view.EMPTY_ORACLE if self._oracle is None else self._oracle.oracle
 
     # ------------------------------------------------------------ freshness
 
@@ -224,7 +224,7 @@ class StockReads:
         return self._read.version, self._read.read_at, self._oracle is not None and self._oracle.stale
 
     def _render_prices(self) -> bytes:
-        watch, latest, unread = self._oracle, self._read.latest, self._read.unread
+        watch, latest, unreadable = self._oracle, self._read.latest, self._read.unreadable
         live = watch is not None and not watch.stale
         readings = [
             PriceReading(
@@ -234,7 +234,7 @@ class StockReads:
                 answer=str(newest.answer),
                 round_id=str(newest.id),
                 updated_at=newest.updated_at,
-                stale=not live or feed.proxy in unread,
+                stale=not live or feed.proxy in unreadable,
             )
             for feed in self._deployment.price_feeds
             if (newest := latest.get(feed.proxy)) is not None
@@ -291,7 +291,7 @@ class StockReads:
             status="deployed" if deployed else "not-deployed",
             entries_paused=deployed and self._snapshot().entries_paused,
             read_at=self.read_at,
-            stale=self.stale or any(market_view.is_stale_here(each, self._read) for each in markets),
+            stale=self.stale or any(market_view.has_stale_feed(each, self._read) for each in markets),
             markets=markets,
             next_before=next_before,
         )
@@ -351,7 +351,7 @@ class StockReads:
         def make() -> list[PositionBody]:
             return [position_body(market, position, now) for position in page.positions]
 
-        shown = make() if len(page.positions) <= MADE_ASIDE else await asyncio.to_thread(make)
+        shown = make() if len(page.positions) <= MADE_INLINE else await asyncio.to_thread(make)
         self._pages[market.id] = replace(page, shown_key=key, shown=shown)
         return shown
 
@@ -362,19 +362,19 @@ class StockReads:
         markets = await self._indexed.markets(each.position.market_id for each in page.positions)
 
         def make() -> list[OwnedPositionBody]:
-            return owned_bodies(page.positions, markets, snapshot.head.moment)
+            return owner_bodies(page.positions, markets, snapshot.head.moment)
 
         return OwnerBody(
             owner=owner,
             deployed=True,
-            positions=make() if len(page.positions) <= MADE_ASIDE else await asyncio.to_thread(make),
+            positions=make() if len(page.positions) <= MADE_INLINE else await asyncio.to_thread(make),
             totals=page.totals,
             read_at=self.read_at,
             stale=self.stale or is_old,
             next_before=str(page.positions[-1].position.position_id) if page.more else None,
         )
 
-    async def _owned(self, owner: bytes, limit: int, before: int | None) -> tuple[MarketsSnapshot, OwnedPage, bool]:
+    async def _owned(self, owner: bytes, limit: int, before: int | None) -> tuple[MarketsSnapshot, OwnerPage, bool]:
         """Return a page of an owner's positions, of the same block as the snapshot unless five tries are too few; and
         whether it is that of an earlier block, as it cannot be read now."""
         tries, asked = 0, (owner, limit, before)
@@ -388,7 +388,7 @@ class StockReads:
             try:
                 async with reading("Positions"), self._engine.connect() as connection:
                     await connection.execution_options(isolation_level="REPEATABLE READ")
-                    page = await read_owned(connection, self._deployment.chain_id, *asked, snapshot.head.moment)
+                    page = await read_owner_page(connection, self._deployment.chain_id, *asked, snapshot.head.moment)
             except Problem:
                 if owned is None:
                     raise

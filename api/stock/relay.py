@@ -179,7 +179,7 @@ class Relay:
     def _why_halted(self, market_id: int) -> str | None:
         if self._oracle is None or self._index is None or self._index.snapshot is None:
             return None
-        return self._oracle.why_halted(self._index.snapshot.markets.get(market_id))
+        return self._oracle.halt_reason(self._index.snapshot.markets.get(market_id))
 
     async def _check_lanes(self, relayed: RelayedBet) -> None:
         """Refuse a bet that no lane would send now."""

@@ -168,13 +168,13 @@ async def read_positions(
     return version, tuple(held_position(row) for row in rows)
 
 
-async def read_owing(
-    connection: AsyncConnection, markets: Sequence[ListedMarket], now: Moment, *, at_most: int, refused_too: bool
+async def read_undelivered(
+    connection: AsyncConnection, markets: Sequence[ListedMarket], now: Moment, *, at_most: int, include_refused: bool
 ) -> set[int]:
-    """Return the ids of these settled markets that still have something unsent; empty when none has.
+    """Return the ids of these settled markets that still have an unsent payout or refund.
 
-    Looks no further than the first page of `at_most` candidates in which one is found. refused_too: whether positions
-    count whose delivery the token refused.
+    Stops after the first page of `at_most` candidates that contains one. `include_refused`: also count positions whose
+    delivery the token refused.
     """
     by_id = {market.id: market.market for market in markets}
     query = (
@@ -183,18 +183,18 @@ async def read_owing(
         .order_by(stock_position.c.position_id)
         .limit(at_most)
     )
-    if not refused_too:
+    if not include_refused:
         query = query.where(stock_position.c.failed_deliveries == 0)
     after = -1
     while True:
         page = (await connection.execute(query.where(stock_position.c.position_id > after))).all()
-        owing = {
+        undelivered = {
             row.market_id
             for row in page
             if settlement(by_id[row.market_id], position_of(row), vintage_of(row), now).deliverable
         }
-        if owing or len(page) < at_most:
-            return owing
+        if undelivered or len(page) < at_most:
+            return undelivered
         after = page[-1].position_id
 
 

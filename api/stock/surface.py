@@ -125,10 +125,10 @@ async def stock_surface(context: Context) -> AsyncIterator[Surface]:
     proof = Proof(context, sources, solvency)
     context.spawn("stock proof", proof.run())
     cron = Cron(context.secrets.cron_secret, context.pool)
-    asked = RequestQuota(context.limits, settings, _RATE)
-    reads = StockReads(context, sources, asked)
+    quota = RequestQuota(context.limits, settings, _RATE)
+    reads = StockReads(context, sources, quota)
     health = Health(context, sources)
-    operations = asked.counted(
+    operations = quota.counted(
         (
             *_market_operations(reads, proof, health),
             *_relay_operations(Relay(context, sources), partial(typed_data, sources), BetReceipts(context, sources)),
@@ -145,7 +145,7 @@ async def stock_surface(context: Context) -> AsyncIterator[Surface]:
             reads=(reads, proof, health),
             cors=CORS,
             security_schemes={"cronSecret": {"type": "http", "scheme": "bearer", "description": "CRON_SECRET"}},
-            operations=(*operations, *asked.counted(mcp.operations())),
+            operations=(*operations, *quota.counted(mcp.operations())),
         )
 
 

@@ -37,7 +37,7 @@ async def typed_data(sources: StockSources, request: web.Request) -> web.StreamR
         raise Problem(404, "market_not_found", f"No market {query.market_id} was ever listed.")
     if market.phase(snapshot.head.timestamp) not in (Phase.OPENS, Phase.LIVE) or snapshot.entries_paused:
         raise Problem(409, "market_closed", "This market takes no bets.")
-    check_halt(None if sources.oracle is None else sources.oracle.why_halted(market))
+    check_halt(None if sources.oracle is None else sources.oracle.halt_reason(market))
     terms = market.market.terms
     check_amount(int(query.amount), max(MIN_BET, terms.min_entry), min(MAX_BET, terms.max_entry))
     bet = StockBet(

@@ -56,7 +56,7 @@ def status(phase: Phase, winner: int | None) -> str:
             return "void"
 
 
-UNREAD = "the feed cannot be read now; this is its last good round"
+UNREADABLE = "the feed cannot be read now; this is its last good round"
 
 
 def problem(code: int) -> str:

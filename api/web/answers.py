@@ -64,7 +64,7 @@ def or_none(read: Callable[[], T]) -> T | None:
         return None
 
 
-async def awaited_or_none(reading: Awaitable[T]) -> T | None:
+async def await_or_none(reading: Awaitable[T]) -> T | None:
     """Do the same for an awaitable."""
     try:
         return await reading

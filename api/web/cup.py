@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from aiohttp import web
 
 from api.cup import requests
-from api.cup.service import Answering, CupService
+from api.cup.service import CupService, ServiceMethod
 from api.http.body import Body, Json
 from api.http.problem import Problem
 from api.web.answers import PRIVATE, REVALIDATE, exact, owner_of
@@ -109,9 +109,9 @@ class CupPages:
         return await self._pages.answer(request, page, stamp, render, REVALIDATE if owner is None else PRIVATE)
 
 
-async def read(service: CupService, answering: Answering[R, B], asked: R) -> Json:
+async def read(service: CupService, method: ServiceMethod[R, B], asked: R) -> Json:
     """As the API answers it, with its exact numbers."""
-    body: Json = exact(await service.answer(answering, asked, "pages"))
+    body: Json = exact(await service.answer(method, asked, "pages"))
     return body
 
 

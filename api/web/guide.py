@@ -24,7 +24,7 @@ def guide_text(pages: Pages, base: Deployment, stock: Deployment) -> bytes:
         "agents.txt",
         base=base,
         stock=stock,
-        custody=_filled(custody(base.contracts["SettlementWallet"].address))
+        custody=_wrapped(custody(base.contracts["SettlementWallet"].address))
         if "SettlementWallet" in base.contracts
         else "",
         catalogue=CATALOGUE,
@@ -58,5 +58,5 @@ def identity_document(origin: str, attester: str, chain_id: int) -> bytes:
     return orjson.dumps({"@context": DID_CONTEXT, "id": name, "verificationMethod": [method], "assertionMethod": [key]})
 
 
-def _filled(text: str) -> str:
+def _wrapped(text: str) -> str:
     return textwrap.fill(text, LINE, break_long_words=False, break_on_hyphens=False)

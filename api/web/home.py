@@ -13,9 +13,9 @@ from api.stock.bodies.proof import ProofBody
 from api.stock.proof import Proof
 from api.stock.reads import StockReads
 from api.web import figures
-from api.web.answers import awaited_or_none, exact, or_none
+from api.web.answers import await_or_none, exact, or_none
 from api.web.recent_activity import MarketActivity
-from api.web.stock_view import readable
+from api.web.stock_view import without_empty_readings
 from api.web.templating import Pages
 
 SETTLED_SHOWN = 8
@@ -35,7 +35,7 @@ class HomePage:
         self._activity = activity
 
     async def get(self, request: web.Request) -> web.StreamResponse:
-        proof = await awaited_or_none(self._proof.shown())
+        proof = await await_or_none(self._proof.shown())
         read = (self._stock.stamp, None if self._agent is None else self._agent.stamp)
 
         async def render() -> bytes:
@@ -47,7 +47,7 @@ class HomePage:
         stock = or_none(partial(self._stock.overview, SETTLED_SHOWN))
         agent = None if self._agent is None else or_none(partial(self._agent.overview, CLOSED_SHOWN))
         listed, stock_now = (None, None) if stock is None else stock
-        markets = [] if listed is None else [readable(each) for each in listed.markets]
+        markets = [] if listed is None else [without_empty_readings(each) for each in listed.markets]
         agent_exact = None if agent is None else exact(agent)
         # Countdowns follow the stock chain's clock where there is one.
         agent_now = None if agent_exact is None else figures.unix(agent_exact["freshness"]["blockAt"])

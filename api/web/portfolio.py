@@ -16,8 +16,8 @@ from api.http.caller import caller_ip
 from api.http.limits import RateLimits
 from api.stock.reads import StockReads
 from api.web import cup
-from api.web.answers import PRIVATE, awaited_or_none, owner_of
-from api.web.results import results_chart, results_of
+from api.web.answers import PRIVATE, await_or_none, owner_of
+from api.web.results import collect_results, results_chart
 from api.web.templating import Pages
 from core.config import Settings
 from core.money import loads, to_json
@@ -53,14 +53,14 @@ class PortfolioPage:
         older = int(before) if ID.fullmatch(before) else None
         asked = requests.WalletRequest(walletAddress=owner)
         stock, agent, paper = await asyncio.gather(
-            self._stock.one_owner(owner, STOCK_POSITIONS_SHOWN, older),
+            self._stock.owner_body(owner, STOCK_POSITIONS_SHOWN, older),
             self._agent_bets(owner),
-            awaited_or_none(cup.read(self._cup, self._cup.wallet, asked)),
+            await_or_none(cup.read(self._cup, self._cup.wallet, asked)),
         )
         sections = {"stock": stock, "agent": agent, "paper": paper}
 
         async def render() -> bytes:
-            results = results_of(stock, agent)
+            results = collect_results(stock, agent)
             chart = results_chart(results, stock.read_at)
             return self._pages.render(
                 "positions.html",
@@ -87,6 +87,6 @@ class PortfolioPage:
         book = (
             None
             if self._agent is None
-            else await awaited_or_none(self._agent.positions_page(owner, AGENT_BETS_SHOWN, None))
+            else await await_or_none(self._agent.positions_page(owner, AGENT_BETS_SHOWN, None))
         )
         return None if book is None else loads(book)

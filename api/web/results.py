@@ -40,7 +40,7 @@ class Results:
         return sum(each.won for each in self.agent)
 
 
-def results_of(stock: OwnerBody, agent: Json | None) -> Results:
+def collect_results(stock: OwnerBody, agent: Json | None) -> Results:
     """Collect an address's results from its positions. A refund of a stake never accepted is neither won nor lost."""
     bets = [] if agent is None else agent["positions"]
     return Results(

@@ -33,9 +33,9 @@ class StockPages:
         whole = request.query.get("positions") == "all"
 
         async def render() -> bytes:
-            market = stock_view.readable(body.market)
+            market = stock_view.without_empty_readings(body.market)
             detail = structs.replace(body, market=market)
-            start, _ = stock_view.window(market, detail.head.timestamp)
+            start, _ = stock_view.chart_range(market, detail.head.timestamp)
             stamp = (market.live, market.totals, len(detail.positions), detail.resolution is not None)
             past = await self._history.get(market.id, market.feed, start, market.final_time, to_json([*stamp, start]))
             return self._pages.render("stock.html", path="/", **self._facts(detail, past, owner, whole))
@@ -61,6 +61,6 @@ class StockPages:
             "mine_charts": {name: chart.draw(f"accrual-{name}") for name, chart in charts.items() if chart is not None},
             "positions": shown,
             "left_out": len(positions) - len(shown),
-            "settling": None if self._contracts is None else stock_view.settling(detail, self._contracts),
+            "settling_call": None if self._contracts is None else stock_view.settling_call(detail, self._contracts),
             "settler": "" if self._contracts is None else self._contracts.settler.address,
         }

@@ -40,13 +40,13 @@ class SettlingCall:
         return "" if self.call is None else str(self.call.parameters()["data"])
 
 
-def readable(market: MarketBody) -> MarketBody:
+def without_empty_readings(market: MarketBody) -> MarketBody:
     """The market with readings that are not there as None; the API has zeros for them once the strike has passed."""
     strike, live = (None if each is None or each.answer == "0" else each for each in (market.strike, market.live))
     return structs.replace(market, strike=strike, live=live)
 
 
-def settling(detail: MarketDetailBody, contracts: StockContracts) -> SettlingCall | None:
+def settling_call(detail: MarketDetailBody, contracts: StockContracts) -> SettlingCall | None:
     """None before the bell and once settled."""
     market, now = detail.market, detail.head.timestamp
     preview, finder = detail.preview, detail.finder
@@ -108,7 +108,7 @@ def price_chart(detail: MarketDetailBody, past: MarketPast) -> Chart:
     """The readings since a little before the strike, with both bells."""
     market, now = detail.market, detail.head.timestamp
     strike_at, final_at = market.strike_time, market.final_time
-    start, end = window(market, now)
+    start, end = chart_range(market, now)
     seen = min(now, end)
     points = [(max(at, start), answer) for at, answer in past.readings if at <= seen]
     if points:
@@ -119,13 +119,13 @@ def price_chart(detail: MarketDetailBody, past: MarketPast) -> Chart:
     tone = tones.get("" if change is None else change.direction, "main")
     decided = None
     if now >= strike_at and strike is not None and change is not None and int(strike.answer) > 0:
-        decided = f", {change.text} since the strike at {_two(strike.answer)}."
-        levels.append(Level(int(strike.answer), f"strike {_two(strike.answer)}", "quiet"))
+        decided = f", {change.text} since the strike at {_two_decimals(strike.answer)}."
+        levels.append(Level(int(strike.answer), f"strike {_two_decimals(strike.answer)}", "quiet"))
     if points:
-        levels.append(Level(points[-1][1], f"{'final' if now > end else 'now'} {_two(points[-1][1])}", tone))
+        levels.append(Level(points[-1][1], f"{'final' if now > end else 'now'} {_two_decimals(points[-1][1])}", tone))
     said = f"{market.ticker}: no reading yet."
     if points and live is not None:
-        said = f"{market.ticker} reads {_two(live.answer)} dollars{decided or '.'}"
+        said = f"{market.ticker} reads {_two_decimals(live.answer)} dollars{decided or '.'}"
     return Chart(
         title=f"{market.ticker} since {'the strike' if decided else 'the listing'}",
         said=said,
@@ -138,7 +138,7 @@ def price_chart(detail: MarketDetailBody, past: MarketPast) -> Chart:
     )
 
 
-def window(market: MarketBody, now: int) -> tuple[int, int]:
+def chart_range(market: MarketBody, now: int) -> tuple[int, int]:
     """Return the price chart's time range: from shortly before the strike to the bell, or, while the strike is far
     ahead, the time since the listing."""
     strike_at, final_at = market.strike_time, market.final_time
@@ -174,8 +174,8 @@ def book_chart(detail: MarketDetailBody, past: MarketPast) -> Chart | None:
         end=now,
         unit=_USDG,
         levels=[
-            Level(present[0], f"UP {_two(present[0], 6)}", "up"),
-            Level(present[1], f"DOWN {_two(present[1], 6)}", "down"),
+            Level(present[0], f"UP {_two_decimals(present[0], 6)}", "up"),
+            Level(present[1], f"DOWN {_two_decimals(present[1], 6)}", "down"),
         ],
         marks=[Mark(opened, "listed")],
         floor=0,
@@ -205,8 +205,8 @@ def accrual_chart(detail: MarketDetailBody, past: MarketPast, position: Position
         start=points[0][0],
         end=now,
         levels=[
-            Level(accepted, f"stake {_two(accepted, 6)}", "quiet"),
-            Level(accrued, f"promised {_two(accrued, 6)}", tone),
+            Level(accepted, f"stake {_two_decimals(accepted, 6)}", "quiet"),
+            Level(accrued, f"promised {_two_decimals(accrued, 6)}", tone),
         ],
         floor=0,
         unit=_USDG,
@@ -217,7 +217,7 @@ def _at(batch: Batch, market: MarketBody) -> int:
     return market.opened_at if batch.vintage == 0 else batch.at
 
 
-def _two(value: int | str, decimals: int = 8) -> str:
+def _two_decimals(value: int | str, decimals: int = 8) -> str:
     """With two decimals, rounded down: for the labels of a drawing only."""
     cents = int(value) * 100 // 10**decimals
     return f"{cents // 100:,}.{cents % 100:02d}"

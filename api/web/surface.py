@@ -72,13 +72,13 @@ async def pages_surface(context: Context, made: Sequence[Surface]) -> Surface:
     ]
     for path, body, summary, content_type in _documents(pages, origin, base, stock, agent, context.attester):
         operations.append(_page(path, await fixed(body, content_type), summary, content_type))
-    asked = RequestQuota(context.limits, settings, DocumentedAnswer("Too many requests."), pages=True)
+    quota = RequestQuota(context.limits, settings, DocumentedAnswer("Too many requests."), pages=True)
     return Surface(
         name="pages",
         title="Pages",
         description="",
         prefixes=("/",),
-        operations=asked.counted(operations),
+        operations=quota.counted(operations),
         error_response=partial(_error, pages),
     )
 
@@ -102,7 +102,7 @@ def _pages(
     cup = CupPages(pages, service)
     yield _page("/cup", cup.board, "The tournament's board")
     yield _page("/roulette", cup.roulette, "The wheel")
-    yield _page("/how", pages.lasting("how", partial(pages.render, "how.html", path="/how")), "How it works")
+    yield _page("/how", pages.static_page("how", partial(pages.render, "how.html", path="/how")), "How it works")
     reference = Reference(pages, next(_parts(made, ServiceDescription)), reads, agent)
     yield _page("/docs", reference.overview, "The documentation")
     yield _page("/docs/{group}", reference.group, "A part of the documentation")
@@ -179,10 +179,10 @@ def _parts(made: Sequence[Surface], kind: type[T]) -> Iterator[T]:
 
 def _page(path: str, handler: Handler, summary: str, content_type: str = HTML) -> Operation:
     answers = {200: DocumentedAnswer(summary, content_type=content_type)}
-    return Operation("GET", path, _soon_there_again(handler), summary, answers, hidden=True)
+    return Operation("GET", path, _temporary_500_as_503(handler), summary, answers, hidden=True)
 
 
-def _soon_there_again(handler: Handler) -> Handler:
+def _temporary_500_as_503(handler: Handler) -> Handler:
     """Turn a temporary 500, as the agent API's specification demands it, into a 503 for browsers and crawlers."""
 
     async def handled(request: web.Request) -> web.StreamResponse:

@@ -78,7 +78,7 @@ class Pages:
 
     def render(self, template: str, **values: Any) -> bytes:
         made = self._environment.get_template(template).render(**values)
-        return (labelled(made) if template.endswith(".html") else made).encode()
+        return (label_cells(made) if template.endswith(".html") else made).encode()
 
     async def last_rendering(
         self,
@@ -108,7 +108,7 @@ class Pages:
         response.headers.update(SECURITY)
         return response
 
-    def lasting(self, page: str, render: Callable[[], bytes]) -> Handler:
+    def static_page(self, page: str, render: Callable[[], bytes]) -> Handler:
         """Answers with a page that never changes, rendered when it is first asked for."""
 
         async def once() -> bytes:
@@ -147,13 +147,13 @@ _CELL = re.compile(r"<(td|th)\b")
 _TAG = re.compile(r"<[^>]*>")
 
 
-def labelled(page: str) -> str:
+def label_cells(page: str) -> str:
     """Return the page with `data-label`, its column's name, on each cell of a table that has a head: on a phone rows
     stand as cards, and no template repeats a header. Read from our own markup, in which values are escaped."""
-    return _TABLE.sub(lambda table: _labelled(table[0]), page)
+    return _TABLE.sub(lambda table: _label_table(table[0]), page)
 
 
-def _labelled(table: str) -> str:
+def _label_table(table: str) -> str:
     head = _HEAD.search(table)
     if head is None:
         return table

@@ -57,17 +57,17 @@ def test_an_agent_bet_waits_for_the_relayer_across_a_reload(site: Site, visitor:
     with relayer_away_once_signed(site, page):
         page.get_by_role("button", name="Sign and bet").click()
         status, line = page.locator("#a-status"), page.locator("#a-progress")
-        expect(status).to_contain_text("The same bet is asked for again…")
+        expect(status).to_contain_text("Asking for the same bet again…")
         expect(line.locator(".done")).to_have_text(["signed"])  # no further step is known
         page.reload()
         expect(line.locator(".done")).to_have_text(["signed"])
         expect(page.get_by_role("button", name="Sign and bet")).to_be_disabled()
-    expect(status).to_have_text(re.compile(r"^In: 2\.00 USDC on yes"))
+    expect(status).to_have_text(re.compile(r"^Bet placed: 2\.00 USDC on yes"))
     expect(line.locator("[aria-current]")).to_have_text(re.compile(r"^in block \d+$"))
     assert len(payments.sent) == 1
     site.until(DEMO, lambda _: _stakes(site, slug) == 1)
     page.reload()
-    expect(status).to_have_text(re.compile(r"^In: 2\.00 USDC on yes"))
+    expect(status).to_have_text(re.compile(r"^Bet placed: 2\.00 USDC on yes"))
     site.base.mine(FINAL_BLOCKS)
     expect(line.locator("[aria-current]")).to_have_text("final")
     expect(line.locator(".done")).to_have_text(["signed", "sent", re.compile(r"^in block \d+$"), "final"])
@@ -91,7 +91,7 @@ def test_an_agent_bet_that_waits_for_its_block_is_called_sent(site: Site, visito
         expect(line.locator(".done")).to_have_text(["signed", "sent"])
         page.reload()
         expect(status).to_have_text("Sent. Waiting for its block…")
-    expect(status).to_have_text(re.compile(r"^In: 3\.00 USDC on yes"))
+    expect(status).to_have_text(re.compile(r"^Bet placed: 3\.00 USDC on yes"))
     assert len(payments.sent) == 1
     site.until(DEMO, lambda _: _stakes(site, slug) == 1)
 
@@ -106,10 +106,10 @@ def test_an_agent_bet_that_its_market_did_not_wait_for_takes_nothing(site: Site,
     slug = site.open_agent_market("bnkr-closes-early", CLOSES_SECONDS)
     visit = visitor.visit()
     page = _ready(visit, slug, "4")
-    status, again = page.locator("#a-status"), page.get_by_role("button", name="Ask again")
+    status, again = page.locator("#a-status"), page.get_by_role("button", name="Try again")
     with relayer_away_once_signed(site, page):
         page.get_by_role("button", name="Sign and bet").click()
-        expect(status).to_contain_text("The same bet is asked for again…")
+        expect(status).to_contain_text("Asking for the same bet again…")
         ended = 2 * CLOSES_SECONDS
         site.until(f"/api/agent/v1/markets/{slug}", lambda body: body["market"]["status"] != "open", ended)
         visit.open(f"/markets/{slug}")

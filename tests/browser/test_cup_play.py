@@ -35,7 +35,9 @@ def test_a_round_of_roulette_from_bet_to_result(site: Site, visitor: Visitor) ->
     page.get_by_label("Stake in pUSDC").fill("12.5")
     expect(page.locator("#p-paid")).to_have_text("12.50")
     page.get_by_role("button", name="Sign and bet").click()
-    expect(page.locator("#play-status")).to_have_text(re.compile(r"^In: 12\.5 pUSDC on colour:black in round (\d+)"))
+    expect(page.locator("#play-status")).to_have_text(
+        re.compile(r"^Bet placed: 12\.5 pUSDC on colour:black in round (\d+)")
+    )
     with page.expect_request("**/api/cup/v1/roulette/bet") as preview:  # which counts the bet that was just laid
         page.get_by_label("Stake in pUSDC").fill("13")
     assert preview.value.post_data_json["walletAddress"] == wallet.address.lower()
@@ -52,11 +54,11 @@ def test_a_round_of_roulette_from_bet_to_result(site: Site, visitor: Visitor) ->
     # Alone in its market, the stake comes back either way: as the winner's pool, or refunded.
     expect(page.locator("#balance")).to_have_text("10,000.00")
     row.get_by_role("button").click()
-    expect(page.locator("#check-status")).to_contain_text(f"Round {number} holds")
-    expect(page.locator("#check-status")).to_contain_text("Its bets are those of the close.")
+    expect(page.locator("#check-status")).to_contain_text(f"Round {number} is fair")
+    expect(page.locator("#check-status")).to_contain_text("The bets are the ones shown before the draw.")
     row.get_by_role("button").evaluate("button => { button.dataset.bets = '0x' + '00'.repeat(32); }")
     row.get_by_role("button").click()
-    expect(page.locator("#check-status")).to_contain_text("does NOT hold: the hash of its bets was")
+    expect(page.locator("#check-status")).to_contain_text("FAILS the check: before the draw the hash of its bets was")
     visit.clean()
 
 
@@ -120,7 +122,7 @@ def test_a_key_that_is_being_made_is_waited_for(site: Site, visitor: Visitor) ->
     assert slow, "the key was made at once"
     for each in slow:
         each.continue_()
-    expect(page.locator("#claim-status")).to_have_text("10,000 pUSDC are yours.")
+    expect(page.locator("#claim-status")).to_have_text("You have 10,000 pUSDC.")
     expect(page.get_by_role("dialog")).to_have_count(0)
     visit.clean()
 
@@ -132,9 +134,9 @@ def test_a_forged_spin_is_found_out(site: Site, visitor: Visitor) -> None:
     visit.open("/roulette")
     page = visit.page
     page.evaluate(FORGE, ["pocket", "37"])
-    expect(page.locator("#check-status")).to_contain_text("does NOT hold: the seed gives pocket")
+    expect(page.locator("#check-status")).to_contain_text("FAILS the check: the seed gives pocket")
     page.evaluate(FORGE, ["seed", "0x" + "00" * 32])
-    expect(page.locator("#check-status")).to_contain_text("does NOT hold: the seed is not the one committed to")
+    expect(page.locator("#check-status")).to_contain_text("FAILS the check: the seed does not match the commitment")
     visit.clean()
 
 
@@ -144,7 +146,7 @@ def test_claiming_and_trading_on_paper(site: Site, visitor: Visitor) -> None:
     visit.open("/cup")
     page = visit.page
     page.get_by_role("button", name="Claim 10,000 pUSDC").click()
-    expect(page.locator("#claim-status")).to_have_text("10,000 pUSDC are yours.")
+    expect(page.locator("#claim-status")).to_have_text("You have 10,000 pUSDC.")
     page.get_by_label("Market", exact=True).select_option(site.slugs["binary"])
     page.get_by_label("Side").select_option("no")
     page.get_by_label("Amount in pUSDC").fill("25")

@@ -49,7 +49,7 @@ def _player(visit: Visit, path: str) -> str:
     page = visit.page
     page.get_by_role("button", name="Use a key of this browser").click()
     page.get_by_role("button", name="Claim 10,000 pUSDC").click()
-    expect(page.locator("#claim-status")).to_have_text("10,000 pUSDC are yours.")
+    expect(page.locator("#claim-status")).to_have_text("You have 10,000 pUSDC.")
     address = str(page.locator("#wallet-button").get_attribute("title")).split(":")[0].lower()
     if path != "/cup":
         visit.open(path)
@@ -63,11 +63,11 @@ def test_a_paper_trade_goes_on_after_a_reload_and_is_one(site: Site, visitor: Vi
     page = visit.page
     away = Away(page, "**/api/cup/v1/trade")
     page.get_by_role("button", name="Sign and trade").click()
-    expect(page.locator("#paper-status")).to_have_text("No connection. The same trade is sent again…")
+    expect(page.locator("#paper-status")).to_have_text("No connection. Sending the same trade again…")
     away.asked(2)
     page.reload()
     away.asked(3)
-    expect(page.locator("#paper-status")).to_have_text("No connection. The same trade is sent again…")
+    expect(page.locator("#paper-status")).to_have_text("No connection. Sending the same trade again…")
     expect(page.get_by_role("button", name="Sign and trade")).to_be_disabled()
     away.back()
     expect(page.locator("#paper-status")).to_have_text(re.compile(r"^Done: 25 pUSDC.*Balance 9975\.00 pUSDC"))
@@ -92,7 +92,9 @@ def test_a_trade_whose_answer_says_nothing_is_still_that_trade(site: Site, visit
 
     page.route("**/api/cup/v1/trade", in_between)
     page.get_by_role("button", name="Sign and trade").click()
-    expect(page.locator("#paper-status")).to_have_text("That did not work. It is safe to ask again: it counts once.")
+    expect(page.locator("#paper-status")).to_have_text(
+        "That did not work. It is safe to try again: it counts only once."
+    )
     page.unroute("**/api/cup/v1/trade")
     page.get_by_role("button", name="Sign and trade").click()
     expect(page.locator("#paper-status")).to_have_text(re.compile(r"^Done: 25 pUSDC.*Balance 9975\.00 pUSDC"))
@@ -111,11 +113,11 @@ def test_a_paper_trade_that_its_market_did_not_wait_for_takes_nothing(site: Site
     page.route("**/api/cup/v1/trade", lambda route: route.abort())
     page.locator("#paper-market").select_option(slug)
     page.get_by_role("button", name="Sign and trade").click()
-    expect(page.locator("#paper-status")).to_have_text("No connection. The same trade is sent again…")
+    expect(page.locator("#paper-status")).to_have_text("No connection. Sending the same trade again…")
     site.end_paper_trades(slug)
     site.until("/api/cup/v1/markets", lambda body: all(each["slug"] != slug for each in body["markets"]))
     page.reload()
-    expect(page.locator("#paper-status")).to_have_text("No connection. The same trade is sent again…")
+    expect(page.locator("#paper-status")).to_have_text("No connection. Sending the same trade again…")
     page.unroute("**/api/cup/v1/trade")
     expect(page.locator("#paper-status")).to_have_class(re.compile("bad"))
     expect(page.locator("#paper-status")).to_have_text(
@@ -139,13 +141,13 @@ def test_a_roulette_bet_goes_on_after_a_reload_and_is_one(site: Site, visitor: V
     expect(page.locator("#p-paid")).to_have_text(re.compile(r"^\d"))  # what it would be comes by the same path
     away = Away(page, "**/api/cup/v1/roulette/bet")
     page.get_by_role("button", name="Sign and bet").click()
-    expect(page.locator("#play-status")).to_have_text(re.compile("^No connection. The same bet is sent again"))
+    expect(page.locator("#play-status")).to_have_text(re.compile("^No connection. Sending the same bet again"))
     away.asked(2)
     page.reload()
     away.asked(3)
     expect(page.get_by_role("button", name="Sign and bet")).to_be_disabled()
     away.back()
-    placed = re.compile(r"^In: 25 pUSDC on num:7:yes in round \d+\. Balance 9975")
+    placed = re.compile(r"^Bet placed: 25 pUSDC on num:7:yes in round \d+\. Balance 9975")
     expect(page.locator("#play-status")).to_have_text(placed)
     assert away.status == 200
     assert len(set(away.sent)) == 1
@@ -170,7 +172,7 @@ def test_a_roulette_bet_that_comes_too_late_is_not_laid_on_the_next_round(site: 
     site.until("/api/cup/v1/roulette", lambda body: body["roundNo"] > live["roundNo"], 70)
     page.unroute("**/api/cup/v1/roulette/bet")
     expect(page.locator("#play-status")).to_have_text(
-        f"It came too late, and nothing was staked: 25 pUSDC on colour:red in round {live['roundNo']}."
+        f"Too late for this round, nothing was staked: 25 pUSDC on colour:red in round {live['roundNo']}."
     )
     assert site.get(f"/api/cup/v1/wallet/{wallet}")["balancePaper"] == 10_000
 

@@ -54,8 +54,8 @@ def test_all_four_bets_within_a_minute_of_opening_the_page(site: Site, visitor: 
     page.get_by_label("Amount in USDC").fill("2.5")
     expect(page.locator("#a-paid")).to_have_text(re.compile(r"[\d.,]+ USDC"))
     page.get_by_role("button", name="Sign and bet").click()
-    expect(page.locator("#a-status")).to_have_text(re.compile(r"In: 2\.50 USDC on yes, [\d.]+ shares"))
-    expect(page.get_by_role("link", name="The receipt, to keep")).to_be_visible()
+    expect(page.locator("#a-status")).to_have_text(re.compile(r"Bet placed: 2\.50 USDC on yes, [\d.]+ shares"))
+    expect(page.get_by_role("link", name="Receipt")).to_be_visible()
 
     visit.open("/cup")
     page.get_by_role("button", name="Claim 10,000 pUSDC").click()
@@ -65,7 +65,7 @@ def test_all_four_bets_within_a_minute_of_opening_the_page(site: Site, visitor: 
 
     visit.open("/roulette")
     page.get_by_role("button", name="Sign and bet").click()
-    expect(page.locator("#play-status")).to_have_text(re.compile(r"^In: "))
+    expect(page.locator("#play-status")).to_have_text(re.compile(r"^Bet placed: "))
     took = time.monotonic() - opened
     print(f"four bets in {took:.1f} s")
     assert took < MINUTE
@@ -173,7 +173,7 @@ def test_paper_money_is_played_with_a_key_of_the_browser(site: Site, visitor: Vi
     page = visit.page
     page.get_by_role("button", name="Use a key of this browser").click()
     page.get_by_role("button", name="Claim 10,000 pUSDC").click()
-    expect(page.locator("#claim-status")).to_have_text("10,000 pUSDC are yours.")
+    expect(page.locator("#claim-status")).to_have_text("You have 10,000 pUSDC.")
     page.get_by_role("button", name="Sign and trade").click()
     expect(page.locator("#paper-status")).to_have_text(re.compile(r"^Done: 25 pUSDC"))
     address = page.locator("#wallet-button").get_attribute("title")

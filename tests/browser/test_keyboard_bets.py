@@ -58,7 +58,7 @@ def test_all_four_bets_by_keyboard(site: Site, visitor: Visitor) -> None:
 
     visit.open(f"/markets/{site.slugs['binary']}")
     _press(page, "#a-bet")
-    expect(page.locator("#a-status")).to_have_text(re.compile(r"^In: 5\.00 USDC"))
+    expect(page.locator("#a-status")).to_have_text(re.compile(r"^Bet placed: 5\.00 USDC"))
     assert _focused(page) == "a-bet"
 
     visit.open("/cup")
@@ -72,7 +72,7 @@ def test_all_four_bets_by_keyboard(site: Site, visitor: Visitor) -> None:
     visit.open("/roulette")
     _press(page, '#bet-table input[value="colour:red"], #bet-table input[name=bet]', "ArrowRight")
     _press(page, "#place")
-    expect(page.locator("#play-status")).to_have_text(re.compile(r"^In: "))
+    expect(page.locator("#play-status")).to_have_text(re.compile(r"^Bet placed: "))
     assert _focused(page) == "place"
     # The challenge of x402 is a 402, which the browser's console names.
     assert [each for each in visit.console if "402 (Payment Required)" not in each] == []

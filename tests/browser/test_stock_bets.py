@@ -108,10 +108,10 @@ def test_an_amount_that_cannot_be_bet_is_said_at_once(site: Site, visitor: Visit
     for typed, said in (
         ("0.5", "The smallest bet is 1.00 USDG."),
         ("101", "The largest bet is 100.00 USDG."),
-        ("five", "Write an amount such as 5 or 12.50."),
+        ("five", "Enter an amount such as 5 or 12.50."),
         ("50", ""),
-        ("1.1234567", "Write an amount such as 5 or 12.50."),
-        ("", "Write an amount such as 5 or 12.50."),
+        ("1.1234567", "Enter an amount such as 5 or 12.50."),
+        ("", "Enter an amount such as 5 or 12.50."),
     ):
         visit.page.get_by_label("Amount in USDG").fill(typed)
         review = visit.page.get_by_role("button", name="Review the bet")

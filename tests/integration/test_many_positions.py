@@ -15,7 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_en
 
 from api.agent.rows import read_holdings, read_positions
 from api.stock.bodies.positions import OwnerTotalsBody
-from api.stock.owned import NO_TOTALS, OwnedPage, read_owned, read_totals
+from api.stock.owned import NO_TOTALS, OwnerPage, read_owner_page, read_totals
 from core.contracts.statuses import AgentMarketStatus, StakeStatus
 from core.db.schema.index import chain_cursor
 from core.db.schema.index_agent import agent_market, agent_outcome
@@ -58,8 +58,8 @@ async def engine(fresh_database_url: str) -> AsyncIterator[AsyncEngine]:
     await made.dispose()
 
 
-async def _owned(connection: AsyncConnection, limit: int, before: int | None = None) -> OwnedPage:
-    page = await read_owned(connection, 1, OWNER, limit, before, NOW)
+async def _owned(connection: AsyncConnection, limit: int, before: int | None = None) -> OwnerPage:
+    page = await read_owner_page(connection, 1, OWNER, limit, before, NOW)
     assert page is not None
     return page
 
@@ -251,7 +251,7 @@ async def test_an_owner_of_a_hundred_thousand_positions_costs_what_one_of_a_hund
         first_page = await _owned(reading, 50)
         seen = [each.position.position_id for each in first_page.positions]
         second = await _owned(reading, 50, seen[-1])
-        assert await read_owned(reading, 1, OWNER, 50, 200 << 32, NOW) is None, "a position of another address"
+        assert await read_owner_page(reading, 1, OWNER, 50, 200 << 32, NOW) is None, "a position of another address"
     seen += [each.position.position_id for each in second.positions]
     assert seen == [(100 << 32) | v for v in range(1_001, 901, -1)]
     assert first_page.more
@@ -273,7 +273,7 @@ async def _pages_read(engine: AsyncEngine, owner: bytes) -> int:
 
     async with engine.connect() as reading:
         event.listen(engine.sync_engine, "before_cursor_execute", keep)
-        assert await read_owned(reading, 1, owner, 50, None, NOW) is not None
+        assert await read_owner_page(reading, 1, owner, 50, None, NOW) is not None
         event.remove(engine.sync_engine, "before_cursor_execute", keep)
         pages = 0
         for statement, given in statements:

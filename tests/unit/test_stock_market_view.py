@@ -11,7 +11,7 @@ from api.head import Head
 from api.stock import words
 from api.stock.bodies.markets import MarketBody
 from api.stock.facts import ListedMarket, MarketReadings, MarketResult, MarketsSnapshot, Oracle, Phase
-from api.stock.market_view import NOTHING_READ, detail_body, is_stale_here, listed_body
+from api.stock.market_view import EMPTY_ORACLE, detail_body, has_stale_feed, listed_body
 from api.web import figures
 from core.contracts.statuses import StockOutcome, StockReason
 from core.feeds.rounds import Round
@@ -73,7 +73,7 @@ def listed(market: VestedMarket, result: MarketResult | None = None) -> ListedMa
 @pytest.mark.parametrize(
     "oracle",
     [
-        NOTHING_READ,
+        EMPTY_ORACLE,
         Oracle(readings={1: MarketReadings(strike_problem=1, final_problem=1)}),
         Oracle(latest={FEED: Round(7, 187_40000000, STRIKE - 60)}),
         Oracle(latest={FEED: Round(7, 0, STRIKE - 60)}, readings={1: MarketReadings(strike=Round(7, 0, STRIKE - 60))}),
@@ -104,7 +104,7 @@ def test_a_market_of_a_time_no_calendar_has_is_listed_with_the_others(final: int
     snapshot = MarketsSnapshot(
         Head(1, STRIKE, STRIKE, l1_number=1), entries_paused=False, fees_swept=0, reorgs=0, markets={}
     )
-    body = hold(MarketBody, msgspec.to_builtins(listed_body(entry, snapshot, NOTHING_READ)))
+    body = hold(MarketBody, msgspec.to_builtins(listed_body(entry, snapshot, EMPTY_ORACLE)))
     assert body.final_time == final
     assert ("31 Dec 9999 23:59:59 UTC" if final == LAST_WRITTEN else f"Unix second {final}") in body.question
     assert figures.clock(final)
@@ -126,7 +126,7 @@ def test_quotes_rest_on_what_markets_of_the_family_took() -> None:
         snapshot = MarketsSnapshot(
             Head(1, now, now, l1_number=1), entries_paused=False, fees_swept=0, reorgs=0, markets=markets
         )
-        quotes = listed_body(market, snapshot, NOTHING_READ).quotes
+        quotes = listed_body(market, snapshot, EMPTY_ORACLE).quotes
         return quotes.rests_on.usual_volume, quotes.rests_on.settled_markets, len(quotes.bets)
 
     assert usual(others, STRIKE - 1) == (str(40 * USDG), 20, 6)
@@ -139,14 +139,14 @@ def test_a_market_on_a_feed_that_cannot_be_read_says_so(now: int, phase: Phase) 
     """Its last good price is shown, marked as not the present one."""
     last = Round(7, 187_40000000, STRIKE - 60)
     sound = Oracle(latest={FEED: last}, readings={1: MarketReadings(strike=last)})
-    broken = replace(sound, unread=frozenset({FEED}))
+    broken = replace(sound, unreadable=frozenset({FEED}))
     snapshot = MarketsSnapshot(Head(1, now, now, l1_number=1), entries_paused=False, fees_swept=0, reorgs=0, markets={})
     for oracle, is_stale in ((sound, False), (broken, True)):
         body = detail_body(listed(market_of(voided=False)), snapshot, oracle, [], read_at=now, stale=False)
         assert body.market.phase == phase
         assert body.market.live is not None
         assert body.stale is is_stale
-        assert is_stale_here(body.market, oracle) is is_stale
+        assert has_stale_feed(body.market, oracle) is is_stale
         if phase is Phase.OPENS:
             assert (body.market.strike_problem is not None) is is_stale
 
@@ -154,7 +154,7 @@ def test_a_market_on_a_feed_that_cannot_be_read_says_so(now: int, phase: Phase) 
 def test_a_settled_market_is_what_it_is_whatever_its_feed_does() -> None:
     market = market_of(voided=True)
     settlement = MarketResult(None, None, None, None, "0x" + "66" * 32, FINAL)
-    now, oracle = FINAL + 3 * DAY, Oracle(unread=frozenset({FEED}))
+    now, oracle = FINAL + 3 * DAY, Oracle(unreadable=frozenset({FEED}))
     snapshot = MarketsSnapshot(Head(1, now, now, l1_number=1), entries_paused=False, fees_swept=0, reorgs=0, markets={})
     assert not detail_body(listed(market, settlement), snapshot, oracle, [], read_at=now, stale=False).stale
 
@@ -175,7 +175,7 @@ def test_a_market_that_was_interrupted_says_by_what(reason: StockReason, word: s
     now = FINAL + DAY
     snapshot = MarketsSnapshot(Head(1, now, now, l1_number=1), entries_paused=False, fees_swept=0, reorgs=0, markets={})
     entry = listed(market_of(voided=True), settlement)
-    body = detail_body(entry, snapshot, NOTHING_READ, [], read_at=now, stale=False)
+    body = detail_body(entry, snapshot, EMPTY_ORACLE, [], read_at=now, stale=False)
     assert body.resolution is not None
     assert body.preview is not None
     assert body.finder is not None

@@ -14,7 +14,7 @@ from api.web import figures
 from api.web.assets import FOLDER, load_assets
 from api.web.charts import Chart, ChartLine, Level, Mark, Unit
 from api.web.cup import POCKETS, draw_wheel
-from api.web.templating import labelled
+from api.web.templating import label_cells
 
 
 def text_of(markup: str) -> str:
@@ -48,11 +48,11 @@ def test_a_cell_is_told_its_column() -> None:
         "<tbody><tr><th>A</th><td>1</td><td>x</td></tr>"
         "<tr class='mine'><th>B</th><td>2</td><td></td></tr></tbody></table>"
     )
-    found = labelled(page)
+    found = label_cells(page)
     assert found.count('<th data-label="Who">') == 2
     assert found.count('<td data-label="Paid now">') == 2
     assert found.count("<td>") == 2, "a column without a name gives none"
-    assert labelled("<table><tbody><tr><td>1</td></tr></tbody></table>").count("data-label") == 0
+    assert label_cells("<table><tbody><tr><td>1</td></tr></tbody></table>").count("data-label") == 0
 
 
 @pytest.mark.parametrize(

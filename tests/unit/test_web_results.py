@@ -7,7 +7,7 @@ from typing import Any
 
 from api.stock.bodies.positions import OwnedPositionBody, OwnerBody, OwnerTotalsBody, SettlementBody
 from api.web import figures
-from api.web.results import Results, SettledBet, results_chart, results_of
+from api.web.results import Results, SettledBet, collect_results, results_chart
 
 OWNER = "0x" + "11" * 20
 
@@ -69,12 +69,12 @@ def bet(pnl: str, status: str) -> dict[str, Any]:
 def test_settled_bets_are_added_up_in_the_order_of_their_ends() -> None:
     stock = owned(position(0, 5, 300), position(9, 4, 200), position(0, 7, 400, is_open=True))
     agent = {"positions": [bet("-2.5", "resolved-lost"), bet("1", "open"), bet("0", "resolved-refunded")]}
-    found = results_of(stock, agent)
+    found = collect_results(stock, agent)
     assert found == Results(
         (SettledBet(50, 200, 5), SettledBet(50, 300, -5)), (SettledBet(60, 300, -2_500_000), SettledBet(60, 300, 0))
     )
     assert (found.stock_won, found.agent_won) == (0, -2_500_000)
-    assert results_of(owned(position(0, None, 300)), None) == Results(), "nothing of it was accepted"
+    assert collect_results(owned(position(0, None, 300)), None) == Results(), "nothing of it was accepted"
 
 
 def test_the_line_steps_at_each_end_and_says_what_it_comes_to() -> None:

@@ -1,10 +1,10 @@
-// A bet on an agent market, paid through x402 by the client library: what it would get, one signature, and what became of
-// it. Its ticket is kept in the browser, so a page loaded again goes on with the same bet.
-import { hold, isHeld } from "./held.js";
+// A bet on an agent market, paid through x402 by the client library: the quote, one signature, and the progress of the bet.
+// The ticket is stored in the browser, so a reloaded page carries on with the same bet.
+import { isBusy, setBusy } from "./busy.js";
 import { refresh } from "./live.js";
-import { failed, pendingOf } from "./pending.js";
+import { failed, pendingSlot } from "./pending.js";
 import { reached } from "./progress.js";
-import { patience, pause } from "./resend.js";
+import { pause, retryDelay } from "./retry.js";
 import { say, size } from "./signing.js";
 import { WalletError, baseChain, connect, current, onChain, signTyped } from "./wallet.js";
 
@@ -20,16 +20,16 @@ const line = byId("a-progress");
 const status = byId("a-status");
 const form = byId("agent-bet");
 const market = document.body.dataset.market;
-const kept = pendingOf(`agent.${market}`, (ticket) => ticket.idemKey);
-let shown = ""; // the key of the bet that the page is showing
-let priced = null; // what the panel shows: the price of one bet, and the least that it may bring
+const pending = pendingSlot(`agent.${market}`, (ticket) => ticket.idemKey);
+let shown = ""; // the key of the bet that the page shows
+let priced = null; // the quote that the panel shows: its bet, and the fewest shares it may buy
 let asked = 0;
 let soon = 0;
-let clockOff = 0; // how far this device's clock is from the service's, in minutes
+let clockOff = 0; // minutes between this device's clock and the service's
 
-// ---------------------------------------------------------------- what it would get
+// ---------------------------------------------------------------- the quote
 
-function wish() {
+function chosenBet() {
   return { market, side: new FormData(form).get("side"), sizeUsd: Number(size(byId("usd").value) ?? NaN) };
 }
 
@@ -40,32 +40,32 @@ function quoteSoon() {
 
 async function quote() {
   clearTimeout(soon);
-  const { side, sizeUsd } = wish();
-  const wrong = Number.isNaN(sizeUsd) ? "Write an amount with at most two decimals, such as 5 or 12.50." : "";
-  blame(wrong);
+  const { side, sizeUsd } = chosenBet();
+  const wrong = Number.isNaN(sizeUsd) ? "Enter an amount with at most two decimals, such as 5 or 12.50." : "";
+  showError(wrong);
   if (wrong) return;
   const mine = ++asked;
   try {
     const answer = await fetch(`/api/agent/v1/quote?${new URLSearchParams({ marketId: market, side, sizeUsd })}`);
-    const said = await answer.json();
+    const reply = await answer.json();
     if (mine !== asked) return;
     if (!answer.ok) {
-      blame(said.message);
-      if (said.retryAfter) soon = setTimeout(quote, said.retryAfter * 1000); // the message says when, and ends then
+      showError(reply.message);
+      if (reply.retryAfter) soon = setTimeout(quote, reply.retryAfter * 1000); // the message names the wait, and is outdated then
       return;
     }
-    const found = said.quote;
+    const found = reply.quote;
     priced = { side, sizeUsd, minShares: found.suggestedMinSharesOut };
     byId("a-paid").textContent = `${usd(found.projectedPayoutUsd)} USDC`;
     byId("a-shares").textContent = `${found.estimatedShares.toFixed(2)} at ${found.priceCents.toFixed(1)}¢`;
     byId("a-fee").textContent = usd(found.feeUsd);
     byId("a-warnings").replaceChildren(...found.warnings.map((each) => item(each.message)));
   } catch {
-    // No connection: the quote comes with the next change.
+    // No connection: the next change of the form asks again.
   }
 }
 
-function blame(text) {
+function showError(text) {
   byId("usd-error").textContent = text;
   byId("usd").setAttribute("aria-invalid", String(Boolean(text)));
   if (text) for (const id of ["a-paid", "a-shares", "a-fee"]) byId(id).textContent = "–";
@@ -83,37 +83,36 @@ function usd(value) {
 
 // ---------------------------------------------------------------- the bet
 
-/** The library's client for one bet; `signer` is asked only when there is something to sign. */
-function client(library, address, told) {
+/** Makes the library's client for one bet; the wallet is asked only when there is something to sign. */
+function client(library, address, send) {
   const signer = {
     address,
     async signTypedData(typed) {
       await connect();
-      if (current().toLowerCase() !== address.toLowerCase()) throw new WalletError(`This bet is of ${address}. Connect that wallet to go on with it.`);
+      if (current().toLowerCase() !== address.toLowerCase()) throw new WalletError(`This bet belongs to ${address}. Connect that wallet to continue.`);
       await onChain(baseChain);
       say(status, "Confirm in your wallet…");
       return signTyped({ ...typed, types: { EIP712Domain: DOMAIN, ...typed.types } });
     },
   };
-  return new library.Client({ baseUrl: location.origin, wallet: signer, token: baseChain.token, contract: baseChain.settler, fetch: told });
+  return new library.Client({ baseUrl: location.origin, wallet: signer, token: baseChain.token, contract: baseChain.settler, fetch: send });
 }
 
-/** At the price that is shown, unless a signed bet is still under way: that one comes first, for a new one might be its
- * double. */
+/** Bets at the price that is shown. A signed bet that is still open comes first: a new one might double it. */
 async function bet() {
   const open = signedAndOpen();
   if (open) {
     await guarded((library) => follow(library, open));
     return;
   }
-  const chosen = wish();
+  const chosen = chosenBet();
   if (Number.isNaN(chosen.sizeUsd)) return;
   await guarded(async (library) => {
     await connect();
     say(status, "Preparing the bet…");
     const isShown = () => priced?.side === chosen.side && priced.sizeUsd === chosen.sizeUsd;
     if (!isShown()) await quote();
-    if (!isShown()) throw new WalletError("Its price could not be asked for; nothing was signed. Try again.");
+    if (!isShown()) throw new WalletError("The price could not be loaded; nothing was signed. Try again.");
     const { minShares } = priced;
     priced = null; // the next bet gets a new price
     const ticket = await client(library, current(), fetch.bind(globalThis)).prepare({ ...chosen, minShares });
@@ -121,23 +120,23 @@ async function bet() {
   });
 }
 
-/** A signed bet whose outcome is not known yet. */
+/** Returns the signed bet whose outcome is unknown, or null. */
 function signedAndOpen() {
-  const ticket = kept.get();
+  const ticket = pending.get();
   return ticket?.payment && !ticket.isPlaced ? ticket : null;
 }
 
-/** Goes on with a ticket until it is known what became of it. However often this happens, it is one bet. */
+/** Places a ticket and follows it until its outcome is known. However often this runs, it is one bet. */
 async function follow(library, ticket) {
   shown = ticket.idemKey;
   byId("a-receipt").replaceChildren();
   reached(line, ticket.payment ? "signed" : "");
   if (ticket.payment) say(status, "Sending…");
-  const api = client(library, ticket.wallet, (url, options) => watched(ticket, url, options));
+  const api = client(library, ticket.wallet, (url, options) => fetchBet(ticket, url, options));
   let known = ticket;
   const keep = (changed) => {
     known = changed;
-    kept.keep(changed);
+    pending.keep(changed);
     if (!changed.payment) return;
     reached(line, "signed");
     say(status, "Sending…");
@@ -145,102 +144,102 @@ async function follow(library, ticket) {
   for (let attempt = 0; ; attempt += 1) {
     try {
       const placed = await api.place(known, { final: false, keep });
-      kept.keep({ ...placed.ticket, isPlaced: true });
-      say(status, `In: ${usd(placed.receipt.sizeUsd)} USDC on ${placed.receipt.side}, ${placed.receipt.position.shares.toFixed(2)} shares.`, "good");
+      pending.keep({ ...placed.ticket, isPlaced: true });
+      say(status, `Bet placed: ${usd(placed.receipt.sizeUsd)} USDC on ${placed.receipt.side}, ${placed.receipt.position.shares.toFixed(2)} shares.`, "good");
       receipt(placed.receipt);
       refresh();
       untilFinal(api, placed);
       return;
     } catch (error) {
-      if (error instanceof library.OutcomeUnknown) { // no answer about the outcome: send the same request again
-        await pause(patience(attempt));
+      if (error instanceof library.OutcomeUnknown) { // send the same request again
+        await pause(retryDelay(attempt));
         continue;
       }
       const isOpen = error instanceof library.VpmError ? error.mayHavePaid : Boolean(known.payment);
       if (isOpen) offerAgain(known);
       else over(known);
-      if (error.code === "slippage_exceeded") quote(); // the price it was refused at has gone
-      if (error instanceof library.PaymentRefused && clockOff) throw new WalletError(`${error.message} The clock of this device is off by ${clockOff} minutes: set it, and bet again.`);
+      if (error.code === "slippage_exceeded") quote(); // the shown price is outdated
+      if (error instanceof library.PaymentRefused && clockOff) throw new WalletError(`${error.message} This device's clock is off by ${clockOff} minutes: correct it and bet again.`);
       throw error;
     }
   }
 }
 
-/** Like fetch; while the outcome is unknown, also shows what an answer to the paid request says about the bet. */
-async function watched(ticket, url, options) {
+/** Works like fetch, and shows the progress of the bet that an answer to the paid request reveals. */
+async function fetchBet(ticket, url, options) {
   const isBet = Boolean(options.headers?.["X-PAYMENT"]) && shown === ticket.idemKey;
   try {
     const answer = await fetch(url, options);
-    const told = Date.parse(answer.headers.get("Date") ?? "");
-    if (!Number.isNaN(told)) clockOff = Math.round(Math.abs(Date.now() - told) / 60_000);
-    if (isBet) await tell(answer.clone());
+    const serverDate = Date.parse(answer.headers.get("Date") ?? "");
+    if (!Number.isNaN(serverDate)) clockOff = Math.round(Math.abs(Date.now() - serverDate) / 60_000);
+    if (isBet) await showProgress(answer.clone());
     return answer;
   } catch (error) {
-    if (isBet) say(status, "No connection. The same bet is asked for again…");
+    if (isBet) say(status, "No connection. Asking for the same bet again…");
     throw error;
   }
 }
 
-async function tell(answer) {
-  const said = await answer.json().catch(() => ({}));
+async function showProgress(answer) {
+  const reply = await answer.json().catch(() => ({}));
   if (answer.ok) reached(line, "block");
-  else if (said.txHash) {
+  else if (reply.txHash) {
     reached(line, "sent");
     say(status, "Sent. Waiting for its block…");
   } else if (answer.status >= 500 || answer.status === 429) {
-    say(status, `${said.message ?? "The service does not answer."} The same bet is asked for again…`);
+    say(status, `${reply.message ?? "The service does not answer."} Asking for the same bet again…`);
   }
 }
 
-/** Until its block cannot be undone; then the ticket has done its work. */
+/** Waits until the bet's block is final, then forgets the ticket. */
 async function untilFinal(api, { ticket, receipt: { tradeId } }) {
   const named = (proof) => `in block ${proof.settlement.blockNumber}`;
   try {
     const proof = await api.proof(tradeId);
     if (shown === ticket.idemKey) reached(line, "block", named(proof));
   } catch {
-    // Its number comes with the final one.
+    // The final proof has the number, too.
   }
   let proof;
   try {
     ({ proof } = await api.place(ticket));
   } catch {
-    return; // The stake is in its block, and the page asks again when it is loaded again.
+    return; // The stake is in its block; a reloaded page asks again.
   }
-  kept.forget(ticket);
+  pending.forget(ticket);
   if (shown !== ticket.idemKey) return; // the page shows another bet by now
   reached(line, "block", named(proof));
   reached(line, "final");
 }
 
-/** Nothing of it is or will be on the chain. */
+/** Forgets a bet that is not on the chain and never will be. */
 function over(ticket) {
-  kept.forget(ticket);
+  pending.forget(ticket);
   reached(line, "");
 }
 
 async function guarded(act) {
   const button = byId("a-bet");
-  if (button) hold(button, true);
+  if (button) setBusy(button, true);
   try {
     const library = await import("./betting.js");
     await act(library).catch((error) => {
-      const isTold = error instanceof WalletError || error instanceof library.VpmError;
-      say(status, isTold ? error.message : failed(Boolean(signedAndOpen())), "bad");
+      const isReadable = error instanceof WalletError || error instanceof library.VpmError;
+      say(status, isReadable ? error.message : failed(Boolean(signedAndOpen())), "bad");
     });
   } catch {
     const open = signedAndOpen();
     say(status, failed(Boolean(open), "The service could not be reached."), "bad");
     if (open) offerAgain(open);
   } finally {
-    if (button) hold(button, false);
+    if (button) setBusy(button, false);
   }
 }
 
 function receipt({ proofUrl, txHash }) {
   const link = document.createElement("a");
   link.href = new URL(proofUrl).pathname;
-  link.textContent = "The receipt, to keep";
+  link.textContent = "Receipt";
   const hash = document.createElement("code");
   hash.className = "hash";
   hash.title = txHash;
@@ -252,17 +251,17 @@ function offerAgain(ticket) {
   const button = document.createElement("button");
   button.type = "button";
   button.className = "quiet";
-  button.textContent = "Ask again";
+  button.textContent = "Try again";
   button.addEventListener("click", () => guarded((library) => follow(library, ticket)));
   byId("a-receipt").replaceChildren(button);
 }
 
 if (form) {
-  form.addEventListener("focusin", quoteSoon, { once: true }); // quotes are limited for each address: who only reads uses none
+  form.addEventListener("focusin", quoteSoon, { once: true }); // quotes are rate-limited: a visitor who only reads uses none
   form.addEventListener("input", quoteSoon);
   form.addEventListener("submit", (event) => {
     event.preventDefault();
-    if (!isHeld(byId("a-bet"))) bet();
+    if (!isBusy(byId("a-bet"))) bet();
   });
   for (const button of form.querySelectorAll("[data-usd]")) {
     button.addEventListener("click", () => {
@@ -271,8 +270,8 @@ if (form) {
     });
   }
 }
-const before = kept.get();
+const before = pending.get();
 if (before) {
-  say(status, "A bet of yours is under way…");
+  say(status, "Your earlier bet is still pending…");
   guarded((library) => follow(library, before));
 }

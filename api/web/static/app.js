@@ -1,4 +1,4 @@
-// Every page: keeps it fresh, counts down, writes times and amounts as its reader wants them, and shows the wallet.
+// Loaded by every page: keeps it fresh, counts down, writes times and amounts as the reader wants them, shows the wallet.
 import "./live.js";
 import "./exact.js";
 import "./times.js"; // after live.js, which remembers what the server wrote

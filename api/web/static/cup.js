@@ -1,11 +1,11 @@
-// The cup: claiming paper money once, and paper trades signed by the wallet.
-import { hold, isHeld } from "./held.js";
+// The cup: claims paper money once, and makes paper trades signed by the wallet.
+import { isBusy, setBusy } from "./busy.js";
 import { refresh } from "./live.js";
-import { once } from "./once.js";
+import { submitOnce } from "./submit_once.js";
 import { issuedAt, post, refused, say, size, tradeMessage } from "./signing.js";
 import { WalletError, connect, current, signText } from "./wallet.js";
 
-const HALTED = "cup_agent_trades_halted"; // until the wallet is enrolled; the same trade is good afterwards
+const HALTED = "cup_agent_trades_halted"; // until the wallet is enrolled; the same trade is valid afterwards
 const byId = (id) => document.getElementById(id);
 const market = byId("paper-market");
 let asked = 0;
@@ -14,9 +14,9 @@ byId("claim").addEventListener("click", async () => {
   const status = byId("claim-status");
   try {
     await connect();
-    const said = await post("/wallet", { walletAddress: current().toLowerCase() });
-    if (!said.ok) throw new WalletError(said.message);
-    say(status, said.minted ? "10,000 pUSDC are yours." : `Claimed before. Your balance is ${said.balancePaper.toFixed(2)} pUSDC.`, "good");
+    const reply = await post("/wallet", { walletAddress: current().toLowerCase() });
+    if (!reply.ok) throw new WalletError(reply.message);
+    say(status, reply.minted ? "You have 10,000 pUSDC." : `You claimed before. Your balance is ${reply.balancePaper.toFixed(2)} pUSDC.`, "good");
     await refresh();
   } catch (error) {
     say(status, error instanceof WalletError ? error.message : "The service could not be reached; try again.", "bad");
@@ -38,40 +38,40 @@ function sides() {
 
 async function quote() {
   const amount = size(byId("paper-size").value);
-  byId("paper-error").textContent = amount === null ? "Write an amount with at most two decimals." : "";
+  byId("paper-error").textContent = amount === null ? "Enter an amount with at most two decimals." : "";
   if (amount === null || !market.value) return;
   const mine = ++asked;
   try {
     const query = new URLSearchParams({ side: byId("paper-side").value, sizePaper: amount });
     const answer = await fetch(`/api/cup/v1/markets/${encodeURIComponent(market.value)}/quote?${query}`);
-    const said = await answer.json();
+    const reply = await answer.json();
     if (mine !== asked) return;
     if (!answer.ok) {
-      byId("paper-error").textContent = said.message;
+      byId("paper-error").textContent = reply.message;
       return;
     }
-    byId("paper-shares").textContent = said.shares.toFixed(2);
-    byId("paper-paid").textContent = said.projectedPayoutPaper.toFixed(2);
+    byId("paper-shares").textContent = reply.shares.toFixed(2);
+    byId("paper-paid").textContent = reply.projectedPayoutPaper.toFixed(2);
   } catch {
-    // No connection: the quote comes with the next change.
+    // No connection: the next change of the form asks again.
   }
 }
 
-const trades = once("cup.trade", byId("paper-status"), {
+const trades = submitOnce("cup.trade", byId("paper-status"), {
   sign: signed,
   send: ({ amount, fields }) => post("/trade", fields, "sizePaper", amount), // its tradeId counts once
-  again: () => "No connection. The same trade is sent again…",
+  again: () => "No connection. Sending the same trade again…",
   good: ({ amount, side }, { shares, balancePaper }) => `Done: ${amount} pUSDC on ${side}, ${shares} shares. Balance ${balancePaper.toFixed(2)} pUSDC.`,
-  bad: (_, said) => refused(said, "traded"),
-  rests: (held) => held?.error === HALTED,
+  bad: (_, reply) => refused(reply, "traded"),
+  rests: (reply) => reply?.error === HALTED,
 });
 
 async function trade() {
   const button = byId("paper-form").querySelector("button");
-  if (isHeld(button)) return;
-  hold(button, true);
+  if (isBusy(button)) return;
+  setBusy(button, true);
   await trades.go();
-  hold(button, false);
+  setBusy(button, false);
 }
 
 async function signed() {
@@ -91,6 +91,6 @@ byId("paper-form").addEventListener("submit", (event) => {
   event.preventDefault();
   trade();
 });
-byId("paper-form").addEventListener("focusin", () => asked || quote()); // who only reads needs none
+byId("paper-form").addEventListener("focusin", () => asked || quote()); // a visitor who only reads needs no quote
 sides();
 if (trades.isOpen()) trade();

@@ -1,9 +1,9 @@
-// The reference: forms that ask an operation and show its answer, and bodies that open where a link leads to them.
-import { hold, isHeld } from "./held.js";
+// The API reference: forms that call an operation and show its answer, and bodies that unfold when a link leads to them.
+import { isBusy, setBusy } from "./busy.js";
 
 const MAX_SHOWN = 20_000;
 
-/** The address a form asks: its path with what was filled in. */
+/** Returns the URL that a form calls: its path and query with the values filled in. */
 function address(form) {
   let path = form.dataset.path;
   const query = new URLSearchParams();
@@ -25,8 +25,8 @@ async function run(form) {
     empty.focus();
     return;
   }
-  hold(button, true);
-  status.textContent = "Asking…";
+  setBusy(button, true);
+  status.textContent = "Calling…";
   const asked = address(form);
   try {
     const began = performance.now();
@@ -34,13 +34,13 @@ async function run(form) {
     const text = await answer.text();
     status.textContent = `${answer.status} ${answer.statusText} in ${Math.round(performance.now() - began)} ms`;
     const whole = `GET ${asked}\n\n${pretty(text)}`;
-    shown.textContent = whole.length > MAX_SHOWN ? `${whole.slice(0, MAX_SHOWN)}\n… cut here; the answer has ${text.length} characters` : whole;
+    shown.textContent = whole.length > MAX_SHOWN ? `${whole.slice(0, MAX_SHOWN)}\n… cut off here; the answer has ${text.length} characters` : whole;
   } catch {
     status.textContent = "The service could not be reached.";
     shown.textContent = `GET ${asked}`;
   } finally {
     shown.hidden = false;
-    hold(button, false);
+    setBusy(button, false);
   }
 }
 
@@ -60,7 +60,7 @@ function reveal() {
 for (const form of document.querySelectorAll("form.try")) {
   form.addEventListener("submit", (event) => {
     event.preventDefault();
-    if (!isHeld(form.querySelector("button"))) run(form);
+    if (!isBusy(form.querySelector("button"))) run(form);
   });
 }
 addEventListener("hashchange", reveal);

@@ -1,7 +1,6 @@
-// Amounts have two decimals. Pressing one that has more, or the button at the end of the page, shows all decimals of all
-// amounts.
+// Amounts show two decimals. Pressing one that has more, or the button in the footer, shows all decimals of all amounts.
 
-const KEPT = "vpm.exact";
+const STORAGE_KEY = "vpm.exact";
 const root = document.documentElement;
 const button = document.getElementById("exact");
 
@@ -14,21 +13,21 @@ function turn() {
   const exact = !root.hasAttribute("data-exact");
   show(exact);
   try {
-    localStorage.setItem(KEPT, exact ? "1" : "");
+    localStorage.setItem(STORAGE_KEY, exact ? "1" : "");
   } catch {
-    // Private windows may refuse; then only this page knows.
+    // Private windows may refuse to store; then the choice lasts for this page only.
   }
 }
 
-function kept() {
+function stored() {
   try {
-    return Boolean(localStorage.getItem(KEPT));
+    return Boolean(localStorage.getItem(STORAGE_KEY));
   } catch {
     return false;
   }
 }
 
-show(kept());
+show(stored());
 button?.addEventListener("click", turn);
 document.addEventListener("click", (event) => {
   if (event.target.closest(".amount.more") && !event.target.closest("a, button, label")) turn();

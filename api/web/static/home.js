@@ -1,5 +1,4 @@
-// Finding a market on the first page: by words, by kind, by how soon it ends; and in which order. What is found stays so
-// when parts are renewed.
+// Finds and sorts markets on the home page: by words, by kind, by how soon they end. The choice survives refreshes.
 import { chainNow } from "./live.js";
 
 const HOUR = 3600;
@@ -9,14 +8,14 @@ const order = document.getElementById("sort");
 
 function fits(each, words, kind) {
   const over = Boolean(each.closest("[data-over]"));
-  const said = each.textContent.toLowerCase();
-  if (!words.every((word) => said.includes(word))) return false;
+  const text = each.textContent.toLowerCase();
+  if (!words.every((word) => text.includes(word))) return false;
   if (kind === "over") return over;
   if (kind === "soon") return !over && Number(each.dataset.ends) > chainNow() && Number(each.dataset.ends) - chainNow() < HOUR;
   return !kind || (!over && each.dataset.market === kind);
 }
 
-/** Cards in the chosen order: what ends first, or the most of what is chosen. */
+/** Sorts the cards: ending first, or the largest value first. */
 function arrange() {
   const by = order.value;
   for (const list of document.querySelectorAll("main .cards")) {
@@ -27,7 +26,7 @@ function arrange() {
   }
 }
 
-/** A part of which nothing fits is put away, its heading too. */
+/** Hides each section without a match, and its heading. */
 function tidy(asked) {
   for (const list of document.querySelectorAll("main .cards, main .scroll:has([data-over])")) {
     const empty = asked && !list.querySelector(".card:not([hidden]), tbody tr:not([hidden])");

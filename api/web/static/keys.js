@@ -1,9 +1,9 @@
-// Wallets that are keys of the page itself, spoken to as any other (EIP-1193): the demo wallet of a local stack, and a key
-// kept in this browser for paper money. They sign and do nothing else.
+// Wallets that are private keys held by the page, with the interface of any other wallet (EIP-1193): the demo wallet of a
+// local stack, and a key stored in this browser for paper money. They only sign.
 
 const PAPER = "vpm.paper-key";
 
-/** The demo wallet's or this browser's key, as a wallet announces itself. */
+/** A private key of the page, in the form in which wallets announce themselves (EIP-6963). */
 export class PageKey {
   #key;
 
@@ -30,26 +30,26 @@ export class PageKey {
       const { EIP712Domain: _, ...own } = types;
       return account.signTypedData({ domain, types: own, primaryType, message });
     }
-    throw Object.assign(new Error(`this key signs, and cannot do ${method}`), { code: 4200 });
+    throw Object.assign(new Error(`this key only signs messages; it cannot do ${method}`), { code: 4200 });
   }
 }
 
-/** Of a local stack, whose key everybody is given. */
+/** Returns the demo wallet of a local stack, whose key every visitor gets. */
 export function demoKey(demo) {
   return new PageKey("Demo wallet of this local stack", "vpm.demo", demo.address, demo.key);
 }
 
-/** This browser's key, if it has one. */
+/** Returns this browser's key, or null. */
 export function paperKey() {
   try {
-    const kept = JSON.parse(localStorage.getItem(PAPER) ?? "null");
-    return kept && new PageKey("Key of this browser, for paper money", "vpm.paper", kept.address, kept.key);
+    const stored = JSON.parse(localStorage.getItem(PAPER) ?? "null");
+    return stored && new PageKey("Key of this browser, for paper money", "vpm.paper", stored.address, stored.key);
   } catch {
     return null;
   }
 }
 
-/** The same, made when there is none. It is kept before it is used, so that no paper money is lost with it. */
+/** Returns this browser's key, making one if needed. It is stored before it is used, so that no paper money is lost. */
 export async function paperKeyMade() {
   if (!paperKey()) {
     const { generatePrivateKey, privateKeyToAccount } = await import("./betting.js");
@@ -59,7 +59,7 @@ export async function paperKeyMade() {
   return paperKey();
 }
 
-/** The key itself, for taking it elsewhere; null when there is none. */
+/** Returns the private key, to copy it elsewhere; null when there is none. */
 export function paperKeyText() {
   return JSON.parse(localStorage.getItem(PAPER) ?? "null")?.key ?? null;
 }

@@ -1,18 +1,18 @@
-// Live pages without a second rendering: asks for the page again every few seconds while it is seen (304 while nothing
-// changed) and puts in the parts marked data-live that differ. What has the focus is left alone until later.
+// Keeps a page live without client-side rendering: fetches the page again every few seconds while it is visible (304 while
+// unchanged) and replaces the parts marked data-live that differ. A part that has the focus waits.
 
 const EVERY_MS = 2500;
 const query = new URLSearchParams(location.search);
-const last = new Map();
+const shownHtml = new Map();
 let skew = 0; // seconds our clock is ahead of the server's
 let timer = 0;
-let told = document.body.dataset.now;
+let serverTime = document.body.dataset.now;
 let asking = false;
 
-for (const part of document.querySelectorAll("main [data-live]")) last.set(part.id, part.outerHTML);
+for (const part of document.querySelectorAll("main [data-live]")) shownHtml.set(part.id, part.outerHTML);
 
-/** Adds a parameter to what is asked for, such as the owner's address, and asks at once. */
-export function ask(name, value) {
+/** Sets a query parameter of the page, such as the owner's address, and refreshes at once. */
+export function setQuery(name, value) {
   if (value) query.set(name, value);
   else query.delete(name);
   return refresh();
@@ -25,30 +25,30 @@ export async function refresh() {
     const text = query.toString();
     const answer = await fetch(location.pathname + (text ? `?${text}` : ""), { cache: "no-cache", headers: { Accept: "text/html" } });
     if (!answer.ok) return;
-    put(new DOMParser().parseFromString(await answer.text(), "text/html"));
+    applyPage(new DOMParser().parseFromString(await answer.text(), "text/html"));
   } catch {
-    // No connection: the page stays as it is and is asked for again.
+    // No connection: the page stays as it is until the next refresh.
   } finally {
     asking = false;
   }
 }
 
-function put(fresh) {
+function applyPage(fresh) {
   let changed = false;
   // Only a new chain time moves the clock: an unchanged page repeats the time of its last change.
   const { now } = fresh.body.dataset;
-  if (now !== undefined && now !== told) {
-    told = now;
+  if (now !== undefined && now !== serverTime) {
+    serverTime = now;
     setClock(Number(now));
   }
   const wanted = [...fresh.querySelectorAll("main [data-live]")];
   for (const part of wanted) {
     const html = part.outerHTML;
-    if (last.get(part.id) === html) continue;
+    if (shownHtml.get(part.id) === html) continue;
     const shown = document.getElementById(part.id);
     if (!shown) continue;
     if (shown.contains(document.activeElement) || shown.querySelector("[data-busy]")) continue;
-    last.set(part.id, html);
+    shownHtml.set(part.id, html);
     shown.replaceWith(document.importNode(part, true));
     changed = true;
   }
@@ -58,7 +58,7 @@ function put(fresh) {
   }
 }
 
-/** As figures.span on the server. */
+/** Formats a duration as figures.span does on the server. */
 export function span(seconds) {
   const left = Math.max(0, Math.floor(seconds));
   const [days, hours, minutes] = [Math.floor(left / 86400), Math.floor(left / 3600) % 24, Math.floor(left / 60) % 60];
@@ -68,7 +68,7 @@ export function span(seconds) {
   return minutes ? `${minutes} min ${two(left % 60)} s` : `${left} s`;
 }
 
-/** The time that countdowns follow, in Unix seconds. */
+/** Returns the time that countdowns follow, in Unix seconds. */
 export function chainNow() {
   return Date.now() / 1000 - skew;
 }
@@ -81,7 +81,7 @@ function count() {
   }
 }
 
-/** Sets the time that the countdowns count by: the chain's on a market's page. */
+/** Sets the clock that the countdowns follow: the chain's on a market's page. */
 function setClock(now) {
   skew = Date.now() / 1000 - now;
 }
@@ -93,7 +93,7 @@ function watch() {
   timer = setInterval(refresh, EVERY_MS);
 }
 
-if (told !== undefined) setClock(Number(told));
+if (serverTime !== undefined) setClock(Number(serverTime));
 setInterval(count, 1000);
 document.addEventListener("visibilitychange", watch);
 window.addEventListener("load", () => setTimeout(watch, 800));

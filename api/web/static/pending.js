@@ -1,10 +1,10 @@
-// Signed messages whose outcome is not known yet: kept in the browser, so that a reloaded page goes on with them instead of
-// forgetting them or signing twice.
+// Signed messages whose outcome is unknown: stored in the browser, so that a reloaded page carries on with them instead of
+// losing them or signing twice.
 
-/** A slot for one signed message at a time, which `keyOf` identifies. */
-export function pendingOf(what, keyOf) {
+/** Returns a slot for one signed message at a time; `keyOf` identifies it. */
+export function pendingSlot(what, keyOf) {
   const name = `vpm.pending.${what}`;
-  let refused = null; // what the browser would not keep, as private windows may: then only this page knows of it
+  let refused = null; // a message the browser refused to store, as private windows may: it lasts for this page only
 
   function get() {
     if (refused !== null) return refused;
@@ -32,14 +32,14 @@ export function pendingOf(what, keyOf) {
     try {
       localStorage.removeItem(name);
     } catch {
-      // It was never kept there.
+      // It was never stored there.
     }
   }
 
   return { get, keep, forget };
 }
 
-/** The message for an error that brings none; `isOpen`: something signed may be on its way. */
+/** Words an error that has no message; `isOpen`: a signed message may have been sent. */
 export function failed(isOpen, what = "That did not work.") {
-  return isOpen ? `${what} It is safe to ask again: it counts once.` : `${what} Nothing was sent; try again.`;
+  return isOpen ? `${what} It is safe to try again: it counts only once.` : `${what} Nothing was sent; try again.`;
 }

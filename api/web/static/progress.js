@@ -1,6 +1,6 @@
-// How far a bet has come, as a line of steps: signed, sent, in block N, final. Only what is known is marked.
+// The progress of a bet as a line of steps: signed, sent, in block N, final. Only steps known to be done are marked.
 
-/** Marks the steps of `line` up to `step`; an empty one hides the line. `words` replaces that step's own. */
+/** Marks the steps of `line` up to `step`; an empty `step` hides the line. `words` replaces that step's text. */
 export function reached(line, step, words) {
   const steps = [...line.children];
   const last = steps.findIndex((each) => each.dataset.step === step);

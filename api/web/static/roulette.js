@@ -1,7 +1,7 @@
-// The wheel: turns to the pocket when it is drawn, takes signed bets, and recomputes a spin from its seed and beacon.
-import { hold, isHeld } from "./held.js";
+// The wheel: turns to the drawn pocket, takes signed bets, and recomputes a spin from its seed and beacon.
+import { isBusy, setBusy } from "./busy.js";
 import { refresh } from "./live.js";
-import { once } from "./once.js";
+import { submitOnce } from "./submit_once.js";
 import { betMessage, issuedAt, post, refused, say, size } from "./signing.js";
 import { WalletError, connect, current, signText } from "./wallet.js";
 
@@ -9,7 +9,7 @@ const byId = (id) => document.getElementById(id);
 const WHOLE_TURNS = 3;
 const FAIR_BELOW = 37 * Math.floor(2 ** 32 / 37);
 let shown = ""; // the round whose pocket the wheel shows
-let turned = 0; // degrees that the wheel has gone since the page was opened
+let turned = 0; // degrees that the wheel has turned since the page was opened
 
 // ---------------------------------------------------------------- the wheel
 
@@ -23,16 +23,16 @@ function turnWheel() {
   byId("wheel-turn").classList.toggle("rolling", phase === "spin" && pocket === "");
 }
 
-/** Stops a rolling wheel where it is, so that it slows down from there and does not jump. */
+/** Stops a rolling wheel where it is, so that it slows down from there instead of jumping. */
 function caught(wheel) {
   turned += Number.parseFloat(getComputedStyle(wheel).rotate) || 0;
   wheel.classList.remove("rolling", "turning");
   wheel.style.transform = `rotate(${turned}deg)`;
-  wheel.getBoundingClientRect(); // the browser has it there before it turns on
+  wheel.getBoundingClientRect(); // makes the browser apply this before the next turn
 }
 
-/** Brings a pocket under the pointer: turning, or at once when the page has just been opened. The result is shown once the
- * wheel stands still. */
+/** Brings a pocket under the pointer: turning, or at once when the page has just opened. Shows the result once the wheel
+ * stands still. */
 function point(pocket, atOnce, word) {
   const pockets = [...document.querySelectorAll(".pocket")];
   const place = pockets.findIndex((each) => each.dataset.number === pocket);
@@ -46,14 +46,14 @@ function point(pocket, atOnce, word) {
   wheel.style.transform = `rotate(${turned}deg)`;
   const mine = turned;
   const settle = () => {
-    if (turned !== mine) return; // it turns on to another one
+    if (turned !== mine) return; // it is turning to another pocket
     panel.classList.remove("undecided");
     for (const each of pockets) each.classList.toggle("hit", each.dataset.number === pocket);
     byId("wheel-number").textContent = pocket;
     byId("wheel-word").textContent = word;
   };
   panel.classList.add("undecided");
-  Promise.allSettled(wheel.getAnimations().map((each) => each.finished)).then(settle); // none where nothing may move
+  Promise.allSettled(wheel.getAnimations().map((each) => each.finished)).then(settle); // none with reduced motion
 }
 
 // ---------------------------------------------------------------- betting
@@ -61,7 +61,7 @@ function point(pocket, atOnce, word) {
 let asked = 0;
 let busy = false; // a bet is on its way
 
-/** What is chosen on the table; a number may be bet not to come. */
+/** Returns the key chosen on the table; a bet on a number may also be that it does not come. */
 function betKey() {
   const chosen = document.querySelector('#bet-table input[name="bet"]:checked');
   const miss = byId("bet-miss");
@@ -69,45 +69,45 @@ function betKey() {
   return miss.checked && chosen.dataset.miss ? chosen.dataset.miss : chosen.value;
 }
 
-/** Nothing can be laid on the table once the ball rolls; its button says so, and works again with the next round. */
+/** Closes the table and its button while the ball rolls, and opens them with the next round. */
 function openTable() {
   const open = byId("round").dataset.phase === "bet";
   const button = byId("place");
   byId("bet-table").disabled = !open;
-  hold(button, busy || !open);
+  setBusy(button, busy || !open);
   button.textContent = open || busy ? "Sign and bet" : "Wait for the next round";
 }
 
 async function quote() {
   const amount = size(byId("stake").value);
-  byId("stake-error").textContent = amount === null ? "Write an amount with at most two decimals, such as 25 or 12.5." : "";
+  byId("stake-error").textContent = amount === null ? "Enter an amount with at most two decimals, such as 25 or 12.5." : "";
   byId("stake").setAttribute("aria-invalid", String(amount === null));
   if (amount === null || byId("round").dataset.phase !== "bet") return;
   const mine = ++asked;
   try {
-    // With its player, whose own bets are in it from the moment they are laid.
+    // With the player's address: the pools then include the player's own newest bets.
     const asks = { betKey: betKey(), simulate: true, walletAddress: current()?.toLowerCase() };
-    const said = await post("/roulette/bet", asks, "stakePaper", amount);
+    const reply = await post("/roulette/bet", asks, "stakePaper", amount);
     if (mine !== asked) return;
-    if (!said.ok) {
-      byId("stake-error").textContent = said.error === "round_closed" ? "" : said.message;
+    if (!reply.ok) {
+      byId("stake-error").textContent = reply.error === "round_closed" ? "" : reply.message;
       return;
     }
-    byId("p-true").textContent = `${said.receipt.truePct}%`;
-    byId("p-crowd").textContent = `${said.receipt.crowdPctAfter}%`;
-    byId("p-paid").textContent = said.receipt.payIfWinPaper.toFixed(2);
+    byId("p-true").textContent = `${reply.receipt.truePct}%`;
+    byId("p-crowd").textContent = `${reply.receipt.crowdPctAfter}%`;
+    byId("p-paid").textContent = reply.receipt.payIfWinPaper.toFixed(2);
   } catch {
-    // No connection: the quote comes with the next change.
+    // No connection: the next change of the form asks again.
   }
 }
 
 const named = ({ amount, fields }) => `${amount} pUSDC on ${fields.betKey} in round ${fields.roundNo}`;
-const bets = once("cup.bet", byId("play-status"), {
+const bets = submitOnce("cup.bet", byId("play-status"), {
   sign: signed,
   send: ({ amount, fields }) => post("/roulette/bet", fields, "stakePaper", amount), // a wallet's bet on a key counts once in a round
-  again: (open) => `No connection. The same bet is sent again: ${named(open)}…`,
-  good: (open, { balancePaper }) => `In: ${named(open)}. Balance ${balancePaper.toFixed(2)}.`,
-  bad: (open, said) => (said.error === "round_closed" ? `It came too late, and nothing was staked: ${named(open)}.` : refused(said, "staked")),
+  again: (open) => `No connection. Sending the same bet again: ${named(open)}…`,
+  good: (open, { balancePaper }) => `Bet placed: ${named(open)}. Balance ${balancePaper.toFixed(2)}.`,
+  bad: (open, reply) => (reply.error === "round_closed" ? `Too late for this round, nothing was staked: ${named(open)}.` : refused(reply, "staked")),
 });
 
 async function bet() {
@@ -146,7 +146,7 @@ function hexOf(buffer) {
   return `0x${[...new Uint8Array(buffer)].map((byte) => byte.toString(16).padStart(2, "0")).join("")}`;
 }
 
-/** The pocket that a seed and a beacon give, as the service must have drawn it. */
+/** Recomputes the pocket that the service must have drawn from a seed and a beacon. */
 export async function pocketOf(seed, round, beacon) {
   const key = await crypto.subtle.importKey("raw", bytes(seed), { name: "HMAC", hash: "SHA-256" }, false, ["sign"]);
   for (let again = 0; ; again += 1) {
@@ -159,7 +159,7 @@ export async function pocketOf(seed, round, beacon) {
   }
 }
 
-const shownBets = new Map(); // by round: the hash of its bets as it was shown before the draw
+const shownBets = new Map(); // by round: the hash of its bets that was shown before the draw
 
 function noteBets() {
   const { round, pocket, bets: hash } = byId("round").dataset;
@@ -169,12 +169,12 @@ function noteBets() {
 async function check({ round, pocket, seed, commitment, beacon, bets: hash }) {
   const noted = shownBets.get(round);
   const status = byId("check-status");
-  const kept = hexOf(await crypto.subtle.digest("SHA-256", bytes(seed))) === commitment;
+  const holds = hexOf(await crypto.subtle.digest("SHA-256", bytes(seed))) === commitment;
   const drawn = await pocketOf(seed, round, beacon);
-  if (noted && noted !== hash) say(status, `Round ${round} does NOT hold: the hash of its bets was ${noted} before the draw.`, "bad");
-  else if (kept && drawn === Number(pocket)) say(status, `Round ${round} holds: the seed is the one committed to, and it gives pocket ${drawn}.${noted ? " Its bets are those of the close." : ""}`, "good");
-  else if (!kept) say(status, `Round ${round} does NOT hold: the seed is not the one committed to.`, "bad");
-  else say(status, `Round ${round} does NOT hold: the seed gives pocket ${drawn}, not ${pocket}.`, "bad");
+  if (noted && noted !== hash) say(status, `Round ${round} FAILS the check: before the draw the hash of its bets was ${noted}.`, "bad");
+  else if (holds && drawn === Number(pocket)) say(status, `Round ${round} is fair: the seed matches the commitment and gives pocket ${drawn}.${noted ? " The bets are the ones shown before the draw." : ""}`, "good");
+  else if (!holds) say(status, `Round ${round} FAILS the check: the seed does not match the commitment.`, "bad");
+  else say(status, `Round ${round} FAILS the check: the seed gives pocket ${drawn}, not ${pocket}.`, "bad");
 }
 
 document.addEventListener("click", (event) => {
@@ -183,7 +183,7 @@ document.addEventListener("click", (event) => {
 });
 byId("roulette-form").addEventListener("submit", (event) => {
   event.preventDefault();
-  if (!isHeld(byId("place"))) bet();
+  if (!isBusy(byId("place"))) bet();
 });
 byId("roulette-form").addEventListener("input", quote);
 document.addEventListener("page:fresh", () => {
@@ -191,7 +191,7 @@ document.addEventListener("page:fresh", () => {
   turnWheel();
   openTable();
 });
-byId("roulette-form").addEventListener("focusin", () => asked || quote()); // who only reads needs none
+byId("roulette-form").addEventListener("focusin", () => asked || quote()); // a visitor who only reads needs no quote
 noteBets();
 turnWheel();
 openTable();

@@ -1,7 +1,8 @@
-// The cup's messages, byte for byte as the service makes them, and its amounts: at most two decimals, no trailing zero.
+// The messages that the cup's wallets sign, byte for byte as the service builds them, and its amounts: at most two
+// decimals, no trailing zeros.
 import { chainNow } from "./live.js";
 
-/** 25, 25.5, 25.05 as the Size line has it; null when it is no such amount. */
+/** Formats an amount as on the Size line: 25, 25.5, 25.05; null when it is not such an amount. */
 export function size(text) {
   const found = /^(\d{1,9})(?:[.,](\d{1,2}))?$/.exec(text.trim());
   if (!found) return null;
@@ -10,7 +11,7 @@ export function size(text) {
   return fraction ? `${whole}.${fraction}` : whole;
 }
 
-/** By the clock of the service, which judges it: that of a device may be wrong. */
+/** Returns the present time by the service's clock, which checks it: the device's may be wrong. */
 export function issuedAt() {
   return new Date(chainNow() * 1000).toISOString().replace(/\.\d+Z$/, "Z");
 }
@@ -23,8 +24,8 @@ export function tradeMessage(wallet, slug, side, amount, trade, issued) {
   return ["Service Cup paper trade", `Wallet: ${wallet.toLowerCase()}`, `Market: ${slug}`, `Side: ${side}`, `Size: ${amount} pUSDC`, `Trade: ${trade}`, `Issued: ${issued}`].join("\n");
 }
 
-/** The body of the answer; `ok` says whether it is one of success, `status` which, `retryAfter` how long it asks for. The
- * amount is written as it was signed. */
+/** Posts to the cup's API and returns the answer's body with `ok`, `status` and `retryAfter` (seconds). The amount is
+ * written exactly as it was signed. */
 export async function post(path, fields, amountField, amount) {
   const rest = JSON.stringify(fields);
   const body = amountField ? `${rest.slice(0, -1)},"${amountField}":${amount}}` : rest;
@@ -33,10 +34,9 @@ export async function post(path, fields, amountField, amount) {
   return { retryAfter, ...(await answer.json()), ok: answer.ok, status: answer.status };
 }
 
-/** What a refusal means for the signer, perhaps of a message signed before a reload. A signed message is valid for five
- * minutes; after that it can no longer be accepted. */
-export function refused(said, what) {
-  return said.reason === "issued_at_out_of_window" ? `It did not arrive within five minutes: nothing was ${what}. Sign it again.` : `${said.message} Nothing was ${what}.`;
+/** Words a refusal for the signer. A signed message is valid for five minutes and may have been signed before a reload. */
+export function refused(reply, what) {
+  return reply.reason === "issued_at_out_of_window" ? `The signature is older than five minutes: nothing was ${what}. Sign again.` : `${reply.message} Nothing was ${what}.`;
 }
 
 export function say(element, text, tone = "") {

@@ -1,8 +1,9 @@
-// The bet panel: what an entry would meet, one signature, and what became of it; and resolving a market by oneself.
-import { hold, isHeld } from "./held.js";
+// A stock market's page: the bet panel with its quote, the signature and the progress of the bet; and settling the market
+// with the visitor's own wallet.
+import { isBusy, setBusy } from "./busy.js";
 import { refresh } from "./live.js";
 import { money, percent, units, writeMoney } from "./money.js";
-import { follow, keptBet } from "./relayed.js";
+import { follow, pendingBet } from "./relay.js";
 import { say } from "./signing.js";
 import { local } from "./times.js";
 import { WalletError, balance, connect, current, mined, onChain, send, signTyped, stockChain } from "./wallet.js";
@@ -12,8 +13,8 @@ const SCALE = 10n ** 18n;
 const VALID_SECONDS = 600;
 const byId = (id) => document.getElementById(id);
 const form = byId("bet-form");
-let underWay = false; // a bet whose outcome is not known yet: another one would take its slot
-let isAsked = false; // a wallet, for a signature
+let underWay = false; // a bet whose outcome is unknown: another one would take its slot
+let isSigning = false; // the wallet has been asked for a signature
 
 function book() {
   const data = byId("bet-data").dataset;
@@ -29,20 +30,20 @@ function book() {
   };
 }
 
-/** What the form says and what it would meet now. `problem` is a sentence when it cannot be bet. */
+/** Reads the form and works out what the market would accept now. `problem` is a sentence when the bet is not possible. */
 function quote() {
   const now = book();
   const side = Number(new FormData(form).get("side"));
   const stake = units(byId("amount").value);
   let problem = "";
-  if (stake === null) problem = "Write an amount such as 5 or 12.50.";
+  if (stake === null) problem = "Enter an amount such as 5 or 12.50.";
   else if (stake < now.min) problem = `The smallest bet is ${money(now.min)} USDG.`;
   else if (stake > now.max) problem = `The largest bet is ${money(now.max)} USDG.`;
   const accepted = stake === null ? 0n : stake < now.room[side] ? stake : now.room[side];
   return { side, stake, accepted, back: (stake ?? 0n) - accepted, share: percent(accepted, now.principal[side] + accepted), problem, ...now };
 }
 
-/** What the accepted part is paid if its side wins once so much more was bet on the other one; each division rounds down. */
+/** Returns the payout of the accepted part if its side wins after `more` was bet on the other side; divisions round down. */
 function paidAfter(found, more) {
   const comes = more < found.room[1 - found.side] ? more : found.room[1 - found.side];
   const grown = (comes * SCALE) / (found.principal[found.side] + found.accepted);
@@ -67,14 +68,14 @@ function show() {
   byId("q-share").textContent = wrong ? "–" : found.share;
   for (const each of form.querySelectorAll("[data-other]")) each.textContent = SIDES[1 - found.side];
   for (const each of form.querySelectorAll("[data-more]")) write(each, () => paidAfter(found, BigInt(each.dataset.more)));
-  hold(byId("bet-review"), wrong || underWay || isAsked || !found.accepting);
+  setBusy(byId("bet-review"), wrong || underWay || isSigning || !found.accepting);
   askLikely(wrong ? null : found);
 }
 
-let askedLikely = ""; // the bet whose likely payout is shown, or asked for
+let askedLikely = ""; // the bet whose likely payout is shown or has been requested
 let waitingLikely = 0;
 
-/** What the service expects the bet to be paid, a moment after the last change of it. */
+/** Requests the likely payout, a moment after the last change of the form. */
 function askLikely(found) {
   const bet = found && found.accepting ? `${found.side} ${found.stake} ${found.principal} ${found.room}` : "";
   if (bet === askedLikely) return;
@@ -91,15 +92,15 @@ function askLikely(found) {
 }
 
 function showLikely(where, likely) {
-  const is = likely && likely.breakEvenPct !== null;
-  if (is) writeMoney(byId(`${where}-likely`), BigInt(likely.likelyPayout));
+  const isKnown = likely && likely.breakEvenPct !== null;
+  if (isKnown) writeMoney(byId(`${where}-likely`), BigInt(likely.likelyPayout));
   else byId(`${where}-likely`).textContent = "–";
-  byId(`${where}-even`).textContent = is ? `${likely.breakEvenPct.toFixed(1)}%` : "–";
+  byId(`${where}-even`).textContent = isKnown ? `${likely.breakEvenPct.toFixed(1)}%` : "–";
 }
 
-/** A bet on this market that another tab has begun and whose outcome is not known yet: it comes first. */
-function ofAnotherTab() {
-  const begun = keptBet();
+/** Returns a bet on this market that another tab has begun and whose outcome is unknown: it comes first. */
+function otherTabsBet() {
+  const begun = pendingBet();
   return begun && !begun.landed ? begun : null;
 }
 
@@ -108,12 +109,12 @@ async function review() {
   byId("bet-actions").replaceChildren();
   const found = quote();
   if (found.problem) return;
-  const begun = ofAnotherTab();
+  const begun = otherTabsBet();
   if (begun) {
     relay(begun);
     return;
   }
-  isAsked = true; // until the wallet has answered: a second question would be a second bet
+  isSigning = true; // until the wallet has answered: a second signature would be a second bet
   show();
   try {
     say(status, "Connecting to your wallet…");
@@ -121,12 +122,12 @@ async function review() {
     say(status, "Preparing the bet…");
     const typed = await typedData(found);
     say(status, "");
-    if (await agreed(found, typed)) await sign(found, typed, status);
+    if (await confirmed(found, typed)) await sign(found, typed, status);
     else say(status, "Cancelled. Nothing was signed.");
   } catch (error) {
     say(status, error instanceof WalletError ? error.message : "The service could not be reached. Nothing was signed; try again.", "bad");
   } finally {
-    isAsked = false;
+    isSigning = false;
     show();
   }
 }
@@ -136,18 +137,18 @@ async function typedData(found) {
   const answer = await fetch(`/api/relay/typed-data?${query}`);
   const body = await answer.json();
   if (!answer.ok) throw new WalletError(body.message);
-  // What is about to be signed must be this bet and nothing else.
+  // The message to sign must be this bet and nothing else.
   const { message, domain, request } = body;
   const same = (one, other) => one.toLowerCase() === other.toLowerCase();
   if (
     message.value !== found.stake.toString() || !same(message.to, stockChain.settler) || !same(message.from, current()) ||
     !same(domain.verifyingContract, stockChain.token) || domain.chainId !== stockChain.id ||
     request.marketId !== document.body.dataset.market || request.outcome !== found.side
-  ) throw new WalletError("What the service prepared is not the bet you chose. Nothing was signed.");
+  ) throw new WalletError("The service prepared a different bet from the one you chose. Nothing was signed.");
   return body;
 }
 
-function agreed(found, typed) {
+function confirmed(found, typed) {
   const dialog = byId("bet-dialog");
   byId("r-question").textContent = found.question;
   byId("r-side").textContent = SIDES[found.side];
@@ -171,10 +172,10 @@ function agreed(found, typed) {
     byId("r-cancel").onclick = () => dialog.close();
     dialog.addEventListener("close", () => done(answer), { once: true });
     dialog.showModal();
-    onChain(stockChain).then(balance).then((held) => {
-      if (held === null) return;
-      byId("r-balance").textContent = `${money(held)} USDG`;
-      if (held < found.stake) say(byId("r-status"), "This wallet holds less than the bet. Add USDG first.", "bad");
+    onChain(stockChain).then(balance).then((funds) => {
+      if (funds === null) return;
+      byId("r-balance").textContent = `${money(funds)} USDG`;
+      if (funds < found.stake) say(byId("r-status"), "This wallet holds less than the bet. Add USDG first.", "bad");
     }).catch((error) => say(byId("r-status"), error.message, "bad"));
   });
 }
@@ -184,11 +185,11 @@ async function sign(found, typed, status) {
   say(status, "Confirm in your wallet…");
   const { domain, types, primaryType, message } = typed;
   const signature = await signTyped({ domain, types, primaryType, message });
-  if (ofAnotherTab()) throw new WalletError("A bet from another tab is on its way. This one was not sent; it can be made once that one is known.");
+  if (otherTabsBet()) throw new WalletError("A bet from another tab is still pending. This one was not sent; try again once the other is settled.");
   relay({ body: { ...typed.request, signature }, nonce: typed.nonce, side: SIDES[found.side], stake: String(found.stake) });
 }
 
-/** What was signed, until it is known what became of it; before that another bet would take its place. */
+/** Follows a signed bet until its outcome is known; no other bet can be made before. */
 async function relay(bet) {
   underWay = true;
   show();
@@ -197,11 +198,11 @@ async function relay(bet) {
   show();
 }
 
-/** When the relay cannot send it, its call can be sent by the wallet itself. */
+/** Offers to send the bet from the visitor's wallet when the relay cannot. */
 function offerEscape(kit, then) {
   if (!kit) return;
   const actions = byId("bet-actions");
-  // Each answer of the relay brings the call again, while the wallet may be asked for it already.
+  // Every answer of the relay carries the call again, while the wallet may already be asking to send it.
   if (actions.firstElementChild?.dataset.call === kit.data) return;
   const own = document.createElement("button");
   own.type = "button";
@@ -209,15 +210,15 @@ function offerEscape(kit, then) {
   own.textContent = "Send it from my wallet (costs gas)";
   own.dataset.call = kit.data;
   own.onclick = async () => {
-    const sending = act(kit.to, kit.data, byId("bet-status"), "The bet is in.");
-    own.disabled = true; // a second one could only be refused, and cost its gas
+    const sending = act(kit.to, kit.data, byId("bet-status"), "Your bet is placed.");
+    own.disabled = true; // a second transaction could only fail and cost gas
     if (await sending) then();
     own.disabled = false;
   };
   actions.replaceChildren(own);
 }
 
-/** True once it is mined with success. */
+/** Sends a transaction from the visitor's wallet; true once it has succeeded in a block. */
 async function act(to, data, status, done) {
   const button = document.activeElement;
   status.dataset.busy = "";
@@ -228,12 +229,12 @@ async function act(to, data, status, done) {
     const hash = await send(to, data);
     say(status, "Sent. Waiting for its block…");
     const receipt = await mined(hash);
-    if (receipt === null) say(status, `Not mined yet. The transaction is ${hash}.`);
+    if (receipt === null) say(status, `Not in a block yet. The transaction is ${hash}.`);
     else if (Number(receipt.status) === 1) {
       say(status, done, "good");
       return true;
     }
-    else say(status, "It was refused: somebody may have been faster.", "bad");
+    else say(status, "The transaction failed: someone else may have sent it first.", "bad");
   } catch (error) {
     say(status, error instanceof WalletError ? error.message : "That did not work; try again.", "bad");
   } finally {
@@ -248,7 +249,7 @@ if (form) {
   form.addEventListener("input", show);
   form.addEventListener("submit", (event) => {
     event.preventDefault();
-    if (!isHeld(byId("bet-review"))) review();
+    if (!isBusy(byId("bet-review"))) review();
   });
   for (const button of form.querySelectorAll("[data-amount]")) {
     button.addEventListener("click", () => {
@@ -259,7 +260,7 @@ if (form) {
   document.addEventListener("page:fresh", show);
   show();
 }
-const before = keptBet();
+const before = pendingBet();
 if (before) relay(before);
 
 document.addEventListener("click", (event) => {

@@ -1,4 +1,4 @@
-// Times in the reader's own time zone, which is named. The server writes UTC; `datetime` has the moment.
+// Shows times in the reader's time zone, and names it. The server writes UTC; the `datetime` attribute has the moment.
 
 const DATE = { day: "numeric", month: "short", year: "numeric" };
 const FORMS = {
@@ -9,14 +9,14 @@ const FORMS = {
 const writers = new Map(Object.entries(FORMS).map(([name, form]) => [name, new Intl.DateTimeFormat("en-GB", { ...form, hourCycle: "h23" })]));
 const utc = ["UTC", "Etc/UTC", "GMT"].includes(Intl.DateTimeFormat().resolvedOptions().timeZone);
 
-/** A moment in this reader's zone; `form` is clock (to the minute), full (to the second) or exact (that without the year). */
+/** Formats a moment in the reader's zone; `form` is clock (to the minute), full (to the second) or exact (without a year). */
 export function local(moment, form = "clock") {
   return writers.get(form).format(moment);
 }
 
-/** Every time below `root` that a server wrote. */
+/** Rewrites every time below `root` that the server wrote. */
 export function localize(root = document) {
-  if (utc) return; // it is written so already
+  if (utc) return; // it is in UTC already
   for (const each of root.querySelectorAll("time[data-form]")) {
     each.title = each.textContent;
     each.textContent = local(new Date(each.dateTime), each.dataset.form);

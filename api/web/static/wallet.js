@@ -1,23 +1,23 @@
-// Wallets: EIP-6963 discovery with the old window.ethereum behind it, connecting, chains, signing. A wallet gets no
-// request before the user presses a button, except for what it already allowed (eth_accounts).
+// Wallets: EIP-6963 discovery with window.ethereum as the fallback, connecting, chains, signing. A wallet gets no request
+// before the user presses a button, except for the accounts it has already shared (eth_accounts).
 import { demoKey, paperKey, paperKeyMade, paperKeyText } from "./keys.js";
-import { ask } from "./live.js";
+import { setQuery } from "./live.js";
 
 /** @typedef {{info: {uuid: string, name: string, icon?: string, rdns: string}, provider: any}} Found */
 
-const KEPT = "vpm.wallet";
+const STORAGE_KEY = "vpm.wallet";
 /** @type {Found[]} */
 const found = [];
 const { chains, demo } = JSON.parse(document.body.dataset.wallets);
 const onPaper = "paper" in document.body.dataset;
 let provider = null;
 let account = null;
-let adopting = null; // the wallet that was chosen and has not said its account yet
+let adopting = null; // the promise of the account of a wallet that was chosen
 
 export const stockChain = chains.stock;
 export const baseChain = chains.base;
 
-/** A refusal in words for people. */
+/** An error whose message is written for the visitor. */
 export class WalletError extends Error {}
 
 export function current() {
@@ -26,20 +26,20 @@ export function current() {
 
 export function start() {
   window.addEventListener("eip6963:announceProvider", (event) => {
-    const { info, provider: its } = event.detail ?? {};
-    if (!info || !its || found.some((each) => each.info.uuid === info.uuid)) return;
-    found.push({ info, provider: its });
-    if (info.rdns === kept()) resume(its);
+    const { info, provider: wallet } = event.detail ?? {};
+    if (!info || !wallet || found.some((each) => each.info.uuid === info.uuid)) return;
+    found.push({ info, provider: wallet });
+    if (info.rdns === storedWallet()) resume(wallet);
   });
   window.dispatchEvent(new Event("eip6963:requestProvider"));
   setTimeout(() => {
     if (!found.length && window.ethereum) {
       found.push({ info: { uuid: "injected", name: "Browser wallet", rdns: "injected" }, provider: window.ethereum });
-      if (kept() === "injected") resume(window.ethereum);
+      if (storedWallet() === "injected") resume(window.ethereum);
     }
   }, 100);
-  if (kept() === "vpm.demo" && demo) resume(demoKey(demo).provider);
-  if (kept() === "vpm.paper" && onPaper && paperKey()) resume(paperKey().provider);
+  if (storedWallet() === "vpm.demo" && demo) resume(demoKey(demo).provider);
+  if (storedWallet() === "vpm.paper" && onPaper && paperKey()) resume(paperKey().provider);
   pressed("wallet-button", () => (account ? disconnect() : connect()));
   pressed("demo-wallet", () => adopt(demoKey(demo)));
   pressed("paper-wallet", async () => {
@@ -48,7 +48,7 @@ export function start() {
   });
   pressed("paper-copy", async () => {
     await navigator.clipboard.writeText(paperKeyText());
-    document.getElementById("paper-said").textContent = "Copied. Whoever has it can play as you.";
+    document.getElementById("paper-said").textContent = "Copied. Anyone who has this key can play as you.";
   });
   offerCopy();
 }
@@ -63,7 +63,7 @@ function pressed(id, act) {
   });
 }
 
-/** The account to act for; asks which wallet when there are several and none was chosen yet. */
+/** Returns the connected account; lets the visitor choose when there are several wallets. */
 export async function connect() {
   if (account) return account;
   if (adopting) return adopting;
@@ -72,25 +72,25 @@ export async function connect() {
   return adopt(chosen);
 }
 
-/** Concurrent callers that need an account wait for this one. `choice`: a wallet, or one that is being made. */
+/** Connects a wallet; concurrent callers share the wait. `choice`: a wallet, or the promise of one. */
 function adopt(choice) {
-  const mine = adopted(choice).finally(() => {
+  const mine = connectTo(choice).finally(() => {
     if (adopting === mine) adopting = null;
   });
   adopting = mine;
   return mine;
 }
 
-async function adopted(choice) {
+async function connectTo(choice) {
   const chosen = await choice;
   const accounts = await request(chosen.provider, "eth_requestAccounts");
-  if (!accounts?.length) throw new WalletError("The wallet gave no account.");
+  if (!accounts?.length) throw new WalletError("The wallet shared no account. Unlock it and try again.");
   use(chosen.provider, accounts[0]);
-  keep(chosen.info.rdns);
+  storeWallet(chosen.info.rdns);
   return account;
 }
 
-/** Has the wallet on one of our chains, adding it there when it does not know it. */
+/** Switches the wallet to one of our chains, adding the chain to the wallet if it does not know it. */
 export async function onChain(chain) {
   const hex = `0x${chain.id.toString(16)}`;
   if (Number(await request(provider, "eth_chainId")) === chain.id) return;
@@ -120,7 +120,7 @@ export function send(to, data) {
   return request(provider, "eth_sendTransaction", [{ from: account, to, data }]);
 }
 
-/** The receipt of a transaction once it is mined; null when it is not within the time. */
+/** Waits for a transaction's receipt; null when it is in no block in time. */
 export async function mined(hash, seconds = 60) {
   const deadline = Date.now() + seconds * 1000;
   while (Date.now() < deadline) {
@@ -131,7 +131,7 @@ export async function mined(hash, seconds = 60) {
   return null;
 }
 
-/** The account's balance of the stock token, in units; null when the wallet does not say. */
+/** Reads the account's balance of the stock token, in units; null when the wallet cannot read it. */
 export async function balance() {
   try {
     const data = `0x70a08231${account.slice(2).toLowerCase().padStart(64, "0")}`;
@@ -141,34 +141,34 @@ export async function balance() {
   }
 }
 
-async function request(its, method, params = []) {
+async function request(wallet, method, params = []) {
   try {
-    return await its.request({ method, params });
+    return await wallet.request({ method, params });
   } catch (error) {
-    const told = new WalletError(
-      error?.code === 4001 ? "You declined in the wallet. Nothing was signed and nothing was sent." : `The wallet said: ${error?.message ?? error}`,
+    const failure = new WalletError(
+      error?.code === 4001 ? "You declined in the wallet. Nothing was signed and nothing was sent." : `The wallet reported an error: ${error?.message ?? error}`,
     );
-    told.code = error?.code;
-    told.inner = error?.data?.originalError ?? error;
-    throw told;
+    failure.code = error?.code;
+    failure.inner = error?.data?.originalError ?? error;
+    throw failure;
   }
 }
 
-async function resume(its) {
+async function resume(wallet) {
   try {
-    const accounts = await its.request({ method: "eth_accounts" });
-    if (accounts?.length && !account) use(its, accounts[0]);
+    const accounts = await wallet.request({ method: "eth_accounts" });
+    if (accounts?.length && !account) use(wallet, accounts[0]);
   } catch {
-    // It will be asked again when the user connects.
+    // The wallet is asked again when the user connects.
   }
 }
 
-function use(its, chosen) {
-  if (provider !== its) {
-    its.on?.("accountsChanged", (accounts) => (accounts.length ? set(accounts[0]) : disconnect()));
-    its.on?.("disconnect", disconnect);
+function use(wallet, chosen) {
+  if (provider !== wallet) {
+    wallet.on?.("accountsChanged", (accounts) => (accounts.length ? set(accounts[0]) : disconnect()));
+    wallet.on?.("disconnect", disconnect);
   }
-  provider = its;
+  provider = wallet;
   set(chosen);
 }
 
@@ -179,19 +179,19 @@ function set(chosen) {
   button.title = `${chosen}: press to disconnect`;
   button.setAttribute("aria-label", `Wallet ${chosen}, press to disconnect`);
   offerDemo(false);
-  told();
+  announceAccount();
 }
 
 function disconnect() {
   account = null;
   provider = null;
-  keep("");
+  storeWallet("");
   const button = document.getElementById("wallet-button");
   button.textContent = "Connect wallet";
   button.title = "";
   button.removeAttribute("aria-label");
   offerDemo(true);
-  told();
+  announceAccount();
 }
 
 function offerCopy() {
@@ -204,9 +204,9 @@ function offerDemo(shown) {
   if (button) button.hidden = !shown;
 }
 
-function told() {
+function announceAccount() {
   document.dispatchEvent(new CustomEvent("wallet:changed", { detail: account }));
-  if ("mine" in document.body.dataset) ask("owner", account);
+  if ("mine" in document.body.dataset) setQuery("owner", account);
   if ("ownerPage" in document.body.dataset && account && !new URLSearchParams(location.search).get("owner")) {
     location.assign(`/positions?owner=${account}`);
   }
@@ -243,19 +243,19 @@ function choose() {
   });
 }
 
-function kept() {
+function storedWallet() {
   try {
-    return localStorage.getItem(KEPT);
+    return localStorage.getItem(STORAGE_KEY);
   } catch {
     return null;
   }
 }
 
-function keep(rdns) {
+function storeWallet(rdns) {
   try {
-    if (rdns) localStorage.setItem(KEPT, rdns);
-    else localStorage.removeItem(KEPT);
+    if (rdns) localStorage.setItem(STORAGE_KEY, rdns);
+    else localStorage.removeItem(STORAGE_KEY);
   } catch {
-    // Private windows may refuse; then the wallet is asked again next time.
+    // Private windows may refuse to store; then the visitor connects again next time.
   }
 }

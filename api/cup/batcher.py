@@ -11,7 +11,7 @@ Q = TypeVar("Q")
 A = TypeVar("A")
 
 
-class Batches(Generic[Q, A]):
+class Batcher(Generic[Q, A]):
     """A batcher of calls. The first call runs at once; calls that arrive while a batch runs form the next one.
 
     `work` gives an answer for each call, in their order; an exception in an answer's place is raised to that caller

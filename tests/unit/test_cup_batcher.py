@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from api.cup.batches import Batches
+from api.cup.batcher import Batcher
 
 
 class Bench:
@@ -25,7 +25,7 @@ class Bench:
         return [ValueError(number) if number < 0 else number * 2 for number in numbers]
 
 
-async def _asked(batches: Batches[int, int], *numbers: int) -> list[asyncio.Task[int]]:
+async def _asked(batches: Batcher[int, int], *numbers: int) -> list[asyncio.Task[int]]:
     """One after the other, each waiting before the next."""
     tasks = []
     for number in numbers:
@@ -37,7 +37,7 @@ async def _asked(batches: Batches[int, int], *numbers: int) -> list[asyncio.Task
 
 async def test_what_comes_meanwhile_is_the_next_batch() -> None:
     bench = Bench()
-    batches = Batches(bench.work, most=2)
+    batches = Batcher(bench.work, most=2)
     tasks = await _asked(batches, 1, 2, 3, 4)
     assert bench.given == [[1]]
     bench.go.set()
@@ -48,7 +48,7 @@ async def test_what_comes_meanwhile_is_the_next_batch() -> None:
 
 async def test_a_refusal_is_its_callers_own_and_a_failure_is_everybodys() -> None:
     bench = Bench()
-    tasks = await _asked(Batches(bench.work), 1, 2, -1) + await _asked(Batches(bench.work), 1, -2, 3)
+    tasks = await _asked(Batcher(bench.work), 1, 2, -1) + await _asked(Batcher(bench.work), 1, -2, 3)
     bench.go.set()
     good, also, refused, first, failed, failed_too = await asyncio.gather(*tasks, return_exceptions=True)
     assert (good, also, first) == (2, 4, 2)
@@ -59,7 +59,7 @@ async def test_a_refusal_is_its_callers_own_and_a_failure_is_everybodys() -> Non
 
 async def test_who_goes_away_takes_nothing_from_the_others() -> None:
     bench = Bench()
-    first, gone, waiting = await _asked(Batches(bench.work), 1, 2, 3)
+    first, gone, waiting = await _asked(Batcher(bench.work), 1, 2, 3)
     first.cancel()
     gone.cancel()
     await asyncio.sleep(0)

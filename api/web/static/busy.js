@@ -1,0 +1,8 @@
+// A busy button is marked aria-disabled and keeps the focus, which `disabled` would take away from keyboard users. So its
+// handler must check `isBusy` before it acts.
+
+export function setBusy(button, busy) {
+  button.setAttribute("aria-disabled", String(busy));
+}
+
+export const isBusy = (button) => button.getAttribute("aria-disabled") === "true";
