@@ -78,7 +78,7 @@ class FollowedIndex(Generic[V]):
         self._lag_seconds = MAX_LAG_SECONDS if replica_block else 0.0
         self._pace = TokenBucket(pause_seconds, READINGS_AT_ONCE)
         self._is_stale = is_stale
-        self._news = Subscription()
+        self._signals = Subscription()
         self._notified_block: int | None = None
         self._notified_at = 0.0
         self._all_again = False
@@ -90,13 +90,13 @@ class FollowedIndex(Generic[V]):
         self._readings_begun = 0
 
     async def run(self) -> None:
-        async with self._news.of(self._url, CHAIN_INDEXED, self._hear):
+        async with self._signals.listening(self._url, CHAIN_INDEXED, self._note_step):
             while True:
-                self._news.forget()
+                self._signals.clear()
                 await self.refresh()
                 await asyncio.sleep(self._pace.pause())
                 if not self._behind():
-                    await self._news.wait(POLL_SECONDS)
+                    await self._signals.wait(POLL_SECONDS)
 
     def _behind(self) -> bool:
         """Return whether the replica is likely to show the notified block soon."""
@@ -160,7 +160,7 @@ class FollowedIndex(Generic[V]):
         self.stirred.set()
         self.stirred = asyncio.Event()
 
-    def _hear(self, step: IndexStep | Resync) -> bool:
+    def _note_step(self, step: IndexStep | Resync) -> bool:
         if not isinstance(step, Resync):
             if step.chain_id != self._chain_id:
                 return False

@@ -11,16 +11,16 @@ def iso(seconds: int) -> str:
     return f"{_whole(seconds)}Z"
 
 
-def iso_of(moment: datetime) -> str:
+def iso_datetime(moment: datetime) -> str:
     """Format a moment of our own clock, to the millisecond."""
     return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def now_iso() -> str:
-    return iso_of(datetime.now(UTC))
+    return iso_datetime(datetime.now(UTC))
 
 
-def iso_exact(micros: int) -> str:
+def iso_micros(micros: int) -> str:
     """Format microseconds since 1970, all digits: a mark to go on from."""
     seconds, rest = divmod(micros, 1_000_000)
     return f"{_whole(seconds)}.{rest:06d}Z"
@@ -30,7 +30,7 @@ LAST_SECOND = 253_402_300_799
 """The last that a calendar of four digits a year has; a chain's times go beyond."""
 
 
-def calendar(seconds: int) -> datetime:
+def utc_datetime(seconds: int) -> datetime:
     """Return a moment in UTC to show; LAST_SECOND for what lies beyond it."""
     return datetime.fromtimestamp(min(seconds, LAST_SECOND), UTC)
 
@@ -38,7 +38,7 @@ def calendar(seconds: int) -> datetime:
 MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
 
-def written(when: datetime) -> str:
+def date_text(when: datetime) -> str:
     """21 Nov 2026 14:30; with its seconds where they are not zero, as they decide."""
     seconds = f":{when.second:02}" if when.second else ""
     return f"{when.day} {MONTHS[when.month - 1]} {when.year} {when.hour:02}:{when.minute:02}{seconds}"

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 
 from core.chain.errors import RpcError, RpcErrorKind
-from core.service.cancelling import end
+from core.service.cancelling import cancel_and_wait
 from indexer.fetch import Fetcher
 from indexer.logs import Page
 
@@ -63,7 +63,7 @@ async def pages(fetcher: Fetcher, first: int, last: int, width: Width) -> AsyncG
                 following = until + 1
             yield await flying.popleft()
     finally:
-        await end(*flying)
+        await cancel_and_wait(*flying)
 
 
 async def _page(fetcher: Fetcher, first: int, last: int, width: Width) -> Page:

@@ -14,7 +14,7 @@ from core.agent.notices import log as event_log
 from core.agent.notices import payloads
 from core.agent.notices.kinds import EventType, source_of
 from core.agent.notices.log import Draft
-from core.agent.notices.markets import Named, named
+from core.agent.notices.markets import NoticeMarket, notice_markets
 from core.contracts.events import agent as ev
 from core.db.engine import Connection
 from indexer.errors import Contradiction
@@ -35,7 +35,7 @@ async def announce(
     announced = [each for each in logs if isinstance(each.event, ANNOUNCED)]
     if not announced:
         return
-    markets = await named(connection, {each.event.market_id for each in announced})
+    markets = await notice_markets(connection, {each.event.market_id for each in announced})
     books = await _books(connection, [each.event for each in announced if isinstance(each.event, ev.MarketDecided)])
     sent = [(each.event.stake_id,) for each in announced if isinstance(each.event, ev.Paid | ev.PayoutFailed)]
     paid = {row.stake_id: row for row in await rows_by_key(connection, STAKE, ("stake_id",), sent)}
@@ -76,13 +76,21 @@ class _Place:
     block_hash: bytes
 
     def draft(
-        self, kind: EventType, wallet: bytes, payload: str, market: Named, trade_id: bytes | None, stake_id: int = 0
+        self,
+        kind: EventType,
+        wallet: bytes,
+        payload: str,
+        market: NoticeMarket,
+        trade_id: bytes | None,
+        stake_id: int = 0,
     ) -> Draft:
         source = source_of(kind, self.chain_id, self.block_hash, self.log.index, wallet, stake_id)
         return Draft(wallet, kind, source, payload, market.id, trade_id, self.log.at, self.log.block)
 
 
-def _ended(at: _Place, market: Named, winner: int | None, observed: int | None, stakes: Sequence[Any]) -> list[Draft]:
+def _ended(
+    at: _Place, market: NoticeMarket, winner: int | None, observed: int | None, stakes: Sequence[Any]
+) -> list[Draft]:
     """Draft each wallet's notices: first how the market ended, then each of its stakes. Refunded stakes neither won nor
     lost; their payout says so."""
     resolved = payloads.market_resolved(market, winner=winner, observed=observed, tx=at.log.tx, block=at.log.block)
@@ -104,7 +112,7 @@ def _ended(at: _Place, market: Named, winner: int | None, observed: int | None, 
     return drafts
 
 
-def _payout(at: _Place, market: Named, e: ev.Paid | ev.PayoutFailed, stake: Any) -> Draft:
+def _payout(at: _Place, market: NoticeMarket, e: ev.Paid | ev.PayoutFailed, stake: Any) -> Draft:
     paid = isinstance(e, ev.Paid)
     more: Mapping[str, Any] = {"refund": e.refund} if isinstance(e, ev.Paid) else {"reason": REFUSED}
     payload = payloads.payout(

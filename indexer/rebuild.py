@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 from core.db.channels import CHAIN_INDEXED, IndexStep, notify
 from core.db.engine import ConnectionPool
-from core.service.cancelling import end
+from core.service.cancelling import cancel_and_wait
 from indexer.errors import CursorMoved
 from indexer.fold.rows import Removal
 from indexer.fold.shared import APPENDED
@@ -80,7 +80,7 @@ async def _one_ahead(batches: AsyncGenerator[list[LogRecord]]) -> AsyncGenerator
                 following = asyncio.ensure_future(anext(batches, None))
                 yield batch
         finally:
-            await end(following)  # its error, if any, was raised where it was awaited
+            await cancel_and_wait(following)  # its error, if any, was raised where it was awaited
 
 
 def _everything(sources: Sources) -> list[Removal]:

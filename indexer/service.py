@@ -19,7 +19,7 @@ from core.db.leader import Leadership
 from core.errors import ConfigError, DatabaseError, VpmError
 from core.hexadecimal import bytes_of
 from core.log import get_logger
-from core.service.cancelling import end
+from core.service.cancelling import cancel_and_wait
 from indexer import metrics
 from indexer.chain import ChainFollower
 from indexer.errors import BeyondFinality, Contradiction, CursorMoved, NodeFault
@@ -68,7 +68,7 @@ class ChainService:
             try:
                 await self.leadership.run(lambda: self._lead(rpc, deployment))
             finally:
-                await end(watching)
+                await cancel_and_wait(watching)
 
     async def _stand_by(self, rpc: ChainProvider, deployment: Deployment) -> None:
         """Check while another process leads that our nodes would do: a wrong one is found now, not at a takeover."""
@@ -123,7 +123,7 @@ class ChainService:
                 await self._follow(self.follower, heads, rpc, deployment)
                 log.info("feeds have moved to other aggregators", action="index.feeds_moved", chain=self.chain.name)
         finally:
-            await end(listening)
+            await cancel_and_wait(listening)
             self.problem = "standing by"
             metrics.forget_state(self.chain.name)
 
@@ -162,7 +162,7 @@ class ChainService:
             else:
                 self.problem, self._worked_at, self._contradictions = "", time.monotonic(), 0
                 pause = FIRST_PAUSE_SECONDS
-                await heads.news()
+                await heads.wait()
                 continue
             await asyncio.sleep(pause)
             pause = min(pause * 2, MAX_PAUSE_SECONDS)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-from core.iso import iso_of
+from core.iso import iso_datetime
 
 SKIPPED_SHOWN = 200
 """A thousand positions that wait for one token say the same; the body stays of a size to read and to store."""
@@ -77,8 +77,8 @@ class RunReport:
         return {
             "job": self.job,
             "ok": self.ok,
-            "startedAt": iso_of(self.started_at),
-            "finishedAt": iso_of(self.finished_at) if self.finished_at else None,
+            "startedAt": iso_datetime(self.started_at),
+            "finishedAt": iso_datetime(self.finished_at) if self.finished_at else None,
             "actions": [each.body() for each in self.actions],
             "skipped": left,
             "errors": list(self.errors),

@@ -28,7 +28,7 @@ from core.db.migrate import check_fit
 from core.log import get_logger
 from core.outbox import IntentWatch
 from core.service import jobs
-from core.service.cancelling import end, raise_if_cancelled
+from core.service.cancelling import cancel_and_wait, raise_if_cancelled
 from core.service.daemon import Daemon
 from keeper import metrics
 from keeper.jobs import BY_NAME, JOBS, Job, Runner, follow
@@ -133,7 +133,7 @@ class Keeping:
                 each.result()
         finally:
             scheduler.shutdown(wait=False)
-            await end(*tasks, *self._runs)
+            await cancel_and_wait(*tasks, *self._runs)
             metrics.forget_state()
             self._keeper.backlog.forget()
 
@@ -154,12 +154,12 @@ class Keeping:
     async def _serve_requests(self) -> None:
         """Run what was asked for from outside, one after the other, until cancelled. Look by the clock, too: no
         notification comes for a job whose keeper died with it."""
-        news = Subscription()
-        async with IntentWatch(self._url, self._keeper.pool) as watch, news.of(self._url, KEEPER_JOB):
+        signals = Subscription()
+        async with IntentWatch(self._url, self._keeper.pool) as watch, signals.listening(self._url, KEEPER_JOB):
             while True:
-                news.forget()
+                signals.clear()
                 await self._serve_all(watch)
-                await news.wait(LOOK_AGAIN_SECONDS)
+                await signals.wait(LOOK_AGAIN_SECONDS)
 
     async def _serve_all(self, watch: IntentWatch) -> None:
         while (asked := await self._patiently(lambda connection: jobs.claim(connection, INSTANCE))) is not None:

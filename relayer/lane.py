@@ -15,7 +15,7 @@ from core.db.engine import ConnectionPool
 from core.errors import DatabaseError
 from core.log import get_logger
 from core.outbox.lanes import LaneStatus
-from core.service.cancelling import end
+from core.service.cancelling import cancel_and_wait
 from relayer import metrics
 from relayer.assigning import Assigner
 from relayer.feed import ChainFeed
@@ -187,4 +187,4 @@ async def _first_failure(*works: Coroutine[Any, Any, None]) -> None:
         for task in done:
             task.result()
     finally:
-        await end(*tasks)
+        await cancel_and_wait(*tasks)

@@ -21,7 +21,7 @@ from core.db.heartbeat import beat_forever
 from core.db.migrate import check_fit
 from core.errors import ConfigError
 from core.log import get_logger
-from core.service.cancelling import end
+from core.service.cancelling import cancel_and_wait
 from core.service.daemon import Daemon
 from core.service.health import Check
 from relayer.feed import BEHIND_SECONDS, ChainFeed
@@ -92,13 +92,13 @@ class Relayer:
 
     async def _lost(self, lease: Lease) -> None:
         _, task = self._lanes.pop(lease.lane_id)
-        await end(task)
+        await cancel_and_wait(task)
 
     async def _hurry(self, chain: Followed) -> None:
         """Read a block that a node announces at once if a transaction waits for one; otherwise the feed's clock will
         do, and saves a busy chain's node the questions."""
         while True:
-            from_node = await chain.heads.news()
+            from_node = await chain.heads.wait()
             if from_node and any(lane.in_flight for lane in self.lanes() if lane.lease.chain_id == chain.feed.chain_id):
                 chain.feed.poll_now()
 

@@ -13,7 +13,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from typing import Any, TypeVar, overload
 
-from core.service.cancelling import end
+from core.service.cancelling import cancel_and_wait
 
 T = TypeVar("T")
 Description = str | Callable[[], object]
@@ -77,6 +77,6 @@ async def running(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
     try:
         yield
     finally:
-        await end(task)
+        await cancel_and_wait(task)
         with contextlib.suppress(asyncio.CancelledError):
             task.result()

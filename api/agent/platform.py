@@ -32,7 +32,7 @@ from api.http.rendered import REVALIDATED, Rendered
 from core.chain import ChainClient
 from core.contracts.statuses import AgentMarketStatus
 from core.db.engine import ConnectionPool
-from core.iso import iso_of, now_iso
+from core.iso import iso_datetime, now_iso
 from core.log import get_logger
 from core.money import to_json
 from core.outbox import RELAY, report
@@ -162,7 +162,7 @@ class Platform:
             async with asyncio.timeout(3), self._pool.connection() as connection:
                 lanes = await report(connection, self._chain_id, RELAY)
                 runs = await (await connection.execute(_RUNS)).fetchall()
-                ticks = {job: iso_of(finished_at) for job, finished_at in runs}
+                ticks = {job: iso_datetime(finished_at) for job, finished_at in runs}
             async with asyncio.timeout(3), self._engine.connect() as read:
                 queue = await read.scalar(_QUEUE)
         except DATABASE_ERRORS as error:

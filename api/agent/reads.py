@@ -72,7 +72,7 @@ from api.payments.attempts import read_final_block
 from core.agent.document import CATEGORIES
 from core.contracts.statuses import MarketKind
 from core.hexadecimal import bytes_of, hex_of
-from core.iso import iso, iso_of
+from core.iso import iso, iso_datetime
 from core.money import USD_DECIMALS, decimal_text, json_number, to_json
 
 _DEFAULTS = MarketsQuery()
@@ -334,7 +334,7 @@ class AgentReads:
             outcome,
             got,
             quote_id=quote_id,
-            expires_at=iso_of(expires),
+            expires_at=iso_datetime(expires),
             tier="locked" if is_locked else "simple",
             ahead=ahead,
             largest=largest_size(market, outcome),

@@ -41,7 +41,7 @@ from api.database import unnest_rows
 from api.followed_index import Archive
 from api.head import Head, head_of, read_cursor
 from core.agent.book import Book
-from core.agent.document import Metadata, Specification, described
+from core.agent.document import Metadata, Specification, listed_document
 from core.chain import checksum
 from core.contracts.statuses import AgentMarketStatus, RefundReason
 from core.db.schema.index import chain_cursor
@@ -384,7 +384,7 @@ def _feed_text(feed: bytes) -> str:
 
 
 def _market(row: Any, feeds: Mapping[bytes, FeedWords]) -> ListedMarket:
-    spec = Specification.of_row(row)
+    spec = Specification.from_row(row)
     words = feeds.get(spec.feed)
     ending = None
     if row.status != AgentMarketStatus.OPEN:
@@ -401,8 +401,8 @@ def _market(row: Any, feeds: Mapping[bytes, FeedWords]) -> ListedMarket:
         key=row.market_id,
         feed=_feed_text(row.feed),
         spec=spec,
-        words=described(row.market_id, spec, words.key if words else None, words.computed if words else None),
-        book=Book.of_row(row),
+        words=listed_document(row.market_id, spec, words.key if words else None, words.computed if words else None),
+        book=Book.from_row(row),
         volume=row.staked,
         pot_cap=row.pot_cap,
         bets=row.stakes,

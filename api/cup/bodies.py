@@ -24,7 +24,7 @@ from core.cup.rounds import RouletteRound, RoundPhase
 from core.cup.trading import PaperReceipt
 from core.cup.wallets import PaperPosition, Summary
 from core.hexadecimal import hex_of
-from core.iso import iso_of
+from core.iso import iso_datetime
 from core.money import json_number, json_ratio_down, parts_of
 
 VERSION: Final = "service-cup-api-v1"
@@ -86,10 +86,10 @@ class MarketTimes(Body):
 def _times(market: PaperMarket | PaperPosition) -> dict[str, Any]:
     after = market.settles_after
     return {
-        "deadline_at": iso_of(market.closes_at),
-        "start_at": None if market.start_at is None else iso_of(market.start_at),
-        "ends_at": iso_of(market.ends_at),
-        "settles_after": None if after is None else iso_of(after),
+        "deadline_at": iso_datetime(market.closes_at),
+        "start_at": None if market.start_at is None else iso_datetime(market.start_at),
+        "ends_at": iso_datetime(market.ends_at),
+        "settles_after": None if after is None else iso_datetime(after),
     }
 
 
@@ -383,7 +383,7 @@ def _spin(past: RouletteRound) -> SpinBody:
         seed=hex_of(past.seed),
         beacon_block=past.beacon_number,
         beacon_hash=hex_of(past.beacon_hash),
-        settled_at=iso_of(past.settled_at),
+        settled_at=iso_datetime(past.settled_at),
     )
 
 
@@ -434,9 +434,9 @@ def round_body(
         round_no=live.round_no,
         phase=live.phase(now),
         seconds_to_close=json_number(left, 1),
-        opens_at=iso_of(live.opens_at),
-        closes_at=iso_of(live.closes_at),
-        ends_at=iso_of(live.ends_at),
+        opens_at=iso_datetime(live.opens_at),
+        closes_at=iso_datetime(live.closes_at),
+        ends_at=iso_datetime(live.ends_at),
         pocket=live.pocket,
         commitment=hex_of(live.commitment),
         bets_hash=None if live.bets_hash is None else hex_of(live.bets_hash),

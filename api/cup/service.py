@@ -48,7 +48,7 @@ from core.cup.amounts import MAX_CENTS, number_of
 from core.cup.ledger import one_moment, wallet_account
 from core.cup.trading import PaperOrder, PaperReceipt
 from core.db.engine import Connection, ConnectionPool
-from core.iso import iso_of
+from core.iso import iso_datetime
 from core.log import get_logger
 
 log = get_logger(__name__)
@@ -122,7 +122,7 @@ class CupService:
             version=bodies.VERSION,
             currency="pUSDC",
             paper=True,
-            generated_at=iso_of(now_utc()),
+            generated_at=iso_datetime(now_utc()),
             docs_url=f"{self._settings.public_url}/api/cup/v1/getting-started",
         )
 
@@ -135,8 +135,8 @@ class CupService:
         now, opens, closes = now_utc(), self._settings.cup_opens_at, self._settings.cup_closes_at
         if opens is None or closes is None or not opens <= now < closes:
             extra = {
-                "opensAt": iso_of(opens) if opens else None,
-                "closesAt": iso_of(closes) if closes else None,
+                "opensAt": iso_datetime(opens) if opens else None,
+                "closesAt": iso_datetime(closes) if closes else None,
             }
             raise Refusal(409, "cup_closed", "The tournament is not running now.", extra)
         return now
@@ -293,7 +293,7 @@ class CupService:
                 return self._traded(receipt, warnings)
         if request.wallet_address is None:
             raise invalid_part("field", "walletAddress", "a real trade names its wallet")
-        trade_id, issued_at = request.trade_id or str(uuid.uuid4()), request.issued_at or iso_of(now_utc())
+        trade_id, issued_at = request.trade_id or str(uuid.uuid4()), request.issued_at or iso_datetime(now_utc())
         message = messages.trade_message(
             request.wallet_address, request.slug, request.side, request.size_paper, trade_id, issued_at
         )
@@ -336,7 +336,7 @@ class CupService:
 
     async def _unsigned_bet(self, wallet: str, request: requests.BetRequest) -> Problem:
         """Return the error that shows what to sign for a real bet, by default on the live round and now."""
-        round_no, issued_at = request.round_no, request.issued_at or iso_of(now_utc())
+        round_no, issued_at = request.round_no, request.issued_at or iso_datetime(now_utc())
         if round_no is None:
             async with self._pool.connection() as connection:
                 round_no = (await _live(connection)).round_no
@@ -416,7 +416,7 @@ class CupService:
                 401,
                 "invalid_signature",
                 "issuedAt is more than 5 minutes from our time; sign a fresh message.",
-                extra={"reason": "issued_at_out_of_window", "serverTime": iso_of(now_utc())},
+                extra={"reason": "issued_at_out_of_window", "serverTime": iso_datetime(now_utc())},
             )
 
 

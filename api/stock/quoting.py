@@ -9,7 +9,7 @@ from msgspec import structs
 from api.stock.bodies.quotes import BetQuoteBody, QuoteBasisBody, QuoteBody, QuotesBody
 from api.stock.facts import FAMILIES, SIDES, ListedMarket, MarketsSnapshot
 from core.money import USD
-from core.stock.likely import HISTORY, PRECISION, STUDY_MARKETS, likely, passed, usual_volume
+from core.stock.likely import HISTORY, PRECISION, STUDY_MARKETS, elapsed, likely, usual_volume
 
 EXAMPLE_STAKES = (1 * USD, 10 * USD, 100 * USD)
 
@@ -32,7 +32,7 @@ def example_quotes(listed: ListedMarket, snapshot: MarketsSnapshot, *, accepting
 def _quoted(
     listed: ListedMarket, snapshot: MarketsSnapshot, outcome: int, amount: int, basis: QuoteBasisBody
 ) -> QuoteBody:
-    at = passed(listed.opened_at, listed.strike_time, listed.final_time, snapshot.head.timestamp)
+    at = elapsed(listed.opened_at, listed.strike_time, listed.final_time, snapshot.head.timestamp)
     bet = likely(listed.market, outcome, amount, snapshot.head.moment, at, int(basis.usual_volume))
     return QuoteBody(
         side=SIDES[outcome],

@@ -6,7 +6,7 @@ from api.stock.bodies.markets import RulesBody, RuleSegment
 from api.stock.facts import FAMILIES, SIDES, ListedMarket, Phase
 from core.contracts.statuses import RoundProblem
 from core.feeds.rounds import MAX_PHASES, TOO_HIGH
-from core.iso import LAST_SECOND, calendar, written
+from core.iso import LAST_SECOND, date_text, utc_datetime
 from core.money import decimal_text
 
 PRICE_DECIMALS = 8
@@ -26,7 +26,7 @@ def utc(at: int) -> str:
 
     `Unix second 300000000000` where no calendar has it: the contracts take such times.
     """
-    return f"{written(calendar(at))} UTC" if at <= LAST_SECOND else f"Unix second {at}"
+    return f"{date_text(utc_datetime(at))} UTC" if at <= LAST_SECOND else f"Unix second {at}"
 
 
 def span(seconds: int) -> str:

@@ -13,7 +13,7 @@ from fractions import Fraction
 from markupsafe import Markup
 
 from api.stock import words
-from core.iso import calendar
+from core.iso import utc_datetime
 from core.money import USD_DECIMALS, decimal_text
 
 # Where there is nothing to show.
@@ -77,7 +77,7 @@ def clock(at: int | None) -> Markup:
     """A moment: 21 Nov 2026, 14:30 UTC; with its seconds where they are not zero, as they decide."""
     if at is None:
         return NONE
-    utc = calendar(at)
+    utc = utc_datetime(at)
     return Markup('<time datetime="{}" data-form="{}">{}</time>').format(
         f"{utc:%Y-%m-%dT%H:%M:%SZ}", "full" if at % 60 else "clock", moment(at)
     )
@@ -86,14 +86,14 @@ def clock(at: int | None) -> Markup:
 def moment(at: int) -> str:
     """A moment in UTC as plain text, for where no script can write it in the reader's zone."""
     form = "%-d %b %Y, %H:%M:%S UTC" if at % 60 else "%-d %b %Y, %H:%M UTC"
-    return calendar(at).strftime(form)
+    return utc_datetime(at).strftime(form)
 
 
 def short_clock(at: int | None) -> Markup:
     """The same without the year, with seconds: for rows of recent events."""
     if at is None:
         return NONE
-    moment = calendar(at)
+    moment = utc_datetime(at)
     return Markup('<time datetime="{}" data-form="exact">{}</time>').format(
         f"{moment:%Y-%m-%dT%H:%M:%SZ}", f"{moment:%-d %b, %H:%M:%S} UTC"
     )
@@ -102,7 +102,7 @@ def short_clock(at: int | None) -> Markup:
 def until(at: int, now: int, ahead: int = 0) -> Markup:
     """Render a countdown to a moment of the chain's clock; a script keeps it counting. `ahead`: by how many seconds the
     page's clock leads this chain's, if the page counts by another chain."""
-    moment = calendar(at)
+    moment = utc_datetime(at)
     return Markup('<time class="until" datetime="{}" data-until="{}">{}</time>').format(
         f"{moment:%Y-%m-%dT%H:%M:%SZ}", at + ahead, span(at - now)
     )

@@ -107,7 +107,7 @@ class Book:
     excess: tuple[int, ...]
 
     @classmethod
-    def of_rows(cls, market: Any, outcomes: Sequence[Any]) -> Book:
+    def from_rows(cls, market: Any, outcomes: Sequence[Any]) -> Book:
         """Make the book from a row of `agent_market` and those of its outcomes, in their order."""
         return cls(
             tuple(int(each) for each in market.weights),
@@ -118,7 +118,7 @@ class Book:
         )
 
     @classmethod
-    def of_row(cls, row: Any) -> Book:
+    def from_row(cls, row: Any) -> Book:
         """Make the book from a row of `agent_market` that has the columns of its outcomes as arrays, in their order."""
         columns = (row.weights, row.net, row.shares, row.excess)
         weights, net, shares, excess = (tuple(map(int, each)) for each in columns)

@@ -21,17 +21,20 @@ from core.agent.book import DecidingTerms, MarketSpec, MarketTerms
 from core.agent.words import (
     FeedSubject,
     OutcomeWords,
-    beside,
+    clock,
+    day,
     duration,
-    interval,
     level_slug,
     moment,
+    on_one_day,
     outcomes_of,
+    short_moment,
     slug,
     time_slug,
+    title_moment,
     usd_label,
 )
-from core.contracts.names import made_of, under
+from core.contracts.names import camel_fields, from_answer
 from core.contracts.statuses import MarketKind
 from core.feeds.words import Computed
 from core.hexadecimal import bytes_of, hex_of
@@ -62,25 +65,26 @@ class Specification(DecidingTerms):
     closes_at: int
 
     @classmethod
-    def of_row(cls, row: Any) -> Specification:
+    def from_row(cls, row: Any) -> Specification:
         """Make the specification from a row of `agent_market`."""
         said = {each.name: getattr(row, each.name) for each in fields(cls)}
         exact = {"kind": MarketKind(row.kind), "target": int(row.target), "bounds": tuple(map(int, row.bounds))}
         return cls(**{**said, **exact})
 
     @classmethod
-    def of_listing(cls, spec: MarketSpec, feed: bytes, terms: MarketTerms) -> Specification:
+    def from_listing(cls, spec: MarketSpec, feed: bytes, terms: MarketTerms) -> Specification:
         """Make the specification of a market that is to be listed."""
-        return made_of(cls, {**asdict(spec), **asdict(terms), "feed": feed})
+        return from_answer(cls, {**asdict(spec), **asdict(terms), "feed": feed})
 
 
 @dataclass(frozen=True, slots=True)
 class MarketDocument:
-    """Everything in words about one market. `rules` are sentences; the slug is the id.
+    """The texts about one market; its slug is its id. `rules` are three short paragraphs: what decides, when, and what
+    happens if a reading is missing.
 
-    verified: whether the deployment file says what the feed observes and the id's hash is the market's key. Of any
-    other market only what the contract itself says is shown, under the hex of its key. computed: how its feed's
-    readings are made, where they come from pools.
+    verified: the deployment file says what the feed observes, and the id's hash is the market's key. Any other market
+    is shown under the hex of its key, with only what the contract itself says. computed: how the feed's readings are
+    computed, for a pool feed.
     """
 
     id: str
@@ -88,7 +92,8 @@ class MarketDocument:
     question: str
     short_title: str
     summary: str
-    rules: tuple[str, ...]
+    rules: tuple[str, str, str]
+    fine_print: str
     token_symbol: str
     token_name: str
     outcomes: tuple[OutcomeWords, ...]
@@ -99,10 +104,15 @@ class MarketDocument:
     @property
     def texts(self) -> dict[str, str]:
         """Return the texts under the names that bodies give them."""
-        words = under(
+        words = camel_fields(
             self, "id", "question", "shortTitle", "summary", "tokenSymbol", "tokenName", "deadlineLabel", "source"
         )
-        return {**words, "slug": self.id, "rules": " ".join(self.rules), "chainId": "base"}
+        return {**words, "slug": self.id, "rules": self.rules_text, "chainId": "base"}
+
+    @property
+    def rules_text(self) -> str:
+        """Return the rules and the fine print, with an empty line between paragraphs."""
+        return "\n\n".join((*self.rules, self.fine_print))
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,35 +156,35 @@ def feed_keys(sources: Any) -> dict[bytes, str]:
     return {bytes_of(each.address): each.key for each in sources}
 
 
-def described(
+def listed_document(
     key: bytes, spec: Specification, feed_key: str | None, computed: Computed | None = None
 ) -> MarketDocument:
     """Return the words of a listed market. `key` is the contract's id of it; `feed_key` None: the deployment file does
     not know the feed. `computed`: of a pool feed; it adds to the rules and to nothing else."""
-    observed = None if feed_key is None else FeedSubject(feed_key)
-    identity = None if observed is None else id_of(spec, observed)
+    subject = None if feed_key is None else FeedSubject(feed_key)
+    identity = None if subject is None else id_of(spec, subject)
     if identity is None or market_key(identity) != key:
-        return _document(hex_of(key), False, spec, observed, computed)
-    return _document(identity, True, spec, observed, computed)
+        return _document(hex_of(key), False, spec, subject, computed)
+    return _document(identity, True, spec, subject, computed)
 
 
-def rendered(spec: Specification, feed_key: str) -> MarketDocument:
+def draft_document(spec: Specification, feed_key: str) -> MarketDocument:
     """Return the words of a market that is to be listed, under the id it must be listed with."""
-    observed = FeedSubject(feed_key)
-    return _document(id_of(spec, observed), True, spec, observed, None)
+    subject = FeedSubject(feed_key)
+    return _document(id_of(spec, subject), True, spec, subject, None)
 
 
 # ---------------------------------------------------------------- the id
 
 
-def id_of(spec: Specification, observed: FeedSubject) -> str:
+def id_of(spec: Specification, subject: FeedSubject) -> str:
     """Return the readable id: what is asked about which token, what decides it, and when stakes end.
 
     Not in it: when stakes begin (a time already past becomes that of the listing block, which is not known before), and
     what the Safe's numbers add. The contract lists an id once, so it still names one market.
     """
-    symbol = slug(observed.symbol)
-    metric = observed.metric_slug
+    symbol = slug(subject.symbol)
+    metric = subject.metric_slug
     if spec.kind is MarketKind.DIRECTION:
         what = "up-or-down" if metric == "mcap" else f"{metric}-up-or-down"
         when = f"{time_slug(spec.start_at)}-to-{time_slug(spec.ends_at, spec.start_at)}"
@@ -199,112 +209,134 @@ def _digest(bounds: tuple[int, ...]) -> str:
 
 # ---------------------------------------------------------------- the words
 
+_REFUND = "all stakes are refunded in full"
+
 
 def _document(
-    identity: str, verified: bool, spec: Specification, observed: FeedSubject | None, computed: Computed | None
+    identity: str, verified: bool, spec: Specification, subject: FeedSubject | None, computed: Computed | None
 ) -> MarketDocument:
-    symbol = UNKNOWN_SYMBOL if observed is None else observed.symbol
+    symbol = UNKNOWN_SYMBOL if subject is None else subject.symbol
     address = hex_of(spec.feed)
-    what = f"the reading of the feed {address}" if observed is None else f"{symbol}'s {observed.metric_words}"
-    question, short_title, deciding = _asked(spec, what, f"feed {address[:10]}" if observed is None else observed.name)
-    reference = spec.start_at if spec.kind is MarketKind.DIRECTION else spec.ends_at
-    source = f"feed {address}" if observed is None else f"{observed.key} feed {address}"
+    measure = f"the reading of feed {address}" if subject is None else f"{symbol}'s {subject.metric_words}"
+    short_name = f"feed {address[:10]}" if subject is None else subject.name
+    source = f"feed {address}" if subject is None else f"{subject.key} feed {address}"
+    deciding = _deciding_rule(spec, measure)
     return MarketDocument(
         id=identity,
         verified=verified,
-        question=f"{question} (bets end {beside(spec.closes_at, reference)})?",
-        short_title=short_title,
-        summary=f"Bets end at {moment(spec.closes_at)}. {_rule(spec, what)[0]}",
-        rules=_rules(spec, what, source, computed),
+        question=_question(spec, measure, measure if subject is None else f"{symbol} {subject.metric_words}"),
+        short_title=_short_title(spec, short_name),
+        summary=deciding,
+        rules=(deciding, _timing_rule(spec), _refund_rule(spec, computed)),
+        fine_print=" ".join(_fine_print(spec, source, computed)),
         token_symbol=symbol,
-        token_name=symbol if observed is None else observed.token_name,
+        token_name=symbol if subject is None else subject.token_name,
         outcomes=outcomes_of(spec.kind, spec.bounds),
-        deadline_label=f"bets end {moment(spec.closes_at)}, decided {deciding}",
+        deadline_label=f"bets end {moment(spec.closes_at)}, decided {_deciding_readings(spec)}",
         source=source[0].upper() + source[1:],
         computed=computed,
     )
 
 
-def _asked(spec: Specification, what: str, name: str) -> tuple[str, str, str]:
-    """Return the question without its question mark, the short title, and by which readings it is decided."""
+def _question(spec: Specification, measure: str, short_measure: str) -> str:
+    """Return the question as a person would ask it. When bets end is a separate field."""
+    start, end = spec.start_at, spec.ends_at
     if spec.kind is MarketKind.DIRECTION:
-        when = interval(spec.start_at, spec.ends_at)
-        deciding = f"by the readings at {moment(spec.start_at)} and {beside(spec.ends_at, spec.start_at)}"
-        return f"Will {what} go up or down from {when}", f"{name} up or down, {when}", deciding
-    at = moment(spec.ends_at)
+        subject = short_measure[0].upper() + short_measure[1:]
+        if on_one_day(start, end):
+            return f"{subject}: higher at {clock(end)} than at {clock(start)} UTC on {day(end)}?"
+        return f"{subject}: higher {title_moment(end)} than {title_moment(start)}?"
     if spec.kind is MarketKind.RANGE:
-        return f"Where will {what} be at {at}", f"{name} range at {at}", f"by the reading at {at}"
+        return f"Where will {measure} be {title_moment(end)}?"
     level = usd_label(spec.target)
+    if not spec.early_resolvable:
+        return f"Will {measure} be {level} or more {title_moment(end)}?"
+    start = spec.early_from
+    if on_one_day(start, end):
+        return f"Will {measure} reach {level} between {clock(start)} and {clock(end)} UTC on {day(end)}?"
+    return f"Will {measure} reach {level} between {moment(start)} and {moment(end)}?"
+
+
+def _short_title(spec: Specification, name: str) -> str:
+    end = short_moment(spec.ends_at)
+    if spec.kind is MarketKind.DIRECTION:
+        if on_one_day(spec.start_at, spec.ends_at):
+            return f"{name} up or down, {short_moment(spec.start_at)}–{clock(spec.ends_at)} UTC"
+        return f"{name} up or down, {short_moment(spec.start_at)} to {end} UTC"
+    if spec.kind is MarketKind.RANGE:
+        return f"{name} range, {end} UTC"
+    level = usd_label(spec.target)
+    return f"{name} reaches {level} by {end} UTC" if spec.early_resolvable else f"{name} {level} or more, {end} UTC"
+
+
+def _deciding_readings(spec: Specification) -> str:
+    end = moment(spec.ends_at)
+    if spec.kind is MarketKind.DIRECTION:
+        return f"by the readings at {moment(spec.start_at)} and {end}"
     if spec.early_resolvable:
-        when = interval(spec.early_from, spec.ends_at)
-        return (
-            f"Will {what} reach {level} from {when}",
-            f"{name} reaches {level}, {when}",
-            f"by readings dated from {when}",
-        )
-    return f"Will {what} be {level} or more at {at}", f"{name} {level} or more at {at}", f"by the reading at {at}"
+        return f"by readings dated from {moment(spec.early_from)} to {end}"
+    return f"by the reading at {end}"
 
 
-def _rule(spec: Specification, what: str) -> tuple[str, ...]:
-    """Return what decides, in sentences; the first says it all in short."""
-    back = "every stake is given back whole"
+def _deciding_rule(spec: Specification, measure: str) -> str:
+    """Return the rule that names the winner."""
     end = moment(spec.ends_at)
     if spec.kind is MarketKind.DIRECTION:
         return (
-            f"Up if {what} at {end} is above what it is at {moment(spec.start_at)}, down if it is below; if they are "
-            f"equal, {back}.",
+            f"Up wins if {measure} is higher at {end} than at {moment(spec.start_at)}, down if it is lower. If the two "
+            f"readings are equal, {_REFUND}."
         )
     if spec.kind is MarketKind.RANGE:
-        return (
-            f"The range that holds {what} at {end} wins.",
-            "A bound belongs to the range above it.",
-        )
+        return f"The range that contains {measure} at {end} wins. A bound belongs to the range above it."
     level = usd_label(spec.target)
     if not spec.early_resolvable:
-        return (f"Yes if {what} at {end} is {level} or more, no if it is less.",)
-    begin = moment(spec.early_from)
+        return f"Yes wins if {measure} is {level} or more at {end}, no if it is less."
     return (
-        f"Yes if a reading of {what} dated from {begin} to {end}, both included, is {level} or more, else no.",
-        f"Readings dated before {begin} do not count: bets were still taken while they were measured.",
-        f"Such a reading counts if it was recorded within an hour of its time, and settles yes at once; the last one, "
-        f"at {end}, counts however late it was recorded.",
-        f"If the last reading at {end} is {level} or more and is dated before {begin}, {back}.",
+        f"Yes wins if any reading of {measure} dated from {moment(spec.early_from)} to {end}, both included, is "
+        f"{level} or more. Otherwise no wins."
     )
 
 
-def _rules(spec: Specification, what: str, source: str, computed: Computed | None) -> tuple[str, ...]:
-    back = "every stake is given back whole"
-    first, *others = _rule(spec, what)
+def _timing_rule(spec: Specification) -> str:
+    """Return the rule on when bets are accepted and when the market settles."""
+    bets = f"Bets are accepted from {moment(spec.opens_at)} until just before {moment(spec.closes_at)}."
     settles = moment(spec.settles_after)
+    if spec.early_resolvable:
+        return f"{bets} Yes settles as soon as such a reading is recorded, no after {settles}."
     if spec.published:
-        wait = (
-            f"A publisher posts this feed's readings, so nothing is settled before the dispute window has ended, after "
-            f"{settles}, or a day later if a guardian doubts a reading, once for the feed; if the Safe condemns the "
-            f"feed before this market is settled, {back}."
-        )
-    elif spec.early_resolvable:
-        wait = f"No is declared after {settles} at the earliest."
-    else:
-        wait = f"It is settled after {settles}."
-    either = spec.kind is MarketKind.DIRECTION
+        return f"{bets} The market settles after {settles}, when the dispute window has ended."
+    return f"{bets} The market settles after {settles}."
+
+
+def _refund_rule(spec: Specification, computed: Computed | None) -> str:
+    """Return the rule on readings that are missing and markets that do not settle."""
+    reading = "either reading" if spec.kind is MarketKind.DIRECTION else "the reading"
+    unusable = "unusable" if computed else f"not above zero, or more than {duration(spec.max_age)} old at its moment"
+    joined = f"{reading} is missing{' or' if computed else ','} {unusable}"
+    return f"If {joined}, or if nothing has settled the market by {moment(spec.voids_after)}, {_REFUND}."
+
+
+def _fine_print(spec: Specification, source: str, computed: Computed | None) -> list[str]:
+    sentences: list[str] = []
     if computed is not None:
-        readings = computed.rules(max_age=spec.max_age, either=either)
+        sentences += computed.rules(max_age=spec.max_age)
     else:
-        used = "either" if either else "it"
-        readings = (
-            f"The reading at a moment is the newest that the {source} dates at or before it; if {used} is then more "
-            f"than {duration(spec.max_age)} old, is missing, or is not above zero, {back}.",
-        )
-    return (
-        f"Bets are taken from {moment(spec.opens_at)} until, and not at, {moment(spec.closes_at)}.",
-        first,
-        *others,
-        *readings,
-        wait,
-        f"If nothing has settled it by {moment(spec.voids_after)}"
-        + (" (a day later if that was put off)" if spec.published else "")
-        + f", {back}.",
-    )
+        sentences.append(f"The reading at a moment is the newest one that the {source} dates at or before it.")
+    if spec.early_resolvable:
+        begin, end, level = moment(spec.early_from), moment(spec.ends_at), usd_label(spec.target)
+        sentences += [
+            f"Readings dated before {begin} do not count, because bets were still accepted while they were measured.",
+            f"A reading counts only if it is recorded within an hour of its time; the last one, at {end}, counts "
+            "however late it is recorded.",
+            f"If the last reading at {end} is {level} or more but is dated before {begin}, {_REFUND}.",
+        ]
+    if spec.published:
+        sentences += [
+            "A publisher posts this feed's readings, and they can be disputed until the market settles.",
+            "A guardian who doubts a reading can delay settlement and the refund date by a day, once per feed.",
+            f"If the Safe condemns the feed before this market settles, {_REFUND}.",
+        ]
+    return sentences
 
 
 # ---------------------------------------------------------------- metadata

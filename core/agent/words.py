@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from core.contracts.statuses import MarketKind
-from core.iso import written
+from core.iso import LAST_SECOND, date_text
 
 BINARY_KEYS = {MarketKind.THRESHOLD: ("yes", "no"), MarketKind.DIRECTION: ("up", "down")}
 FEED_DECIMALS = 8
@@ -23,7 +23,6 @@ TOKEN_NAMES = {"BNKR": "Bankr", "AIXBT": "aixbt", "VIRTUAL": "Virtuals Protocol"
 _ONE = 10**FEED_DECIMALS
 _SCALES = ((10**12, "T"), (10**9, "B"), (10**6, "M"))
 _SHORT_DECIMALS = 3
-_LAST_SECOND = 253_402_300_799  # of the year 9999
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,23 +106,36 @@ def moment(at: int) -> str:
     when = _utc(at)
     if when is None:
         return f"Unix second {at}"
-    return f"{written(when)} UTC"
+    return f"{date_text(when)} UTC"
 
 
-def beside(at: int, other: int) -> str:
-    """Format a moment named next to another one, without the day if that is the same: `14:55 UTC`, `14:55:07 UTC`."""
-    when, then = _utc(at), _utc(other)
-    if when is None or then is None or when.date() != then.date():
-        return moment(at)
-    return f"{when:%H:%M:%S} UTC" if at % 60 else f"{when:%H:%M} UTC"
+def title_moment(at: int) -> str:
+    """Format a moment for a question: `on 22 Nov 2026 at 15:00 UTC`."""
+    return f"at {moment(at)}" if _utc(at) is None else f"on {day(at)} at {clock(at)} UTC"
 
 
-def interval(start: int, end: int) -> str:
-    """`22 Nov 2026 15:00 to 16:00 UTC`, and in full where that would lose a day or a second."""
+def short_moment(at: int) -> str:
+    """Format a moment for short titles, without year and zone: `22 Nov 15:00`."""
+    when = _utc(at)
+    return moment(at) if when is None else f"{when.day} {when:%b} {clock(at)}"
+
+
+def clock(at: int) -> str:
+    """Format the time of day, with seconds where they are not zero: `14:55`, `14:55:07`."""
+    when = _utc(at)
+    return moment(at) if when is None else f"{when:%H:%M:%S}" if at % 60 else f"{when:%H:%M}"
+
+
+def day(at: int) -> str:
+    """Format the date: `22 Nov 2026`."""
+    when = _utc(at)
+    return moment(at) if when is None else f"{when.day} {when:%b %Y}"
+
+
+def on_one_day(start: int, end: int) -> bool:
+    """Return whether two moments are on the same UTC day, so that one date is enough for both."""
     first, last = _utc(start), _utc(end)
-    if first is None or last is None or start % 60 or end % 60 or first.date() != last.date():
-        return f"{moment(start)} to {moment(end)}"
-    return f"{written(first)} to {last:%H:%M} UTC"
+    return first is not None and last is not None and first.date() == last.date()
 
 
 def time_slug(at: int, other: int | None = None) -> str:
@@ -148,7 +160,7 @@ def _many(count: int, name: str) -> str:
 
 
 def _utc(at: int) -> datetime | None:
-    return datetime.fromtimestamp(at, UTC) if 0 <= at <= _LAST_SECOND else None
+    return datetime.fromtimestamp(at, UTC) if 0 <= at <= LAST_SECOND else None
 
 
 # ---------------------------------------------------------------- outcomes

@@ -23,21 +23,21 @@ HEARTBEAT_SECONDS = 10.0
 
 
 class Heads:
-    """A wait for new heads: `await heads.news()` returns when there may be one; at once, and True, if a node has
+    """A wait for new heads: `await heads.wait()` returns when there may be one; at once, and True, if a node has
     announced one since the last call."""
 
     def __init__(self, ws_urls: Sequence[str], poll_seconds: float) -> None:
         self.subscribed = False
         self._ws_urls = tuple(ws_urls)
         self._poll_seconds = poll_seconds
-        self._news = asyncio.Event()
+        self._announced = asyncio.Event()
 
-    async def news(self) -> bool:
+    async def wait(self) -> bool:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._poll_seconds):
-                await self._news.wait()
-        arrived = self._news.is_set()
-        self._news.clear()
+                await self._announced.wait()
+        arrived = self._announced.is_set()
+        self._announced.clear()
         return arrived
 
     async def listen(self) -> None:
@@ -78,5 +78,5 @@ class Heads:
                     self.subscribed = True
                     log.info("subscribed to new heads", action="heads.subscribed", url=redact_url(url))
                 if content.get("method") == "eth_subscription":
-                    self._news.set()
+                    self._announced.set()
         raise ValueError("the node closed the subscription")

@@ -29,7 +29,7 @@ from core.chain.wire import SHAPES
 from core.errors import ConfigError
 from core.hexadecimal import hex_of
 from core.log import get_logger
-from core.service.cancelling import end
+from core.service.cancelling import cancel_and_wait
 
 log = get_logger(__name__)
 
@@ -91,7 +91,7 @@ class ChainProvider(AsyncJSONBaseProvider):
         )
 
     async def close(self) -> None:
-        await end(*self._offering)
+        await cancel_and_wait(*self._offering)
         if self._session is not None and self._owns_session:
             await self._session.close()
         self._session = None

@@ -160,7 +160,7 @@ async def _place(connection: Connection, bet: RouletteBet, clock: Callable[[], d
     # A late bet takes no lock: the settlement waits for all that share the round's, and late bets may keep coming.
     if not _takes_bets(await rounds.find(connection, bet.round_no), clock()):
         return await _too_late(connection, bet)
-    round_ = await rounds.hold(connection, bet.round_no)
+    round_ = await rounds.lock(connection, bet.round_no)
     account = wallet_account(bet.wallet)
     balance_cents = await _locked_balance(connection, bet.wallet)
     done = await find_receipt(connection, bet)

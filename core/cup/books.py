@@ -163,7 +163,7 @@ async def mirror(connection: Connection, now: datetime, feed_keys: Mapping[bytes
         listed: list[Any] = await cursor.fetchall()
     made: list[str] = []
     for row in listed:
-        spec = Specification.of_row(row)
+        spec = Specification.from_row(row)
         listing = listing_of(row.market_id, spec, row.weights, feed_keys.get(spec.feed))
         if await add(connection, listing):
             made.append(listing.slug)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
-from core.agent.document import Specification, described
+from core.agent.document import Specification, listed_document
 from core.contracts.statuses import MarketKind
 
 # How much heavier than on the listed market an outcome is before the first trade, in pUSDC for dollars.
@@ -61,7 +61,7 @@ class PaperListing:
 
 def listing_of(market_key: bytes, spec: Specification, weights: Sequence[int], feed_key: str | None) -> PaperListing:
     """`weights`: the listed market's, in units. `feed_key`: what its feed observes, None when no deployment says so."""
-    words = described(market_key, spec, feed_key)
+    words = listed_document(market_key, spec, feed_key)
     return PaperListing(
         market_key=market_key,
         market_id=words.id,

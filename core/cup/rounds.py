@@ -86,7 +86,7 @@ async def find(connection: Connection, round_no: int) -> RouletteRound | None:
     return next(iter(await _rounds(connection, "WHERE round_no = %s", round_no)), None)
 
 
-async def hold(connection: Connection, round_no: int) -> RouletteRound | None:
+async def lock(connection: Connection, round_no: int) -> RouletteRound | None:
     """Lock the round against settlement until this transaction ends, and return it."""
     return next(iter(await _rounds(connection, "WHERE round_no = %s FOR SHARE", round_no)), None)
 
@@ -204,4 +204,4 @@ async def _pay(connection: Connection, round_no: int, pocket: int) -> dict[str, 
         ),
     )
     pools = scoring.wheel_pools(results)
-    return scoring.counted(pools, await scoring.seasoned(connection, pools, first))
+    return scoring.score_changes(pools, await scoring.find_seasoned(connection, pools, first))

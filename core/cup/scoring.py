@@ -39,7 +39,7 @@ def wheel_pools(results: Iterable[SettledStake]) -> list[WagerPool]:
     return list(pools.values())
 
 
-def counted(pools: Iterable[WagerPool], seasoned: Collection[str]) -> dict[str, int]:
+def score_changes(pools: Iterable[WagerPool], seasoned: Collection[str]) -> dict[str, int]:
     """Return what each wallet's score changes by, in cents. `seasoned`: those that had traded on an earlier day."""
     gains: dict[str, int] = {}
     for pool in pools:
@@ -55,7 +55,7 @@ def day_of(moment: datetime) -> datetime:
     return moment.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
 
 
-async def seasoned(connection: Connection, pools: Iterable[WagerPool], first: Mapping[str, datetime]) -> set[str]:
+async def find_seasoned(connection: Connection, pools: Iterable[WagerPool], first: Mapping[str, datetime]) -> set[str]:
     """Return wallets that traded or bet on an earlier day: as many of those that lost in a pool as `counted` needs,
     and none of a pool in which it needs none. `first`: when each wallet staked first in what is being settled.
 

@@ -75,7 +75,7 @@ async def settle(connection: Connection, slug: str, winner: int | None, clock: C
             first: list[tuple[str, datetime]] = await connection.fetch_all(
                 "SELECT wallet, min(at) FROM cup_trade WHERE slug = %s GROUP BY wallet", (slug,)
             )
-            gains = scoring.counted([pool], await scoring.seasoned(connection, [pool], dict(first)))
+            gains = scoring.score_changes([pool], await scoring.find_seasoned(connection, [pool], dict(first)))
         now = clock()
         await board.record(connection, gains, now)
         await connection.execute(

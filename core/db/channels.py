@@ -19,7 +19,7 @@ from psycopg import sql
 from core.db.engine import Connection, connect
 from core.errors import DatabaseError, DatabaseRefused
 from core.log import get_logger
-from core.service.cancelling import end, raise_if_cancelled
+from core.service.cancelling import cancel_and_wait, raise_if_cancelled
 
 log = get_logger(__name__)
 
@@ -154,40 +154,42 @@ class Subscription:
     """A subscription to a channel, for a loop that reads and then waits for a reason to read again."""
 
     def __init__(self) -> None:
-        self._announced = asyncio.Event()
+        self._signalled = asyncio.Event()
         self._listening: asyncio.Task[None] | None = None
 
-    def forget(self) -> None:
+    def clear(self) -> None:
         """Clear the flag before reading, so that a signal during the reading is a reason for the next."""
-        self._announced.clear()
+        self._signalled.clear()
 
-    def announce(self) -> None:
-        self._announced.set()
+    def set(self) -> None:
+        self._signalled.set()
 
     async def wait(self, timeout_seconds: float) -> None:
         """Wait for a signal, at most so long. Raises the error that ended the listener, if one did."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout_seconds):
-                await self._announced.wait()
+                await self._signalled.wait()
         if self._listening is not None and self._listening.done():
             self._listening.result()
 
     @contextlib.asynccontextmanager
-    async def of(
-        self, url: str, channel: Channel[P], hear: Callable[[P | Resync], bool] = lambda _signal: True
+    async def listening(
+        self, url: str, channel: Channel[P], accepts: Callable[[P | Resync], bool] = lambda _signal: True
     ) -> AsyncIterator[None]:
-        """Listen inside the block; `hear` returns whether a signal is a reason to read."""
-        self._listening = asyncio.create_task(self._listen(url, channel, hear), name=f"subscription to {channel.name}")
+        """Listen inside the block; `accepts` returns whether a signal is a reason to read."""
+        self._listening = asyncio.create_task(
+            self._listen(url, channel, accepts), name=f"subscription to {channel.name}"
+        )
         try:
             yield
         finally:
-            await end(self._listening)
+            await cancel_and_wait(self._listening)
 
-    async def _listen(self, url: str, channel: Channel[P], hear: Callable[[P | Resync], bool]) -> None:
+    async def _listen(self, url: str, channel: Channel[P], accepts: Callable[[P | Resync], bool]) -> None:
         async with contextlib.aclosing(listen(url, channel)) as signals:
             async for signal in signals:
-                if hear(signal):
-                    self.announce()
+                if accepts(signal):
+                    self.set()
 
 
 async def notify(connection: Connection, channel: WrittenChannel[P], payload: P) -> None:

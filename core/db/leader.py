@@ -21,7 +21,7 @@ from core.db.engine import Connection, connect
 from core.errors import DatabaseError, DatabaseRefused
 from core.log import get_logger
 from core.metrics import gauge
-from core.service.cancelling import end
+from core.service.cancelling import cancel_and_wait
 
 log = get_logger(__name__)
 
@@ -119,7 +119,7 @@ class Leadership:
                     return False
         finally:
             if not working.done():
-                await end(working)
+                await cancel_and_wait(working)
 
     def _leading(self, leads: bool) -> None:
         if leads and not self.is_leader:

@@ -50,9 +50,9 @@ class SwitchWatcher:
 
     async def run(self) -> None:
         """Keep the state fresh until cancelled."""
-        async with self._changed.of(self._url, OPERATOR_SWITCH):
+        async with self._changed.listening(self._url, OPERATOR_SWITCH):
             while True:
-                self._changed.forget()
+                self._changed.clear()
                 try:
                     await self.refresh()
                 except (psycopg.Error, TimeoutError) as error:

@@ -30,7 +30,7 @@ class Needs:
     within: int | None = None
 
     @classmethod
-    def of(cls, market: Any) -> Needs:
+    def from_market(cls, market: Any) -> Needs:
         """Return the needs of a market: of its DecidingTerms, or of its row of `agent_market`."""
         if market.early_resolvable:
             return cls((market.ends_at,), (market.early_from, market.ends_at), PROMPT_SECONDS)

@@ -1,4 +1,4 @@
-"""How a pool feed computes what it says, in words that are exactly true."""
+"""How a pool feed computes its readings, in exact words."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class NamedPool:
 
 @dataclass(frozen=True, slots=True)
 class Computed:
-    """What a reading follows from. Times are seconds; `supply` is of whole tokens, written out."""
+    """How a pool feed's readings are computed. Times are seconds; `supply` counts whole tokens, as text."""
 
     symbol: str
     pools: tuple[NamedPool, ...]
@@ -29,7 +29,7 @@ class Computed:
     step: int
 
     @classmethod
-    def by(cls, feed: PoolFeed) -> Computed:
+    def from_feed(cls, feed: PoolFeed) -> Computed:
         return cls(
             symbol=feed.key.partition("/")[0].upper(),
             pools=tuple(NamedPool(pool.name, pool.address) for pool in feed.pools),
@@ -40,49 +40,47 @@ class Computed:
 
     @property
     def sentence(self) -> str:
-        """Say for people what the reading is computed from, and how."""
+        """Return a sentence on what readings are computed from, and how."""
         pools = " and ".join(f"{pool.name} ({pool.address})" for pool in self.pools)
         return (
-            f"Computed from {pools}: the mean price of {self.symbol} over the {duration(self.window)} that end at the "
-            f"reading's time, by these pools alone, times a supply of {self.supply} {self.symbol}."
+            f"A reading is the mean price of {self.symbol} over the {duration(self.window)} up to its time, computed "
+            f"from {pools} alone, times a supply of {self.supply} {self.symbol}."
         )
 
-    def rules(self, *, max_age: int, either: bool) -> tuple[str, ...]:
-        """Return what the reading at a moment is, and when there is none. `either`: two readings decide."""
-        used = "either reading" if either else "the reading"
-        pool = "both pools" if len(self.pools) > 1 else "the pool"
+    def rules(self, *, max_age: int) -> tuple[str, ...]:
+        """Return the rules on which reading counts at a moment, and when it is unusable."""
+        pool = "both pools still hold their" if len(self.pools) > 1 else "the pool still holds its"
         return (
-            f"{self.sentence} Nobody posts it: anybody may have a reading recorded, and whoever does gets the same "
-            f"number.",
-            f"There is a reading {every(self.step)}, and the last one at or before a moment counts there. One that was "
-            f"not recorded while {pool} could still tell it is missing: then the one recorded before it counts, if it "
-            f"is at most {duration(max_age)} older than the moment.",
-            f"A reading is not good if a pool's mean liquidity over the window was under a third of what the feed was "
-            f"set up with; if {used} is missing or not good, every stake is given back whole.",
-            "After a halt of the chain the price that stood before it fills the window.",
+            self.sentence,
+            "Nobody posts readings: anyone can have one recorded, and everyone gets the same number.",
+            f"There is a reading {every(self.step)}; at any moment the last one at or before it counts.",
+            f"A reading can be recorded as long as {pool} data. If it was not, the reading recorded before it counts, "
+            f"provided that it is at most {duration(max_age)} older than the moment.",
+            "A reading is unusable if a pool's mean liquidity over the window was below a third of the feed's "
+            "reference liquidity.",
+            "After a halt of the chain, the last price before the halt fills the window.",
         )
 
 
 @dataclass(frozen=True, slots=True)
 class FeedWords:
-    """The deployment file's words on a feed: what it reports, and how it is computed if it reads pools."""
+    """What the deployment file says about a feed: its key and, for a pool feed, how its readings are computed."""
 
     key: str
     computed: Computed | None = None
 
 
 def feed_words(feeds: Iterable[AgentFeed]) -> dict[bytes, FeedWords]:
-    """Return the words of feeds by their addresses."""
+    """Return what the deployment file says about each feed, by feed address."""
     return {
-        bytes_of(feed.address): FeedWords(feed.key, Computed.by(feed) if isinstance(feed, PoolFeed) else None)
+        bytes_of(feed.address): FeedWords(feed.key, Computed.from_feed(feed) if isinstance(feed, PoolFeed) else None)
         for feed in feeds
     }
 
 
 def every(seconds: int) -> str:
     """`every minute`, `every 10 seconds`."""
-    said = duration(seconds)
-    return "every " + (said.removeprefix("1 ") if said.startswith("1 ") else said)
+    return f"every {duration(seconds).removeprefix('1 ')}"
 
 
 def _whole(units: int, decimals: int) -> str:

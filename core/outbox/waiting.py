@@ -12,7 +12,7 @@ from core.db.channels import OUTBOX_STATE, Resync, listen
 from core.db.engine import ConnectionPool
 from core.outbox.intents import Intent, read
 from core.outbox.states import IntentState
-from core.service.cancelling import end
+from core.service.cancelling import cancel_and_wait
 
 # The states in which something can be said: a transaction exists; or the chain, or a refusal, has answered.
 HAS_RESULT = frozenset({IntentState.MINED, IntentState.FINAL, IntentState.FAILED, IntentState.REPLACED})
@@ -41,7 +41,7 @@ class IntentWatch:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         if self._listening is not None:
-            await end(self._listening)
+            await cancel_and_wait(self._listening)
 
     async def wait(self, intent_id: int, states: frozenset[IntentState], *, timeout_seconds: float) -> Intent:
         """The intent once it is in one of `states`, or as it stands when time is up. LookupError for an unknown id."""

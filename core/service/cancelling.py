@@ -27,7 +27,7 @@ AGAIN_SECONDS = 10.0
 """Longer than a task needs to leave things in order, such as a relayer to give its lanes back; shorter than a lease."""
 
 
-async def end(*tasks: asyncio.Future[Any]) -> None:
+async def cancel_and_wait(*tasks: asyncio.Future[Any]) -> None:
     """Cancel the tasks and wait until they have ended, with any result; one that goes on is cancelled again."""
     waiting = set(tasks)
     while waiting:

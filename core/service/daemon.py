@@ -33,7 +33,7 @@ from core import log as logging
 from core.config import Settings, exposed_files, load, unknown_variables
 from core.db.engine import connect
 from core.errors import EXIT_CRASH, ConfigError, VpmError
-from core.service.cancelling import end
+from core.service.cancelling import cancel_and_wait
 from core.service.health import HealthServer
 
 log = logging.get_logger(__name__)
@@ -75,7 +75,7 @@ class Daemon:
             if working.done():
                 working.result()
         finally:
-            await end(working, stopping)
+            await cancel_and_wait(working, stopping)
 
     def _finished(self, task: asyncio.Task[None]) -> None:
         self._tasks.remove(task)
@@ -100,7 +100,7 @@ class Daemon:
         if left:
             names = [task.get_name() for task in left]
             log.warning("cancelling what did not finish in time", action="daemon.cancelled", tasks=names)
-        await end(hurried, *left)
+        await cancel_and_wait(hurried, *left)
         await everyone
 
 
@@ -152,7 +152,7 @@ async def serve(name: str, setup: Setup, settings: Settings, metrics_port: int, 
     except Exception as error:
         return _crashed(name, "stop" if daemon.started else "start", error)
     finally:
-        await end(watching, stopping)
+        await cancel_and_wait(watching, stopping)
         for each in (signal.SIGTERM, signal.SIGINT):
             loop.remove_signal_handler(each)
     if daemon.crash is not None:

@@ -58,7 +58,7 @@ def usual_volume(settled: Sequence[int]) -> int:
     return volumes[(len(volumes) - 1) // 2]
 
 
-def passed(opened_at: int, strike_time: int, final_time: int, now: int) -> int:
+def elapsed(opened_at: int, strike_time: int, final_time: int, now: int) -> int:
     """Return how much of the betting time has passed, in thousandths of a slot, rounded down."""
     begin, end, slots = (opened_at, strike_time, 0) if now < strike_time else (strike_time, final_time, HALF)
     part = min(max(now - begin, 0), end - begin)

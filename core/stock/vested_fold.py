@@ -45,7 +45,7 @@ class Diverged(ValueError):
     """The refusal of an event that does not follow from the events before it."""
 
 
-def created(e: MarketCreated) -> VestedMarket:
+def market_created(e: MarketCreated) -> VestedMarket:
     terms = Terms(
         market_id=e.market_id,
         opener=e.opener,
@@ -75,7 +75,7 @@ def check_entry(e: Entered, seed_per_leg: int, pending_vintage: int | None, *, s
         raise Diverged(f"position {e.position_id} entered vintage {e.vintage} before {pending_vintage} was finalized")
 
 
-def finalized(market: VestedMarket, e: VintageFinalized) -> tuple[VestedMarket, Vintage]:
+def match_vintage(market: VestedMarket, e: VintageFinalized) -> tuple[VestedMarket, Vintage]:
     """Work the vintage out again and check the event against it."""
     pending = market.vintage
     _require(
@@ -90,7 +90,7 @@ def finalized(market: VestedMarket, e: VintageFinalized) -> tuple[VestedMarket, 
     return after, vintage
 
 
-def closed(market: VestedMarket, e: Resolved | Voided) -> VestedMarket:
+def close_market(market: VestedMarket, e: Resolved | Voided) -> VestedMarket:
     _require(
         market.vintage is None and not market.settled,
         f"market {e.market_id} was closed with a vintage pending, or closed twice",
@@ -98,7 +98,7 @@ def closed(market: VestedMarket, e: Resolved | Voided) -> VestedMarket:
     return replace(market, winner=e.winner) if isinstance(e, Resolved) else replace(market, voided=True)
 
 
-def due_of(market: VestedMarket, position: Position, vintage: Vintage, e: Delivered) -> Settlement:
+def check_delivery(market: VestedMarket, position: Position, vintage: Vintage, e: Delivered) -> Settlement:
     """Return what the position is due, which the delivery must agree with."""
     if position.owner != e.owner:
         raise Diverged(f"position {e.position_id} was paid to {hex_of(e.owner)}, not to {hex_of(position.owner)}")

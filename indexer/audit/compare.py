@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from core.chain.errors import RpcError, RpcErrorKind
-from core.contracts.names import under
+from core.contracts.names import camel_fields
 from core.hexadecimal import hex_of
 
 ADDRESS_BYTES = 20
@@ -58,7 +58,7 @@ class Comparison:
 
 def under_names(row: Any, *names: str) -> dict[str, Any]:
     """Return columns under the names that contracts' views use, converted to the types those decode to."""
-    return {name: as_decoded(value) for name, value in under(row, *names).items()}
+    return {name: as_decoded(value) for name, value in camel_fields(row, *names).items()}
 
 
 def as_decoded(value: Any) -> Any:

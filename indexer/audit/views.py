@@ -208,7 +208,7 @@ async def _books(scene: Scene, markets: list[Any]) -> dict[bytes, Book]:
     rows = await rows_by_key(scene.connection, agent.OUTCOME, ("market_id",), keys)
     for row in sorted(rows, key=lambda each: each.outcome):
         outcomes[row.market_id].append(row)
-    return {row.market_id: Book.of_rows(row, outcomes[row.market_id]) for row in markets}
+    return {row.market_id: Book.from_rows(row, outcomes[row.market_id]) for row in markets}
 
 
 async def _agent_markets(scene: Scene, rows: list[Any]) -> list[View]:

@@ -185,7 +185,7 @@ class AgentFold:
             market.status == AgentMarketStatus.OPEN and e.outcome < len(outcomes),
             "a stake on a settled market or no outcome",
         )
-        got = Book.of_rows(market, outcomes).quote(e.outcome, e.amount)
+        got = Book.from_rows(market, outcomes).quote(e.outcome, e.amount)
         _require(log, (got.fee, got.shares) == (e.fee, e.shares), "a stake got other shares than the book gives")
         market.staked += e.amount
         market.net_pool += got.net
@@ -241,7 +241,7 @@ class AgentFold:
         _require(log, e.outcome < market.outcomes, f"outcome {e.outcome} won, of {market.outcomes}")
         market.winner = e.outcome
         outcomes = self._outcomes[e.market_id]
-        is_refund = Book.of_rows(market, outcomes).refunds(e.outcome)
+        is_refund = Book.from_rows(market, outcomes).refunds(e.outcome)
         market.unpaid += market.stakes if is_refund else outcomes[e.outcome].stakes
         self._agree(log, e.market_id)
 
@@ -309,7 +309,7 @@ class AgentFold:
             return stake.amount, True
         if stake.status != StakeStatus.IN_BOOK or market.status == AgentMarketStatus.OPEN:
             return 0, False
-        book = Book.of_rows(market, self._outcomes[market.market_id])
+        book = Book.from_rows(market, self._outcomes[market.market_id])
         owed = book.owed(market.winner, stake.outcome, stake.amount, stake.shares)
         return owed, book.refunds(market.winner)
 

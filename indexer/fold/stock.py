@@ -151,7 +151,7 @@ class StockFold:
             created_tx=log.tx,
         )
         state = self._markets[e.market_id] = _MarketState(row)
-        state.become(mirror.created(e))
+        state.become(mirror.market_created(e))
         seed = VINTAGE.new(e.market_id, SEED)
         self._write_vintage(seed, seed_vintage(e.seed_per_leg))
         self._touch(log, state)
@@ -207,7 +207,7 @@ class StockFold:
 
     def _vintage_finalized(self, log: LogRecord, e: ev.VintageFinalized) -> None:
         state = self._state(e.market_id)
-        after, vintage = mirror.finalized(state.value(), e)
+        after, vintage = mirror.match_vintage(state.value(), e)
         state.become(after)
         row = self._vintages[e.market_id, e.vintage]
         self._write_vintage(row, vintage)
@@ -217,7 +217,7 @@ class StockFold:
 
     def _closed(self, log: LogRecord, e: ev.Resolved | ev.Voided) -> None:
         state = self._state(e.market_id)
-        state.become(mirror.closed(state.value(), e))
+        state.become(mirror.close_market(state.value(), e))
         row = state.row
         row.closed_block, row.closed_at, row.closed_tx = log.block, log.at, log.tx
         self._restated_markets.add(e.market_id)
@@ -226,7 +226,7 @@ class StockFold:
     def _delivered(self, log: LogRecord, e: ev.Delivered) -> None:
         row = self._position(e.position_id)
         state = self._state(row.market_id)
-        due = mirror.due_of(state.value(), position_of(row), self._vintage_of(row), e)
+        due = mirror.check_delivery(state.value(), position_of(row), self._vintage_of(row), e)
         market = state.row
         if e.payout:
             row.claimed, row.payout, row.fee = True, e.payout, e.fee

@@ -12,7 +12,7 @@ from core.contracts.events import Role, layouts_of
 from core.db.channels import CHAIN_INDEXED, IndexStep, notify
 from core.db.engine import Connection
 from core.db.schema.index import chain_block
-from core.service.cancelling import end
+from core.service.cancelling import cancel_and_wait
 from indexer import notices
 from indexer.errors import CursorMoved
 from indexer.fold.shared import APPENDED
@@ -50,7 +50,7 @@ async def append(
         try:
             await folding.run()
         except BaseException:
-            await end(writing)
+            await cancel_and_wait(writing)
             raise
         await writing
         async with restating(connection, moved, folding.restated()):

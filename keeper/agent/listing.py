@@ -11,9 +11,9 @@ from sqlalchemy import select
 
 from core.agent.bet import market_key
 from core.agent.book import MIN_STAKE, FeedTerms, ListingBounds, MarketSpec, listing_terms
-from core.agent.document import Metadata, Specification, feed_keys, rendered
+from core.agent.document import Metadata, Specification, draft_document, feed_keys
 from core.chain import checksum, values
-from core.contracts.names import made_of, under
+from core.contracts.names import camel_fields, from_answer
 from core.contracts.statuses import MarketKind
 from core.db.schema.index_agent import agent_market
 from core.hexadecimal import bytes_of
@@ -73,7 +73,7 @@ class Listing:
 
     def arguments(self) -> dict[str, object]:
         """MarketSpec by component name."""
-        return {"feed": checksum(self.feed.address), **under(self.spec, *_CHOSEN)}
+        return {"feed": checksum(self.feed.address), **camel_fields(self.spec, *_CHOSEN)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +175,7 @@ def _listing(
         return f"its feed's last value is {age} s old, and one older than {terms.max_age} s would decide nothing"
     if plan.feed.terms.pot_cap < len(spec.weights) * MIN_STAKE:
         return f"its feed lets a market hold too little for the least stake on each of {len(spec.weights)} outcomes"
-    words = rendered(Specification.of_listing(spec, bytes_of(plan.feed.address), terms), plan.feed.key)
+    words = draft_document(Specification.from_listing(spec, bytes_of(plan.feed.address), terms), plan.feed.key)
     return Listing(turn.slot, plan.feed, spec, words.question, Metadata(words.id, str(plan.series)))
 
 
@@ -258,7 +258,7 @@ async def _feeds(run: JobRun) -> list[Feed]:
         elif not await bears_its_cap(run, source.key):
             run.report.skip(source.key, f"its pools bear too little of its feed's cap now; {CAP_REMEDY}")
         else:
-            feeds.append(Feed(source.key, source.address, made_of(FeedTerms, answer)))
+            feeds.append(Feed(source.key, source.address, from_answer(FeedTerms, answer)))
     return feeds
 
 
@@ -270,7 +270,7 @@ async def _latest(run: JobRun, feeds: Sequence[Feed]) -> list[LatestRound | None
 
 async def _bounds(run: JobRun) -> ListingBounds:
     answer: Any = await run.read(run.chain.contract("AgentLister").call("bounds"))
-    return made_of(ListingBounds, answer)
+    return from_answer(ListingBounds, answer)
 
 
 def _priors(run: JobRun) -> Priors:

@@ -107,7 +107,7 @@ async def _owed(run: JobRun, market: Any) -> list[Payout]:
         .where(OUTCOMES.market_id == market.market_id)
         .order_by(OUTCOMES.outcome)
     )
-    book = Book.of_rows(market, outcomes)
+    book = Book.from_rows(market, outcomes)
     mine = [STAKES.status == StakeStatus.OWED_BACK]
     is_resolved = market.status == AgentMarketStatus.RESOLVED
     if market.status == AgentMarketStatus.VOID or (is_resolved and book.refunds(market.winner)):

@@ -116,7 +116,7 @@ async def _needs(run: JobRun) -> defaultdict[bytes, list[Needs]]:
     )
     needs: defaultdict[bytes, list[Needs]] = defaultdict(list)
     for row in await run.rows(query):
-        needs[row.feed].append(Needs.of(row))
+        needs[row.feed].append(Needs.from_market(row))
     return needs
 
 

@@ -197,7 +197,7 @@ async def _due_at(run: JobRun, markets: list[Any]) -> list[int]:
 async def _facts(run: JobRun, row: Any, view: Any) -> Facts:
     if isinstance(view, RpcError):
         raise view  # listed markets are never unknown; the node is behind the index
-    terms = Specification.of_row(row)
+    terms = Specification.from_row(row)
     if row.published and run.now > row.settles_after:
         settles_after, voids_after = await run.chain.client.read(_resolver(run).call("due", row.market_id), run.head)
         terms = replace(terms, settles_after=settles_after, voids_after=voids_after)

@@ -131,7 +131,7 @@ async def _needs(chain: PinnedChain, feed: PoolFeed) -> list[Needs]:
     wallet = chain.contract("SettlementWallet")
     views = await _read(chain, [wallet.call("market", each.market_id) for each in listed])
     return [
-        Needs.of(specification(event))
+        Needs.from_market(specification(event))
         for event, view in zip(listed, views, strict=True)
         if view["status"] == AgentMarketStatus.OPEN
     ]

@@ -25,12 +25,12 @@ from core.agent.book import (
     fault,
     listing_terms,
 )
-from core.agent.document import MarketDocument, Specification, described
+from core.agent.document import MarketDocument, Specification, listed_document
 from core.agent.words import outcomes_of
 from core.chain import checksum
 from core.contracts.events import agent as ev
 from core.contracts.events.token import AuthorizationUsed, Transfer
-from core.contracts.names import made_of, under
+from core.contracts.names import camel_fields, from_answer
 from core.contracts.statuses import MarketKind, RoundProblem, VoidReason
 from core.feeds.grid import PROMPT_SECONDS
 from core.feeds.reader import NotRecorded
@@ -91,7 +91,7 @@ async def read_market(chain: PinnedChain, key: bytes) -> AgentMarket:
     listed: ev.MarketListed = listing.event
     terms, book = specification(listed), Book.empty(listed.spec.weights, listed.terms.fee_bps)
     feed = feed_words(chain.deployment.agent_feeds).get(listed.spec.feed)
-    words = described(key, terms, feed.key if feed else None, feed.computed if feed else None)
+    words = listed_document(key, terms, feed.key if feed else None, feed.computed if feed else None)
     market = AgentMarket(key, listing, listed.spec, listed.terms, terms, words, book)
     for one in await chain.logs("SettlementWallet", topics):
         event = one.event
@@ -113,7 +113,9 @@ async def read_market(chain: PinnedChain, key: bytes) -> AgentMarket:
 
 def specification(listed: ev.MarketListed) -> Specification:
     """Return what the words of a market are rendered from."""
-    return made_of(Specification, {**asdict(listed.terms), **asdict(listed.spec), "kind": MarketKind(listed.spec.kind)})
+    return from_answer(
+        Specification, {**asdict(listed.terms), **asdict(listed.spec), "kind": MarketKind(listed.spec.kind)}
+    )
 
 
 # ---------------------------------------------------------------- the market
@@ -141,9 +143,9 @@ async def check_listing(chain: PinnedChain, market: AgentMarket, findings: Findi
     ends_first = "stakes end before anything that decides it is measured"
     try:
         due = listing_terms(
-            made_of(MarketSpec, {**asdict(spec), "kind": market.terms.kind}),
-            made_of(FeedTerms, asdict(feed.event)),
-            made_of(ListingBounds, asdict(bounds.event)),
+            from_answer(MarketSpec, {**asdict(spec), "kind": market.terms.kind}),
+            from_answer(FeedTerms, asdict(feed.event)),
+            from_answer(ListingBounds, asdict(bounds.event)),
             await chain.time_of(listing.block),
         )
     except Unlistable as error:
@@ -170,7 +172,7 @@ async def _as_kept(chain: PinnedChain, market: AgentMarket, findings: Findings) 
     findings.same(
         "the resolver decides by these terms",
         (kept["kind"], kept["feed"].lower(), kept["target"], tuple(kept["bounds"]), *(kept[each] for each in _RULES)),
-        (int(terms.kind), hex_of(spec.feed), terms.target, terms.bounds, *under(terms, *_RULES).values()),
+        (int(terms.kind), hex_of(spec.feed), terms.target, terms.bounds, *camel_fields(terms, *_RULES).values()),
         f"{call} against AgentLister.MarketListed",
     )
 
@@ -311,7 +313,7 @@ def check_words(market: AgentMarket, stated: dict[str, Any], findings: Findings)
     findings.fields(stated, {name: text for name, text in texts.items() if name != "rules"})
     rules = stated.get("rules")
     if rules is not None:
-        findings.same("rules", " ".join(map(str, rules)) if isinstance(rules, list) else rules, texts["rules"])
+        findings.same("rules", "\n\n".join(map(str, rules)) if isinstance(rules, list) else rules, texts["rules"])
     outcomes = stated.get("outcomes")
     if isinstance(outcomes, list):
         labels = {each.key: each.label for each in market.document.outcomes}

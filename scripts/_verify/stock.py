@@ -9,7 +9,7 @@ from msgspec.structs import asdict
 
 from core.chain import checksum
 from core.contracts.events import stock as ev
-from core.contracts.names import made_of, under
+from core.contracts.names import camel_fields, from_answer
 from core.contracts.statuses import PreviewStatus, StockMarketStatus, StockOutcome, StockReason
 from core.feeds.reader import FeedReader
 from core.feeds.rounds import Round, Spec, judge
@@ -52,7 +52,7 @@ class StockMarket:
     @property
     def books(self) -> list[dict[str, int]]:
         """Return what the contract's `books` answers, side by side."""
-        return [under(book, *VIEWS) for book in market_view(self.folded, self.now).books]
+        return [camel_fields(book, *VIEWS) for book in market_view(self.folded, self.now).books]
 
     def view(self, position_id: int) -> PositionView:
         return position_view(self.folded, *self.fold.position(position_id), self.now)
@@ -168,7 +168,7 @@ async def check_settlement(chain: PinnedChain, market: StockMarket, findings: Fi
     if settled.reason in (StockReason.PAUSED, StockReason.MULTIPLIER, StockReason.OUTAGE):
         await _check_interruption(chain, registered, settled.reason, strike, final, findings)
         return
-    verdict = judge(made_of(Spec, asdict(registered)), strike, final, paused=False)
+    verdict = judge(from_answer(Spec, asdict(registered)), strike, final, paused=False)
     ends_as = settles_as(verdict) if verdict is not PreviewStatus.NOT_READY else None
     findings.same(
         "outcome",
@@ -247,7 +247,7 @@ def _check_listed(market: StockMarket, listed: dict[str, Any], findings: Finding
     findings.fields(listed, {"winner": None if winner is None else SIDES[winner]})
     if registered is not None:
         of_spec = findings.about("market", f"RoundResolver.spec({market.id})")
-        numbers = under(registered, "strikeTime", "finalTime", "maxStrikeAge", "maxFinalAge")
+        numbers = camel_fields(registered, "strikeTime", "finalTime", "maxStrikeAge", "maxFinalAge")
         of_spec.fields(listed, numbers, Findings.integer)
         of_spec.fields(listed, {"feed": checksum(registered.feed)}, Findings.address)
     if market.opened is not None:
@@ -259,7 +259,7 @@ def _check_resolution(market: StockMarket, stated: Any, findings: Findings) -> N
         return
     checks = {"outcome": market.outcome, "tx": market.closing_tx}
     if market.settled is not None:
-        both = under(market.settled, "strikeRound", "finalRound")
+        both = camel_fields(market.settled, "strikeRound", "finalRound")
         checks |= {name: str(value) if value else None for name, value in both.items()}
     findings.about("resolution", f"RoundResolver.Settled of market {market.id}").fields(stated, checks)
 
@@ -304,7 +304,7 @@ async def check_position_of(
         settling.fields(present, {"payout": view.payout}, Findings.integer)
         settling.fields(present, {"classicPayout": view.classic_payout}, Findings.integer, "core.stock.classic")
         if exact or "payout" in present:
-            parts = under(view.settlement, "gross", "fee", "net", "refund")
+            parts = camel_fields(view.settlement, "gross", "fee", "net", "refund")
             of_parts = findings.about(f"{of} settlement", settling.source)
             of_parts.fields(stated.get("settlement") or {}, parts, Findings.integer)
     await _check_delivery(chain, market, position_id, present, findings)

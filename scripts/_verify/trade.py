@@ -11,7 +11,7 @@ from core.agent.bet import BOUND_ONLY, ZERO_ADDRESS, Bet, bet_hash, bound_nonce
 from core.chain import checksum
 from core.chain.wire import data_bytes
 from core.contracts.events import agent as ev
-from core.contracts.names import made_of
+from core.contracts.names import from_answer
 from core.contracts.statuses import Form
 from core.hexadecimal import bytes_of, hex_of
 from core.money import decimal_text
@@ -198,7 +198,7 @@ async def _bet(chain: PinnedChain, stake: SeenLog, findings: Findings) -> None:
     except DecodingError:
         findings.check(what, False, f"the input of {stake.tx} does not decode")
         return
-    bet = made_of(Bet, given["b"])
+    bet = from_answer(Bet, given["b"])
     hashed = bet_hash(bet, chain.deployment.chain_id, wallet.address)
     findings.same(what, _trade(stake.event), hex_of(hashed), f"SettlementWallet.betHash of the input of {stake.tx}")
     _binding(given["a"], hashed, stake, findings)

@@ -30,7 +30,7 @@ from core.chain import checksum
 from core.db.engine import connect, conninfo
 from core.hexadecimal import bytes_of
 from core.money import USD
-from core.service.cancelling import end
+from core.service.cancelling import cancel_and_wait
 from scripts._stack.chains import CHAIN_IDS
 from tests.support.cup_check import cup_faults, read_cup
 from tests.support.cup_rig import UNACCOUNTED
@@ -241,7 +241,7 @@ async def blocks_by_the_second(running: Fleet) -> AsyncIterator[asyncio.Lock]:
     try:
         yield mining
     finally:
-        await end(miner)
+        await cancel_and_wait(miner)
 
 
 async def _again(load: Load) -> None:

@@ -18,7 +18,7 @@ from core.contracts.events import Role, layouts_of
 from core.contracts.events.stock import ENTERED
 from core.db.engine import conninfo
 from core.hexadecimal import hex_of
-from core.service.cancelling import end
+from core.service.cancelling import cancel_and_wait
 from indexer.chain import ChainFollower
 from indexer.completeness import LogCompleteness
 from indexer.errors import BeyondFinality, Contradiction, CursorMoved, NodeFault
@@ -437,7 +437,7 @@ async def test_logs_that_keep_contradicting_halt_the_chain_until_they_stop(wiped
             node.fault = lambda _method, answer: answer
             await _until_state(wiped, "tail")
         finally:
-            await end(working)
+            await cancel_and_wait(working)
     await same_as_fresh(wiped, postgres, chain)
 
 

@@ -70,7 +70,7 @@ async def test_discover(buyer: Buyer) -> None:
     names = buyer.service.chain.names
     match = next(each for each in body["matches"] if names[each["market"]["id"]] == "bnkr-100m")
     assert set(one) - {"stats"} == set(match["market"])
-    assert match["market"]["question"].startswith("Will BNKR's market cap be $100M or more at ")
+    assert match["market"]["question"].startswith("Will BNKR's market cap be $100M or more on ")
     assert match["matchKind"] == "exact"
     assert match["score"] >= 1_000
     assert match["matchedCashtags"] == ["BNKR"]

@@ -12,7 +12,7 @@ import pytest
 from api.agent.trade import outcomes
 from core.db.leader import Leadership
 from core.metrics import REGISTRY
-from core.service.cancelling import end
+from core.service.cancelling import cancel_and_wait
 from relayer.leases import LaneSpec, Leases
 from relayer.signing import LocalSigner
 from scripts._local.ports import free_port
@@ -317,7 +317,7 @@ async def test_what_a_rule_counts_up_or_misses_is_shown_as_0_before_it_happens()
     for work in (leases.run(), Leadership(nowhere, "vacant role").run(_unasked)):
         task = asyncio.create_task(work)
         await asyncio.sleep(0)
-        await end(task)
+        await cancel_and_wait(task)
     of = {"chain": "unheard-of", "lane": lane.signer.label}
     assert REGISTRY.get_sample_value("vpm_relayer_foreign_total", of) == 0
     assert REGISTRY.get_sample_value("vpm_relayer_lane_held", of) == 0

@@ -14,7 +14,7 @@ import psycopg
 import pytest
 
 from core.agent.bet import market_key
-from core.agent.document import rendered
+from core.agent.document import draft_document
 from core.chain import ChainClient, ChainProvider
 from core.config import KeeperSettings, load
 from core.contracts.deployments import load_deployment
@@ -73,7 +73,7 @@ class ManualKeeper:
         """List a market on the deployment's feed; return its id."""
         target = target_musd * 10**14 if kind is MarketKind.THRESHOLD else 0
         spec = specification(kind, target=target)
-        words = rendered(spec, SOURCE.key)
+        words = draft_document(spec, SOURCE.key)
         self.sql(LIST_AGENT_MARKET, *agent_market_row(market_key(words.id), spec, slug=words.id))
         return words.id
 

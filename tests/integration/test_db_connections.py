@@ -24,7 +24,7 @@ from core.db.engine import Connection, ConnectionPool, check_database, connect, 
 from core.db.switches import TRADING_PAUSED, SwitchWatcher, read_switches, set_switch
 from core.db.types import Address, Hash32, Int256, Uint256, UtcDateTime
 from core.errors import EXIT_CONFIG, EXIT_UNAVAILABLE, DatabaseError
-from core.service.cancelling import end
+from core.service.cancelling import cancel_and_wait
 from tests.waiting import PATIENCE, until
 
 ODD = WrittenChannel[int]("Odd name", int, str)
@@ -225,7 +225,7 @@ async def test_every_process_sees_a_switch_within_two_seconds(database_url: str,
                 assert (await read_switches(connection))[TRADING_PAUSED] is wanted
             await until(partial(_all_say, watchers, wanted))
     finally:
-        await end(*tasks)
+        await cancel_and_wait(*tasks)
 
 
 async def test_a_switch_is_seen_by_polling_when_signals_are_lost(
@@ -240,7 +240,7 @@ async def test_a_switch_is_seen_by_polling_when_signals_are_lost(
             await set_switch(connection, "cup_halted", True, reason="drill", changed_by="test")
         await until(lambda: watcher.is_on("cup_halted"))
     finally:
-        await end(task)
+        await cancel_and_wait(task)
 
 
 async def test_a_heartbeat_shows_who_runs_and_forgets_the_dead(
@@ -268,7 +268,7 @@ async def test_a_heartbeat_shows_who_runs_and_forgets_the_dead(
             for lag["blocks"] in (3, 4):
                 while await beats() != [(heartbeat.INSTANCE, True, {"blocks": lag["blocks"]}, True)]:
                     await asyncio.sleep(0.02)
-        await end(beating)
+        await cancel_and_wait(beating)
         ((_, is_leader, *_),) = await beats()
         assert not is_leader  # one that stopped does not lead
 

@@ -14,7 +14,7 @@ import pytest
 from core.db.engine import connect
 from core.db.leader import Leadership, lock_key
 from core.paths import REPOSITORY
-from core.service.cancelling import end
+from core.service.cancelling import cancel_and_wait
 from tests.waiting import until
 
 
@@ -62,7 +62,7 @@ async def test_exactly_one_leads_and_when_its_connection_is_killed_it_stops_and_
         await until(lambda: sum(each.started for each in work) == 2)
         await until(lambda: sum(leader.is_leader for leader in leaders) == 1)
     finally:
-        await end(*tasks)
+        await cancel_and_wait(*tasks)
 
 
 async def test_a_killed_process_is_replaced_within_ten_seconds(database_url: str) -> None:
@@ -86,7 +86,7 @@ async def test_a_killed_process_is_replaced_within_ten_seconds(database_url: str
             holder.send_signal(signal.SIGKILL)
             await until(lambda: standby.is_leader, "the standby to lead", 10)
         finally:
-            await end(task)
+            await cancel_and_wait(task)
 
 
 async def test_a_process_that_hangs_is_replaced(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -101,7 +101,7 @@ async def test_a_process_that_hangs_is_replaced(database_url: str, monkeypatch: 
         tasks.append(asyncio.create_task(standby.run(Work())))
         await until(lambda: standby.is_leader)
     finally:
-        await end(*tasks)
+        await cancel_and_wait(*tasks)
 
 
 async def test_roles_do_not_hinder_each_other(database_url: str) -> None:
@@ -110,7 +110,7 @@ async def test_roles_do_not_hinder_each_other(database_url: str) -> None:
     try:
         await until(lambda: all(leader.is_leader for leader in leaders))
     finally:
-        await end(*tasks)
+        await cancel_and_wait(*tasks)
     assert lock_key("indexer:base") != lock_key("indexer:vpm")
 
 
@@ -137,7 +137,7 @@ async def test_failing_work_gives_up_the_lock_and_raises(database_url: str) -> N
     try:
         await until(lambda: successor.is_leader)
     finally:
-        await end(task)
+        await cancel_and_wait(task)
 
 
 async def test_the_election_outlives_a_missing_database(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -157,4 +157,4 @@ async def test_the_election_outlives_a_missing_database(database_url: str, monke
         await until(lambda: leader.is_leader)
         assert failures == []
     finally:
-        await end(task)
+        await cancel_and_wait(task)

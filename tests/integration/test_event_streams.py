@@ -29,7 +29,7 @@ from core.agent.notices.kinds import EventType, source_of
 from core.agent.notices.log import Draft
 from core.config import ApiSecrets, Settings
 from core.db.engine import ConnectionPool, make_pool
-from core.service.cancelling import end
+from core.service.cancelling import cancel_and_wait
 from tests.support.event_reader import Message, messages
 from tests.waiting import PATIENCE, until
 
@@ -69,9 +69,9 @@ async def service(database_url: str, monkeypatch: pytest.MonkeyPatch, **how: Any
                 try:
                     yield f"http://127.0.0.1:{port}"
                 finally:
-                    await end(*tasks)  # as the daemon does before it closes its door
+                    await cancel_and_wait(*tasks)  # as the daemon does before it closes its door
     finally:
-        await end(*tasks)
+        await cancel_and_wait(*tasks)
 
 
 @pytest.fixture
@@ -182,7 +182,7 @@ async def test_a_stream_of_one_trade_sends_heartbeats_during_events_of_other_tra
     ):
         betting = asyncio.create_task(bet_on())
         said = [each.comments async for each in messages(response)]
-        await end(betting)
+        await cancel_and_wait(betting)
     assert said.count(["still here"]) >= 2, said
 
 

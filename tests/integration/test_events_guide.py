@@ -17,7 +17,7 @@ from core.agent.book import Book
 from core.agent.document import Specification
 from core.agent.notices import payloads
 from core.agent.notices.kinds import EventType
-from core.agent.notices.markets import Named
+from core.agent.notices.markets import NoticeMarket
 from core.agent.words import OutcomeWords
 from core.contracts.events.agent import Staked
 from core.contracts.statuses import MarketKind
@@ -83,7 +83,7 @@ console.log("all as expected");
     assert done.stdout == "all as expected\n", done.stderr
 
 
-MARKET = Named(
+MARKET = NoticeMarket(
     b"\1" * 32,
     "m",
     Specification(
@@ -133,7 +133,7 @@ def test_every_type_and_every_payload_key_is_documented() -> None:
 
 
 def test_what_a_share_is_paid_is_said_only_where_all_are_paid_alike() -> None:
-    def paid_per_share(market: Named, winner: int | None) -> object:
+    def paid_per_share(market: NoticeMarket, winner: int | None) -> object:
         return json.loads(payloads.market_resolved(market, winner=winner, observed=1, tx=TX, block=1))[
             "payoutPerShareUsd"
         ]

@@ -16,7 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from api.followed_index import FollowedIndex
 from core.db.channels import CHAIN_INDEXED, IndexStep
 from core.db.engine import conninfo, make_engine
-from core.service.cancelling import end
+from core.service.cancelling import cancel_and_wait
 from tests.waiting import PATIENCE, until
 
 CHAIN = 42161
@@ -77,7 +77,7 @@ async def running(index: FollowedIndex[int]) -> AsyncIterator[None]:
     try:
         yield
     finally:
-        await end(task)
+        await cancel_and_wait(task)
 
 
 async def test_only_a_difference_is_published(shown: Shown) -> None:

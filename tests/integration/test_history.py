@@ -34,7 +34,7 @@ from core.config import ApiSecrets, Settings
 from core.contracts.deployments import load_deployment
 from core.db.engine import conninfo
 from core.feeds.words import feed_words
-from core.service.cancelling import end
+from core.service.cancelling import cancel_and_wait
 from tests.support.history_fill import (
     BASE_CHAIN,
     STOCK_CHAIN,
@@ -169,7 +169,7 @@ async def rig(filled: Filled, database_url: str) -> AsyncIterator[Rig]:
             aiohttp.ClientSession(f"http://127.0.0.1:{port}") as session,
         ):
             yield Rig(database_url, session, statements, names)
-        await end(*tasks)
+        await cancel_and_wait(*tasks)
 
 
 @contextlib.asynccontextmanager

@@ -11,7 +11,7 @@ import pytest
 
 from core.agent.bet import market_key
 from core.agent.book import Book
-from core.agent.document import Metadata, Specification, described, feed_keys
+from core.agent.document import Metadata, Specification, feed_keys, listed_document
 from core.contracts.abi import abi
 from core.contracts.statuses import AgentMarketStatus, VoidReason
 from core.metrics import REGISTRY
@@ -101,7 +101,7 @@ async def test_series_are_listed_settled_and_paid_unattended(rig: Rig, local_gen
     await listed(rig)
     keys = feed_keys(rig.deployment("base").agent_feeds)
     for row in markets(rig, *Series):
-        words = described(bytes(row.market_id), Specification.of_row(row), keys[bytes(row.feed)])
+        words = listed_document(bytes(row.market_id), Specification.from_row(row), keys[bytes(row.feed)])
         assert (words.id, words.verified) == (row.slug, True)
         read = Metadata.read(row.document)
         assert read is not None

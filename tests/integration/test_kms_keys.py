@@ -14,7 +14,7 @@ from eth_account import Account
 
 from core.config import RelayerSecrets, load
 from core.errors import ConfigError
-from core.service.cancelling import end
+from core.service.cancelling import cancel_and_wait
 from relayer.keys import NamedKey, opened_keys
 from relayer.kms.signer import PROBE, KeyServiceAway, KmsPatience, KmsSigner
 from relayer.signing import Fees, SignerUnavailable, Unsigned
@@ -48,7 +48,7 @@ class Opened:
             assert isinstance(key.signer, KmsSigner)
             watching = asyncio.create_task(key.signer.watch())
             yield key.signer
-            await end(watching)
+            await cancel_and_wait(watching)
 
 
 @pytest.fixture

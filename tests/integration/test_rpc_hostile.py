@@ -471,6 +471,6 @@ async def test_a_frame_that_is_no_news_costs_a_subscription_and_nothing_else(fra
     async with serving(app) as url:
         heads = Heads([url.replace("http", "ws")], poll_seconds=10.0)
         listening = asyncio.create_task(heads.listen())
-        assert await heads.news()
+        assert await heads.wait()
         assert not listening.done()
         listening.cancel()

@@ -26,7 +26,7 @@ from core.chain import ChainClient, ChainProvider
 from core.config import Settings, load
 from core.db.engine import make_engine
 from core.eip3009 import DOMAIN_FIELDS
-from core.service.cancelling import end
+from core.service.cancelling import cancel_and_wait
 from scripts._stack import wallets
 from tests.support import questions
 from tests.support.bodies import hold
@@ -445,7 +445,7 @@ async def test_the_outcome_of_a_bet_is_shown_in_every_region(service: StockServi
         with service.chain.held():
             posting = asyncio.create_task(Door(session, service.url).post("/api/relay/enter", body))
             await asyncio.to_thread(service.chain.until_sent)
-            await end(posting)
+            await cancel_and_wait(posting)
     elsewhere = {"CF-IPCountry": "US"}
     response, answer = await door.post("/api/relay/enter", body, headers=elsewhere)
     assert (response.status, answer["receipt"]) == (200, "confirmed"), answer

@@ -11,7 +11,7 @@ import aiohttp
 import pytest
 
 from api.stock.bodies.relay import RelayBody
-from core.service.cancelling import end
+from core.service.cancelling import cancel_and_wait
 from scripts._stack import wallets
 from tests.support.bodies import hold
 from tests.support.genesis import Genesis, chain
@@ -96,7 +96,7 @@ async def test_a_bettor_who_was_cut_off_gets_her_answer_when_she_asks_again(
     async with aiohttp.ClientSession() as session:
         posting = asyncio.create_task(Door(session, service.url).post("/api/relay/enter", body))
         await asyncio.sleep(2)
-        await end(posting)
+        await cancel_and_wait(posting)
     deadline = time.monotonic() + PATIENCE
     while confirmations(service) == before:  # the relay has seen its block, and answers no one
         assert time.monotonic() < deadline

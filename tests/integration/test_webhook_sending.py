@@ -13,7 +13,7 @@ import pytest
 from api.agent.notices import sending as webhook_sending
 from api.agent.notices.sending import AT_ONCE_PER_ADDRESS, AddressBusy, DeliverySigner, WebhookSender
 from api.agent.notices.targets import TargetResolver
-from core.service.cancelling import end
+from core.service.cancelling import cancel_and_wait
 from tests.support import hostile_endpoint as hostile
 from tests.support.name_server import name_server
 from tests.support.webhook_receiver import receiver
@@ -91,7 +91,7 @@ async def test_one_address_gets_few_at_once() -> None:
         await until(lambda: there == AT_ONCE_PER_ADDRESS, "as many as may be there")
         with pytest.raises(AddressBusy):
             await sender.send(url, "evt_x", b"{}", "s")
-        await end(*tasks)
+        await cancel_and_wait(*tasks)
     async with hostile.endpoint(hostile.answering("HTTP/1.1 200 OK")) as url:
         assert (await sender.send(url, "evt_y", b"{}", "s")).ok
 

@@ -10,7 +10,7 @@ from typing import Any
 from api.agent.chain import AgentContracts
 from core.agent.bet import idem_hash, market_key
 from core.agent.book import MARGIN
-from core.agent.document import Metadata, Specification, rendered
+from core.agent.document import Metadata, Specification, draft_document
 from core.chain import Contract, checksum
 from core.contracts.abi import abi
 from core.contracts.deployments import Deployment
@@ -131,7 +131,7 @@ class AgentChain(PlayedChain[AgentContracts]):
             chosen, level, tuple(bounds), early, True, 0, start_at, ends_at, 0, 0, 0,
             feed=bytes.fromhex(source.address[2:]), opens_at=opens_at, closes_at=closes_at,
         )  # fmt: skip
-        identity = rendered(spec, source.key).id if known else f"unknown-{name}"
+        identity = draft_document(spec, source.key).id if known else f"unknown-{name}"
         fields = (
             int(chosen), source.address, level, list(bounds), early, opens_at, closes_at, start_at, ends_at,
             list(weights or (virtual // outcomes,) * outcomes),

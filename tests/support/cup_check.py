@@ -219,7 +219,7 @@ class _Check:
         if not is_open:
             if bought:
                 self._posts(f"market:{slug}", entries)
-            self._realized(scoring.counted([pool], seasoned), market["settled_at"])
+            self._realized(scoring.score_changes([pool], seasoned), market["settled_at"])
 
     # ---------------------------------------------------------------- roulette
 
@@ -292,7 +292,7 @@ class _Check:
             entries[MINT] -= result.paid_cents
         if bets:
             self._posts(f"round:{number}", entries)
-        gains = scoring.counted(scoring.wheel_pools(results), self._seasoned(bets))
+        gains = scoring.score_changes(scoring.wheel_pools(results), self._seasoned(bets))
         self._realized(gains, round_["settled_at"])
 
     # ---------------------------------------------------------------- boards

@@ -32,7 +32,7 @@ from core.cup import books, messages, rounds
 from core.cup.listing import PaperListing, PaperSide, listing_of
 from core.cup.rounds import RouletteRound
 from core.db.engine import Connection, connect
-from core.service.cancelling import end
+from core.service.cancelling import cancel_and_wait
 
 BASE = "/api/cup/v1"
 CHAIN_ID = 8453
@@ -310,4 +310,4 @@ async def cup_door(database_url: str, **changes: Any) -> AsyncIterator[Cup]:
             connection.prepare_threshold = None  # a plan could be older than a test's changes to a table
             yield Cup(f"http://127.0.0.1:{port}", database_url, session, connection)
     finally:
-        await end(*tasks)
+        await cancel_and_wait(*tasks)

@@ -17,7 +17,7 @@ from eth_utils.address import to_checksum_address
 from psycopg.types.json import Jsonb
 
 from core.agent.bet import market_key
-from core.agent.document import Specification, rendered
+from core.agent.document import Specification, draft_document
 from core.contracts.deployments import ContractInfo, Deployment, Token, write_deployment
 from core.contracts.feeds import AgentFeed, PublishedFeed
 from core.contracts.statuses import AgentMarketStatus, Family, MarketKind, StakeStatus, StockReason
@@ -185,7 +185,7 @@ def agent_names(size: HistorySize, now: int) -> Iterator[tuple[int, str, Specifi
             settles_after=ends + 60,
             voids_after=ends + 7 * 86_400,
         )
-        yield number, rendered(spec, f"{TOKENS[feed]}/market_cap").id, spec, settled
+        yield number, draft_document(spec, f"{TOKENS[feed]}/market_cap").id, spec, settled
 
 
 def _agent(connection: psycopg.Connection[tuple[object, ...]], size: HistorySize, now: int) -> None:

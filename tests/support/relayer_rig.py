@@ -22,7 +22,7 @@ from core.chain.wire import quantity
 from core.contracts.deployments import Deployment, write_deployment
 from core.db.engine import ConnectionPool, make_pool
 from core.outbox import Intent, IntentRequest, IntentState, IntentWatch, enqueue, read
-from core.service.cancelling import end
+from core.service.cancelling import cancel_and_wait
 from relayer.leases import LaneSpec, Lease
 from relayer.policy import FeePolicy, LanePolicy, Patience
 from relayer.queries import LaneQueries
@@ -181,7 +181,7 @@ class Rig:
             finally:
                 failed = [task for task in tasks.values() if task.done()]
                 for name in ("leases", *tasks):
-                    await end(tasks[name])
+                    await cancel_and_wait(tasks[name])
                 for task in failed:
                     task.result()
 

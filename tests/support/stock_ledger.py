@@ -18,7 +18,16 @@ from core.contracts.events.stock import (
     Voided,
 )
 from core.stock.vested import SEED, Position, VestedMarket, Vintage, offer, seed_vintage
-from core.stock.vested_fold import Diverged, check_entry, closed, created, due_of, finalized, new_owner, residue_claimed
+from core.stock.vested_fold import (
+    Diverged,
+    check_delivery,
+    check_entry,
+    close_market,
+    market_created,
+    match_vintage,
+    new_owner,
+    residue_claimed,
+)
 
 Event: TypeAlias = (
     MarketCreated
@@ -46,7 +55,7 @@ def entered(market: VestedMarket, e: Entered) -> tuple[VestedMarket, Position]:
 def delivered(
     market: VestedMarket, position: Position, vintage: Vintage, e: Delivered
 ) -> tuple[VestedMarket, Position]:
-    due = due_of(market, position, vintage, e)
+    due = check_delivery(market, position, vintage, e)
     pays, refunds = e.payout > 0, e.refund > 0
     accepted = position.offered - due.refund
     position = replace(
@@ -91,7 +100,7 @@ class Ledger:
         match e:
             case MarketCreated():
                 _require(e.market_id not in self.markets, f"market {e.market_id} was created twice")
-                self.markets[e.market_id] = created(e)
+                self.markets[e.market_id] = market_created(e)
                 self.vintages[e.market_id, SEED] = seed_vintage(e.seed_per_leg)
                 self.entries[e.market_id] = []
             case Entered():
@@ -102,10 +111,10 @@ class Ledger:
                 if market.vintage is not None:
                     self.vintages[e.market_id, e.vintage] = market.vintage
             case VintageFinalized():
-                self.markets[e.market_id], vintage = finalized(self._market(e.market_id), e)
+                self.markets[e.market_id], vintage = match_vintage(self._market(e.market_id), e)
                 self.vintages[e.market_id, e.vintage] = vintage
             case Resolved() | Voided():
-                self.markets[e.market_id] = closed(self._market(e.market_id), e)
+                self.markets[e.market_id] = close_market(self._market(e.market_id), e)
             case Delivered():
                 position = self._position(e.position_id)
                 market, position = delivered(self.markets[position.market_id], position, self.vintage_of(position), e)

@@ -10,7 +10,7 @@ from eth_utils.crypto import keccak
 
 from core.agent.bet import market_key
 from core.agent.book import MARGIN
-from core.agent.document import Metadata, Specification, rendered
+from core.agent.document import Metadata, Specification, draft_document
 from core.chain import Contract, checksum
 from core.contracts.abi import abi
 from core.contracts.deployments import write_deployment
@@ -78,7 +78,7 @@ def list_unposted(chain: AgentChain, name: str, *, stakes_seconds: int = HOUR, t
     times = {"opens_at": 0, "closes_at": closes_at, "start_at": 0, "ends_at": ends_at}
     derived = {"early_from": 0, "settles_after": 0, "voids_after": 0}
     spec = Specification(MarketKind.THRESHOLD, target, (), False, False, 0, feed=feed, **times, **derived)
-    identity = rendered(spec, KEY).id
+    identity = draft_document(spec, KEY).id
     weights = (10 * USD, 10 * USD)
     fields = (int(MarketKind.THRESHOLD), _SOURCE.address, target, (), False, 0, closes_at, 0, ends_at, weights)
     listing = chain.contracts.lister.call("list", market_key(identity), fields, Metadata(identity).canonical())

@@ -371,7 +371,7 @@ def test_cursors_check_themselves() -> None:
 
 def pooled(kind: MarketKind = MarketKind.DIRECTION, **changes: Any) -> ListedMarket:
     made = market(kind)
-    words = replace(made.words, computed=Computed.by(pool_feed()))
+    words = replace(made.words, computed=Computed.from_feed(pool_feed()))
     return replace(made, words=words, spec=replace(made.spec, published=False), **changes)
 
 

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from core.service.cancelling import end, raise_if_cancelled
+from core.service.cancelling import cancel_and_wait, raise_if_cancelled
 from tests.waiting import PATIENCE
 
 
@@ -62,5 +62,5 @@ async def test_a_task_that_has_not_noticed_is_cancelled_again(monkeypatch: pytes
     came.set()
     await asyncio.sleep(0)
     async with asyncio.timeout(PATIENCE):
-        await end(*tasks)
+        await cancel_and_wait(*tasks)
     assert [task.cancelled() for task in tasks] == [True, False, True]

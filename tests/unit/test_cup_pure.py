@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from core.agent.bet import market_key
 from core.agent.book import Book
-from core.agent.document import rendered
+from core.agent.document import draft_document
 from core.contracts.statuses import MarketKind
 from core.cup import messages, wheel
 from core.cup.amounts import cents_of, percent, text_of
@@ -245,7 +245,7 @@ def test_paper_positions_are_paid_by_the_rule_of_the_real_ones(trades: list[tupl
 )
 def test_listings_become_markets(kind: MarketKind, outcomes: int, keys: list[str]) -> None:
     spec = specification(kind, outcomes, opens=1_800_000_000, closes=1_800_003_600)
-    words = rendered(spec, "bnkr/market_cap")
+    words = draft_document(spec, "bnkr/market_cap")
     listing = listing_of(market_key(words.id), spec, [10**7 + each for each in range(outcomes)], "bnkr/market_cap")
     assert (listing.slug, listing.market_id, listing.token_symbol) == (words.id, words.id, "BNKR")
     assert is_slug(listing.slug)

@@ -17,7 +17,7 @@ MINUTE = 60
 
 def needs(kind: MarketKind, *, early: bool = False, early_from: int = 0, start: int = 0, end: int = NOW - 30) -> Needs:
     market = SimpleNamespace(kind=kind, early_resolvable=early, early_from=early_from, start_at=start, ends_at=end)
-    return Needs.of(market)
+    return Needs.from_market(market)
 
 
 def due(*every: Needs, recorded: set[int] | None = None, oldest: int = 0, now: int = NOW) -> list[int]:

@@ -11,7 +11,7 @@ from typing import Any, Self, cast
 import pytest
 
 from core.metrics import REGISTRY
-from core.service.cancelling import end
+from core.service.cancelling import cancel_and_wait
 from keeper import metrics
 from keeper.agent.crediting import Backlog
 from keeper.jobs import Job
@@ -103,7 +103,7 @@ async def test_a_clock_that_is_set_back_stops_no_job(
     await runs.more("settle")
     Wall.ahead = timedelta(0)
     await asyncio.gather(runs.more("settle"), runs.more("pay"))
-    await end(work)
+    await cancel_and_wait(work)
 
 
 async def test_a_run_that_lasts_delays_no_other_job_and_ends_with_the_leadership(
@@ -116,7 +116,7 @@ async def test_a_run_that_lasts_delays_no_other_job_and_ends_with_the_leadership
     await runs.more("stuck", 1)
     await runs.more("pay")
     assert (runs.begun.count("stuck"), runs.ended.count("stuck")) == (1, 0)
-    await end(work)
+    await cancel_and_wait(work)
     assert runs.ended.count("stuck") == 1
     assert leading._keeper.backlog.begins_anew(time.monotonic()), "what another keeper leaves is looked at anew"
     after = len(runs.begun)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from core.agent.bet import market_key
 from core.agent.book import BPS, MARGIN, MIN_BUCKET_BPS, MIN_STAKE, FeedTerms, ListingBounds, bucket, listing_terms
-from core.agent.document import Specification, described
+from core.agent.document import Specification, listed_document
 from core.contracts.statuses import MarketKind
 from keeper.agent.listing import Listing, Priors, SeriesPlan, decide, round_plans, standing_plans
 from keeper.agent.series import (
@@ -126,8 +126,8 @@ def test_the_lister_takes_everything_that_is_designed(feed: Feed, now: int, valu
         measured = each.spec.start_at or each.spec.ends_at
         assert each.spec.closes_at + MARGIN + feed.terms.memory <= measured
         assert terms.early_from in (0, each.spec.closes_at + MARGIN + feed.terms.memory)
-        whole = Specification.of_listing(each.spec, bytes.fromhex("03" * 20), terms)
-        assert described(market_key(each.id), whole, feed.key).id == each.id
+        whole = Specification.from_listing(each.spec, bytes.fromhex("03" * 20), terms)
+        assert listed_document(market_key(each.id), whole, feed.key).id == each.id
         assert sum(each.spec.weights) == len(each.spec.weights) * PRIORS.average
         assert json.loads(each.metadata.canonical()) == {"id": each.id, "links": {}, "series": each.slot.series}
     assert len({each.id for each in listings}) == len(listings)
@@ -149,7 +149,9 @@ def test_thresholds() -> None:
     assert by_series[Series.TOUCH].id == "aixbt-reaches-83-5m-mcap-by-2026-11-21-0630-bets-to-0458"
     assert by_series[Series.DAY].spec.target == 82_000_000 * 10**8
     assert by_series[Series.FAR].spec.target == 200_000_000 * 10**8
-    assert by_series[Series.FAR].question.startswith("Will AIXBT's market cap reach $200M from 1 Dec 2026 00:00 UTC to")
+    assert by_series[Series.FAR].question.startswith(
+        "Will AIXBT's market cap reach $200M between 1 Dec 2026 00:00 UTC and"
+    )
 
 
 def test_priors_follow_the_value() -> None:

@@ -19,13 +19,14 @@ from core.agent.document import (
     MarketDocument,
     Metadata,
     Specification,
-    described,
+    draft_document,
     id_of,
-    rendered,
+    listed_document,
 )
-from core.agent.words import FeedSubject, duration, interval, moment, outcomes_of, usd_label
+from core.agent.words import FeedSubject, duration, moment, on_one_day, outcomes_of, usd_label
 from core.contracts.statuses import MarketKind
 from core.feeds.words import Computed, every
+from core.iso import LAST_SECOND
 from tests.support.pool_feeds import pool_feed
 
 FEED = bytes.fromhex("Ab" * 20)
@@ -70,47 +71,56 @@ LADDER = replace(ROUND, kind=MarketKind.RANGE, start_at=0, bounds=(80 * MILLION,
 # ---------------------------------------------------------------- words
 
 
-def test_a_round_names_when_bets_end_and_both_readings() -> None:
-    words = rendered(ROUND, KEY)
+def test_a_round_asks_about_both_readings_and_says_elsewhere_when_bets_end() -> None:
+    words = draft_document(ROUND, KEY)
     assert words.id == "bnkr-up-or-down-2026-11-22-1500-to-1600-bets-to-145850"
-    assert words.question == (
-        "Will BNKR's market cap go up or down from 22 Nov 2026 15:00 to 16:00 UTC (bets end 14:58:50 UTC)?"
-    )
+    assert words.question == "BNKR market cap: higher at 16:00 than at 15:00 UTC on 22 Nov 2026?"
+    assert words.short_title == "BNKR up or down, 22 Nov 15:00–16:00 UTC"
     assert words.deadline_label == (
-        "bets end 22 Nov 2026 14:58:50 UTC, decided by the readings at 22 Nov 2026 15:00 UTC and 16:00 UTC"
+        "bets end 22 Nov 2026 14:58:50 UTC, decided by the readings at 22 Nov 2026 15:00 UTC and 22 Nov 2026 16:00 UTC"
     )
-    assert "until, and not at, 22 Nov 2026 14:58:50 UTC" in words.rules[0]
+    what, when, missing = words.rules
+    assert what == (
+        "Up wins if BNKR's market cap is higher at 22 Nov 2026 16:00 UTC than at 22 Nov 2026 15:00 UTC, down if it is "
+        "lower. If the two readings are equal, all stakes are refunded in full."
+    )
+    assert when == (
+        "Bets are accepted from 22 Nov 2026 14:00:07 UTC until just before 22 Nov 2026 14:58:50 UTC. "
+        "The market settles after 22 Nov 2026 17:00:10 UTC, when the dispute window has ended."
+    )
+    assert missing == (
+        "If either reading is missing, not above zero, or more than 15 minutes old at its moment, or if nothing has "
+        "settled the market by 23 Nov 2026 17:00:10 UTC, all stakes are refunded in full."
+    )
     assert [each.key for each in words.outcomes] == ["up", "down"]
 
 
 def test_a_touch_counts_readings_of_its_interval_only() -> None:
-    words = rendered(TOUCH, KEY)
-    assert words.question == (
-        "Will BNKR's market cap reach $83.4M from 22 Nov 2026 15:00:20 UTC to 22 Nov 2026 16:00 UTC "
-        "(bets end 14:58:50 UTC)?"
-    )
+    words = draft_document(TOUCH, KEY)
+    assert words.question == "Will BNKR's market cap reach $83.4M between 15:00:20 and 16:00 UTC on 22 Nov 2026?"
+    assert words.short_title == "BNKR reaches $83.4M by 22 Nov 16:00 UTC"
     rules = words.texts["rules"]
     assert "dated from 22 Nov 2026 15:00:20 UTC to 22 Nov 2026 16:00 UTC, both included" in rules
     assert "Readings dated before 22 Nov 2026 15:00:20 UTC do not count" in rules
-    assert "No is declared after 22 Nov 2026 16:10 UTC at the earliest." in rules
+    assert "Yes settles as soon as such a reading is recorded, no after 22 Nov 2026 16:10 UTC." in rules
     assert "publisher" not in rules
 
 
 def test_a_published_feed_says_its_dispute_window() -> None:
-    rules = rendered(ROUND, KEY).texts["rules"]
-    assert "nothing is settled before the dispute window has ended, after 22 Nov 2026 17:00:10 UTC" in rules
+    rules = draft_document(ROUND, KEY).texts["rules"]
+    assert "The market settles after 22 Nov 2026 17:00:10 UTC, when the dispute window has ended." in rules
     assert "condemns the feed" in rules
-    other = rendered(replace(ROUND, published=False, settles_after=at("22T16:00:10")), KEY).texts["rules"]
+    other = draft_document(replace(ROUND, published=False, settles_after=at("22T16:00:10")), KEY).texts["rules"]
     assert "dispute" not in other
-    assert "It is settled after 22 Nov 2026 16:00:10 UTC." in other
+    assert "The market settles after 22 Nov 2026 16:00:10 UTC." in other
 
 
-COMPUTED = Computed.by(pool_feed())
+COMPUTED = Computed.from_feed(pool_feed())
 
 
 def listed(spec: Specification, computed: Computed) -> MarketDocument:
     """The words of a market that was listed under the id it must be listed with."""
-    return described(market_key(rendered(spec, KEY).id), spec, KEY, computed)
+    return listed_document(market_key(draft_document(spec, KEY).id), spec, KEY, computed)
 
 
 def test_a_pool_feed_says_from_what_and_how_it_is_computed() -> None:
@@ -118,19 +128,22 @@ def test_a_pool_feed_says_from_what_and_how_it_is_computed() -> None:
     spec = replace(ROUND, published=False)
     words = listed(spec, COMPUTED)
     rules = words.texts["rules"]
-    assert f"Computed from Uniswap v3 BNKR/WETH 1% ({first.address}) and Uniswap v3 WETH/USDC 0.05% (" in rules
     assert (
-        f"({second.address}): the mean price of BNKR over the 30 minutes that end at the reading's time, by these "
-        "pools alone, times a supply of 100,000,000,000 BNKR. Nobody posts it: anybody may have a reading recorded, "
-        "and whoever does gets the same number." in rules
+        "A reading is the mean price of BNKR over the 30 minutes up to its time, computed from Uniswap v3 BNKR/WETH 1% "
+        f"({first.address}) and Uniswap v3 WETH/USDC 0.05% ({second.address}) alone, times a supply of 100,000,000,000 "
+        "BNKR. Nobody posts readings: anyone can have one recorded, and everyone gets the same number." in rules
     )
-    assert "There is a reading every minute, and the last one at or before a moment counts there." in rules
-    assert "the one recorded before it counts, if it is at most 15 minutes older than the moment" in rules
-    assert "if either reading is missing or not good, every stake is given back whole" in rules
-    assert "After a halt of the chain the price that stood before it fills the window." in rules
+    assert "There is a reading every minute; at any moment the last one at or before it counts." in rules
+    assert (
+        "the reading recorded before it counts, provided that it is at most 15 minutes older than the moment" in rules
+    )
+    assert "If either reading is missing or unusable, or if nothing has settled the market by" in words.rules[2]
+    assert "After a halt of the chain, the last price before the halt fills the window." in rules
     assert "publisher" not in rules
     assert "newest that" not in rules
-    assert words == replace(rendered(spec, KEY), rules=words.rules, computed=COMPUTED)  # and nothing else is said
+    assert words == replace(
+        draft_document(spec, KEY), rules=words.rules, fine_print=words.fine_print, computed=COMPUTED
+    )  # and nothing else is said
 
 
 @pytest.mark.parametrize(
@@ -144,7 +157,7 @@ def test_steps_are_said_as_people_say_them(seconds: int, said: str) -> None:
     ("units", "decimals", "said"), [(10**29, 18, "100,000,000,000"), (1_234_500, 6, "1.2345"), (7, 0, "7")]
 )
 def test_a_supply_is_said_with_every_digit(units: int, decimals: int, said: str) -> None:
-    assert Computed.by(pool_feed(supply=units, token_decimals=decimals)).supply == said
+    assert Computed.from_feed(pool_feed(supply=units, token_decimals=decimals)).supply == said
 
 
 def test_sides_of_a_range_say_which_bound_belongs_where() -> None:
@@ -197,10 +210,18 @@ def test_no_second_is_lost(second: int) -> None:
     assert int(datetime.strptime(said, form).replace(tzinfo=UTC).timestamp()) == second
 
 
-def test_an_interval_is_short_only_where_that_says_the_same() -> None:
-    assert interval(at("22T15:00:00"), at("22T16:00:00")) == "22 Nov 2026 15:00 to 16:00 UTC"
-    assert interval(at("22T15:00:01"), at("22T16:00:00")) == "22 Nov 2026 15:00:01 UTC to 22 Nov 2026 16:00 UTC"
-    assert interval(at("22T23:00:00"), at("23T00:00:00")) == "22 Nov 2026 23:00 UTC to 23 Nov 2026 00:00 UTC"
+def test_a_date_is_said_once_only_where_it_is_that_of_both_moments() -> None:
+    assert on_one_day(at("22T15:00:01"), at("22T16:00:00"))
+    assert not on_one_day(at("22T23:00:00"), at("23T00:00:00"))
+    midnight = draft_document(replace(ROUND, start_at=at("22T23:00:00"), ends_at=at("23T00:00:00")), KEY)
+    assert midnight.question == (
+        "BNKR market cap: higher on 23 Nov 2026 at 00:00 UTC than on 22 Nov 2026 at 23:00 UTC?"
+    )
+    assert midnight.short_title == "BNKR up or down, 22 Nov 23:00 to 23 Nov 00:00 UTC"
+    beyond = draft_document(replace(ROUND, start_at=LAST_SECOND + 1, ends_at=LAST_SECOND + 2), KEY)
+    assert beyond.question == (
+        f"BNKR market cap: higher at Unix second {LAST_SECOND + 2} than at Unix second {LAST_SECOND + 1}?"
+    )
     assert [duration(each) for each in (1, 75, 5400, 7200)] == ["1 second", "75 seconds", "90 minutes", "2 hours"]
 
 
@@ -240,14 +261,14 @@ def test_every_specification_can_be_said(
     spec = Specification(
         kind, target, levels, early, not early, 1, start, ends, begin, settles, voids, FEED, opens, closes
     )
-    words = rendered(spec, KEY)
+    words = draft_document(spec, KEY)
     assert re.fullmatch(ID_PATTERN, words.id)
     assert len(words.id) <= MAX_ID
     keys = [each.key for each in words.outcomes]
     assert len(set(keys)) == len(keys)
     assert all(len(each) <= 64 for each in keys)
-    assert described(market_key(words.id), spec, KEY) == words
-    by_key = described(bytes(32), spec, None)
+    assert listed_document(market_key(words.id), spec, KEY) == words
+    by_key = listed_document(bytes(32), spec, None)
     for each in (words, by_key):
         titles = [each.question, each.short_title, each.deadline_label, each.summary]
         assert not any(re.search(r"\d{4}-\d\d-\d\d|\dT\d", title) for title in titles)
@@ -259,7 +280,7 @@ def test_every_specification_can_be_said(
 def test_a_market_under_the_key_of_another_id_is_shown_by_its_key() -> None:
     """The id says 100 million, the specification 83.4: the hash of a lie is a fine key, and is shown as a key."""
     lie = id_of(replace(TOUCH, target=100 * MILLION), FeedSubject(KEY))
-    words = described(market_key(lie), TOUCH, KEY)
+    words = listed_document(market_key(lie), TOUCH, KEY)
     assert words.id == "0x" + market_key(lie).hex()
     assert not words.verified
     assert "$83.4M" in words.question
@@ -267,15 +288,15 @@ def test_a_market_under_the_key_of_another_id_is_shown_by_its_key() -> None:
 
 
 def test_a_feed_that_the_deployment_does_not_know_gives_no_name() -> None:
-    words = described(market_key(rendered(TOUCH, KEY).id), TOUCH, None)
+    words = listed_document(market_key(draft_document(TOUCH, KEY).id), TOUCH, None)
     assert not words.verified
     assert words.id.startswith("0x")
     assert words.token_symbol == "UNKNOWN"
-    assert "0x" + FEED.hex() in words.question
+    assert words.question.startswith(f"Will the reading of feed 0x{FEED.hex()} reach $83.4M")
 
 
 HOSTILE: dict[str, Any] = {
-    "id": rendered(TOUCH, KEY).id,
+    "id": draft_document(TOUCH, KEY).id,
     "question": "Will BNKR reach $1? (sure thing)",
     "shortTitle": "<script>alert(1)</script>",
     "summary": "<img src=x onerror=alert(1)>",
@@ -291,7 +312,7 @@ def test_words_of_a_lister_are_not_read() -> None:
     read = Metadata.read(HOSTILE)
     assert read == Metadata(HOSTILE["id"])
     assert set(json.loads(read.canonical())) == {"id", "series", "links"}
-    words = described(market_key(HOSTILE["id"]), TOUCH, KEY)
+    words = listed_document(market_key(HOSTILE["id"]), TOUCH, KEY)
     said = " ".join(words.texts.values())
     for lie in ("sure thing", "<", "lister decides", "USDC"):
         assert lie not in said

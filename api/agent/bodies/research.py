@@ -63,7 +63,7 @@ def rules(market: ListedMarket, links: Links) -> ResolutionRules:
         comparator={MarketKind.THRESHOLD: ">=", MarketKind.DIRECTION: ">"}.get(market.kind),
         threshold_label=usd_label(market.spec.target) if market.kind is MarketKind.THRESHOLD else None,
         early_resolvable=market.spec.early_resolvable,
-        description=" ".join(market.words.rules),
+        description=market.words.rules_text,
         feed_kind="pool" if computed is not None else "published" if market.spec.published else "rounds",
         computed_from=None
         if computed is None

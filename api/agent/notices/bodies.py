@@ -13,7 +13,7 @@ from api.http.body import Body
 from core.agent.notices.kinds import EventType, event_id, source_of
 from core.agent.notices.reading import Notice
 from core.hexadecimal import hex_of
-from core.iso import iso_exact
+from core.iso import iso_micros
 from core.money import to_json
 
 # What has a proof: a trade that is on the chain. A payment that came too late to be a stake names no side.
@@ -59,7 +59,7 @@ def event_body(event: Notice, links: Links) -> AgentEvent:
         event_id=event.id,
         seq=event.seq,
         type=event.type,
-        created_at=iso_exact(event.at_micros),
+        created_at=iso_micros(event.at_micros),
         wallet=hex_of(event.wallet),
         market_id=event.market_id,
         trade_id=None if event.trade_id is None else hex_of(event.trade_id),
@@ -82,7 +82,7 @@ def endpoint_event(
         event_id=event_id(source_of(kind, webhook_id, token), 0),
         seq=seq,
         type=kind,
-        created_at=iso_exact(at_micros),
+        created_at=iso_micros(at_micros),
         wallet=hex_of(wallet),
         market_id=None,
         trade_id=None,

@@ -34,7 +34,7 @@ from core.db.engine import Connection, ConnectionPool
 from core.log import get_logger
 from core.metrics import counter, gauge
 from core.money import to_json
-from core.service.cancelling import end
+from core.service.cancelling import cancel_and_wait
 
 log = get_logger(__name__)
 
@@ -84,22 +84,22 @@ class Dispatcher:
         self._links = links
         self._retries = retries
         self._disable_after = timedelta(seconds=disable_after_seconds)
-        self._news = Subscription()
+        self._signals = Subscription()
         self._working: dict[asyncio.Task[None], Reliability] = {}
         """What is being sent now."""
 
     async def run(self) -> None:
         tidying = asyncio.create_task(self._tidy(), name="webhook tidying")
         try:
-            async with self._news.of(self._url, AGENT_EVENT):
+            async with self._signals.listening(self._url, AGENT_EVENT):
                 while True:
-                    self._news.forget()
+                    self._signals.clear()
                     if not await self._claim():
-                        await self._news.wait(POLL_SECONDS)
+                        await self._signals.wait(POLL_SECONDS)
                     if tidying.done():
                         tidying.result()
         finally:
-            await end(tidying, *self._working)
+            await cancel_and_wait(tidying, *self._working)
             await self._sender.aclose()
 
     async def _tidy(self) -> None:
@@ -140,7 +140,7 @@ class Dispatcher:
     def _served(self, task: asyncio.Task[None]) -> None:
         del self._working[task]
         SENDING.set(len(self._working))
-        self._news.announce()
+        self._signals.set()
         if not task.cancelled() and task.exception() is not None:
             error = task.exception()
             if isinstance(error, DATABASE_ERRORS):

@@ -265,7 +265,7 @@ async def wait_for_events(connection: Connection, endpoint: WebhookEndpoint) -> 
     """Let an endpoint that has all there is wait for more. What adds to its wallet's events wakes it, before this or
     after it."""
     async with connection.transaction():
-        next_seq = await event_log.hold(connection, endpoint.wallet)
+        next_seq = await event_log.lock_wallet(connection, endpoint.wallet)
         # A separate statement: one that waits for a row sees other tables as they were before it waited.
         await connection.execute("SELECT FROM agent_webhook WHERE id = %s FOR UPDATE", (endpoint.id,))
         return await _update_leased(

@@ -33,7 +33,7 @@ from core.config import Settings
 from core.db.channels import AGENT_EVENT, Resync, listen
 from core.db.engine import ConnectionPool
 from core.hexadecimal import bytes_of
-from core.iso import iso_exact
+from core.iso import iso_micros
 from core.log import get_logger
 from core.metrics import counter, gauge
 
@@ -224,7 +224,7 @@ class Events:
             ResolvedBody(
                 meta=meta(self._links),
                 events=[event_body(each, self._links) for each in events],
-                next_since=iso_exact(events[-1].at_micros) if len(resolutions) > len(events) else None,
+                next_since=iso_micros(events[-1].at_micros) if len(resolutions) > len(events) else None,
             )
         )
 

@@ -40,7 +40,7 @@ from core.agent.notices.reading import newest_seq, next_seq
 from core.chain import ChainClient
 from core.db.channels import AGENT_EVENT, notify
 from core.hexadecimal import bytes_of, hex_of
-from core.iso import iso_of
+from core.iso import iso_datetime
 from core.money import to_json
 
 REGISTRATIONS = parse("10/minute")
@@ -164,11 +164,11 @@ def registration(endpoint: WebhookEndpoint, secret: str | None) -> AgentWebhookR
         url=endpoint.url,
         status=endpoint.status,
         secret=secret,
-        created_at=iso_of(endpoint.created_at),
+        created_at=iso_datetime(endpoint.created_at),
         ref=endpoint.ref,
         next_seq=endpoint.next_seq,
         failed_attempts=endpoint.attempts,
-        failing_since=None if endpoint.failing_since is None else iso_of(endpoint.failing_since),
+        failing_since=None if endpoint.failing_since is None else iso_datetime(endpoint.failing_since),
         last_error=endpoint.last_error,
     )
 

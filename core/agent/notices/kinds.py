@@ -37,7 +37,7 @@ def source_of(event_type: EventType, *parts: bytes | int | str) -> bytes:
     return digest.digest()[:SOURCE_BYTES]
 
 
-def undoing(source: bytes) -> bytes:
+def correction_source(source: bytes) -> bytes:
     """Return the name of the event that takes another one back."""
     return hashlib.sha256(b"undone" + source).digest()[:SOURCE_BYTES]
 

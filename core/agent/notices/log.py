@@ -10,8 +10,8 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from core.agent.notices.kinds import EventType, event_id, undoing
-from core.agent.notices.payloads import undone
+from core.agent.notices.kinds import EventType, correction_source, event_id
+from core.agent.notices.payloads import correction_payload
 from core.db.channels import AGENT_EVENT, notify
 from core.db.engine import Connection
 from core.metrics import counter
@@ -81,7 +81,7 @@ async def append(connection: Connection, drafts: Sequence[Draft]) -> None:
         await notify(connection, AGENT_EVENT, wallets)
 
 
-async def hold(connection: Connection, wallet: bytes) -> int:
+async def lock_wallet(connection: Connection, wallet: bytes) -> int:
     """Keep others from adding to the wallet's events until the caller's transaction ends; return its next number."""
     return (await _lock(connection, {wallet}))[wallet].next_seq
 
@@ -106,8 +106,8 @@ async def undo_above(connection: Connection, block: int) -> None:
     for wallet, source, occurrence, kind, market_id, trade_id, payload in await (
         await connection.execute(query, (block,))
     ).fetchall():
-        correction = undone(event_id(source, occurrence), payload)
-        draft = Draft(wallet, EventType(kind), undoing(source), correction, market_id, trade_id)
+        correction = correction_payload(event_id(source, occurrence), payload)
+        draft = Draft(wallet, EventType(kind), correction_source(source), correction, market_id, trade_id)
         at = wallets[wallet]
         rows.append(_Row(draft, at.next_seq, occurrence, at.tick(0), source))
         at.next_seq += 1
@@ -151,7 +151,7 @@ async def _next_occurrences(connection: Connection, sources: list[bytes]) -> dic
         " FROM agent_event e WHERE e.source = ANY(%b) GROUP BY e.source"
     )
     rows = await (await connection.execute(query, (sources,))).fetchall()
-    return {bytes(source): newest + 1 if undone == newest else None for source, newest, undone in rows}
+    return {bytes(source): newest + 1 if corrected == newest else None for source, newest, corrected in rows}
 
 
 async def _lock(connection: Connection, wallets: Iterable[bytes]) -> dict[bytes, _Wallet]:

@@ -9,14 +9,14 @@ from typing import Any
 from psycopg.rows import namedtuple_row
 
 from core.agent.book import Book
-from core.agent.document import Specification, described
+from core.agent.document import Specification, listed_document
 from core.agent.words import OutcomeWords
 from core.db.engine import Connection
 from core.iso import iso
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class NoticeMarket:
     """A market as events name it."""
 
     key: bytes
@@ -50,7 +50,7 @@ _QUERY = (
 )
 
 
-async def named(connection: Connection, keys: Iterable[bytes]) -> dict[bytes, Named]:
+async def notice_markets(connection: Connection, keys: Iterable[bytes]) -> dict[bytes, NoticeMarket]:
     """Return markets by the contract's id, without those that the index does not hold."""
     chosen = list(set(keys))
     if not chosen:
@@ -61,7 +61,7 @@ async def named(connection: Connection, keys: Iterable[bytes]) -> dict[bytes, Na
     return {row.market_id: _named(row) for row in rows}
 
 
-def _named(row: Any) -> Named:
-    spec = Specification.of_row(row)
-    document = described(row.market_id, spec, row.feed_key)
-    return Named(row.market_id, document.id, spec, document.outcomes, Book.of_row(row))
+def _named(row: Any) -> NoticeMarket:
+    spec = Specification.from_row(row)
+    document = listed_document(row.market_id, spec, row.feed_key)
+    return NoticeMarket(row.market_id, document.id, spec, document.outcomes, Book.from_row(row))

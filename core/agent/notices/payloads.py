@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from core.agent.bet import ref_text
-from core.agent.notices.markets import Named
+from core.agent.notices.markets import NoticeMarket
 from core.agent.words import FEED_DECIMALS
 from core.contracts.events.agent import Staked
 from core.contracts.statuses import MarketKind
@@ -19,17 +19,17 @@ def text(payload: Mapping[str, Any]) -> str:
     return to_json(payload).decode()
 
 
-def undone(event_id: str, payload: str) -> str:
+def correction_payload(event_id: str, payload: str) -> str:
     """The payload of a correction: the first one's, marked. Spliced as text, so that its numbers stay as they are."""
     mark = f'{{"undone":true,"corrects":"{event_id}","reason":"reorg"'
     return mark + ("}" if payload == "{}" else "," + payload[1:])
 
 
-def bet_submitted(market: Named, outcome: int, amount: int, tx: bytes) -> str:
+def bet_submitted(market: NoticeMarket, outcome: int, amount: int, tx: bytes) -> str:
     return text({"side": market.side(outcome), "sizeUsd": json_number(amount), "txHash": hex_of(tx)})
 
 
-def bet_placed(market: Named, e: Staked, *, tx: bytes, block: int) -> str:
+def bet_placed(market: NoticeMarket, e: Staked, *, tx: bytes, block: int) -> str:
     """`avgPriceCents`: what a share cost, fee apart, rounded down to 4 decimals."""
     cents = json_ratio_down(100 * (e.amount - e.fee), e.shares, 4) if e.shares else json_number(0)
     return text(
@@ -49,7 +49,7 @@ def bet_placed(market: Named, e: Staked, *, tx: bytes, block: int) -> str:
     )
 
 
-def market_resolved(market: Named, *, winner: int | None, observed: int | None, tx: bytes, block: int) -> str:
+def market_resolved(market: NoticeMarket, *, winner: int | None, observed: int | None, tx: bytes, block: int) -> str:
     """Return the payload. `refunded`: every stake is given back whole, because the market is void, no stake is on the
     winner, or none is on anything else. `payoutPerShareUsd` is null where shares are not paid alike."""
     book = market.book
@@ -72,7 +72,7 @@ def market_resolved(market: Named, *, winner: int | None, observed: int | None, 
     )
 
 
-def position_ended(market: Named, *, outcome: int, winner: int, amount: int, shares: int, owed: int) -> str:
+def position_ended(market: NoticeMarket, *, outcome: int, winner: int, amount: int, shares: int, owed: int) -> str:
     return text(
         {
             "side": market.side(outcome),
@@ -84,7 +84,7 @@ def position_ended(market: Named, *, outcome: int, winner: int, amount: int, sha
     )
 
 
-def payout(market: Named, *, outcome: int | None, amount: int, stake_id: int, tx: bytes, **more: Any) -> str:
+def payout(market: NoticeMarket, *, outcome: int | None, amount: int, stake_id: int, tx: bytes, **more: Any) -> str:
     """Describe a payout on its way, made or refused. `side` is null for a payment that came too late to be a stake."""
     return text(
         {

@@ -14,7 +14,7 @@ from core.agent.notices import log as event_log
 from core.agent.notices import payloads
 from core.agent.notices.kinds import EventType, source_of
 from core.agent.notices.log import Draft
-from core.agent.notices.markets import named
+from core.agent.notices.markets import notice_markets
 from core.contracts.statuses import AgentMarketStatus, StakeStatus
 from core.db.engine import Connection
 
@@ -68,7 +68,7 @@ async def _bets(connection: Connection, chain_id: int, submitted: dict[int, Subm
             (list(submitted),),
         )
     ).fetchall()
-    markets = await named(connection, {row[2] for row in rows})
+    markets = await notice_markets(connection, {row[2] for row in rows})
     now = await _chain_now(connection, chain_id)
     drafts = []
     for intent_id, wallet, market_id, outcome, amount, bet_hash in rows:
@@ -93,7 +93,7 @@ async def _payouts(connection: Connection, chain_id: int, submitted: Sequence[Su
             (list(carried),),
         )
     ).fetchall()
-    markets = await named(connection, {row[1] for row in rows})
+    markets = await notice_markets(connection, {row[1] for row in rows})
     now = await _chain_now(connection, chain_id)
     drafts = []
     for stake_id, market_id, wallet, outcome, amount, shares, bet_hash, status, paid, market_status, winner in rows:
