@@ -1,4 +1,4 @@
-"""`python -m indexer` runs the daemon; `rebuild` and `audit` are described by `--help`."""
+"""`python -m indexer` runs the daemon; `--help` lists the other commands."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""`python -m indexer`: the daemon, and the commands that check and renew what it writes."""
+"""`python -m indexer`: the daemon, and the commands that audit and rebuild its tables."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from indexer.audit.run import audit
 from indexer.rebuild import rebuild
 from indexer.sources import Sources, sources_of
 
-DESCRIPTION = "Follow the configured chains into the database, or check and renew what is there."
+DESCRIPTION = "Index the configured chains into the database, or audit or rebuild the tables."
 
-# An audit's verdict, so no command ends with it for another reason.
+# Only an audit that found differences exits with this code.
 EXIT_DIFFERS = 1
 
 ChainWork = Callable[[ConnectionPool, Settings, ChainSettings, Sources], Awaitable[bool]]
@@ -39,7 +39,7 @@ def main(arguments: list[str] | None = None) -> int:
     commands = parser.add_subparsers(dest="command")
     commands.add_parser("run", help="follow the chains until stopped (the default)")
     for name, what in (
-        ("rebuild", "wipe the projections and fold them again from the raw logs"),
+        ("rebuild", "delete the projections and fold them again from the raw logs"),
         (
             "audit",
             "compare raw logs, every column of every row, totals and views with the chain; exits 1 if any differs",
@@ -60,7 +60,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _fault_code(what: str, error: Exception) -> int:
-    """Print what went wrong; return the exit code of a command that could not do its work because of it."""
+    """Print the error of a command that failed; return its exit code."""
     if isinstance(error, VpmError):
         print(f"{what}: {error.sentence()}", file=sys.stderr)
         return EXIT_UNAVAILABLE if error.exit_code == EXIT_DIFFERS else error.exit_code
@@ -73,7 +73,7 @@ def _fault_code(what: str, error: Exception) -> int:
 
 
 async def _each_chain(settings: Settings, only: str | None, work: ChainWork) -> int:
-    """Do the work on each chain and return the exit code: a difference on one outweighs a failure to ask another."""
+    """Do the work on each chain and return the exit code: a difference on one chain outweighs an error on another."""
     url = settings.database_url.get_secret_value()
     await check_fit(settings)
     codes: list[int] = []
@@ -126,11 +126,11 @@ async def _audit(pool: ConnectionPool, settings: Settings, chain: ChainSettings,
         where = f"{each['what']} {each['key']} {each['field']}"
         print(f"  {where}: table {each['ours']}, chain {each['chain']} at block {each['block']}")
     if comparison.detail and comparison.detail[0]["what"] in metadata.tables:
-        print("  The contracts' views were not compared: they say nothing of rows that are not what their logs make.")
+        print("  The contracts' views were not compared: rows that differ from their logs must be rebuilt first.")
     return comparison.mismatches == 0
 
 
 def _show(progress: str) -> None:
-    """Replace the progress shown in the terminal's line; elsewhere nothing is written."""
+    """Replace the progress line in a terminal; write nothing elsewhere."""
     if sys.stdout.isatty():
         print(f"\r\x1b[K{progress}", end="", flush=True)

@@ -1,9 +1,8 @@
-"""Checks that a node gave all logs of a block, against its header's bloom, another node or the block's receipts.
+"""Checks that a node returned all logs of a block, by its header's bloom, another node or the block's receipts.
 
-A node searches logs in a separate index, which may lack what the node's blocks have. A block's receipts cannot:
-their logs are numbered through, so one that is missing between two others shows. A bloom never denies a log that is
-there: "the bloom allows, the node answered with none" is worth a second question, and "the bloom denies" is proof that
-there is none.
+A node searches logs in a separate index, which may lack logs that are in its blocks. Receipts have no such gap: their
+logs are numbered consecutively, so a missing one shows. A bloom never excludes a log that exists: a bloom that excludes
+ours proves that there is none, and if it allows some but the node returned none, the block is checked again.
 """
 
 from __future__ import annotations
@@ -26,13 +25,13 @@ from indexer.sources import Filter, Sources
 from indexer.wire import Header
 
 SAMPLED_BLOCKS = 2
-"""Blocks of a page of history that are compared with their receipts where there is no second node."""
+"""Blocks of a page of history that are compared with their receipts if there is no second node."""
 DISTRUSTED_AT_ONCE = 256
-"""Blocks in a page of history once its node has left a log out: then every one of them is looked at."""
+"""Blocks in a page of history once its node has left out a log: then every block is checked."""
 
 
 def mask(value: bytes) -> int:
-    """Return the three bits a value sets, of 2048."""
+    """Return the three bits, of 2048, that a value sets in a bloom."""
     digest = keccak(value)
     bits = 0
     for at in (0, 2, 4):
@@ -41,7 +40,7 @@ def mask(value: bytes) -> int:
 
 
 class BloomTest:
-    """What a chain's sources may have logged, as masks."""
+    """A test whether a block's bloom allows logs of a chain's sources."""
 
     def __init__(self, sources: Sources) -> None:
         self._contracts = [
@@ -69,31 +68,33 @@ class BloomTest:
 
 @dataclass(slots=True)
 class LogCompleteness:
-    """The check of one chain's logs. `distrusts`: its only node was seen to leave logs out of history."""
+    """The check of one chain's logs. `distrusts`: its only node has left logs out of history."""
 
     node: ChainNode
     chain: str
     distrusts: bool = False
-    _chance: random.Random = field(default_factory=random.Random)
+    _random: random.Random = field(default_factory=random.Random)
 
-    async def whole(self, header: Header, filters: Sequence[Filter], given: Sequence[Log]) -> list[Log] | None:
-        """Return all logs of the block that the filters choose; None when only the node that gave them can say."""
-        logs = await self._of_nodes(header, filters)
+    async def complete_block(
+        self, header: Header, filters: Sequence[Filter], received: Sequence[Log]
+    ) -> list[Log] | None:
+        """Return all logs of the block that match the filters; None if nothing can verify the received ones."""
+        logs = await self._from_two_nodes(header, filters)
         if logs is None:
             receipts = await self.receipts(header.hash)
             if receipts is None:
                 return None
-            logs = [log for log in receipts if any(chosen_by(log, each) for each in filters)]
-        if len({_place(log) for log in given}) < len(given):
-            raise NodeFault(f"A node gave logs of block {header.number} twice.")
-        together = merged([*given, *logs])
-        if len(together) > len(given):
+            logs = [log for log in receipts if any(matches_filter(log, each) for each in filters)]
+        if len({_place(log) for log in received}) < len(received):
+            raise NodeFault(f"A node returned a log of block {header.number} twice.")
+        together = merged([*received, *logs])
+        if len(together) > len(received):
             metrics.SHORT_ANSWERS.labels(self.chain).inc()
         return together
 
-    async def _of_nodes(self, header: Header, filters: Sequence[Filter]) -> list[Log] | None:
-        """Return what two nodes give of the block, together; None when fewer than two answer."""
-        nodes = self.node.opinions()
+    async def _from_two_nodes(self, header: Header, filters: Sequence[Filter]) -> list[Log] | None:
+        """Return the block's logs from two nodes together; None if fewer than two answer."""
+        nodes = self.node.separate_nodes()
         if len(nodes) < 2:
             return None
         logs: list[Log] = []
@@ -106,8 +107,8 @@ class LogCompleteness:
         return logs
 
     async def receipts(self, block_hash: str) -> list[Log] | None:
-        """Return every log of a block, from its receipts; None when no node offers them."""
-        for node in self.node.opinions():
+        """Return every log of a block, from its receipts; None if no node has them."""
+        for node in self.node.separate_nodes():
             try:
                 logs = await node.receipt_logs(block_hash)
             except RpcError as error:
@@ -118,10 +119,9 @@ class LogCompleteness:
                 return logs
         return None
 
-    async def of_page(self, filters: Sequence[Filter], first: int, last: int, logs: list[Log]) -> list[Log]:
-        """Return the logs of a page of history. Where there is another node, blocks on which the two disagree are read
-        from their receipts."""
-        for node in self.node.opinions()[1:]:
+    async def complete_page(self, filters: Sequence[Filter], first: int, last: int, logs: list[Log]) -> list[Log]:
+        """Return the logs of a page of history. Blocks on which two nodes disagree are read from their receipts."""
+        for node in self.node.separate_nodes()[1:]:
             theirs = [log for chosen in filters for log in await node.logs(chosen, first, last)]
             ours = {_place(log) for log in logs}
             more = [log for log in theirs if _place(log) not in ours]
@@ -135,30 +135,31 @@ class LogCompleteness:
                 receipts = await self.receipts(block_hash)
                 if receipts is None:
                     raise NodeFault(
-                        f"Two nodes disagree on the logs of blocks {first} to {last}, and neither gives receipts of"
+                        f"Two nodes disagree on the logs of blocks {first} to {last}, and neither has the receipts of"
                         f" block {block_hash}."
                     )
-                logs += [log for log in receipts if any(chosen_by(log, each) for each in filters)]
+                logs += [log for log in receipts if any(matches_filter(log, each) for each in filters)]
         return logs
 
     async def sample(self, filters: Sequence[Filter], logs: Sequence[Log]) -> None:
-        """Compare a few blocks of a page with their receipts. NodeFault when one has more: from then on all are."""
+        """Compare a few blocks of a page with their receipts. NodeFault if one lacks logs; from then on all are
+        compared."""
         hashes = sorted({log.block_hash for log in logs})
-        chosen = self._chance.sample(hashes, min(SAMPLED_BLOCKS, len(hashes)))
+        chosen = self._random.sample(hashes, min(SAMPLED_BLOCKS, len(hashes)))
         answers = await asyncio.gather(*(self.receipts(block_hash) for block_hash in chosen))
         for block_hash, receipts in zip(chosen, answers, strict=True):
-            given = [log for log in logs if log.block_hash == block_hash]
-            proved = [log for log in receipts or () if any(chosen_by(log, each) for each in filters)]
-            if {_place(log) for log in proved} - {_place(log) for log in given}:
+            received = [log for log in logs if log.block_hash == block_hash]
+            complete = [log for log in receipts or () if any(matches_filter(log, each) for each in filters)]
+            if {_place(log) for log in complete} - {_place(log) for log in received}:
                 metrics.SHORT_ANSWERS.labels(self.chain).inc()
                 self.distrusts = True
                 raise NodeFault(
-                    f"A node left out logs of block {given[0].block_number}; its history is now read block by block."
+                    f"A node left out logs of block {received[0].block_number}; its history is now read block by block."
                 )
 
 
-def chosen_by(log: Log, chosen: Filter) -> bool:
-    """Return whether a node answers this filter with this log."""
+def matches_filter(log: Log, chosen: Filter) -> bool:
+    """Return whether a log matches a filter."""
     addresses = chosen["address"]
     if log.address.lower() not in ([addresses] if isinstance(addresses, str) else addresses):
         return False
@@ -171,7 +172,7 @@ def chosen_by(log: Log, chosen: Filter) -> bool:
 
 
 def merged(logs: Iterable[Log]) -> list[Log]:
-    """Return each log once; NodeFault when two nodes give different ones at the same place."""
+    """Return each log once; NodeFault if two nodes have different logs at the same place."""
     by_place: dict[tuple[str, int], Log] = {}
     for log in logs:
         other = by_place.setdefault(_place(log), log)

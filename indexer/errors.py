@@ -1,4 +1,4 @@
-"""What can be wrong with what a chain or a node says, beyond `core.chain.errors`."""
+"""Errors of the indexer, beyond those of `core.chain.errors`."""
 
 from __future__ import annotations
 
@@ -6,39 +6,39 @@ from core.errors import EXIT_UNAVAILABLE, VpmError
 
 
 class NodeFault(VpmError):
-    """A node's answer contradicts itself, its other answers, or another node; it is asked again, nothing is written."""
+    """A node's answer contradicts itself, an earlier answer or another node. Nothing is written; it is asked again."""
 
     code = "node_fault"
     default_retriable = True
 
 
 class ChainMoved(NodeFault):
-    """A node's answers are of two chains, or of one that is behind: a fork or a lag, for which no log is to blame."""
+    """A node's answers come from two forks, or the node is behind. Its logs are not malformed."""
 
 
 class Contradiction(VpmError):
-    """A log does not follow from the logs before it: some are missing, or they are not our contracts'."""
+    """A log does not follow from the earlier logs: some are missing, or they are not from our contracts."""
 
     code = "logs_contradict"
     default_retriable = True
 
 
 class BeyondFinality(VpmError):
-    """The chain replaced blocks deeper than is ever undone."""
+    """The chain replaced blocks below the newest final one."""
 
     code = "reorg_beyond_finality"
     default_retriable = True
 
 
 class CursorMoved(VpmError):
-    """Another process advanced the cursor: this one no longer leads, and what it was about to write is dropped."""
+    """Another process moved the cursor: this one no longer leads, and its transaction is rolled back."""
 
     code = "cursor_moved"
     default_retriable = True
 
 
 class OtherSources(VpmError):
-    """The database was filled from other contracts than the deployment file names."""
+    """The database was filled from other contracts than those in the deployment file."""
 
     code = "other_sources"
     exit_code = EXIT_UNAVAILABLE
@@ -46,7 +46,7 @@ class OtherSources(VpmError):
 
 
 class AuditRuns(VpmError):
-    """Another process audits the chain on the same database."""
+    """Another process is auditing the chain on the same database."""
 
     code = "audit_runs"
     default_retriable = True

@@ -1,7 +1,7 @@
-"""Who announces a feed's rounds, and reading the past rounds of a feed that was added later.
+"""The emitters of feeds' rounds, and the backfill of a feed that was added later.
 
-A Chainlink proxy emits nothing: the aggregator behind it does, counting rounds without the phase, and the proxy may
-move on to another aggregator. Feeds of our own and local ones emit for themselves.
+A Chainlink proxy emits nothing: the aggregator behind it does, numbering rounds without the phase, and the proxy may
+switch to another aggregator. Our own feeds and local ones emit their rounds themselves.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from indexer.fold.shared import FeedRounds, rounds
 from indexer.logs import Page
 from indexer.node import ChainNode
 from indexer.sources import Sources
-from indexer.store.cursor import Cursor, feeds_json, keep, known_feeds
+from indexer.store.cursor import Cursor, feeds_as_json, known_feeds, lock_cursor
 from indexer.store.raw_logs import write_logs
-from indexer.store.steps import remember
+from indexer.store.steps import store_block
 from indexer.store.tables import begin_writing, store
 
 log = get_logger(__name__)
 
 PHASES_BACK = 8
-"""Aggregators of older phases than this are not followed: no market is settled by their rounds any more."""
+"""Phases whose aggregators are followed: no market is settled by rounds of older ones any more."""
 
 _AGGREGATOR = hex_of(keccak(text="aggregator()")[:4])
 _PHASE_ID = hex_of(keccak(text="phaseId()")[:4])
@@ -43,7 +43,7 @@ _PHASE_AGGREGATORS = hex_of(keccak(text="phaseAggregators(uint16)")[:4])
 
 
 async def emitters_of(rpc: ChainProvider, proxies: Iterable[bytes]) -> dict[bytes, FeedRounds]:
-    """Map every address that announces rounds of one of the feeds to that feed and its phase."""
+    """Map every address that emits rounds of one of the feeds to that feed and its phase."""
     emitters: dict[bytes, FeedRounds] = {}
     for proxy in proxies:
         if await _view(rpc, proxy, _AGGREGATOR) is None:
@@ -69,7 +69,7 @@ async def _view(rpc: ChainProvider, to: bytes, data: str) -> bytes | None:
     return word if len(word) == 32 else None
 
 
-async def read_past(pool: ConnectionPool, node: ChainNode, sources: Sources, cursor: Cursor) -> None:
+async def backfill_feeds(pool: ConnectionPool, node: ChainNode, sources: Sources, cursor: Cursor) -> None:
     """Index the rounds up to the cursor of emitters that the tables have not followed from the start, a transaction a
     page: none is open, and nothing locked, while a node is asked.
 
@@ -81,7 +81,9 @@ async def read_past(pool: ConnectionPool, node: ChainNode, sources: Sources, cur
     if not missing:
         return
     if cursor.number >= sources.start_block:
-        log.info("reading past rounds of new feeds", action="index.new_feeds", chain=sources.name, feeds=len(missing))
+        log.info(
+            "reading the past rounds of new feeds", action="index.new_feeds", chain=sources.name, feeds=len(missing)
+        )
         added = replace(sources, contracts={}, token=None, feeds={each: sources.feeds[each] for each in missing})
         async with aclosing(pages(Fetcher(node, added), sources.start_block, cursor.number, Width())) as past:
             async for page in past:
@@ -90,9 +92,9 @@ async def read_past(pool: ConnectionPool, node: ChainNode, sources: Sources, cur
     async with pool.connection() as connection, connection.transaction():
         await connection.execute(
             "UPDATE chain_cursor SET sources = jsonb_set(sources, '{feeds}', %s) WHERE chain_id = %s",
-            (Jsonb(feeds_json({**followed, **sources.feeds})), sources.chain_id),
+            (Jsonb(feeds_as_json({**followed, **sources.feeds})), sources.chain_id),
         )
-        # Rows came in blocks that the cursor has long passed.
+        # Rows were added in blocks that the cursor has long passed.
         await notify(connection, CHAIN_INDEXED, IndexStep(sources.chain_id, cursor.number, everything=True))
 
 
@@ -100,9 +102,9 @@ async def _write(connection: Connection, added: Sources, cursor: Cursor, page: P
     span = (added.chain_id, page.first, page.end.number)
     async with connection.transaction():
         await begin_writing(connection, durable=False)
-        await keep(connection, cursor)
+        await lock_cursor(connection, cursor)
         for block in page.blocks:
-            await remember(connection, added.chain_id, block)
+            await store_block(connection, added.chain_id, block)
         await connection.execute(
             "DELETE FROM chain_log WHERE chain_id = %s AND block_number BETWEEN %s AND %s AND address = ANY(%s)",
             (*span, list(added.feeds)),

@@ -1,10 +1,10 @@
-"""Reading blocks and logs from a node so that what is returned is complete and of one chain.
+"""Fetches blocks and logs from a node so that the result is complete and of one chain.
 
-Two ways, for two situations:
-- `linked`: at the head. Every header is read, must name its predecessor, and every log must be of these very blocks. A
-  block that holds logs of ours, or whose bloom allows some, is compared with a second node or with its receipts.
-- `settled`: deep in history. Only logs and the last header are read, and compared with the second node's, or where
-  there is none with the receipts of a few of the blocks.
+There are two ways:
+- `fetch_linked`, at the head. Every header is read and must name its predecessor, and every log must be in one of these
+  blocks. A block with logs of ours, or whose bloom allows some, is compared with a second node or with its receipts.
+- `fetch_history`, deep in history. Only logs and the last header are read, and compared with a second node's logs or,
+  without one, with the receipts of a few blocks.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ HASH_QUESTIONS_AT_ONCE = 8
 
 
 class Replaced(Exception):
-    """The news that the block after the cursor's does not name the cursor's block as its parent: a reorganization."""
+    """Raised when the block after the cursor's does not name the cursor's block as its parent: a reorganization."""
 
 
 class Fetcher:
@@ -41,66 +41,68 @@ class Fetcher:
     def __init__(self, node: ChainNode, sources: Sources) -> None:
         self.node = node
         self.sources = sources
-        self.witness = LogCompleteness(node, sources.name)
+        self.completeness = LogCompleteness(node, sources.name)
         self._bloom = BloomTest(sources)
 
-    async def linked(self, first: int, last: int, parent: bytes | None, head: Header) -> Page:
-        """Fetch the blocks `first` to `last`, whose predecessor must be `parent`. Replaced when it is not."""
-        with self._readable(first, last):
-            return await self._linked(first, last, parent, head)
+    async def fetch_linked(self, first: int, last: int, parent: bytes | None, head: Header) -> Page:
+        """Fetch the blocks `first` to `last`, whose predecessor must be `parent`; Replaced if it is not."""
+        with self._rejecting_bad_logs(first, last):
+            return await self._fetch_linked(first, last, parent, head)
 
-    async def settled(self, first: int, last: int) -> Page:
+    async def fetch_history(self, first: int, last: int) -> Page:
         """Fetch final blocks, with as few requests as possible."""
-        with self._readable(first, last):
-            return await self._settled(first, last)
+        with self._rejecting_bad_logs(first, last):
+            return await self._fetch_history(first, last)
 
     @contextmanager
-    def _readable(self, first: int, last: int) -> Iterator[None]:
-        """Turn malformed logs into a NodeFault, and have the node check every field from then on: normally logs are
-        decoded unchecked."""
+    def _rejecting_bad_logs(self, first: int, last: int) -> Iterator[None]:
+        """Turn malformed logs into a NodeFault, and make the node check every field for a while; normally logs are
+        decoded without checks."""
         try:
             yield
         except ChainMoved:
             raise
         except NodeFault:
-            self.node.look_closely()
+            self.node.check_fields()
             raise
         except ValueError as error:
-            self.node.look_closely()
-            raise NodeFault(f"A node's logs of blocks {first} to {last} cannot be read: {error}.") from error
+            self.node.check_fields()
+            raise NodeFault(f"A node's logs of blocks {first} to {last} are malformed: {error}.") from error
 
-    async def _linked(self, first: int, last: int, parent: bytes | None, head: Header) -> Page:
+    async def _fetch_linked(self, first: int, last: int, parent: bytes | None, head: Header) -> Page:
         headers, logs = await asyncio.gather(self._headers(first, last, head), self._ours_and_payments(first, last))
         if parent is not None and headers[0].parent_hash != hex_of(parent):
             raise Replaced
         for one, after in pairwise(headers):
             if after.parent_hash != one.hash:
-                raise ChainMoved(f"The chain changed at block {after.number} while it was read.")
+                raise ChainMoved(f"The chain changed at block {after.number} during a read.")
         for number, digest in block_hashes(logs, first, last).items():
             if headers[number - first].hash != digest:
-                raise ChainMoved(f"A node's logs of block {number} are of another block than its header.")
+                raise ChainMoved(f"A node's logs of block {number} have another block hash than its header.")
         logs = await self._complete(headers, logs)
         logs += await self._authorizations_of(headers, logs)
-        blocks = {header.number: header.info(self.sources.l1_blocks) for header in headers}
+        blocks = {header.number: header.info(self.sources.uses_l1_blocks) for header in headers}
         return self._page(first, tuple(blocks.values()), blocks, logs)
 
-    async def _settled(self, first: int, last: int) -> Page:
-        if self.witness.distrusts:
+    async def _fetch_history(self, first: int, last: int) -> Page:
+        if self.completeness.distrusts:
             return await self._distrusted(first, last)
-        (end,), logs = await asyncio.gather(self._present([last]), self._logs(first, last))
+        (end,), logs = await asyncio.gather(self._required_headers([last]), self._logs(first, last))
         hashes = block_hashes(logs, first, last)
         if hashes.get(last, end.hash) != end.hash:
-            raise ChainMoved(f"A node's logs of block {last} are of another block than its header.")
+            raise ChainMoved(f"A node's logs of block {last} have another block hash than its header.")
         blocks, _ = await asyncio.gather(self._blocks_of(logs, hashes), self._sampled(logs))
-        blocks[last] = end.info(self.sources.l1_blocks)
+        blocks[last] = end.info(self.sources.uses_l1_blocks)
         return self._page(first, tuple(blocks[number] for number in sorted(blocks)), blocks, logs)
 
     async def _distrusted(self, first: int, last: int) -> Page:
-        """History of a node that was seen to leave logs out: read as carefully as the head."""
+        """Fetch history, as carefully as the head, from a node that left logs out before."""
         if last - first >= DISTRUSTED_AT_ONCE:
-            raise RpcError(RpcErrorKind.RANGE_TOO_WIDE, "History of a node that left out logs is read in small pages.")
-        (end,) = await self._present([last])
-        return await self._linked(first, last, None, end)
+            raise RpcError(
+                RpcErrorKind.RANGE_TOO_WIDE, "A node left out logs, so its history is read in smaller pages."
+            )
+        (end,) = await self._required_headers([last])
+        return await self._fetch_linked(first, last, None, end)
 
     def _page(
         self, first: int, remembered: tuple[BlockInfo, ...], blocks: Mapping[int, BlockInfo], logs: Sequence[Log]
@@ -115,19 +117,19 @@ class Fetcher:
     async def _headers(self, first: int, last: int, head: Header) -> list[Header]:
         if first == last == head.number:
             return [head]
-        return await self._present(range(first, last + 1))
+        return await self._required_headers(range(first, last + 1))
 
-    async def _present(self, numbers: Sequence[int]) -> list[Header]:
+    async def _required_headers(self, numbers: Sequence[int]) -> list[Header]:
         headers = []
         for number, header in zip(numbers, await self.node.headers(numbers), strict=True):
             if header is None or header.number != number:
-                raise ChainMoved(f"A node says it is past block {number}, but does not have it.")
+                raise ChainMoved(f"A node's head is above block {number}, but the node does not have that block.")
             headers.append(header)
         return headers
 
     async def _blocks_of(self, logs: Sequence[Log], hashes: Mapping[int, str]) -> dict[int, BlockInfo]:
-        """Return the blocks of logs: from the logs where they say all there is to know, else from headers."""
-        if not self.sources.l1_blocks:
+        """Return the blocks of logs, from the logs themselves if they have all fields, else from headers."""
+        if not self.sources.uses_l1_blocks:
             times = {log.block_number: log.block_timestamp for log in logs}
             if None not in times.values():
                 return {
@@ -135,16 +137,16 @@ class Fetcher:
                     for text, time in times.items()
                 }
         blocks = {}
-        for header in await self._present(sorted(hashes)):
+        for header in await self._required_headers(sorted(hashes)):
             if header.hash != hashes[header.number]:
-                raise ChainMoved(f"A node's logs of block {header.number} are of another block than its header.")
-            blocks[header.number] = header.info(self.sources.l1_blocks)
+                raise ChainMoved(f"A node's logs of block {header.number} have another block hash than its header.")
+            blocks[header.number] = header.info(self.sources.uses_l1_blocks)
         return blocks
 
     # ---------------------------------------------------------------- logs
 
     async def _ours_and_payments(self, first: int, last: int) -> list[Log]:
-        """Fetch the logs of a range: our contracts', and transfers to them."""
+        """Fetch our contracts' logs in a range, and the transfers to them."""
         payments = self.sources.transfer_filter
         if payments is None:
             return await self.node.logs(self.sources.main_filter, first, last)
@@ -156,18 +158,18 @@ class Fetcher:
     async def _logs(self, first: int, last: int) -> list[Log]:
         """Fetch our logs, transfers to us, and the authorizations that may have made the transfers."""
         logs = await self._ours_and_payments(first, last)
-        if len(self.node.opinions()) > 1:
-            logs = await self.witness.of_page(self._filters, first, last, logs)
+        if len(self.node.separate_nodes()) > 1:
+            logs = await self.completeness.complete_page(self._filters, first, last, logs)
         authorizations = []
         for chosen in self._authorization_filters(self._payments_in(logs)):
-            for node in self.node.opinions():
+            for node in self.node.separate_nodes():
                 authorizations += await node.logs(chosen, first, last)
         return logs + merged(authorizations)
 
     async def _sampled(self, logs: Sequence[Log]) -> None:
-        """Compare some blocks of a page with their receipts if no second node was asked for it."""
-        if len(self.node.opinions()) == 1:
-            await self.witness.sample(self._filters, logs)
+        """Compare some blocks of a page with their receipts if there is no second node."""
+        if len(self.node.separate_nodes()) == 1:
+            await self.completeness.sample(self._filters, logs)
 
     @property
     def _filters(self) -> list[Filter]:
@@ -184,9 +186,9 @@ class Fetcher:
         async def ask(header: Header, transfers: list[Log]) -> list[Log]:
             async with gate:
                 filters = self._authorization_filters(transfers)
-                given = [log for chosen in filters for log in await self.node.logs_of_block(chosen, header.hash)]
-                proved = await self.witness.whole(header, filters, given)
-                return _of_block(given if proved is None else proved, header)
+                received = [log for chosen in filters for log in await self.node.logs_of_block(chosen, header.hash)]
+                complete = await self.completeness.complete_block(header, filters, received)
+                return _of_block(received if complete is None else complete, header)
 
         parts = await asyncio.gather(*(ask(each, by_block[each.hash]) for each in headers if each.hash in by_block))
         return [log for part in parts for log in part]
@@ -205,31 +207,31 @@ class Fetcher:
         ]
 
     async def _complete(self, headers: Sequence[Header], logs: list[Log]) -> list[Log]:
-        """Return the logs with those that were left out: every block that has logs of ours, or may by its bloom, is
-        compared. If no other node can be asked, a block that came without logs is requested again by its hash."""
-        given: dict[str, list[Log]] = {}
+        """Return the logs, and any that the node left out. Every block that has logs of ours, or may by its bloom, is
+        compared; if nothing can verify it and it came without logs, it is fetched again by its hash."""
+        received: dict[str, list[Log]] = {}
         for log in logs:
-            given.setdefault(log.block_hash, []).append(log)
-        doubted = [header for header in headers if header.hash in given or self._may_hold_ours(header)]
+            received.setdefault(log.block_hash, []).append(log)
+        doubted = [header for header in headers if header.hash in received or self._may_hold_ours(header)]
         gate = asyncio.Semaphore(HASH_QUESTIONS_AT_ONCE)
 
-        async def proved(header: Header) -> list[Log]:
-            ours = given.get(header.hash, [])
+        async def complete_or_refetched(header: Header) -> list[Log]:
+            ours = received.get(header.hash, [])
             async with gate:
-                whole = await self.witness.whole(header, self._filters, ours)
-                if whole is None:
+                complete = await self.completeness.complete_block(header, self._filters, ours)
+                if complete is None:
                     metrics.UNPROVED.labels(self.sources.name).inc()
-                    whole = ours or await self._again(header)
-            return _of_block(whole, header)
+                    complete = ours or await self._refetch(header)
+            return _of_block(complete, header)
 
-        parts = await asyncio.gather(*(proved(header) for header in doubted))
+        parts = await asyncio.gather(*(complete_or_refetched(header) for header in doubted))
         return [log for part in parts for log in part]
 
     def _may_hold_ours(self, header: Header) -> bool:
         bits = header.bloom
         return bits is None or self._bloom.allows_ours(bits) or self._bloom.allows_payment(bits)
 
-    async def _again(self, header: Header) -> list[Log]:
+    async def _refetch(self, header: Header) -> list[Log]:
         logs = [log for chosen in self._filters for log in await self.node.logs_of_block(chosen, header.hash)]
         if logs:
             metrics.SHORT_ANSWERS.labels(self.sources.name).inc()
@@ -239,11 +241,11 @@ class Fetcher:
 def _seconds(text: str | None) -> int:
     seconds = int(text or "", 16)
     if not 0 <= seconds < 2**60:
-        raise ValueError(f"{text} is no time")
+        raise ValueError(f"{text} is not a timestamp")
     return seconds
 
 
 def _of_block(logs: list[Log], header: Header) -> list[Log]:
     if any(log.block_hash != header.hash or int(log.block_number, 16) != header.number for log in logs):
-        raise NodeFault(f"A node's logs of block {header.number} are not of the block asked for.")
+        raise NodeFault(f"A node's logs of block {header.number} are from another block.")
     return logs

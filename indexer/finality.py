@@ -1,7 +1,7 @@
-"""The newest final block of a chain, on which every node that answers must agree; and where a chain was replaced.
+"""The newest final block of a chain, on which all answering nodes must agree; and where a reorganization began.
 
-Blocks of a chain agree up to some number and disagree above it, so the last block that the tables and the chain agree
-on is the highest stored one whose hash the chain still has at that number.
+After a reorganization, tables and chain agree up to some block and disagree above it. That block is the highest stored
+one whose hash the chain still has at its number.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from indexer.node import ChainNode
 ASK_SECONDS = 5.0
 ANSWER_SECONDS = 1.0
 SILENT_SECONDS = 60.0
-"""After so long a node is asked again that did not answer: the head waits for each."""
-STANDS_SECONDS = 3600.0
-"""A node that calls the same block final for so long has no say while another does not: it stands still."""
+"""How long a node that did not answer is not asked again: the head waits for each question."""
+STALLED_SECONDS = 3600.0
+"""A node that reports the same final block for this long is stalled, and ignored while another one is not."""
 
 
 @dataclass(slots=True)
-class _Said:
-    """A block that a node calls final, and when it was first seen to."""
+class _FinalReport:
+    """A node's newest final block, and when the node first reported it."""
 
     number: int
     since: float
@@ -33,56 +33,56 @@ class _Said:
 
 @dataclass(slots=True)
 class FinalityTracker:
-    """A tracker of the newest final block. `due_at`: when the nodes are asked next. `last`: each node's last answer, by
-    its place."""
+    """A tracker of the newest final block. `due_at`: when to ask the nodes next. `last`: each node's last report, by
+    its place in the list."""
 
     node: ChainNode
     due_at: float = -math.inf
-    last: dict[int, _Said] = field(default_factory=dict)
+    last: dict[int, _FinalReport] = field(default_factory=dict)
 
     async def if_due(self, head: int) -> int | None:
-        """Return the newest final block, up to the head; None when it is not time to ask, or no node knows it."""
+        """Return the newest final block up to the head; None if it is not due, or no node knows it."""
         now = time.monotonic()
         if now < self.due_at:
             return None
         self.due_at = now + ASK_SECONDS
-        number = await self._of_all(head, now)
+        number = await self._agreed_final(head, now)
         return number if number is not None and number <= head else None
 
-    async def _of_all(self, head: int, now: float) -> int | None:
-        """Return the newest block that all answering nodes call final: a mistaken node would be believed for good. A
-        silent node holds nothing up, and one that is stuck not for long."""
-        nodes = self.node.opinions()
+    async def _agreed_final(self, head: int, now: float) -> int | None:
+        """Return the newest block that all answering nodes call final, since accepting a wrong one cannot be undone. A
+        silent node delays nothing, a stalled one not for long."""
+        nodes = self.node.separate_nodes()
         if len(nodes) == 1:
             return await self.node.finalized()
         asked = (asyncio.wait_for(node.finalized(), ANSWER_SECONDS) for node in nodes)
-        said = await asyncio.gather(*asked, return_exceptions=True)
-        if any(isinstance(each, Exception) for each in said):
+        reports = await asyncio.gather(*asked, return_exceptions=True)
+        if any(isinstance(each, Exception) for each in reports):
             self.due_at = now + SILENT_SECONDS
-        numbers = {place: each for place, each in enumerate(said) if isinstance(each, int) and each <= head}
+        numbers = {place: each for place, each in enumerate(reports) if isinstance(each, int) and each <= head}
         if not numbers:
             return await self.node.finalized()  # of a third node, perhaps
-        return min(self._moving(numbers, now) or numbers.values())
+        return min(self._advancing(numbers, now) or numbers.values())
 
-    def _moving(self, numbers: Mapping[int, int], now: float) -> list[int]:
-        """Return those of these numbers, by the nodes' places, that were not said for too long."""
+    def _advancing(self, numbers: Mapping[int, int], now: float) -> list[int]:
+        """Return the numbers of the nodes that are not stalled."""
         for place, number in numbers.items():
             if place not in self.last or self.last[place].number != number:
-                self.last[place] = _Said(number, now)
-        return [number for place, number in numbers.items() if now - self.last[place].since < STANDS_SECONDS]
+                self.last[place] = _FinalReport(number, now)
+        return [number for place, number in numbers.items() if now - self.last[place].since < STALLED_SECONDS]
 
 
 @dataclass(frozen=True, slots=True)
 class Fork:
-    """Where the chain left the blocks we stored: `ancestor` is the last block both have, None when none of those stored
-    is left; `replaced` the first stored block above it, which the chain must not have any more."""
+    """The point where chain and tables part: `ancestor` is the last block both have, None if there is none; `replaced`
+    is the first stored block above it, which the chain must no longer have."""
 
     ancestor: BlockInfo | None
     replaced: BlockInfo | None
 
 
 def common_ancestor(stored: Sequence[BlockInfo], on_chain: Mapping[int, bytes]) -> Fork | None:
-    """Return the fork among `stored`, descending by number. None when all of them are replaced: look further down."""
+    """Return the fork among `stored`, descending by number; None if all of them are replaced, so the fork is deeper."""
     above: BlockInfo | None = None
     for block in stored:
         if on_chain.get(block.number) == block.hash:
@@ -91,11 +91,11 @@ def common_ancestor(stored: Sequence[BlockInfo], on_chain: Mapping[int, bytes]) 
     return None
 
 
-def confirms(fork: Fork, ancestor_hash: bytes | None, replaced_hash: bytes | None) -> bool:
-    """Return whether another node, asked for both blocks' hashes by number, reports the same fork.
+def confirms_fork(fork: Fork, ancestor_hash: bytes | None, replaced_hash: bytes | None) -> bool:
+    """Return whether a node whose hashes at the numbers of both blocks are these has the same fork.
 
-    None means it has no such block: it may lag, and confirms nothing, except that a chain cut short lacks what was
-    replaced."""
+    A hash is None if the node has no such block. It may lag, so it confirms no ancestor; but a chain that was cut short
+    lacks the replaced block."""
     if fork.ancestor is not None and ancestor_hash != fork.ancestor.hash:
         return False
     return fork.replaced is None or replaced_hash != fork.replaced.hash

@@ -9,7 +9,7 @@ import msgspec
 
 
 class BlockInfo(msgspec.Struct, frozen=True, gc=False):
-    """A block as it is kept. `l1_number` is what contracts read as block.number; elsewhere its own number."""
+    """A block as stored. `l1_number` is what contracts read as block.number: its own number on most chains."""
 
     number: int
     hash: bytes
@@ -18,7 +18,7 @@ class BlockInfo(msgspec.Struct, frozen=True, gc=False):
 
 
 class LogRecord(msgspec.Struct, frozen=True, gc=False):
-    """One log of ours. `topics` are joined; `entity` and `event` come from its layout (core.contracts.events)."""
+    """One of our logs. `topics` are joined; `entity` and `event` come from its layout (core.contracts.events)."""
 
     block: int
     index: int
@@ -33,9 +33,9 @@ class LogRecord(msgspec.Struct, frozen=True, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Consecutive blocks read in full: `logs` are all of ours from `first` to `end`, in chain order.
+    """Consecutive blocks, complete: `logs` are all of ours from `first` to `end`, in chain order.
 
-    blocks: those to remember, ascending; `end` is among them.
+    blocks: those to store, ascending, including `end` and every block with logs.
     """
 
     first: int
@@ -45,5 +45,5 @@ class Page:
 
     @property
     def hashes(self) -> dict[int, bytes]:
-        """Return the hashes of blocks by their numbers; those of the logs are among them."""
+        """Return the blocks' hashes by number."""
         return {each.number: each.hash for each in self.blocks}

@@ -1,4 +1,4 @@
-"""The daemon and its commands: `python -m indexer [rebuild | audit]`."""
+"""The daemon: one leader election and one follower for each configured chain."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ FROM chain_audit JOIN chain_cursor USING (chain_id) ORDER BY chain_id, chain_aud
 
 @asynccontextmanager
 async def setup(daemon: Daemon) -> AsyncIterator[None]:
-    """Follow every chain that has an RPC URL; a chain without one is left to another process."""
+    """Follow every chain that has an RPC URL; another process may follow the others."""
     settings = daemon.settings
     url = settings.database_url.get_secret_value()
     await check_fit(settings)
@@ -38,7 +38,7 @@ async def setup(daemon: Daemon) -> AsyncIterator[None]:
         chains = [settings.chain(name) for name in CHAIN_NAMES]
         services = [ChainService(chain, settings, pool) for chain in chains if chain.rpc_urls]
         if not services:
-            log.warning("no chain has an RPC URL; there is nothing to index", action="index.nothing")
+            log.warning("no chain has an RPC URL; nothing to index", action="index.nothing")
         for service in services:
             daemon.health.add_check(f"chain-{service.chain.name}", service.health)
             daemon.spawn_endless(f"chain {service.chain.name}", service.run())
@@ -46,7 +46,7 @@ async def setup(daemon: Daemon) -> AsyncIterator[None]:
             pool,
             "indexer",
             is_leader=lambda: any(service.leadership.is_leader for service in services),
-            detail=lambda: {service.chain.name: _in_a_word(service) for service in services},
+            detail=lambda: {service.chain.name: _summary(service) for service in services},
         )
         daemon.spawn_endless("heartbeat", beating)
         daemon.spawn_endless("audits", _measure_audits(pool))
@@ -54,7 +54,7 @@ async def setup(daemon: Daemon) -> AsyncIterator[None]:
 
 
 async def _measure_audits(pool: ConnectionPool) -> None:
-    """Show the result of each chain's last audit, which another process made."""
+    """Export the results of each chain's last audit, which ran in another process."""
     while True:
         with contextlib.suppress(psycopg.Error, TimeoutError):
             async with pool.connection() as connection:
@@ -64,7 +64,7 @@ async def _measure_audits(pool: ConnectionPool) -> None:
         await asyncio.sleep(MEASURE_SECONDS)
 
 
-def _in_a_word(service: ChainService) -> str:
+def _summary(service: ChainService) -> str:
     return service.problem or ("leading" if service.leadership.is_leader else "standing by")
 
 

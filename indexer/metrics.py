@@ -1,4 +1,4 @@
-"""What the indexer measures of itself, per chain."""
+"""The indexer's metrics, per chain."""
 
 from core.metrics import counter, gauge, histogram
 
@@ -7,38 +7,34 @@ CHAIN = ("chain",)
 HEAD = gauge("vpm_index_head_block", "Newest block a node reported", CHAIN)
 HEAD_TIME = gauge("vpm_index_head_timestamp_seconds", "Time of the newest block a node reported", CHAIN)
 INDEXED = gauge("vpm_index_block", "Last block in the tables", CHAIN)
-LAG_BLOCKS = gauge("vpm_index_lag_blocks", "Blocks known and not in the tables yet", CHAIN)
-LAG_SECONDS = gauge(
-    "vpm_index_lag_seconds", "Seconds for which the tables have been behind the nodes, as of the scrape", CHAIN
-)
+LAG_BLOCKS = gauge("vpm_index_lag_blocks", "Blocks known but not in the tables yet", CHAIN)
+LAG_SECONDS = gauge("vpm_index_lag_seconds", "Seconds since the tables were last level with the nodes", CHAIN)
 EVENTS = counter("vpm_index_events", "Logs written", CHAIN)
 BLOCKS = counter("vpm_index_blocks", "Blocks passed", CHAIN)
 STEP_SECONDS = histogram("vpm_index_step_seconds", "Seconds from reading a page to its commit", ("chain", "way"))
 REORGS = counter("vpm_index_reorgs", "Reorganizations undone", CHAIN)
 REORG_DEPTH = histogram(
     "vpm_index_reorg_depth_blocks",
-    "Blocks taken back by a reorganization",
+    "Blocks removed by a reorganization",
     CHAIN,
     buckets=(1, 2, 4, 8, 16, 32, 64, 128, 512, 2048),
 )
-FAULTS = counter("vpm_index_faults", "Steps that failed and were tried again, by kind", ("chain", "kind"))
-SHORT_ANSWERS = counter("vpm_index_short_answers", "Blocks whose logs a node left out", CHAIN)
-UNPROVED = counter(
-    "vpm_index_unproved_blocks", "Blocks at the head whose logs only the node that gave them vouches for", CHAIN
-)
-MENDED = counter("vpm_index_mended_logs", "Logs that were missing in committed blocks, and were put in", CHAIN)
+FAULTS = counter("vpm_index_faults", "Failed steps, which are retried, by kind", ("chain", "kind"))
+SHORT_ANSWERS = counter("vpm_index_short_answers", "Blocks of which a node left out logs", CHAIN)
+UNPROVED = counter("vpm_index_unproved_blocks", "Blocks at the head whose logs could not be verified", CHAIN)
+REPAIRED = counter("vpm_index_repaired_logs", "Logs missing in committed blocks that were inserted", CHAIN)
 UNPAID_STAKES = counter(
-    "vpm_index_unpaid_stakes", "Stakes and refunds booked for a payment that the token did not announce", CHAIN
+    "vpm_index_unpaid_stakes", "Stakes and refunds booked for a payment that the token did not log", CHAIN
 )
-HALTED = gauge("vpm_index_halted", "1 while a chain is served stale because it cannot be followed safely", CHAIN)
+HALTED = gauge("vpm_index_halted", "1 while a chain cannot be followed safely and is served as stale", CHAIN)
 AUDIT_MISMATCHES = gauge(
-    "vpm_index_audit_mismatches", "Numbers the last audit found unlike the chain's, absent before any audit", CHAIN
+    "vpm_index_audit_mismatches", "Differences from the chain that the last audit found, absent before any audit", CHAIN
 )
 AUDITED = gauge("vpm_index_audit_timestamp_seconds", "When a chain was last audited, absent before any audit", CHAIN)
 
 
 def forget_state(chain: str) -> None:
-    """Remove the gauges of a chain that this process follows no longer: the next leader reports them, and values left
-    here would raise alarms forever."""
+    """Remove the gauges of a chain that this process no longer follows: the next leader exports them, and stale values
+    would raise alarms forever."""
     for each in (HALTED, LAG_BLOCKS, LAG_SECONDS):
         each.remove(chain)

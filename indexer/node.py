@@ -1,6 +1,6 @@
-"""What the indexer asks a chain, and `RpcNode`, which asks it over JSON-RPC.
+"""The indexer's interface to a chain, and `RpcNode`, which implements it over JSON-RPC.
 
-`Node` is all the rest of the indexer knows, so tests put an in-memory chain in its place.
+The rest of the indexer uses only `ChainNode`, so tests can replace it with an in-memory chain.
 """
 
 from __future__ import annotations
@@ -14,33 +14,33 @@ from core.chain.errors import RpcError, RpcErrorKind
 from core.chain.provider import ChainProvider, values
 from core.chain.wire import Log
 from indexer.sources import Filter
-from indexer.wire import Header, ReceiptLogs, SoundLog, SoundReceiptLogs
+from indexer.wire import Header, ReceiptLogs, StrictLog, StrictReceiptLogs
 
 _MAYBE_HEADER: Any = Header | None
 _LOGS: Any = list[Log]
 _RECEIPTS: Any = list[ReceiptLogs]
-_SOUND_LOGS: Any = list[SoundLog]
-_SOUND_RECEIPTS: Any = list[SoundReceiptLogs]
+_STRICT_LOGS: Any = list[StrictLog]
+_STRICT_RECEIPTS: Any = list[StrictReceiptLogs]
 
 T = TypeVar("T")
 
 # A live node refuses filters with very many topics.
 SENDERS_AT_ONCE = 200
-# What a node does not know is not asked for so long. Not for ever: behind one address, or after a fail-over, it may
-# have been another node that answered.
+# An unsupported method is not called again for this long. Not forever: behind one address, or after a fail-over,
+# another node may have answered.
 UNKNOWN_SECONDS = 300.0
-# To look at each field of each log takes seven times as long as to decode it. It is done for so long after a fault:
-# what is no log is then the fault of the URL that gave it, and the next one is asked.
-CLOSELY_SECONDS = 300.0
+# Checking each field of each log takes seven times as long as decoding it, so it is done only for this long after a
+# fault: a malformed log then counts as an error of its URL, and the next URL is asked.
+STRICT_SECONDS = 300.0
 
 
 class ChainNode(Protocol):
-    """One chain, as one or several nodes report it. Every method raises only RpcError or NodeFault."""
+    """A chain as one or several nodes report it. Every method raises only RpcError or NodeFault."""
 
     async def head(self) -> Header: ...
 
     async def finalized(self) -> int | None:
-        """Return the newest finalized block's number; None where the node has no such notion."""
+        """Return the newest finalized block's number; None if the node has no finality."""
 
     async def headers(self, numbers: Sequence[int]) -> list[Header | None]:
         """Return headers by number; None for a block the node does not have."""
@@ -52,23 +52,23 @@ class ChainNode(Protocol):
         """Return the logs of exactly one block."""
 
     async def receipt_logs(self, block_hash: str) -> list[Log] | None:
-        """Return all logs of a block, of any contract, from its receipts; None when the node does not have them."""
+        """Return all logs of a block, of any contract, from its receipts; None if the node does not have them."""
 
-    def opinions(self) -> Sequence[ChainNode]:
-        """Return each node separately, at most two: where a mistake would be costly, both must agree."""
+    def separate_nodes(self) -> Sequence[ChainNode]:
+        """Return the nodes one by one, at most two: where a mistake would be costly, both must agree."""
 
-    def look_closely(self) -> None:
-        """Check every field of each log for a while, because the node gave a faulty one."""
+    def check_fields(self) -> None:
+        """Check every field of each log for a while, because the node returned a malformed one."""
 
 
 class RpcNode:
     """A `ChainNode` over JSON-RPC. With several URLs, they fail over in order."""
 
-    def __init__(self, rpc: ChainProvider, closely_until: float = -math.inf) -> None:
+    def __init__(self, rpc: ChainProvider, strict_until: float = -math.inf) -> None:
         self._rpc = rpc
         self._unknown_until: dict[str, float] = {}
-        self._opinions: tuple[RpcNode, ...] = ()
-        self._closely_until = closely_until
+        self._separate: tuple[RpcNode, ...] = ()
+        self._strict_until = strict_until
 
     async def head(self) -> Header:
         return await self._rpc.call("eth_getBlockByNumber", ["latest", False], Header)
@@ -95,26 +95,26 @@ class RpcNode:
     async def logs_of_block(self, chosen: Filter, block_hash: str) -> list[Log]:
         return await self._logs({**chosen, "blockHash": block_hash})
 
-    async def _logs(self, asked: Filter) -> list[Log]:
-        logs: list[Log] = await self._rpc.call("eth_getLogs", [asked], _SOUND_LOGS if self._looks_closely else _LOGS)
+    async def _logs(self, query: Filter) -> list[Log]:
+        logs: list[Log] = await self._rpc.call("eth_getLogs", [query], _STRICT_LOGS if self._is_strict else _LOGS)
         return logs
 
     async def receipt_logs(self, block_hash: str) -> list[Log] | None:
-        shape = _SOUND_RECEIPTS if self._looks_closely else _RECEIPTS
+        shape = _STRICT_RECEIPTS if self._is_strict else _RECEIPTS
         receipts = await self._if_served("eth_getBlockReceipts", [block_hash], shape)
         return None if receipts is None else [log for receipt in receipts for log in receipt.logs]
 
     @property
-    def _looks_closely(self) -> bool:
-        return time.monotonic() < self._closely_until
+    def _is_strict(self) -> bool:
+        return time.monotonic() < self._strict_until
 
-    def look_closely(self) -> None:
-        self._closely_until = time.monotonic() + CLOSELY_SECONDS
-        for each in self._opinions:
-            each.look_closely()
+    def check_fields(self) -> None:
+        self._strict_until = time.monotonic() + STRICT_SECONDS
+        for each in self._separate:
+            each.check_fields()
 
     async def _if_served(self, method: str, params: Sequence[Any], shape: type[T]) -> T | None:
-        """Return the answer; None while we assume that the node does not support the method."""
+        """Return the answer; None while the method is assumed to be unsupported."""
         if time.monotonic() < self._unknown_until.get(method, -math.inf):
             return None
         try:
@@ -125,9 +125,9 @@ class RpcNode:
             self._unknown_until[method] = time.monotonic() + UNKNOWN_SECONDS
             return None
 
-    def opinions(self) -> Sequence[ChainNode]:
+    def separate_nodes(self) -> Sequence[ChainNode]:
         if len(self._rpc.labels) == 1:
             return (self,)
-        if not self._opinions:
-            self._opinions = tuple(RpcNode(self._rpc.pinned(n), self._closely_until) for n in (0, 1))
-        return self._opinions
+        if not self._separate:
+            self._separate = tuple(RpcNode(self._rpc.pinned(n), self._strict_until) for n in (0, 1))
+        return self._separate

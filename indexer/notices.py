@@ -1,7 +1,7 @@
-"""What the settlement wallet's logs mean to the wallets they are about: events, in the transaction of the projections.
+"""Adds events for wallets, made from the settlement wallet's logs, in the transaction of the projections.
 
-An event is named by its block's hash and log index, so the same chain gives the same events on any database, and the
-same log in another block, after a reorganization, is another event.
+An event's id derives from its block hash and log index, so a chain gives the same events on any database, and a log
+that a reorganization moves to another block is another event.
 """
 
 from __future__ import annotations
@@ -23,28 +23,28 @@ from indexer.logs import LogRecord
 from indexer.sources import Sources
 from indexer.store.tables import rows_by_key
 
-ANNOUNCED = (ev.Staked, ev.MarketDecided, ev.Paid, ev.PayoutFailed)
-REFUSED = "The token refused the transfer; it is sent again later."
+WITH_EVENTS = (ev.Staked, ev.MarketDecided, ev.Paid, ev.PayoutFailed)
+REFUSED = "The token rejected the transfer; it will be sent again later."
 
 
-async def announce(
+async def append_events(
     connection: Connection, sources: Sources, logs: Sequence[LogRecord], hashes: Mapping[int, bytes]
 ) -> None:
-    """Add the events of logs whose projections are stored, in chain order; `hashes` are those of their blocks. Call it
-    once in a transaction: it locks their wallets."""
-    announced = [each for each in logs if isinstance(each.event, ANNOUNCED)]
-    if not announced:
+    """Append the events of logs, in chain order, whose projections are stored; `hashes` are their blocks'. Call it once
+    in a transaction: it locks the wallets."""
+    with_events = [each for each in logs if isinstance(each.event, WITH_EVENTS)]
+    if not with_events:
         return
-    markets = await notice_markets(connection, {each.event.market_id for each in announced})
-    books = await _books(connection, [each.event for each in announced if isinstance(each.event, ev.MarketDecided)])
-    sent = [(each.event.stake_id,) for each in announced if isinstance(each.event, ev.Paid | ev.PayoutFailed)]
+    markets = await notice_markets(connection, {each.event.market_id for each in with_events})
+    books = await _books(connection, [each.event for each in with_events if isinstance(each.event, ev.MarketDecided)])
+    sent = [(each.event.stake_id,) for each in with_events if isinstance(each.event, ev.Paid | ev.PayoutFailed)]
     paid = {row.stake_id: row for row in await rows_by_key(connection, STAKE, ("stake_id",), sent)}
     drafts: list[Draft] = []
-    for each in announced:
+    for each in with_events:
         at = _Place(sources.chain_id, each, hashes[each.block])
         market = markets.get(each.event.market_id)
         if market is None:
-            raise Contradiction(f"In block {each.block}, log {each.index}: a market was never opened.")
+            raise Contradiction(f"In block {each.block}, log {each.index}: the market was never opened.")
         match e := each.event:
             case ev.Staked():
                 payload = payloads.bet_placed(market, e, tx=each.tx, block=each.block)
@@ -58,7 +58,7 @@ async def announce(
 
 
 async def _books(connection: Connection, ended: Sequence[ev.MarketDecided]) -> dict[bytes, list[Any]]:
-    """Return the stakes in the books of settled markets, in the order of payment; those that came too late are not."""
+    """Return the stakes in the books of settled markets, in the order of payment, without late payments."""
     books: dict[bytes, list[Any]] = {}
     rows = await rows_by_key(connection, STAKE, ("market_id",), [(each.market_id,) for each in ended])
     for row in sorted(rows, key=lambda row: row.ordinal):
@@ -69,7 +69,7 @@ async def _books(connection: Connection, ended: Sequence[ev.MarketDecided]) -> d
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where in the chain an event comes from."""
+    """The place in the chain that an event comes from."""
 
     chain_id: int
     log: LogRecord
@@ -91,8 +91,8 @@ class _Place:
 def _ended(
     at: _Place, market: NoticeMarket, winner: int | None, observed: int | None, stakes: Sequence[Any]
 ) -> list[Draft]:
-    """Draft each wallet's notices: first how the market ended, then each of its stakes. Refunded stakes neither won nor
-    lost; their payout says so."""
+    """Draft the events of a settled market: its result for each wallet, then each stake's. Refunded stakes neither won
+    nor lost; their payout event says so."""
     resolved = payloads.market_resolved(market, winner=winner, observed=observed, tx=at.log.tx, block=at.log.block)
     wallets = dict.fromkeys(each.wallet for each in stakes)
     drafts = [at.draft(EventType.MARKET_RESOLVED, wallet, resolved, market, None) for wallet in wallets]

@@ -1,8 +1,8 @@
-"""Wipes a chain's projections and folds them again from the raw logs, in one transaction.
+"""Deletes a chain's projections and folds them again from the raw logs, in one transaction.
 
-Readers see the old rows until the commit. The cursor's row stays locked, so a running indexer waits and then goes on;
-logs are not read from any node. The agent event log is no projection: it stays as it is. While the database takes in
-the rows of one run of logs, a second connection reads and decodes the next.
+Readers see the old rows until the commit. The cursor's row stays locked, so a running indexer waits and then continues;
+no node is asked. The agent event log is not a projection and stays unchanged. While the rows of one batch of logs are
+written, a second connection reads and decodes the next.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from indexer.store import sums
 from indexer.store.cursor import known_feeds
 from indexer.store.folding import PARTS, fold_logs
 from indexer.store.steps import stored_batches
-from indexer.store.tables import begin_writing, look_up_by_key, remove
+from indexer.store.tables import begin_writing, remove, use_indexes
 
-_PATIENT = b"SET LOCAL statement_timeout = 0"  # of either connection: what a statement takes grows with the history
+_NO_TIMEOUT = b"SET LOCAL statement_timeout = 0"  # on both connections: statements take longer as history grows
 
 
 @dataclass(frozen=True, slots=True)
 class Rebuilt:
-    """What a rebuild did: logs folded, up to which block, in how many seconds."""
+    """The result of a rebuild: logs folded, up to which block, in how many seconds."""
 
     block: int
     logs: int
@@ -48,18 +48,18 @@ async def rebuild(
     folded = 0
     async with pool.connection() as connection, pool.connection() as reader, connection.transaction():
         await begin_writing(connection)
-        await connection.execute(_PATIENT)
+        await connection.execute(_NO_TIMEOUT)
         cursor = "SELECT number, summed FROM chain_cursor WHERE chain_id = %s FOR UPDATE"
         row = await connection.fetch_one(cursor, (sources.chain_id,))
         if row is None:
-            raise CursorMoved(f"Chain {sources.chain_id} was never indexed: there is nothing to rebuild.")
-        # Logs of feeds that are no longer followed are still history.
+            raise CursorMoved(f"Chain {sources.chain_id} has not been indexed yet; there is nothing to rebuild.")
+        # Rounds of feeds that are no longer followed belong to the history too.
         sources = replace(sources, feeds={**await known_feeds(connection, sources.chain_id), **sources.feeds})
         for removal in _everything(sources):
             await remove(connection, removal)
-        # No logs are added or taken back while we hold the cursor's row, so a transaction begun now reads all of them.
-        await look_up_by_key(reader)
-        await reader.execute(_PATIENT)
+        # No logs are added or removed while the cursor's row is locked, so a transaction begun now reads all of them.
+        await use_indexes(reader)
+        await reader.execute(_NO_TIMEOUT)
         async with aclosing(_one_ahead(stored_batches(reader, sources))) as batches:
             async for batch in batches:
                 await fold_logs(connection, sources.chain_id, sources.feeds, batch)
@@ -72,7 +72,7 @@ async def rebuild(
 
 
 async def _one_ahead(batches: AsyncGenerator[list[LogRecord]]) -> AsyncGenerator[list[LogRecord]]:
-    """Yield the same batches, reading each while the one before it is worked on."""
+    """Yield the same batches, reading each while the caller works on the one before."""
     async with aclosing(batches):
         following = asyncio.ensure_future(anext(batches, None))
         try:
@@ -80,11 +80,11 @@ async def _one_ahead(batches: AsyncGenerator[list[LogRecord]]) -> AsyncGenerator
                 following = asyncio.ensure_future(anext(batches, None))
                 yield batch
         finally:
-            await cancel_and_wait(following)  # its error, if any, was raised where it was awaited
+            await cancel_and_wait(following)  # its error, if any, was raised when it was awaited
 
 
 def _everything(sources: Sources) -> list[Removal]:
-    """Return all projection rows that come from this chain; their sums are filled anew."""
+    """Return the deletions of all projection rows of this chain."""
     chain_id = sources.chain_id
     removals = [Removal(table, ("chain_id",), [(chain_id,)]) for table in APPENDED]
     for part in PARTS:

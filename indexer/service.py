@@ -1,4 +1,4 @@
-"""One chain's share of the daemon: takes part in the election, and while it leads keeps the tables at the head."""
+"""The service of one chain: takes part in the leader election, and indexes the chain while it leads."""
 
 from __future__ import annotations
 
@@ -34,23 +34,23 @@ log = get_logger(__name__)
 FIRST_PAUSE_SECONDS = 0.1
 MAX_PAUSE_SECONDS = 5.0
 FEEDS_SECONDS = 600.0
-"""How often it is asked whether a feed has moved to another aggregator."""
+"""How often to check whether a feed has moved to another aggregator."""
 STANDBY_SECONDS = 10.0
-"""How often a process that stands by asks its nodes what it would ask them as the leader."""
+"""How often a standby process checks that its nodes are usable."""
 HALT_AFTER_CONTRADICTIONS = 5
-"""Logs that contradict the tables so often in a row are not a node's slip."""
+"""So many contradictions in a row are not a single bad answer of a node."""
 
 
 class ChainService:
-    """One configured chain and all that follows it. `run` returns only when cancelled, or raises what starting again
-    cannot help."""
+    """One configured chain's service. `run` ends only when cancelled, or raises an error that a restart would not
+    fix."""
 
     def __init__(self, chain: ChainSettings, settings: Settings, pool: ConnectionPool) -> None:
         self.chain = chain
         self.leadership = Leadership(settings.database_url.get_secret_value(), f"indexer:{chain.name}")
         self.follower: ChainFollower | None = None
         self.problem = "starting"
-        self.unfit = ""  # why this process could not lead, while it stands by
+        self.standby_problem = ""  # why this process could not lead, while on standby
         self._settings = settings
         self._pool = pool
         self._worked_at = time.monotonic()
@@ -71,20 +71,20 @@ class ChainService:
                 await cancel_and_wait(watching)
 
     async def _stand_by(self, rpc: ChainProvider, deployment: Deployment) -> None:
-        """Check while another process leads that our nodes would do: a wrong one is found now, not at a takeover."""
+        """Check our nodes while another process leads, so that a wrong one is found before a takeover."""
         while True:
             if not self.leadership.is_leader:
                 try:
-                    self.unfit = await self._unfit(RpcNode(rpc), deployment.chain_id)
+                    self.standby_problem = await self._check_nodes(RpcNode(rpc), deployment.chain_id)
                 except RpcError as error:
-                    self.unfit = error.message
+                    self.standby_problem = error.message
                 except (DatabaseError, psycopg.Error, TimeoutError) as error:
-                    log.warning("failed to check the nodes while standing by", action="index.unchecked", why=error)
+                    log.warning("failed to check the nodes while on standby", action="index.unchecked", why=error)
             await asyncio.sleep(STANDBY_SECONDS)
 
-    async def _unfit(self, node: RpcNode, chain_id: int) -> str:
-        """Return what is wrong with the nodes: RpcError where one serves another chain id, a sentence where it serves
-        another chain of that id. A node that is behind, or on a fork that is not final, is none of this."""
+    async def _check_nodes(self, node: RpcNode, chain_id: int) -> str:
+        """Return what is wrong with the nodes, or "". RpcError if one has another chain id; a sentence if it serves
+        another chain with the same id. A node that is behind, or on a fork that is not final, is fine."""
         await node.head()
         async with self._pool.connection() as connection:
             final = await lookup.highest_final(connection, chain_id)
@@ -93,19 +93,19 @@ class ChainService:
         (header,) = await node.headers([final.number])
         if header is None or bytes_of(header.hash) == final.hash:
             return ""
-        return f"The node serves another chain: its block {final.number} is not the one that the index has as final."
+        return f"The node serves another chain: its block {final.number} differs from the final block in the index."
 
     async def _deployed(self) -> Deployment:
-        """Return the deployment once there is one: a service may be started before its contracts are."""
-        said = False
+        """Wait for the deployment and return it: the service may be started before its contracts are deployed."""
+        reported = False
         while True:
             deployment = load_deployment(self.chain.deployment_file)
             if deployment.is_deployed:
                 return deployment
             self.problem = "not deployed"
-            if not said:
-                said = True
-                log.info("nothing is deployed yet; waiting", action="index.not_deployed", chain=self.chain.name)
+            if not reported:
+                reported = True
+                log.info("no contracts are deployed yet; waiting", action="index.not_deployed", chain=self.chain.name)
             await asyncio.sleep(MAX_PAUSE_SECONDS)
 
     async def _lead(self, rpc: ChainProvider, deployment: Deployment) -> None:
@@ -121,25 +121,25 @@ class ChainService:
                     finality_blocks=self.chain.finality_blocks,
                 )
                 await self._follow(self.follower, heads, rpc, deployment)
-                log.info("feeds have moved to other aggregators", action="index.feeds_moved", chain=self.chain.name)
+                log.info("feeds moved to other aggregators", action="index.feeds_moved", chain=self.chain.name)
         finally:
             await cancel_and_wait(listening)
             self.problem = "standing by"
             metrics.forget_state(self.chain.name)
 
     async def _feeds(self, rpc: ChainProvider, deployment: Deployment) -> dict[bytes, FeedRounds]:
-        """Ask who announces the feeds' rounds, until a node answers."""
+        """Return who emits the feeds' rounds; retry until a node answers."""
         pause = FIRST_PAUSE_SECONDS
         while True:
             try:
                 return await emitters_of(rpc, feed_proxies(deployment))
             except RpcError as error:
-                self._note_fault(error.kind.value, error)
+                self._record_fault(error.kind.value, error)
             await asyncio.sleep(pause)
             pause = min(pause * 2, MAX_PAUSE_SECONDS)
 
     async def _follow(self, follower: ChainFollower, heads: Heads, rpc: ChainProvider, deployment: Deployment) -> None:
-        """Follow the chain until the feeds' rounds come from elsewhere."""
+        """Follow the chain until the feeds' rounds come from other emitters."""
         pause = FIRST_PAUSE_SECONDS
         reopen = True
         feeds_asked = time.monotonic()
@@ -158,7 +158,7 @@ class ChainService:
                 await self._failed(follower, error)
             except (DatabaseError, psycopg.Error) as error:
                 reopen = True
-                self._note_fault("database", error)
+                self._record_fault("database", error)
             else:
                 self.problem, self._worked_at, self._contradictions = "", time.monotonic(), 0
                 pause = FIRST_PAUSE_SECONDS
@@ -168,14 +168,14 @@ class ChainService:
             pause = min(pause * 2, MAX_PAUSE_SECONDS)
 
     async def _failed(self, follower: ChainFollower, error: VpmError) -> None:
-        self._note_fault(error.kind.value if isinstance(error, RpcError) else error.code, error)
+        self._record_fault(error.kind.value if isinstance(error, RpcError) else error.code, error)
         if isinstance(error, Contradiction | UndecodableLog):
             self._contradictions += 1
         if isinstance(error, BeyondFinality) or self._contradictions >= HALT_AFTER_CONTRADICTIONS:
             with contextlib.suppress(DatabaseError, psycopg.Error):
                 await follower.halt(error.message)
 
-    def _note_fault(self, kind: str, error: Exception) -> None:
+    def _record_fault(self, kind: str, error: Exception) -> None:
         metrics.FAULTS.labels(self.chain.name, kind).inc()
         message = error.message if isinstance(error, VpmError) else f"{type(error).__name__}: {error}"
         if message != self.problem:
@@ -183,11 +183,11 @@ class ChainService:
         self.problem = message
 
     async def health(self) -> tuple[bool, str]:
-        """Return whether this process does its part: stands by, or leads and is at the head or getting nearer."""
+        """Return whether this process is healthy: on standby with sound nodes, or leading and making progress."""
         follower = self.follower
         if not self.leadership.is_leader or follower is None or follower.cursor is None:
             if self.problem in ("standing by", "not deployed"):
-                return not self.unfit, self.unfit or self.problem
+                return not self.standby_problem, self.standby_problem or self.problem
             return False, self.problem
         where = f"at block {follower.cursor.number}"
         if follower.head is not None:

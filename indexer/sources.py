@@ -1,14 +1,14 @@
-"""What is followed on a chain: contracts by role from the deployment file, and the filters that ask a node for them.
+"""The sources of a chain: contracts by role from the deployment file, and the filters that select their logs.
 
-Tokens are a case of their own. Their authorizations are far too many to read on a live chain, so of a token only the
-transfers to our contracts are asked for, then the authorizations of those who sent them in the same blocks, and of
-those only what shares a transaction is kept.
+Tokens are special. They log far too many authorizations to read on a live chain, so only the token's transfers to our
+contracts are fetched, then the authorizations of their senders in the same blocks; of those, only the ones in the same
+transaction are kept.
 
-Cancellations are fetched for all payers. A payer may cancel before any payment of theirs reached us, so no list of our
-payers names them, and a list from anywhere but the chain could not be rebuilt from it. They come with the request for
-our own contracts' events, so they cost no extra request; on the live token they are rare, since there is no gain in
-one, and sending many costs their sender gas while each costs us one row. If a node leaves some out, no harm is done:
-without a known cancellation we never ask the payer to sign again.
+Cancellations are fetched for all payers. A payer may cancel before their first payment to us, so no list of our payers
+includes them, and a list from elsewhere could not be rebuilt from the chain. They come with the request for our own
+contracts' events, so they cost no extra request. On the live token they are rare: sending one gains nothing and costs
+gas, and each costs us one row. If a node leaves some out, no harm is done: without a known cancellation we never ask
+the payer to sign again.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ CONTRACT_ROLES: Mapping[str, Role] = {
     "AgentLister": Role.AGENT_LISTER,
     "Pauser": Role.PAUSER,
 }
-"""Names in the deployment file, and what they are to us."""
+"""Contract names in the deployment file, and their roles."""
 
-PAID_INTO = (Role.SETTLER, Role.WALLET)
+PAYMENT_RECIPIENTS = (Role.SETTLER, Role.WALLET)
 
 Filter = dict[str, Any]
 
@@ -52,8 +52,8 @@ class Emitter:
 
 @dataclass(frozen=True)
 class Sources:
-    """Everything followed on one chain. `observed`: what the agent feeds report, by the deployment file; `steps`: of
-    the pool feeds."""
+    """Everything followed on one chain. `observed`: the agent feeds' keys in the deployment file; `steps`: the pool
+    feeds' step lengths in seconds."""
 
     name: str
     chain_id: int
@@ -81,18 +81,19 @@ class Sources:
         object.__setattr__(self, "emitters", emitters)
 
     @property
-    def any_depth(self) -> bool:
-        """A chain that exists for development may be restarted from any earlier state."""
+    def allows_deep_reorgs(self) -> bool:
+        """Return whether the chain may be rewound to any earlier state: a development chain can be restarted."""
         return self.kind == "local"
 
     @property
-    def l1_blocks(self) -> bool:
-        """Return whether contracts see another block.number than the block's own."""
+    def uses_l1_blocks(self) -> bool:
+        """Return whether contracts see Ethereum's block number as block.number."""
         return self.kind == "arbitrum-orbit"
 
     @property
     def main_filter(self) -> Filter:
-        """Every event of our contracts and feeds, and the token's cancellations; its other events are none of these."""
+        """Return the filter for every event of our contracts and feeds, and for the token's cancellations. The token
+        has no other of these events."""
         ours = [each for each in self.emitters.values() if each.role is not Role.TOKEN]
         topics = {topic for each in ours for topic in each.layouts}
         addresses = {hex_of(each.address) for each in ours}
@@ -103,26 +104,25 @@ class Sources:
 
     @property
     def transfer_filter(self) -> Filter | None:
-        """Transfers of the token to our contracts; None where no token is followed."""
-        ours = [as_topic(self.contracts[role]) for role in PAID_INTO if role in self.contracts]
+        """Return the filter for the token's transfers to our contracts; None if no token is followed."""
+        ours = [as_topic(self.contracts[role]) for role in PAYMENT_RECIPIENTS if role in self.contracts]
         if self.token is None or not ours:
             return None
         return {"address": [hex_of(self.token)], "topics": [hex_of(TRANSFER.topic), None, ours]}
 
     def authorization_filter(self, senders: list[str]) -> Filter:
-        """Filter authorizations used by those whose transfers reached us; `senders` as topics."""
+        """Return the filter for authorizations used by the senders (as topics) of transfers to us."""
         assert self.token is not None
         return {"address": [hex_of(self.token)], "topics": [hex_of(AUTHORIZATION_USED.topic), senders]}
 
     def fingerprint(self) -> dict[str, str]:
-        """Return the contracts a database is filled from; feeds may be added later, so they are not part of it."""
+        """Return the contracts a database is filled from; without feeds, which may be added later."""
         contracts = {role.value: hex_of(address) for role, address in self.contracts.items()}
         return contracts | ({"token": hex_of(self.token)} if self.token is not None else {})
 
 
 def sources_of(deployment: Deployment, name: str, feeds: Mapping[bytes, FeedRounds] | None = None) -> Sources:
-    """Return what to follow of a deployed network. `feeds` defaults to every feed listed, taken to emit its own
-    rounds."""
+    """Return the sources of a deployed network. `feeds` defaults to every listed feed, as its own emitter."""
     if not deployment.is_deployed:
         raise DeploymentError(f"Nothing is deployed on {deployment.network} yet.")
     contracts = {
@@ -148,13 +148,13 @@ def sources_of(deployment: Deployment, name: str, feeds: Mapping[bytes, FeedRoun
 
 
 def feed_proxies(deployment: Deployment) -> list[bytes]:
-    """Return the feeds markets may name."""
+    """Return the feeds that markets may use."""
     addresses = [feed.proxy for feed in deployment.price_feeds] + [feed.address for feed in deployment.agent_feeds]
     return [bytes_of(address) for address in addresses]
 
 
 def _token(deployment: Deployment) -> bytes | None:
-    """Return the stablecoin stakes are made in: the one EIP-3009 token of the network."""
+    """Return the stablecoin of stakes: the network's one EIP-3009 token."""
     for symbol in ("USDG", "USDC"):
         if symbol in deployment.tokens:
             return bytes_of(deployment.tokens[symbol].address)
@@ -162,5 +162,5 @@ def _token(deployment: Deployment) -> bytes | None:
 
 
 def as_topic(address: bytes) -> str:
-    """Return an address as logs have it among their topics."""
+    """Return an address as a log topic."""
     return hex_of(address.rjust(32, b"\0"))

@@ -1,5 +1,5 @@
-"""A node's headers, typed with only what the indexer reads; every other field is skipped while decoding. And its logs,
-for when each of their fields is worth a look."""
+"""A node's headers, typed with only the fields that the indexer reads; and its logs and receipts for strict
+decoding."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from indexer.logs import BlockInfo
 
 BLOOM_CHARACTERS = 2 + 2 * 256
 StoredQuantity = Annotated[str, msgspec.Meta(pattern="^0x[0-9a-fA-F]{1,15}$")]
-"""A quantity that a column for a block's number or for seconds holds."""
+"""A quantity that fits a column for block numbers or seconds."""
 StoredPlace = Annotated[str, msgspec.Meta(pattern="^0x([0-9a-fA-F]{1,7}|[0-7][0-9a-fA-F]{7})$")]
-"""One that a column for a log's place in its block holds."""
+"""A quantity that fits a column for a log's place in its block."""
 AddressHex = Annotated[str, msgspec.Meta(pattern="^0x[0-9a-fA-F]{40}$")]
 
 
@@ -39,26 +39,26 @@ class Header(msgspec.Struct, frozen=True, rename="camel", gc=False):
 
     @property
     def bloom(self) -> int | None:
-        """The bloom's bits; None where what the node gave is none."""
+        """Return the bloom's bits; None if the node's value is not a bloom."""
         return int(self.logs_bloom, 16) if self.logs_bloom and len(self.logs_bloom) == BLOOM_CHARACTERS else None
 
-    def info(self, l1_blocks: bool) -> BlockInfo:
-        """Return what we keep of it. `l1_blocks`: contracts on this chain see Ethereum's block number as
+    def info(self, uses_l1_blocks: bool) -> BlockInfo:
+        """Return what is stored of it. `uses_l1_blocks`: contracts on this chain see Ethereum's block number as
         block.number."""
         number = l1_number = self.number
-        if l1_blocks and self.l1_block_number_hex is not None:
+        if uses_l1_blocks and self.l1_block_number_hex is not None:
             l1_number = int(self.l1_block_number_hex, 16)
         return BlockInfo(number, bytes_of(self.hash), self.timestamp, l1_number)
 
 
 class ReceiptLogs(msgspec.Struct, frozen=True, gc=False):
-    """A receipt, of which only the logs are read."""
+    """A receipt's logs."""
 
     logs: tuple[Log, ...]
 
 
-class SoundLog(Log, frozen=True, rename="camel", gc=False, kw_only=True):
-    """A log each of whose fields is looked at while it is decoded."""
+class StrictLog(Log, frozen=True, rename="camel", gc=False, kw_only=True):
+    """A log whose fields are all checked while decoding."""
 
     address: AddressHex
     topics: tuple[Hash, ...]
@@ -70,7 +70,7 @@ class SoundLog(Log, frozen=True, rename="camel", gc=False, kw_only=True):
     block_timestamp: StoredQuantity | None = None
 
 
-class SoundReceiptLogs(ReceiptLogs, frozen=True, gc=False):
-    """A receipt of such logs."""
+class StrictReceiptLogs(ReceiptLogs, frozen=True, gc=False):
+    """A receipt's logs, all checked while decoding."""
 
-    logs: tuple[SoundLog, ...]
+    logs: tuple[StrictLog, ...]

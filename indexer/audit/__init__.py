@@ -1,2 +1,2 @@
-"""Compares the database with the chain, a page at a time: raw logs with what a node gives again, every column of every
-row with what the logs make, totals with sums, and the rows with the contracts' own views."""
+"""Compares the database with the chain, a page at a time: raw logs with a node's, every column of every row with a new
+fold of the logs, sum tables with new sums, and rows with the contracts' views."""

@@ -12,7 +12,7 @@ from psycopg.sql import SQL
 from core.db.schema.index import chain_block, chain_log
 from core.hexadecimal import bytes_of
 from indexer.audit.folded import Rows, compare_folded, compare_rows, empty_tables
-from indexer.audit.pages import AuditStage, Place, Scene
+from indexer.audit.pages import AuditStage, Place, Snapshot
 from indexer.backfill import Width, pages
 from indexer.errors import ChainMoved
 from indexer.fold.shared import APPENDED
@@ -37,31 +37,31 @@ def stages() -> list[AuditStage]:
     return [AuditStage("raw logs", _blocks_page)]
 
 
-async def _blocks_page(scene: Scene, after: Place | None) -> Place | None:
-    chain_id = scene.sources.chain_id
-    first = scene.sources.start_block if after is None else after[0] + 1
-    last = min(scene.number, first + BLOCKS_AT_ONCE - 1)
+async def _blocks_page(snapshot: Snapshot, after: Place | None) -> Place | None:
+    chain_id = snapshot.sources.chain_id
+    first = snapshot.sources.start_block if after is None else after[0] + 1
+    last = min(snapshot.number, first + BLOCKS_AT_ONCE - 1)
     low = BEFORE_ALL if after is None else first
-    async with aclosing(pages(scene.fetcher, first, last, Width())) as asked:
+    async with aclosing(pages(snapshot.fetcher, first, last, Width())) as asked:
         async for page in asked:
             end = page.end.number
-            await _compare_page(scene, page, low, AFTER_ALL if end == scene.number else end)
+            await _compare_page(snapshot, page, low, AFTER_ALL if end == snapshot.number else end)
             low = end + 1
     # What was asked for by number is of the chain that the tables are of, if that is still the node's.
-    (header,) = await scene.fetcher.node.headers([scene.number])
-    if header is None or bytes_of(header.hash, 32) != scene.digest:
-        raise ChainMoved(f"The node replaced block {scene.number} while the audit read its chain.")
-    low, high = BEFORE_ALL if after is None else first, AFTER_ALL if last == scene.number else last
+    (header,) = await snapshot.fetcher.node.headers([snapshot.number])
+    if header is None or bytes_of(header.hash, 32) != snapshot.digest:
+        raise ChainMoved(f"The node replaced block {snapshot.number} while the audit read its chain.")
+    low, high = BEFORE_ALL if after is None else first, AFTER_ALL if last == snapshot.number else last
     rows = [Rows(table, _IN_BLOCKS, (chain_id, low, high)) for table in APPENDED]
-    problem = await compare_folded(scene, rows, refold_rows(scene.connection, scene.sources, first, last))
+    problem = await compare_folded(snapshot, rows, refold_rows(snapshot.connection, snapshot.sources, first, last))
     if problem is not None:
-        scene.comparison.value(chain_log.name, f"{first} to {last}", "fold", problem, "rows")
-    return None if last == scene.number else [last]
+        snapshot.comparison.value(chain_log.name, f"{first} to {last}", "fold", problem, "rows")
+    return None if last == snapshot.number else [last]
 
 
-async def _compare_page(scene: Scene, page: Page, low: int, high: int) -> None:
+async def _compare_page(snapshot: Snapshot, page: Page, low: int, high: int) -> None:
     """Compare the stored logs between two blocks, and their blocks, with those that the node gave."""
-    chain_id, connection = scene.sources.chain_id, scene.connection
+    chain_id, connection = snapshot.sources.chain_id, snapshot.connection
     numbers = {each.block for each in page.logs}
     blocks = [
         (chain_id, each.number, each.hash, each.timestamp, each.l1_number)
@@ -71,5 +71,5 @@ async def _compare_page(scene: Scene, page: Page, low: int, high: int) -> None:
     async with empty_tables(connection, (chain_log, chain_block)):
         await write_logs(connection, chain_id, page.logs)
         await copy_rows(connection, chain_block, blocks)
-        await compare_rows(scene, Rows(chain_log, _IN_BLOCKS, (chain_id, low, high)))
-        await compare_rows(scene, Rows(chain_block, _ITS_BLOCKS, (chain_id, chain_id, low, high)))
+        await compare_rows(snapshot, Rows(chain_log, _IN_BLOCKS, (chain_id, low, high)))
+        await compare_rows(snapshot, Rows(chain_block, _ITS_BLOCKS, (chain_id, chain_id, low, high)))

@@ -11,7 +11,7 @@ from core.contracts.names import camel_fields
 from core.hexadecimal import hex_of
 
 ADDRESS_BYTES = 20
-KEPT = 100
+MAX_DETAILS = 100
 """Mismatches described in full; the rest are only counted."""
 
 
@@ -51,17 +51,17 @@ class Comparison:
 
     def _differs(self, what: str, key: object, name: str, ours: Any, chain: Any) -> None:
         self.mismatches += 1
-        if len(self.detail) < KEPT:
+        if len(self.detail) < MAX_DETAILS:
             mismatch = {"what": what, "key": key, "field": name, "ours": ours, "chain": chain, "block": self.block}
             self.detail.append({word: _text(value) for word, value in mismatch.items()})
 
 
-def under_names(row: Any, *names: str) -> dict[str, Any]:
+def as_view_fields(row: Any, *names: str) -> dict[str, Any]:
     """Return columns under the names that contracts' views use, converted to the types those decode to."""
-    return {name: as_decoded(value) for name, value in camel_fields(row, *names).items()}
+    return {name: as_view_value(value) for name, value in camel_fields(row, *names).items()}
 
 
-def as_decoded(value: Any) -> Any:
+def as_view_value(value: Any) -> Any:
     """Return a column's value as a view's answer has it."""
     if isinstance(value, bytes) and len(value) == ADDRESS_BYTES:
         return hex_of(value)

@@ -13,7 +13,7 @@ from core.chain import Contract, RpcError, RpcErrorKind
 from core.contracts.abi import abi
 from core.feeds.grid import grid_time
 from core.hexadecimal import hex_of
-from indexer.audit.pages import AuditStage, Place, Scene
+from indexer.audit.pages import AuditStage, Place, Snapshot
 
 READINGS_AT_ONCE = 500
 MARKETS_AT_ONCE = 500
@@ -39,15 +39,15 @@ def stages() -> list[AuditStage]:
     ]
 
 
-async def _feeds_page(scene: Scene, after: Place | None) -> Place | None:
+async def _feeds_page(snapshot: Snapshot, after: Place | None) -> Place | None:
     """Audit the readings of one feed in time order; when none is left, look for those that it has and no row shows."""
-    feeds = sorted(scene.sources.steps)
+    feeds = sorted(snapshot.sources.steps)
     if not feeds:
         return None
     name, *place = after or _start_of(feeds[0])
     feed = bytes.fromhex(name)
-    if feed in scene.sources.steps:
-        audited = _PoolFeed(scene, feed)
+    if feed in snapshot.sources.steps:
+        audited = _PoolFeed(snapshot, feed)
         if further := await audited.readings(place):
             return [name, *further]
         await audited.newest(highest=place[-1])
@@ -60,38 +60,42 @@ def _start_of(feed: bytes) -> Place:
     return [feed.hex(), 0, -1, -1, 0]
 
 
-async def _moments_page(scene: Scene, after: Place | None) -> Place | None:
+async def _moments_page(snapshot: Snapshot, after: Place | None) -> Place | None:
     """Audit the past moments that decide markets of pool feeds."""
     markets = (
-        await scene.connection.fetch_all(_MOMENTS, ((after or [0])[0], MARKETS_AT_ONCE)) if scene.sources.steps else []
+        await snapshot.connection.fetch_all(_MOMENTS, ((after or [0])[0], MARKETS_AT_ONCE))
+        if snapshot.sources.steps
+        else []
     )
-    for feed in sorted(scene.sources.steps):
-        moments = {at for _, of, *times in markets if bytes(of) == feed for at in times if 0 < at < scene.now.timestamp}
-        await _PoolFeed(scene, feed).holes(moments)
+    for feed in sorted(snapshot.sources.steps):
+        moments = {
+            at for _, of, *times in markets if bytes(of) == feed for at in times if 0 < at < snapshot.now.timestamp
+        }
+        await _PoolFeed(snapshot, feed).holes(moments)
     return [markets[-1][0]] if markets else None
 
 
 class _PoolFeed:
-    """One pool feed in one scene."""
+    """One pool feed in one snapshot."""
 
-    def __init__(self, scene: Scene, feed: bytes) -> None:
-        self._scene = scene
-        self._comparison = scene.comparison
+    def __init__(self, snapshot: Snapshot, feed: bytes) -> None:
+        self._snapshot = snapshot
+        self._comparison = snapshot.comparison
         self._feed = feed
-        self._step = scene.sources.steps[feed]
+        self._step = snapshot.sources.steps[feed]
         self._contract = Contract(hex_of(feed), abi("PoolFeed"))
 
     async def readings(self, place: Place) -> Place | None:
         """Compare a page of rows with their logs and with the contract; return where it ended, with the highest round
         so far."""
         at, block, index, highest = place
-        values = (self._scene.sources.chain_id, self._feed, at, at, block, index, READINGS_AT_ONCE)
-        rows = await self._scene.connection.fetch_all(_READINGS, values)
+        values = (self._snapshot.sources.chain_id, self._feed, at, at, block, index, READINGS_AT_ONCE)
+        rows = await self._snapshot.connection.fetch_all(_READINGS, values)
         if not rows:
             return None
         calls = [self._contract.call("getRoundData", int(row[0])) for row in rows]
         calls += [self._contract.call("qualityOf", row[2]) for row in rows]
-        answers = await self._scene.read(*calls)
+        answers = await self._snapshot.read(*calls)
         for row, data, quality in zip(rows, answers[: len(rows)], answers[len(rows) :], strict=True):
             self._reading(row[:-2], data, quality)
         return [rows[-1][2], *rows[-1][-2:], max(highest, *(int(row[0]) for row in rows))]
@@ -104,7 +108,7 @@ class _PoolFeed:
         self._comparison.value("reading", key, "quality", measured, quality)
 
     async def newest(self, *, highest: int) -> None:
-        (answer,) = await self._scene.read(self._contract.call("latestRoundData"))
+        (answer,) = await self._snapshot.read(self._contract.call("latestRoundData"))
         if isinstance(answer, RpcError) and answer.kind is not RpcErrorKind.REVERTED:
             raise answer
         # It reverts before there is any.
@@ -112,17 +116,19 @@ class _PoolFeed:
         self._comparison.value("pool feed", self._feed, "newest round", highest, newest)
 
     async def recent(self) -> None:
-        newest = grid_time(self._scene.now.timestamp - 1, self._step)
+        newest = grid_time(self._snapshot.now.timestamp - 1, self._step)
         await self.holes({newest - n * self._step for n in range(RECENT_STEPS)})
 
     async def holes(self, moments: set[int]) -> None:
         """Compare times that matter: what the contract has recorded and no row says."""
         times = {grid_time(at, self._step) for at in moments}
-        rows = await self._scene.connection.fetch_all(_KNOWN, (self._scene.sources.chain_id, self._feed, list(times)))
+        rows = await self._snapshot.connection.fetch_all(
+            _KNOWN, (self._snapshot.sources.chain_id, self._feed, list(times))
+        )
         unknown = sorted(at for at in times - {at for (at,) in rows} if at > 0)
         for start in range(0, len(unknown), READINGS_AT_ONCE):
             some = unknown[start : start + READINGS_AT_ONCE]
-            answers = await self._scene.read(*(self._contract.call("qualityOf", at) for at in some))
+            answers = await self._snapshot.read(*(self._contract.call("qualityOf", at) for at in some))
             recorded = [self._key(at) for at, quality in zip(some, answers, strict=True) if _is_recorded(quality)]
             self._comparison.keys("reading", [], recorded)
 

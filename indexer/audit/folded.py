@@ -21,7 +21,7 @@ from sqlalchemy import Table
 from core.contracts.events import Role
 from core.db.engine import Connection
 from core.db.schema.index import chain_log
-from indexer.audit.pages import AuditStage, Place, Scene, whole
+from indexer.audit.pages import AuditStage, Place, Snapshot, whole
 from indexer.fold.venues import VENUE_KINDS
 from indexer.store import sums
 from indexer.store.folding import PARTS, Part
@@ -58,14 +58,14 @@ def stages(roles: Sequence[Role]) -> list[AuditStage]:
 
 
 def _venue(part: Part) -> AuditStage:
-    async def compare(scene: Scene) -> None:
+    async def compare(snapshot: Snapshot) -> None:
         chosen = [
-            Rows(kind.table, SQL("t.chain_id = %b"), (scene.sources.chain_id,))
+            Rows(kind.table, SQL("t.chain_id = %b"), (snapshot.sources.chain_id,))
             if "chain_id" in kind.columns
             else Rows(kind.table, EVERY)
             for kind in VENUE_KINDS[part.venue]
         ]
-        await _compare_folded(scene, [part.venue], lambda _entities: chosen)
+        await _compare_folded(snapshot, [part.venue], lambda _entities: chosen)
 
     return whole(f"{part.name} venue rows", compare)
 
@@ -75,10 +75,10 @@ def _markets(part: Part) -> AuditStage:
     after the last log."""
     after_all = bytes([part.market[0] + 1])
 
-    async def page(scene: Scene, after: Place | None) -> Place | None:
+    async def page(snapshot: Snapshot, after: Place | None) -> Place | None:
         first = bytes.fromhex(after[0]) if after else part.market
-        counted = await scene.connection.fetch_all(
-            _ENTITIES, (scene.sources.chain_id, first, after_all, MARKETS_AT_ONCE)
+        counted = await snapshot.connection.fetch_all(
+            _ENTITIES, (snapshot.sources.chain_id, first, after_all, MARKETS_AT_ONCE)
         )
         entities: list[bytes] = []
         logs = 0
@@ -96,7 +96,7 @@ def _markets(part: Part) -> AuditStage:
             at = entities.index(some[0]) if some else 0
             return [_between(part, table, bounds[at], bounds[at + len(some)]) for table in part.tables]
 
-        await _compare_folded(scene, entities, chosen)
+        await _compare_folded(snapshot, entities, chosen)
         return None if is_last else [entities[-1].hex()]
 
     return AuditStage(f"{part.name} market rows", page)
@@ -112,43 +112,43 @@ def _between(part: Part, table: Table, first: bytes, last: bytes) -> Rows:
     return Rows(table, SQL(" AND ").join(conditions), values)
 
 
-async def _totals(scene: Scene) -> None:
+async def _totals(snapshot: Snapshot) -> None:
     """Sum all rows anew. Before history is read to its end nothing is summed."""
     query = b"SELECT summed FROM chain_cursor WHERE chain_id = %s"
-    if await scene.connection.fetch_value(query, (scene.sources.chain_id,)):
-        tables = sums.tables_of(scene.sources)
-        async with empty_tables(scene.connection, tables):
-            await sums.fill(scene.connection, scene.sources)
+    if await snapshot.connection.fetch_value(query, (snapshot.sources.chain_id,)):
+        tables = sums.tables_of(snapshot.sources)
+        async with empty_tables(snapshot.connection, tables):
+            await sums.fill(snapshot.connection, snapshot.sources)
             for table in tables:
-                await compare_rows(scene, Rows(table, EVERY))
+                await compare_rows(snapshot, Rows(table, EVERY))
 
 
 async def _compare_folded(
-    scene: Scene, entities: Sequence[bytes], chosen: Callable[[Sequence[bytes]], list[Rows]]
+    snapshot: Snapshot, entities: Sequence[bytes], chosen: Callable[[Sequence[bytes]], list[Rows]]
 ) -> None:
     """Fold some entities and compare their rows. If their logs cannot be folded together, try each entity alone."""
-    problem = await compare_folded(scene, chosen(entities), refold(scene.connection, scene.sources, entities))
+    problem = await compare_folded(snapshot, chosen(entities), refold(snapshot.connection, snapshot.sources, entities))
     if problem is None:
         return
     if len(entities) > 1:
         for entity in entities:
-            await _compare_folded(scene, [entity], chosen)
+            await _compare_folded(snapshot, [entity], chosen)
     else:
-        scene.comparison.value(chain_log.name, (entities or [b""])[0], "fold", problem, "rows")
+        snapshot.comparison.value(chain_log.name, (entities or [b""])[0], "fold", problem, "rows")
 
 
-async def compare_folded(scene: Scene, rows: Sequence[Rows], fold: Coroutine[Any, Any, None]) -> str | None:
+async def compare_folded(snapshot: Snapshot, rows: Sequence[Rows], fold: Coroutine[Any, Any, None]) -> str | None:
     """Compare the rows with a fold of the stored logs; return why the logs cannot be folded, if they cannot."""
-    async with empty_tables(scene.connection, [each.table for each in rows]):
+    async with empty_tables(snapshot.connection, [each.table for each in rows]):
         try:
-            async with scene.connection.transaction():
+            async with snapshot.connection.transaction():
                 await fold
         except psycopg.OperationalError:
             raise
         except Exception as error:  # an altered log can make a fold raise anything
             return f"{type(error).__name__}: {error}"
         for each in rows:
-            await compare_rows(scene, each)
+            await compare_rows(snapshot, each)
     return None
 
 
@@ -167,15 +167,15 @@ async def empty_tables(connection: Connection, tables: Sequence[Table]) -> Async
         yield
 
 
-async def compare_rows(scene: Scene, chosen: Rows) -> None:
+async def compare_rows(snapshot: Snapshot, chosen: Rows) -> None:
     """Compare every column of the chosen stored rows with the temporary table of the same name; a row that only one of
     them has differs as a row."""
-    table, comparison = chosen.table, scene.comparison
+    table, comparison = chosen.table, snapshot.comparison
     columns = [column.name for column in table.columns]
     key = [column.name for column in table.primary_key.columns]
-    (folded_rows,) = await scene.row(f"SELECT count(*) FROM pg_temp.{table.name}".encode())  # noqa: S608 - our own names
+    (folded_rows,) = await snapshot.row(f"SELECT count(*) FROM pg_temp.{table.name}".encode())  # noqa: S608 - our own names
     comparison.compared += folded_rows * len(columns)
-    async with scene.connection.cursor(name="differences") as cursor:
+    async with snapshot.connection.cursor(name="differences") as cursor:
         await cursor.execute(_difference(table, columns, key, chosen.condition), chosen.values)
         async for ours_there, folded_there, *values in cursor:
             whole_numbers = [_whole(value) for value in values]

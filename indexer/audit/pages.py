@@ -29,7 +29,7 @@ Place = list[Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
+class Snapshot:
     """What a page compares: the tables as its transaction sees them, and the chain at their cursor's block."""
 
     connection: Connection
@@ -64,15 +64,15 @@ class AuditStage:
     their logs make."""
 
     name: str
-    page: Callable[[Scene, Place | None], Awaitable[Place | None]]
+    page: Callable[[Snapshot, Place | None], Awaitable[Place | None]]
     of_views: bool = False
 
 
-def whole(name: str, compare: Callable[[Scene], Awaitable[None]], *, of_views: bool = False) -> AuditStage:
+def whole(name: str, compare: Callable[[Snapshot], Awaitable[None]], *, of_views: bool = False) -> AuditStage:
     """Make a stage of one page."""
 
-    async def page(scene: Scene, _after: Place | None) -> None:
-        await compare(scene)
+    async def page(snapshot: Snapshot, _after: Place | None) -> None:
+        await compare(snapshot)
 
     return AuditStage(name, page, of_views)
 
@@ -90,33 +90,35 @@ class View(NamedTuple):
 
 
 def of_rows(
-    name: str, kind: RowKind, column: str, views: Callable[[Scene, list[Any]], Awaitable[list[View]]], role: Role
+    name: str, kind: RowKind, column: str, views: Callable[[Snapshot, list[Any]], Awaitable[list[View]]], role: Role
 ) -> AuditStage:
     """Return a stage that asks for the views of a table's rows, in the order of a column with an index, where the chain
     has the contract that they are of."""
 
-    async def page(scene: Scene, after: Place | None) -> Place | None:
-        if role not in scene.contracts:
+    async def page(snapshot: Snapshot, after: Place | None) -> Place | None:
+        if role not in snapshot.contracts:
             return None
-        rows = await rows_after(scene.connection, kind, (column,), after, ROWS_AT_ONCE)
+        rows = await rows_after(snapshot.connection, kind, (column,), after, ROWS_AT_ONCE)
         if not rows:
             return None
-        await compare_views(scene, await views(scene, rows))
+        await compare_views(snapshot, await views(snapshot, rows))
         return [getattr(rows[-1], column)]
 
     return AuditStage(name, page, of_views=True)
 
 
-async def compare_views(scene: Scene, views: Iterable[View]) -> None:
+async def compare_views(snapshot: Snapshot, views: Iterable[View]) -> None:
     """Ask for the views of those contracts that the chain has, and compare their answers."""
-    asked = [each for each in views if each.role in scene.contracts]
-    answers = await scene.read(*(scene.contracts[each.role].call(each.function, *each.arguments) for each in asked))
+    asked = [each for each in views if each.role in snapshot.contracts]
+    answers = await snapshot.read(
+        *(snapshot.contracts[each.role].call(each.function, *each.arguments) for each in asked)
+    )
     for view, answer in zip(asked, answers, strict=True):
         if isinstance(view.ours, Mapping):
-            scene.comparison.fields(view.what, view.key, view.ours, answer)
+            snapshot.comparison.fields(view.what, view.key, view.ours, answer)
         elif isinstance(view.ours, list):
             for at, ours in enumerate(view.ours):
                 part = answer if isinstance(answer, RpcError) else answer[at]
-                scene.comparison.fields(view.what, f"{view.key}/{at}", ours, part)
+                snapshot.comparison.fields(view.what, f"{view.key}/{at}", ours, part)
         else:
-            scene.comparison.value(view.what, view.key, view.function, view.ours, answer)
+            snapshot.comparison.value(view.what, view.key, view.function, view.ours, answer)

@@ -20,7 +20,7 @@ from core.hexadecimal import hex_of
 from core.stock.vested import Moment
 from indexer.audit import chain, feeds, folded, views
 from indexer.audit.compare import Comparison
-from indexer.audit.pages import AuditStage, Place, Scene
+from indexer.audit.pages import AuditStage, Place, Snapshot
 from indexer.errors import AuditRuns, NodeFault
 from indexer.fetch import Fetcher
 from indexer.node import RpcNode
@@ -71,18 +71,18 @@ async def audit(
 ) -> AuditReport:
     """Compare a chain stage by stage, calling `progress` after each page; record the result in `chain_audit`."""
     began_at, found, first_block = datetime.now(UTC), Comparison(), None
-    async with _alone(pool, sources) as connection:
+    async with _audit_lock(pool, sources) as connection:
         for stage in stages_of(sources):
             place, ended = None, False
             while not ended:
-                scene, place = await _page(connection, client, sources, stage, place, found)
-                found, ended = scene.comparison, place is None
-                first_block = scene.number if first_block is None else first_block
+                snapshot, place = await _page(connection, client, sources, stage, place, found)
+                found, ended = snapshot.comparison, place is None
+                first_block = snapshot.number if first_block is None else first_block
                 progress(stage.name, found)
         assert first_block is not None
-        report = AuditReport(first_block, scene.number, found)
+        report = AuditReport(first_block, snapshot.number, found)
         counted = (found.compared, found.mismatches, Jsonb(found.detail))
-        values = (sources.chain_id, began_at, first_block, scene.number, scene.digest, *counted)
+        values = (sources.chain_id, began_at, first_block, snapshot.number, snapshot.digest, *counted)
         await connection.execute(_KEEP, values)
         return report
 
@@ -94,15 +94,15 @@ async def _page(
     stage: AuditStage,
     after: Place | None,
     found: Comparison,
-) -> tuple[Scene, Place | None]:
+) -> tuple[Snapshot, Place | None]:
     """Compare a page in its own snapshot; return what it saw, with what was found so far, and where it ended."""
     tries = 0
     while True:
         try:
             async with connection.transaction():
                 await connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
-                scene = await scene_of(connection, client, sources, replace(found, detail=[*found.detail]))
-                return scene, await compare_page(stage, scene, after)
+                snapshot = await take_snapshot(connection, client, sources, replace(found, detail=[*found.detail]))
+                return snapshot, await compare_page(stage, snapshot, after)
         except (NodeFault, RpcError):
             tries += 1
             if tries == PAGE_TRIES:
@@ -110,15 +110,15 @@ async def _page(
             await asyncio.sleep(RETRY_SECONDS)
 
 
-async def compare_page(stage: AuditStage, scene: Scene, after: Place | None) -> Place | None:
+async def compare_page(stage: AuditStage, snapshot: Snapshot, after: Place | None) -> Place | None:
     """Compare a page, but skip views after a mismatch: rows that differ from their logs have to be rebuilt first."""
-    if stage.of_views and scene.comparison.mismatches:
+    if stage.of_views and snapshot.comparison.mismatches:
         return None
-    return await stage.page(scene, after)
+    return await stage.page(snapshot, after)
 
 
 @asynccontextmanager
-async def _alone(pool: ConnectionPool, sources: Sources) -> AsyncIterator[Connection]:
+async def _audit_lock(pool: ConnectionPool, sources: Sources) -> AsyncIterator[Connection]:
     """Yield a connection on which only a page opens a transaction. AuditRuns while another audit of the chain runs: two
     would ask the node for everything twice."""
     key = (lock_key(f"audit:{sources.name}"),)
@@ -138,7 +138,9 @@ async def _alone(pool: ConnectionPool, sources: Sources) -> AsyncIterator[Connec
                 await connection.set_autocommit(before)
 
 
-async def scene_of(connection: Connection, client: ChainClient, sources: Sources, comparison: Comparison) -> Scene:
+async def take_snapshot(
+    connection: Connection, client: ChainClient, sources: Sources, comparison: Comparison
+) -> Snapshot:
     """Return the tables as the caller's transaction sees them, and the chain at their cursor's block."""
     await connection.execute("SET LOCAL statement_timeout = 0")
     number, digest, now = await _moment(connection, sources)
@@ -149,9 +151,9 @@ async def scene_of(connection: Connection, client: ChainClient, sources: Sources
     if sources.token is not None:
         addresses[Role.TOKEN] = sources.token
     contracts = {role: Contract(hex_of(addresses[role]), abi(name)) for role, name in ABIS.items() if role in addresses}
-    scene = Scene(connection, client, fetcher, sources, contracts, number, digest, now, comparison)
-    await _check_node(client, number, scene.block)
-    return scene
+    snapshot = Snapshot(connection, client, fetcher, sources, contracts, number, digest, now, comparison)
+    await _check_node(client, number, snapshot.block)
+    return snapshot
 
 
 async def _moment(connection: Connection, sources: Sources) -> tuple[int, bytes, Moment]:

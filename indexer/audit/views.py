@@ -16,8 +16,8 @@ from core.hexadecimal import hex_of
 from core.stock.projection import market_of, position_of, vintage_of
 from core.stock.vested import DOWN, UP, Moment, Position, VestedMarket
 from core.stock.vested_views import PositionView, market_view, position_view
-from indexer.audit.compare import as_decoded, under_names
-from indexer.audit.pages import AuditStage, Scene, View, compare_views, of_rows, whole
+from indexer.audit.compare import as_view_fields, as_view_value
+from indexer.audit.pages import AuditStage, Snapshot, View, compare_views, of_rows, whole
 from indexer.fold import agent, stock
 from indexer.fold.rows import RowKind
 from indexer.fold.venues import AGENT_FEED, AGENT_ROLE, AGENT_VENUE, GUARDIAN, LISTER, STOCK_FEED, STOCK_OPENER
@@ -85,19 +85,19 @@ SMALL_TABLES = (
 )
 
 
-async def _small_tables(scene: Scene) -> None:
+async def _small_tables(snapshot: Snapshot) -> None:
     views = []
     for table in SMALL_TABLES:
-        if table.role not in scene.contracts:
+        if table.role not in snapshot.contracts:
             continue
-        for row in await all_rows(scene.connection, table.kind):
+        for row in await all_rows(snapshot.connection, table.kind):
             # Both chains' rows may be in one database.
-            if table.chosen(row) and getattr(row, "chain_id", scene.sources.chain_id) == scene.sources.chain_id:
+            if table.chosen(row) and getattr(row, "chain_id", snapshot.sources.chain_id) == snapshot.sources.chain_id:
                 key = tuple(getattr(row, name) for name in table.arguments)
-                ours = under_names(row, *table.fields) if table.fields else row.allowed
-                arguments = tuple(as_decoded(value) for value in key)
+                ours = as_view_fields(row, *table.fields) if table.fields else row.allowed
+                arguments = tuple(as_view_value(value) for value in key)
                 views.append(View(table.kind.table.name, key, table.role, table.function, arguments, ours))
-    await compare_views(scene, views)
+    await compare_views(snapshot, views)
 
 
 # ---------------------------------------------------------------- sums
@@ -130,14 +130,14 @@ SUMS = (
 """Views of one number each, and the query for the same numbers."""
 
 
-async def _sums(scene: Scene) -> None:
+async def _sums(snapshot: Snapshot) -> None:
     """Compare the contracts' sums with the tables'. The node is asked first: it may have let go of the block by the
     time the tables are summed."""
     for role, names, query in SUMS:
-        if role in scene.contracts:
-            answers = await scene.read(*(scene.contracts[role].call(name) for name in names))
-            for name, ours, answer in zip(names, await scene.row(query), answers, strict=True):
-                scene.comparison.value(str(role), "", name, ours, answer)
+        if role in snapshot.contracts:
+            answers = await snapshot.read(*(snapshot.contracts[role].call(name) for name in names))
+            for name, ours, answer in zip(names, await snapshot.row(query), answers, strict=True):
+                snapshot.comparison.value(str(role), "", name, ours, answer)
 
 
 _LIABILITIES = f"""
@@ -151,38 +151,38 @@ AND a.recipient = %s AND NOT EXISTS (SELECT FROM agent_stake s WHERE s.wallet = 
 """
 
 
-async def _liabilities(scene: Scene) -> None:
+async def _liabilities(snapshot: Snapshot) -> None:
     """Compare what the settlement wallet owes by our sums and by its own; check that unbooked money is still there.
 
     The node is asked first: it may have let go of the block by the time the tables are summed.
     """
-    if Role.WALLET not in scene.contracts:
+    if Role.WALLET not in snapshot.contracts:
         return
-    wallet = scene.contracts[Role.WALLET]
+    wallet = snapshot.contracts[Role.WALLET]
     calls = [wallet.call("liabilities")]
-    if Role.TOKEN in scene.contracts:
-        calls.append(scene.contracts[Role.TOKEN].call("balanceOf", wallet.address))
-    stated, *more = await scene.read(*calls)
-    open_stakes, unpaid, fees = await _owed_of_markets(scene)
-    late, given_back, swept = await scene.row(_LIABILITIES)
+    if Role.TOKEN in snapshot.contracts:
+        calls.append(snapshot.contracts[Role.TOKEN].call("balanceOf", wallet.address))
+    stated, *more = await snapshot.read(*calls)
+    open_stakes, unpaid, fees = await _owed_of_markets(snapshot)
+    late, given_back, swept = await snapshot.row(_LIABILITIES)
     # What was given back of stakes in books leaves `unpaid`, as does every late payment that was sent back.
     ours = (open_stakes, unpaid + int(late) - int(given_back), fees - int(swept))
-    scene.comparison.value("wallet", "", "liabilities", ours, stated)
+    snapshot.comparison.value("wallet", "", "liabilities", ours, stated)
     if more and not isinstance(stated, RpcError) and not isinstance(more[0], RpcError):
-        values = (scene.sources.chain_id, scene.sources.contracts[Role.WALLET])
-        (unbooked,) = await scene.row(_UNBOOKED, values)
+        values = (snapshot.sources.chain_id, snapshot.sources.contracts[Role.WALLET])
+        (unbooked,) = await snapshot.row(_UNBOOKED, values)
         # Money that is sent to the contract in another way adds to what is there.
         left = more[0] - sum(stated)
-        scene.comparison.value("wallet", "", "unbooked money is there", left >= int(unbooked), True)
+        snapshot.comparison.value("wallet", "", "unbooked money is there", left >= int(unbooked), True)
 
 
-async def _owed_of_markets(scene: Scene) -> tuple[int, int, int]:
+async def _owed_of_markets(snapshot: Snapshot) -> tuple[int, int, int]:
     """Sum the stakes of open markets, what settled ones have not paid, and fees: all in one snapshot, a few markets at
     a time."""
     open_stakes = unpaid = fees = 0
     after = None
-    while rows := await rows_after(scene.connection, agent.MARKET, ("index",), after, BOOKS_AT_ONCE):
-        books = await _books(scene, rows)
+    while rows := await rows_after(snapshot.connection, agent.MARKET, ("index",), after, BOOKS_AT_ONCE):
+        books = await _books(snapshot, rows)
         for row in rows:
             book = books[row.market_id]
             if row.status == AgentMarketStatus.OPEN:
@@ -202,17 +202,17 @@ async def _owed_of_markets(scene: Scene) -> tuple[int, int, int]:
 # ---------------------------------------------------------------- agent markets and stakes
 
 
-async def _books(scene: Scene, markets: list[Any]) -> dict[bytes, Book]:
+async def _books(snapshot: Snapshot, markets: list[Any]) -> dict[bytes, Book]:
     keys = [(each.market_id,) for each in markets]
     outcomes: dict[bytes, list[Any]] = {row.market_id: [] for row in markets}
-    rows = await rows_by_key(scene.connection, agent.OUTCOME, ("market_id",), keys)
+    rows = await rows_by_key(snapshot.connection, agent.OUTCOME, ("market_id",), keys)
     for row in sorted(rows, key=lambda each: each.outcome):
         outcomes[row.market_id].append(row)
     return {row.market_id: Book.from_rows(row, outcomes[row.market_id]) for row in markets}
 
 
-async def _agent_markets(scene: Scene, rows: list[Any]) -> list[View]:
-    books = await _books(scene, rows)
+async def _agent_markets(snapshot: Snapshot, rows: list[Any]) -> list[View]:
+    books = await _books(snapshot, rows)
     return [view for row in rows for view in _agent_market(row, books[row.market_id])]
 
 
@@ -220,11 +220,11 @@ def _agent_market(row: Any, book: Book) -> Iterator[View]:
     """Compare one market, its outcomes and its terms."""
     key = hex_of(row.market_id)
     ours = {
-        **under_names(row, "index", "status", "outcomes", "opensAt", "closesAt", "feeBps", "potCap", "weights"),
+        **as_view_fields(row, "index", "status", "outcomes", "opensAt", "closesAt", "feeBps", "potCap", "weights"),
         "winner": row.winner or 0,
         "refunding": row.status != AgentMarketStatus.OPEN and book.refunds(row.winner),
         "stakes": row.stakes + row.late_payments,
-        **under_names(row, "staked", "netPool", "paidShares", "paidOut"),
+        **as_view_fields(row, "staked", "netPool", "paidShares", "paidOut"),
     }
     yield View("agent market", key, Role.WALLET, "market", (row.market_id,), ours)
     for outcome in range(row.outcomes):
@@ -239,24 +239,24 @@ def _agent_market(row: Any, book: Book) -> Iterator[View]:
         yield View("outcome book", f"{key}/{outcome}", Role.WALLET, "outcomeBook", arguments, ours_book)
     terms = ("kind", "feed", "earlyResolvable", "published", "maxAge", "target", "bounds")
     moments = ("startAt", "endsAt", "earlyFrom", "settlesAfter", "voidsAfter")
-    stated = under_names(row, *terms, *moments)
+    stated = as_view_fields(row, *terms, *moments)
     yield View("agent terms", key, Role.AGENT_RESOLVER, "terms", (row.market_id,), stated)
 
 
-async def _stakes(scene: Scene, rows: list[Any]) -> list[View]:
+async def _stakes(snapshot: Snapshot, rows: list[Any]) -> list[View]:
     """Build the views to compare stakes with, of any markets: the contract numbers stakes by market and order of
     payment."""
     ids = sorted({row.market_id for row in rows})
-    market_rows = await rows_by_key(scene.connection, agent.MARKET, ("market_id",), [(each,) for each in ids])
+    market_rows = await rows_by_key(snapshot.connection, agent.MARKET, ("market_id",), [(each,) for each in ids])
     markets = {row.market_id: row for row in market_rows}
-    books = await _books(scene, market_rows)
+    books = await _books(snapshot, market_rows)
     booked = [
         BookedStake(r.stake_id, r.wallet, r.nonce, r.amount, r.staked_block, r.staked_log_index, r.staked_tx)
         for r in rows
     ]
-    unpaid = set(await unpaid_stakes(scene.connection, scene.sources, booked))
+    unpaid = set(await unpaid_stakes(snapshot.connection, snapshot.sources, booked))
     for row in rows:
-        scene.comparison.value("stake", row.stake_id, "paid", True, row.stake_id not in unpaid)
+        snapshot.comparison.value("stake", row.stake_id, "paid", True, row.stake_id not in unpaid)
     return [view for row in rows for view in _stake(row, markets[row.market_id], books[row.market_id])]
 
 
@@ -264,7 +264,7 @@ def _stake(row: Any, market: Any, book: Book) -> Iterator[View]:
     payable = row.amount if row.status == StakeStatus.OWED_BACK else 0
     if row.status == StakeStatus.IN_BOOK and market.status != AgentMarketStatus.OPEN:
         payable = book.owed(market.winner, row.outcome, row.amount, row.shares)
-    ours = {**under_names(row, "marketId", "wallet", "status", "amount", "fee", "shares"), "payable_": payable}
+    ours = {**as_view_fields(row, "marketId", "wallet", "status", "amount", "fee", "shares"), "payable_": payable}
     if row.outcome is not None:
         ours["outcome"] = row.outcome
     yield View("stake", row.stake_id, Role.WALLET, "stake", (row.stake_id,), ours)
@@ -276,8 +276,8 @@ def _stake(row: Any, market: Any, book: Book) -> Iterator[View]:
 # ---------------------------------------------------------------- stock markets and positions
 
 
-async def _stock_markets(scene: Scene, rows: list[Any]) -> list[View]:
-    return [view for row in rows for view in _stock_market(row, scene.now)]
+async def _stock_markets(snapshot: Snapshot, rows: list[Any]) -> list[View]:
+    return [view for row in rows for view in _stock_market(row, snapshot.now)]
 
 
 def _stock_market(row: Any, now: Moment) -> Iterator[View]:
@@ -285,21 +285,21 @@ def _stock_market(row: Any, now: Moment) -> Iterator[View]:
     shown = market_view(market, now)
     chosen = ("opener", "resolver", "freezeTime", "voidDelay", "feeBps", "kappa", "seedPerLeg", "minEntry", "maxEntry")
     ours = {
-        **under_names(market.terms, *chosen, "sideCap"),
+        **as_view_fields(market.terms, *chosen, "sideCap"),
         "status": _status(market),
         "vintageBlock": row.pending_vintage or 0,
-        **under_names(row, "vintages", "positions"),
+        **as_view_fields(row, "vintages", "positions"),
         "pool": shown.pool,
-        **under_names(market, "distributed", "unpaidPrincipal"),
+        **as_view_fields(market, "distributed", "unpaidPrincipal"),
     }
     yield View("market", row.market_id, Role.SETTLER, "market", key, ours)
     totals = ("principal", "acc", "capacity", "vested", "demand", "live")
-    books = [under_names(book, *totals) for book in shown.books]
+    books = [as_view_fields(book, *totals) for book in shown.books]
     yield View("book", row.market_id, Role.SETTLER, "books", key, books)
     yield View("headroom", row.market_id, Role.SETTLER, "headroom", key, shown.headroom)
     if row.stock_token is not None:
         settled_by = ("marketId", "feed", "stockToken", "strikeTime", "finalTime", "maxStrikeAge", "maxFinalAge")
-        yield View("spec", row.market_id, Role.RESOLVER, "spec", key, under_names(row, *settled_by))
+        yield View("spec", row.market_id, Role.RESOLVER, "spec", key, as_view_fields(row, *settled_by))
 
 
 def _status(market: VestedMarket) -> StockMarketStatus:
@@ -308,24 +308,24 @@ def _status(market: VestedMarket) -> StockMarketStatus:
     return {None: StockMarketStatus.OPEN, UP: StockMarketStatus.UP, DOWN: StockMarketStatus.DOWN}[market.winner]
 
 
-async def _positions(scene: Scene, rows: list[Any]) -> list[View]:
+async def _positions(snapshot: Snapshot, rows: list[Any]) -> list[View]:
     ids = sorted({row.market_id for row in rows})
-    market_rows = await rows_by_key(scene.connection, stock.MARKET, ("market_id",), [(each,) for each in ids])
+    market_rows = await rows_by_key(snapshot.connection, stock.MARKET, ("market_id",), [(each,) for each in ids])
     markets = {row.market_id: market_of(row) for row in market_rows}
-    needed = {(row.market_id, row.vintage) for row in rows}
-    vintage_rows = await rows_by_key(scene.connection, stock.VINTAGE, ("market_id", "vintage"), sorted(needed))
+    vintage_keys = {(row.market_id, row.vintage) for row in rows}
+    vintage_rows = await rows_by_key(snapshot.connection, stock.VINTAGE, ("market_id", "vintage"), sorted(vintage_keys))
     vintages = {(row.market_id, row.vintage): vintage_of(row) for row in vintage_rows}
     views: list[View] = []
     for row in rows:
         position, vintage = position_of(row), vintages[row.market_id, row.vintage]
-        views += _position(position, position_view(markets[row.market_id], position, vintage, scene.now))
+        views += _position(position, position_view(markets[row.market_id], position, vintage, snapshot.now))
     return views
 
 
 def _position(position: Position, shown: PositionView) -> Iterator[View]:
     due, key = shown.settlement, (position.position_id,)
     ours = {
-        **under_names(position, "owner", "marketId", "outcome", "offered"),
+        **as_view_fields(position, "owner", "marketId", "outcome", "offered"),
         "accepted": shown.accepted or 0,
         "refused": shown.refused,
         "vintage": position.vintage,

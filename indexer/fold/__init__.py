@@ -1,1 +1,1 @@
-"""Projections as pure folds over typed logs: rows in, logs applied in chain order, rows to write out."""
+"""Projections as pure folds over typed logs: take rows, apply logs in chain order, return the rows to write."""

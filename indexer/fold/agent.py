@@ -1,8 +1,8 @@
 """Agent markets, outcome books and stakes, folded from the logs of settlement wallet, resolver and lister.
 
-Pure, like `indexer.fold.stock`. `core.agent.book` computes what a stake meets and what we owe it; a log that says
-otherwise is a Contradiction. So is a market that one contract reports and another does not: opening one is a log of
-each of the three in one transaction, settling one a log of the wallet and one of the resolver.
+Pure, like `indexer.fold.stock`. `core.agent.book` computes a stake's shares and payout; a log that disagrees is a
+Contradiction. So is an act that only some of its contracts log: opening a market takes a log of each of the three in
+one transaction, settling one a log of the wallet and one of the resolver.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from core.contracts.events.agent import AGENT_MARKET
 from core.contracts.statuses import AgentMarketStatus, StakeStatus
 from core.db.schema.index_agent import agent_market, agent_outcome, agent_stake
 from indexer.errors import Contradiction
-from indexer.fold.rows import Need, Restated, RowKind, Write
+from indexer.fold.rows import AffectedRows, Need, RowKind, Write
 from indexer.logs import LogRecord
 
 MARKET = RowKind(agent_market)
@@ -30,12 +30,12 @@ OUTCOME = RowKind(agent_outcome)
 STAKE = RowKind(agent_stake)
 
 ZERO_ADDRESS = bytes(20)
-NO_REF = bytes(32)
+NO_REFERENCE = bytes(32)
 
 
 @dataclass(slots=True)
 class _Act:
-    """One act on one market, as the contracts logged it in one transaction, by event."""
+    """The logs, by event, that several contracts make of one act on a market in one transaction."""
 
     last: LogRecord
     events: dict[type, Any] = field(default_factory=dict)
@@ -45,7 +45,7 @@ OPENING = (ev.MarketOpened, ev.MarketRegistered, ev.MarketListed)
 
 
 class AgentFold:
-    """The agent markets touched by one run of logs, with all their outcomes; and the stakes that were paid."""
+    """The agent markets touched by one run of logs, with all their outcomes and the stakes that were paid."""
 
     def __init__(self) -> None:
         self._markets: dict[bytes, Any] = {}
@@ -69,10 +69,10 @@ class AgentFold:
             ev.PayoutFailed: self._payout_failed,
         }
 
-    # ---------------------------------------------------------------- what is needed, and giving it
+    # ---------------------------------------------------------------- loading
 
     def needs(self, logs: Iterable[LogRecord]) -> Iterator[Need]:
-        """Say which rows the logs need; those of each are given before the next is asked for."""
+        """Yield the rows to load; add those of each `Need` before taking the next."""
         seen = {log.entity for log in logs if log.entity is not None and log.entity[:1] == AGENT_MARKET}
         markets = [(entity[1:],) for entity in seen]
         yield Need(MARKET, ("market_id",), markets)
@@ -80,8 +80,8 @@ class AgentFold:
         ids = {log.event.stake_id for log in logs if isinstance(log.event, ev.Paid | ev.PayoutFailed)}
         yield Need(STAKE, ("stake_id",), [(each,) for each in ids])
 
-    def give(self, kind: RowKind, row: Any) -> None:
-        """Take a stored row, as `needs` asked for it."""
+    def add_row(self, kind: RowKind, row: Any) -> None:
+        """Add a stored row that `needs` asked for."""
         if kind is STAKE:
             self._stakes[row.stake_id] = row
         elif kind is OUTCOME:
@@ -93,16 +93,16 @@ class AgentFold:
     # ---------------------------------------------------------------- applying
 
     def apply(self, log: LogRecord) -> None:
-        """Apply the next log in chain order. Contradiction when it does not follow from those before it."""
+        """Apply the next log in chain order. Contradiction if it does not follow from the earlier ones."""
         self._handlers[type(log.event)](log, log.event)
 
     def finish(self) -> None:
-        """End a block after its last log. Contradiction when an act was logged by some of its contracts only."""
+        """Check, after the last log, that every act was logged by all of its contracts; Contradiction if not."""
         for act in self._openings.values():
             missing = ", ".join(each.__name__ for each in OPENING if each not in act.events)
             _require(act.last, not missing, f"a market was opened without {missing}")
         for act in self._settlings.values():
-            _require(act.last, len(act.events) == 2, "only one of wallet and resolver logged a market's end")
+            _require(act.last, len(act.events) == 2, "the wallet and the resolver did not both log a market's result")
         self._openings.clear()
         self._settlings.clear()
 
@@ -113,10 +113,10 @@ class AgentFold:
             self._open(*(act.events[each] for each in OPENING))
 
     def _act(self, acts: dict[bytes, _Act], log: LogRecord, market_id: bytes) -> _Act:
-        """Return an act as logged so far, this log included."""
+        """Add this log to its act; return the act."""
         act = acts.setdefault(market_id, _Act(log))
         _require(log, act.last.tx == log.tx, "one act on a market was logged in two transactions")
-        _require(log, type(log.event) not in act.events, f"{type(log.event).__name__} was logged twice of one act")
+        _require(log, type(log.event) not in act.events, f"{type(log.event).__name__} was logged twice for one act")
         act.last, act.events[type(log.event)] = log, log
         return act
 
@@ -129,7 +129,7 @@ class AgentFold:
             listing,
             (spec.opens_at, spec.closes_at, terms.fee_bps, terms.pot_cap, spec.weights)
             == (opened.opens_at, opened.closes_at, opened.fee_bps, opened.pot_cap, opened.weights),
-            "a market was opened otherwise than it was listed",
+            "a market was opened with other terms than it was listed with",
         )
         document = _document(listed.metadata)
         self._markets[listed.market_id] = MARKET.new(
@@ -183,10 +183,10 @@ class AgentFold:
         _require(
             log,
             market.status == AgentMarketStatus.OPEN and e.outcome < len(outcomes),
-            "a stake on a settled market or no outcome",
+            "a stake on a settled market or an unknown outcome",
         )
         got = Book.from_rows(market, outcomes).quote(e.outcome, e.amount)
-        _require(log, (got.fee, got.shares) == (e.fee, e.shares), "a stake got other shares than the book gives")
+        _require(log, (got.fee, got.shares) == (e.fee, e.shares), "a stake's fee or shares differ from the book's")
         market.staked += e.amount
         market.net_pool += got.net
         market.stakes += 1
@@ -204,7 +204,7 @@ class AgentFold:
             price_before=got.price_before,
             price_after=got.price_after,
             builder=None if e.builder == ZERO_ADDRESS else e.builder,
-            ref=None if e.ref == NO_REF else e.ref,
+            ref=None if e.ref == NO_REFERENCE else e.ref,
             status=StakeStatus.IN_BOOK,
         )
 
@@ -238,18 +238,18 @@ class AgentFold:
 
     def _resolved(self, log: LogRecord, e: ev.MarketResolved) -> None:
         market = self._close(log, e.market_id, AgentMarketStatus.RESOLVED)
-        _require(log, e.outcome < market.outcomes, f"outcome {e.outcome} won, of {market.outcomes}")
+        _require(log, e.outcome < market.outcomes, f"outcome {e.outcome} won in a market of {market.outcomes}")
         market.winner = e.outcome
         outcomes = self._outcomes[e.market_id]
         is_refund = Book.from_rows(market, outcomes).refunds(e.outcome)
         market.unpaid += market.stakes if is_refund else outcomes[e.outcome].stakes
-        self._agree(log, e.market_id)
+        self._require_agreement(log, e.market_id)
 
     def _voided(self, log: LogRecord, e: ev.MarketVoided) -> None:
         market = self._close(log, e.market_id, AgentMarketStatus.VOID)
         market.void_reason = e.reason
         market.unpaid += market.stakes
-        self._agree(log, e.market_id)
+        self._require_agreement(log, e.market_id)
 
     def _close(self, log: LogRecord, market_id: bytes, status: AgentMarketStatus) -> Any:
         market = self._market(log, market_id)
@@ -262,20 +262,22 @@ class AgentFold:
 
     def _decided(self, log: LogRecord, e: ev.MarketDecided) -> None:
         market = self._market(log, e.market_id)
-        if _played(e.end):
+        if _has_reading(e.end):
             market.end_round, market.end_answer, market.end_updated_at = msgspec.structs.astuple(e.end)
-        if _played(e.start):
+        if _has_reading(e.start):
             market.start_round, market.start_answer, market.start_updated_at = msgspec.structs.astuple(e.start)
-        self._agree(log, e.market_id)
+        self._require_agreement(log, e.market_id)
         self._touch(log, e.market_id)
 
-    def _agree(self, log: LogRecord, market_id: bytes) -> None:
-        """Require wallet and resolver to say the same once both have logged; the order is theirs."""
+    def _require_agreement(self, log: LogRecord, market_id: bytes) -> None:
+        """Require the same result from wallet and resolver once both have logged it, in either order."""
         events = self._act(self._settlings, log, market_id).events
         if ev.MarketDecided in events and len(events) == 2:
             decided, market = events[ev.MarketDecided].event, self._markets[market_id]
             result = (True, market.void_reason) if decided.is_void else (False, market.winner)
-            _require(log, result == (decided.is_void, decided.code), "wallet and resolver logged different ends")
+            _require(
+                log, result == (decided.is_void, decided.code), "the wallet and the resolver logged different results"
+            )
 
     def _paid(self, log: LogRecord, e: ev.Paid) -> None:
         stake, market = self._stake(log, e.stake_id), self._market(log, e.market_id)
@@ -304,7 +306,7 @@ class AgentFold:
         self._touch(log, e.market_id)
 
     def _owed(self, market: Any, stake: Any) -> tuple[int, bool]:
-        """Return what we owe a stake now, and whether that is a refund of its amount."""
+        """Return the amount owed to a stake now, and whether it is a refund of its payment."""
         if stake.status == StakeStatus.OWED_BACK:
             return stake.amount, True
         if stake.status != StakeStatus.IN_BOOK or market.status == AgentMarketStatus.OPEN:
@@ -323,11 +325,11 @@ class AgentFold:
             STAKE.write(self._stakes[each] for each in self._touched_stakes),
         ]
 
-    def restated(self) -> Restated:
-        """Return the rows whose part in sums the logs may change: each market, new stakes, and all of a market that is
-        settled."""
+    def affected_rows(self) -> AffectedRows:
+        """Return the rows whose share of the sums may change: touched markets, new stakes, and all stakes of settled
+        markets."""
         booked = [each for each in self._touched_stakes if not self._stakes[each].stored]
-        return Restated(added=booked, whole=list(self._closed), markets=list(self._touched_markets))
+        return AffectedRows(added=booked, whole=list(self._closed), markets=list(self._touched_markets))
 
     # ---------------------------------------------------------------- helpers
 
@@ -344,23 +346,23 @@ class AgentFold:
         self._touched_markets.add(market_id)
 
 
-def _played(reading: ev.Reading) -> bool:
+def _has_reading(reading: ev.Reading) -> bool:
     return reading.round_id != 0 or reading.updated_at != 0
 
 
 def _slug(document: dict[str, Any] | None, key: bytes) -> str | None:
-    """Return the metadata's id if it hashes to the market's key; the lister may have made it up."""
+    """Return the metadata's id if it hashes to the market's key: the lister could have written any id."""
     claimed = None if document is None else document.get("id")
     return claimed if isinstance(claimed, str) and market_key(claimed) == key else None
 
 
 def _document(metadata: str) -> dict[str, Any] | None:
-    """Return the metadata as a JSON object, or None; a holder of the lister's key may have written anything."""
+    """Return the metadata as a JSON object, or None: the holder of a lister's key can write any text."""
     try:
         document = orjson.loads(metadata)
     except orjson.JSONDecodeError:
         return None
-    # jsonb takes no NUL, which an escape may have smuggled past the text.
+    # jsonb rejects NUL, which an escape sequence can hide in the text.
     return document if isinstance(document, dict) and "\\u0000" not in metadata else None
 
 

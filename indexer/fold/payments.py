@@ -1,9 +1,9 @@
-"""What became of token authorizations: which transfer each made.
+"""Token authorizations, each paired with the transfer it made.
 
-The token says AuthorizationUsed and, with nothing between them, the Transfer that the authorization made; it does so in
-both forms of EIP-3009. So a payment is a pair: the two logs side by side, of one transaction, one token and one payer.
-Nothing else counts. One call may move a payer's money by several authorizations and also by plain transfers, and an
-amount that a stranger's call moved must never be booked for a payer who signed another one.
+In both forms of EIP-3009 the token logs AuthorizationUsed and, directly after it, the Transfer that the authorization
+made. So a payment is a pair of adjacent logs of one transaction, one token and one payer. Nothing else counts: one call
+may move a payer's money by several authorizations and by plain transfers, and an amount moved by a stranger's call must
+never be booked for a payer who signed another amount.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ LogPlace = tuple[int, int]
 
 
 def pairs(logs: Iterable[LogRecord]) -> dict[LogPlace, LogRecord]:
-    """Map the place of each AuthorizationUsed to the transfer it made. Logs come in chain order; each transfer has at
-    most one log before it, so none is used twice."""
-    return {(used.block, used.index): after for used, after in pairwise(logs) if _made(used, after)}
+    """Map the place of each AuthorizationUsed to the transfer it made. Logs are in chain order; a transfer has only one
+    log directly before it, so none is paired twice."""
+    return {(used.block, used.index): after for used, after in pairwise(logs) if _is_pair(used, after)}
 
 
-def _made(used: LogRecord, after: LogRecord) -> bool:
+def _is_pair(used: LogRecord, after: LogRecord) -> bool:
     return (
         isinstance(used.event, AuthorizationUsed)
         and isinstance(after.event, Transfer)
@@ -43,8 +43,8 @@ def _made(used: LogRecord, after: LogRecord) -> bool:
 
 
 def relevant(logs: list[LogRecord]) -> list[LogRecord]:
-    """Return the logs without what the token says of others' business: transfers that no authorization made, and
-    authorizations used in transactions that brought us nothing from their payer."""
+    """Drop the token's logs that do not concern us: transfers that no authorization made, and authorizations used in
+    transactions in which their payer paid us nothing."""
     transfers = {(log.block, log.index) for log in pairs(logs).values()}
     payers = {(log.tx, log.event.sender) for log in logs if isinstance(log.event, Transfer)}
     kept = []
@@ -58,8 +58,8 @@ def relevant(logs: list[LogRecord]) -> list[LogRecord]:
     return kept
 
 
-def needed(chain_id: int, logs: Iterable[LogRecord]) -> list[tuple[int, bytes, bytes]]:
-    """Return the keys of the rows that the logs may not make a second time."""
+def authorization_keys(chain_id: int, logs: Iterable[LogRecord]) -> list[tuple[int, bytes, bytes]]:
+    """Return the keys of the authorizations that the logs use or cancel."""
     return [
         (chain_id, log.event.authorizer, log.event.nonce)
         for log in logs
@@ -68,9 +68,9 @@ def needed(chain_id: int, logs: Iterable[LogRecord]) -> list[tuple[int, bytes, b
 
 
 def authorizations(chain_id: int, logs: list[LogRecord], stored: Iterable[tuple[int, bytes, bytes]]) -> Write:
-    """Return the rows that `relevant` logs, in chain order, add to those of `stored` keys.
+    """Return the rows that `relevant` logs, in chain order, add; `stored` are keys that already have rows.
 
-    Contradiction for an authorization that is used or canceled again: that token keeps no promise this is built on.
+    Contradiction if an authorization is used or canceled twice: the token then breaks EIP-3009.
     """
     made = pairs(logs)
     seen = set(stored)

@@ -1,6 +1,7 @@
-"""Projection rows as objects while a page is folded, made from the declared tables so that columns exist once.
+"""Projection rows as objects while a page is folded. Their classes are made from the declared tables, so columns are
+declared once.
 
-A row object has the table's columns as attributes, and `stored`: whether the database already holds a row of its key,
+A row object has the table's columns as attributes, and `stored`: whether the database already has a row with its key,
 which is then replaced.
 """
 
@@ -34,7 +35,7 @@ class Write:
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """Rows to take out: those whose `columns` equal one of `values`."""
+    """Rows to delete: those whose `columns` equal one of `values`; all rows if there are no columns."""
 
     table: Table
     columns: tuple[str, ...]
@@ -42,8 +43,8 @@ class Removal:
 
 
 @dataclass(frozen=True, slots=True)
-class Restated:
-    """Rows that may count for something else in sums after a step: positions by id, those `added` by it, all of some
+class AffectedRows:
+    """Rows whose share of the sums a step may change: positions or stakes by id, those it `added`, all of some
     vintages, all of some `whole` markets; and the rows of `markets` themselves."""
 
     ids: list[int] = field(default_factory=list)
@@ -53,15 +54,15 @@ class Restated:
     markets: list[Any] = field(default_factory=list)
 
 
-def take(row: Any, event: Any, *names: str) -> None:
-    """Set the columns that an event states under the same names: all of its fields, or those named."""
+def copy_fields(row: Any, event: Any, *names: str) -> None:
+    """Copy an event's fields to the columns of the same names: all fields, or those named."""
     for name in names or event.__struct_fields__:
         setattr(row, name, getattr(event, name))
 
 
 class RowKind:
-    """The rows of one table: `new(...)` makes one, `loaded(values)` one from the database; `values(row)` is it in order
-    of the columns, `write(rows)` what to store."""
+    """The row class of one table: `new(...)` makes a row, `loaded(values)` one from the database; `values(row)` returns
+    its values in column order, `write(rows)` what to store."""
 
     def __init__(self, table: Table) -> None:
         self.table = table
@@ -75,7 +76,7 @@ class RowKind:
         return self.new(*values, stored=True)
 
     def write(self, rows: Iterable[Any], added: Iterable[tuple[Any, ...]] = ()) -> Write:
-        """Return what to store of row objects, and of rows that are new and never were objects."""
+        """Return what to store: of row objects, and of new rows that are plain values."""
         write = Write(self.table, list(added), [])
         for row in rows:
             (write.changed if row.stored else write.added).append(self.values(row))

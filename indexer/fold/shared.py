@@ -1,4 +1,4 @@
-"""Rounds of feeds and what they were computed from: one row for each log."""
+"""Rounds of feeds, and the measures they were computed from: one row for each log."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from indexer.fold.rows import Write
 from indexer.logs import LogRecord
 
 APPENDED = (oracle_round, oracle_measure, token_authorization)
-"""Tables whose rows name the block they came from; taking back blocks is deleting theirs."""
+"""Tables whose rows name their block: a rewind deletes the rows of the blocks it takes back."""
 _MEASURED = ("start_cumulative", "end_cumulative", "liquidity", "quiet")
 
 
 @dataclass(frozen=True, slots=True)
 class FeedRounds:
-    """An emitter of rounds: the proxy it prints for, and the phase it is, when its ids do not carry one."""
+    """An emitter of rounds: the proxy it publishes for, and its phase if its round ids do not include one."""
 
     proxy: bytes
     phase: int | None = None
@@ -28,7 +28,7 @@ class FeedRounds:
 
 
 def rounds(chain_id: int, logs: Iterable[LogRecord], feeds: Mapping[bytes, FeedRounds]) -> list[Write]:
-    """Return the rounds that these logs, in chain order, add, and the measures behind them."""
+    """Return the rounds that these logs, in chain order, add, and their measures."""
     rows: list[tuple[Any, ...]] = []
     measured: list[tuple[Any, ...]] = []
     for log in logs:

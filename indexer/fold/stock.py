@@ -1,8 +1,8 @@
 """Stock markets, vintages and positions, folded from the logs of the settler, the resolver and the lister.
 
-Pure: a fold is given the rows its logs touch, applies the logs in chain order and says what to write. What each event
-does to a book is worked out by `core.stock.vested`; this keeps the rows. An entry is the exception: it only adds to the
-pending vintage, and there are so many that it is done on the row itself.
+Pure: a fold takes the rows its logs touch, applies the logs in chain order and returns what to write.
+`core.stock.vested` computes what each event does to a book; this module keeps the rows. Entries are the exception: they
+only add to the pending vintage, and there are so many of them that the row is changed directly.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from core.stock import vested_fold as mirror
 from core.stock.projection import market_of, position_of, vintage_of
 from core.stock.vested import DOWN, SEED, UP, Position, VestedMarket, Vintage, seed_vintage
 from indexer.errors import Contradiction
-from indexer.fold.rows import Need, Restated, RowKind, Write, take
+from indexer.fold.rows import AffectedRows, Need, RowKind, Write, copy_fields
 from indexer.logs import LogRecord
 
 MARKET = RowKind(stock_market)
@@ -26,10 +26,10 @@ POSITION = RowKind(stock_position)
 
 
 class _MarketState:
-    """A market's row, and its books in the mirror while events that need them follow each other.
+    """A market's row, and its books as a `VestedMarket` while consecutive events need them.
 
-    While `_value` is set it is what counts for books, vintage and outcome, and `row` is brought up to it by
-    `current_row`. What was paid is only ever counted on the row: payouts are many and change no book.
+    While `_value` is set, it holds the current books, vintage and outcome, and `current_row` copies them to `row`.
+    Payouts are counted on the row only: there are many, and they change no book.
     """
 
     __slots__ = ("_value", "_written", "row")
@@ -40,7 +40,7 @@ class _MarketState:
         self._written = True
 
     def value(self) -> VestedMarket:
-        """Return the market for anything but its totals."""
+        """Return the market's books; its totals are on the row."""
         if self._value is None:
             self._value = market_of(self.row)
         return self._value
@@ -66,21 +66,21 @@ class _MarketState:
 
 
 class StockFold:
-    """The stock markets touched by one run of logs. Rows that it `needs` must be given before `apply`."""
+    """The stock markets touched by one run of logs. Load the rows it `needs` before `apply`."""
 
     def __init__(self) -> None:
         self._markets: dict[int, _MarketState] = {}
         self._vintages: dict[tuple[int, int], Any] = {}
         self._positions: dict[int, Any] = {}
         self._entries: dict[int, tuple[Any, ...]] = {}
-        """Positions entered in these logs and not touched again: just their columns."""
+        """Positions entered in these logs and not touched again, as column values."""
         self._matched: dict[tuple[int, int], Vintage] = {}
         self._touched_markets: set[int] = set()
         self._acted_on: set[int] = set()
-        """Markets of which a log says more than an entry, which counts only for positions."""
+        """Markets with logs other than entries, which change only positions' sums."""
         self._touched_vintages: set[tuple[int, int]] = set()
         self._touched_positions: set[int] = set()
-        self._restated_markets: set[int] = set()
+        self._affected_markets: set[int] = set()
         self._handlers: dict[type, Callable[[LogRecord, Any], None]] = {
             ev.Entered: self._entered,
             ev.VintageFinalized: self._vintage_finalized,
@@ -96,10 +96,10 @@ class StockFold:
             ev.Settled: self._settled,
         }
 
-    # ---------------------------------------------------------------- what is needed, and giving it
+    # ---------------------------------------------------------------- loading
 
     def needs(self, logs: Iterable[LogRecord]) -> Iterator[Need]:
-        """Say which rows the logs need; those of each are given before the next is asked for."""
+        """Yield the rows to load; add those of each `Need` before taking the next."""
         seen = {log.entity for log in logs if log.entity is not None and log.entity[:1] == STOCK_MARKET}
         yield Need(MARKET, ("market_id",), [(int.from_bytes(entity[1:]),) for entity in seen])
         kinds = {ev.Delivered, ev.DeliveryFailed, ev.PositionTransferred}
@@ -108,8 +108,8 @@ class StockFold:
         vintages = {(row.market_id, row.vintage) for row in self._positions.values()}
         yield Need(VINTAGE, ("market_id", "vintage"), list(vintages))
 
-    def give(self, kind: RowKind, row: Any) -> None:
-        """Take a stored row, as `needs` asked for it."""
+    def add_row(self, kind: RowKind, row: Any) -> None:
+        """Add a stored row that `needs` asked for."""
         if kind is VINTAGE:
             self._vintages.setdefault((row.market_id, row.vintage), row)
         elif kind is POSITION:
@@ -117,7 +117,7 @@ class StockFold:
         else:
             self._markets[row.market_id] = _MarketState(row)
             if row.pending_vintage is not None:
-                # The row of a pending vintage always says what its market's says.
+                # A pending vintage's row always agrees with its market's.
                 self._vintages[row.market_id, row.pending_vintage] = VINTAGE.new(
                     row.market_id, row.pending_vintage, row.pending_up, row.pending_down, stored=True
                 )
@@ -125,7 +125,7 @@ class StockFold:
     # ---------------------------------------------------------------- applying
 
     def apply(self, log: LogRecord) -> None:
-        """Apply the next log in chain order. Contradiction when it does not follow from those before it."""
+        """Apply the next log in chain order. Contradiction if it does not follow from the earlier ones."""
         try:
             self._handlers[type(log.event)](log, log.event)
         except mirror.Diverged as problem:
@@ -220,7 +220,7 @@ class StockFold:
         state.become(mirror.close_market(state.value(), e))
         row = state.row
         row.closed_block, row.closed_at, row.closed_tx = log.block, log.at, log.tx
-        self._restated_markets.add(e.market_id)
+        self._affected_markets.add(e.market_id)
         self._touch(log, state)
 
     def _delivered(self, log: LogRecord, e: ev.Delivered) -> None:
@@ -257,24 +257,24 @@ class StockFold:
         row.residue_claimed, row.residue_tx = e.amount, log.tx
         self._touch(log, state)
 
-    # What the lister and the resolver say of a market changes no book.
+    # Logs of the lister and the resolver change no book.
 
     def _spec_registered(self, log: LogRecord, e: ev.SpecRegistered) -> None:
         state = self._state(e.market_id)
-        take(state.row, e)
-        self._restated_markets.add(e.market_id)
+        copy_fields(state.row, e)
+        self._affected_markets.add(e.market_id)
         self._touch(log, state)
 
     def _market_opened(self, log: LogRecord, e: ev.MarketOpened) -> None:
         state = self._state(e.market_id)
-        take(state.row, e, "spec_id", "feed", "ticker", "family", "strike_time", "final_time")
-        self._restated_markets.add(e.market_id)
+        copy_fields(state.row, e, "spec_id", "feed", "ticker", "family", "strike_time", "final_time")
+        self._affected_markets.add(e.market_id)
         self._touch(log, state)
 
     def _settled(self, log: LogRecord, e: ev.Settled) -> None:
         state = self._state(e.market_id)
         row = state.row
-        take(row, e, "outcome", "reason", "strike_round", "strike_answer", "final_round", "final_answer")
+        copy_fields(row, e, "outcome", "reason", "strike_round", "strike_answer", "final_round", "final_answer")
         row.strike_round_at, row.final_round_at = e.strike_at, e.final_at
         self._touch(log, state)
 
@@ -302,16 +302,15 @@ class StockFold:
             POSITION.write((self._positions[each] for each in self._touched_positions), self._entries.values()),
         ]
 
-    def restated(self) -> Restated:
-        """Return the rows whose part in sums the logs may change: each market of which they say more than entries; the
-        positions of one that is listed or closed and of a vintage that is matched, and each that is entered, paid or
-        transferred."""
+    def affected_rows(self) -> AffectedRows:
+        """Return the rows whose share of the sums may change: markets with logs other than entries; all positions of
+        markets listed or closed and of vintages matched; and each position entered, paid or transferred."""
         matched = [key for key in self._touched_vintages if self._vintages[key].accepted_up is not None]
-        return Restated(
+        return AffectedRows(
             ids=list(self._touched_positions),
             added=list(self._entries),
             vintages=matched,
-            whole=list(self._restated_markets),
+            whole=list(self._affected_markets),
             markets=list(self._acted_on),
         )
 
@@ -340,9 +339,9 @@ class StockFold:
             return matched
         row = self._vintages.get(key)
         if row is None:
-            raise mirror.Diverged(f"position {position.position_id} is of a vintage without entries")
+            raise mirror.Diverged(f"position {position.position_id} belongs to a vintage without entries")
         if row.accepted_up is None:
-            # A refund may be sent while its finished vintage waits to be finalized: what was offered is in the market.
+            # A refund may be sent before its finished vintage is finalized: the market still holds the offers.
             pending = self._state(position.market_id).value().vintage
             assert pending is not None
             return pending

@@ -1,5 +1,5 @@
-"""What belongs to no market: feeds, bounds, openers, roles, guardians, pauses, fee sweeps. Few logs, folded as plain
-rows."""
+"""Rows that belong to no market: feeds, bounds, openers, roles, guardians, pauses, fee sweeps. There are few of
+them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from core.db.schema.index_agent import agent_fee_sweep, agent_feed, agent_role, 
 from core.db.schema.index_shared import pauser_act, pauser_guardian
 from core.db.schema.index_stock import stock_fee_sweep, stock_feed, stock_opener, stock_venue
 from indexer.errors import Contradiction
-from indexer.fold.rows import Removal, RowKind, Write, take
+from indexer.fold.rows import Removal, RowKind, Write, copy_fields
 from indexer.logs import LogRecord
 
 STOCK_VENUE = RowKind(stock_venue)
@@ -33,54 +33,53 @@ VENUE_KINDS = {
     agent.AGENT_VENUE: (AGENT_VENUE, AGENT_ROLE, AGENT_FEED, AGENT_SWEEP),
     pauser.PAUSER: (GUARDIAN, PAUSER_ACT),
 }
-"""Per entity the tables it owns; all of them are small and have a row for each key, so a fold is given them whole
-except for what is only ever added to."""
+"""The tables of each entity. All are small, so a fold loads them completely, except those that are only appended to."""
 
-ADDED_TO = (STOCK_SWEEP, AGENT_SWEEP, PAUSER_ACT)
+APPEND_ONLY = (STOCK_SWEEP, AGENT_SWEEP, PAUSER_ACT)
 
 
 class VenueFold:
-    """One chain's venue rows, of both sides."""
+    """One chain's venue rows, of stock and agent contracts."""
 
     def __init__(self, chain_id: int) -> None:
         self._chain_id = chain_id
         self._rows: dict[tuple[str, Any], Any] = {}
         self._touched: dict[tuple[str, Any], RowKind] = {}
 
-    def give(self, kind: RowKind, row: Any) -> None:
+    def add_row(self, kind: RowKind, row: Any) -> None:
         self._rows[kind.table.name, tuple(getattr(row, name) for name in kind.key)] = row
 
     def apply(self, log: LogRecord) -> None:
         """Apply the next log in chain order."""
         match e := log.event:
             case stock.FeedSet():
-                take(self._row(STOCK_FEED, e.feed), e)
+                copy_fields(self._row(STOCK_FEED, e.feed), e)
             case stock.OpenerSet():
-                take(self._row(STOCK_OPENER, e.opener), e)
+                copy_fields(self._row(STOCK_OPENER, e.opener), e)
             case stock.EntriesPaused():
                 self._stock_venue().entries_paused = e.paused
             case stock.FeesSwept():
                 self._stock_venue().fees_swept += e.amount
                 self._sweep(STOCK_SWEEP, log)
             case agent.RoleSet():
-                take(self._row(AGENT_ROLE, e.role, e.account), e)
+                copy_fields(self._row(AGENT_ROLE, e.role, e.account), e)
             case agent.StakesPaused():
                 self._agent_venue().stakes_paused = e.paused
             case agent.WalletFeesSwept():
                 self._agent_venue().fees_swept += e.amount
                 self._sweep(AGENT_SWEEP, log)
             case agent.ListerSet():
-                take(self._row(AGENT_ROLE, LISTER, e.account), e)
+                copy_fields(self._row(AGENT_ROLE, LISTER, e.account), e)
             case agent.BoundsSet():
-                take(self._agent_venue(), e)
+                copy_fields(self._agent_venue(), e)
             case agent.AgentFeedSet():
-                take(self._row(AGENT_FEED, e.feed, condemned=False), e)
+                copy_fields(self._row(AGENT_FEED, e.feed, condemned=False), e)
             case agent.FeedCondemned():
                 self._condemn(log, e)
             case agent.SettlementPutOff():
-                pass  # the resolver says what became of a market's times
+                pass  # the market's own times are in the resolver's logs
             case pauser.GuardianSet():
-                take(self._row(GUARDIAN, self._chain_id, e.account), e)
+                copy_fields(self._row(GUARDIAN, self._chain_id, e.account), e)
             case pauser.PausedBy() | pauser.ResumedBy():
                 row = self._row(PAUSER_ACT, self._chain_id, log.block, log.index)
                 row.account, row.paused = e.account, isinstance(e, pauser.PausedBy)
@@ -94,7 +93,7 @@ class VenueFold:
 
     @staticmethod
     def removals(entity: bytes, chain_id: int) -> list[Removal]:
-        """Everything stored of a venue: its tables are emptied, those of both chains of this chain's rows."""
+        """Return what to delete of a venue: all rows of its tables, or this chain's where tables hold both chains'."""
         return [
             Removal(kind.table, ("chain_id",), [(chain_id,)])
             if "chain_id" in kind.columns
@@ -105,7 +104,7 @@ class VenueFold:
     def _condemn(self, log: LogRecord, e: agent.FeedCondemned) -> None:
         row = self._rows.get((AGENT_FEED.table.name, (e.feed,)))
         if row is None:
-            raise Contradiction(f"In block {log.block}, log {log.index}: a feed was condemned that never was set.")
+            raise Contradiction(f"In block {log.block}, log {log.index}: a feed was condemned that was never set.")
         row = self._row(AGENT_FEED, e.feed)
         row.condemned, row.allowed = True, False
 

@@ -1,1 +1,1 @@
-"""The database side: what a step reads and writes, always in one transaction guarded by the cursor's old value."""
+"""The database side: each step reads and writes in one transaction that checks the cursor's old value."""

@@ -1,4 +1,4 @@
-"""How far one chain is indexed, and advancing it from the value that was read."""
+"""How far one chain is indexed. The cursor only moves from the value that its owner last read."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ABOVE_ALL = (1 << 63) - 1
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """The last block indexed; `hash` is None before the first."""
+    """The last indexed block; `hash` is None before the first."""
 
     chain_id: int
     start_block: int
@@ -30,7 +30,7 @@ class Cursor:
     hash: bytes | None
     finalized: int | None = None
     summed: bool = False
-    """The tables of sums are true, and every step keeps them so."""
+    """Whether the sum tables are filled, and updated by every step."""
 
     @property
     def at_start(self) -> bool:
@@ -38,10 +38,10 @@ class Cursor:
 
 
 async def open_cursor(connection: Connection, sources: Sources) -> Cursor:
-    """Return the chain's cursor, made at its first use; OtherSources when it was filled from other contracts."""
+    """Return the chain's cursor, creating its row if needed; OtherSources if it was filled from other contracts."""
     async with connection.transaction():
-        await _make(connection, sources)
-        # What feeds observe names markets in events, and the deployment file may add feeds at any time.
+        await _ensure_row(connection, sources)
+        # Events name markets by the feeds' observed keys, and the deployment file may add feeds at any time.
         await connection.execute(
             "UPDATE chain_cursor SET sources = jsonb_set(sources, '{observed}', %s) WHERE chain_id = %s",
             (Jsonb({feed.hex(): key for feed, key in sources.observed.items()}), sources.chain_id),
@@ -56,26 +56,27 @@ async def open_cursor(connection: Connection, sources: Sources) -> Cursor:
         if start_block != sources.start_block or any(
             filled_from[role] != ours for role, ours in sources.fingerprint().items() if role in filled_from
         ):
-            raise _other(sources)
+            raise _other_sources(sources)
         await make_ranges(connection, sources.chain_id, start_block, number + 1)
     return Cursor(sources.chain_id, start_block, number, digest, finalized, summed)
 
 
-async def _make(connection: Connection, sources: Sources) -> None:
-    """Insert the row where there is none: before the first block, or where the tables stand if only the row is gone.
+async def _ensure_row(connection: Connection, sources: Sources) -> None:
+    """Insert the cursor's row if it is missing: before the first block, or, if only the row was lost, at the highest
+    stored block.
 
-    A page is written with the blocks that hold its logs, in the transaction that moves the cursor, and a rewind removes
-    what is above. So the highest block stored is one that the cursor has passed, all logs up to it are there, and none
-    above it is: going on from there is right, and at worst some blocks without logs are read again.
+    The transaction that moves the cursor also writes the page's blocks and logs, and a rewind removes those above it.
+    So the cursor had passed the highest stored block, all logs up to it are stored, and none above it. Continuing from
+    there is correct; at worst some blocks without logs are read again.
     """
     if await connection.fetch_one("SELECT FROM chain_cursor WHERE chain_id = %s", (sources.chain_id,)) is not None:
         return
     stored = await blocks_below(connection, sources.chain_id, _ABOVE_ALL, 1)
     top, feeds = (stored[0], await _old_feeds(connection, sources)) if stored else (None, sources.feeds)
     if top is not None:
-        await _check_ours(connection, sources)
+        await _require_our_logs(connection, sources)
         log.warning(
-            "the row of a chain in chain_cursor was gone; following goes on from the highest block stored",
+            "the chain's row in chain_cursor was missing; continuing from the highest stored block",
             action="index.cursor_rebuilt",
             chain=sources.name,
             block=top.number,
@@ -88,25 +89,25 @@ async def _make(connection: Connection, sources: Sources) -> None:
             sources.name,
             sources.start_block,
             *_place(sources.start_block, top),
-            Jsonb({**sources.fingerprint(), "feeds": feeds_json(feeds)}),
+            Jsonb({**sources.fingerprint(), "feeds": feeds_as_json(feeds)}),
         ),
     )
 
 
-async def _check_ours(connection: Connection, sources: Sources) -> None:
-    """Raise OtherSources unless the stored logs are of the deployment file's contracts. Feeds' logs change no entity,
-    and before there was a row all others were of one set of contracts: one log says which."""
+async def _require_our_logs(connection: Connection, sources: Sources) -> None:
+    """Raise OtherSources unless the stored logs are from the deployment file's contracts. Feeds' logs have no entity;
+    all others came from one set of contracts, so one log is enough to tell."""
     address = await connection.fetch_value(
         "SELECT address FROM chain_log WHERE chain_id = %s AND entity IS NOT NULL ORDER BY entity LIMIT 1",
         (sources.chain_id,),
     )
     if address is not None and address not in sources.contracts.values():
-        raise _other(sources)
+        raise _other_sources(sources)
 
 
 async def _old_feeds(connection: Connection, sources: Sources) -> dict[bytes, FeedRounds]:
-    """Return the emitters of stored rounds that are no longer followed. Those that are get read again from the start:
-    whether all their rounds are stored was in the row."""
+    """Return the emitters of stored rounds that are no longer followed. Those still followed are read again from the
+    start, since only the lost row recorded whether all their rounds are stored."""
     rows = await connection.fetch_all(
         "SELECT DISTINCT l.address, r.feed, div(r.round_id, 18446744073709551616) FROM oracle_round r"
         " JOIN chain_log l USING (chain_id, block_number, log_index) WHERE r.chain_id = %s AND l.address <> ALL(%s)",
@@ -118,20 +119,20 @@ async def _old_feeds(connection: Connection, sources: Sources) -> dict[bytes, Fe
     }
 
 
-def _other(sources: Sources) -> OtherSources:
+def _other_sources(sources: Sources) -> OtherSources:
     return OtherSources(
-        f"The database holds what chain {sources.chain_id} ({sources.name}) said of other contracts than those"
-        " in its deployment file."
+        f"The database was filled from other contracts on chain {sources.chain_id} ({sources.name}) than those in its"
+        " deployment file."
     )
 
 
-def feeds_json(feeds: Mapping[bytes, FeedRounds]) -> dict[str, list[str | int | None]]:
-    """Whose rounds are indexed from the start: emitter -> proxy and phase."""
+def feeds_as_json(feeds: Mapping[bytes, FeedRounds]) -> dict[str, list[str | int | None]]:
+    """Return the emitters whose rounds are indexed from the start: emitter -> proxy and phase."""
     return {emitter.hex(): [feed.proxy.hex(), feed.phase] for emitter, feed in feeds.items()}
 
 
 async def known_feeds(connection: Connection, chain_id: int) -> dict[bytes, FeedRounds]:
-    """Return every emitter the tables hold rounds of, including those no longer followed."""
+    """Return every emitter whose rounds are in the tables, including those no longer followed."""
     feeds = await connection.fetch_value("SELECT sources->'feeds' FROM chain_cursor WHERE chain_id = %s", (chain_id,))
     return {
         bytes.fromhex(emitter): FeedRounds(bytes.fromhex(proxy), phase)
@@ -139,19 +140,19 @@ async def known_feeds(connection: Connection, chain_id: int) -> dict[bytes, Feed
     }
 
 
-async def keep(connection: Connection, cursor: Cursor) -> Cursor:
-    """Lock the cursor where it is, for a change of blocks it has passed."""
+async def lock_cursor(connection: Connection, cursor: Cursor) -> Cursor:
+    """Lock the cursor at its position, to change blocks it has passed."""
     summed = await connection.fetch_value(
         "SELECT summed FROM chain_cursor"
         " WHERE chain_id = %s AND number = %s AND hash IS NOT DISTINCT FROM %s FOR UPDATE",
         (cursor.chain_id, cursor.number, cursor.hash),
     )
-    return replace(cursor, summed=_found(summed, cursor))
+    return replace(cursor, summed=_require_row(summed, cursor))
 
 
-async def move(connection: Connection, cursor: Cursor, to: BlockInfo | None) -> Cursor:
-    """Move the cursor to a block, or to before the first when there is none, in the transaction that writes or takes
-    back what lies between; first in it: the row lock keeps every other writer out until the commit."""
+async def move_cursor(connection: Connection, cursor: Cursor, to: BlockInfo | None) -> Cursor:
+    """Move the cursor to a block, or to before the first if `to` is None, in the transaction that writes or removes the
+    blocks between. Call it first: the row lock keeps other writers out until the commit."""
     number, digest, *times = _place(cursor.start_block, to)
     summed = await connection.fetch_value(
         "UPDATE chain_cursor SET number = %s, hash = %s, block_time = %s, l1_block_number = %s,"
@@ -159,7 +160,7 @@ async def move(connection: Connection, cursor: Cursor, to: BlockInfo | None) -> 
         " WHERE chain_id = %s AND number = %s AND hash IS NOT DISTINCT FROM %s RETURNING summed",
         (number, digest, *times, number, cursor.chain_id, cursor.number, cursor.hash),
     )
-    return replace(cursor, number=number, hash=digest, summed=_found(summed, cursor))
+    return replace(cursor, number=number, hash=digest, summed=_require_row(summed, cursor))
 
 
 def _place(start_block: int, block: BlockInfo | None) -> tuple[int, bytes | None, int | None, int | None]:
@@ -169,29 +170,29 @@ def _place(start_block: int, block: BlockInfo | None) -> tuple[int, bytes | None
     return block.number, block.hash, block.timestamp, block.l1_number
 
 
-def _found(summed: bool | None, cursor: Cursor) -> bool:
-    """Return what the cursor's row says of the sums; CursorMoved where no row was found."""
+def _require_row(summed: bool | None, cursor: Cursor) -> bool:
+    """Return the row's `summed`; CursorMoved if no row was found."""
     if summed is None:
         raise CursorMoved(f"The cursor of chain {cursor.chain_id} is no longer at block {cursor.number}.")
     return summed
 
 
-async def note_head(
+async def record_head(
     connection: Connection, chain_id: int, head_number: int, head_time: int, finalized: int | None
 ) -> None:
-    """Record a node's head; from it readers see how far behind the tables are. CursorMoved when the chain's row is
-    gone."""
+    """Record a node's head, so that readers see how far behind the tables are. CursorMoved if the chain's row is
+    missing."""
     done = await connection.execute(
         "UPDATE chain_cursor SET head_number = %s, head_time = %s, head_seen_at = now(),"
         " finalized_number = coalesce(%s, finalized_number) WHERE chain_id = %s",
         (head_number, head_time, finalized, chain_id),
     )
     if done.rowcount != 1:
-        raise CursorMoved(f"The row of chain {chain_id} in chain_cursor is gone.")
+        raise CursorMoved(f"The row of chain {chain_id} in chain_cursor is missing.")
 
 
-async def note_state(connection: Connection, chain_id: int, state: str, problem: str | None = None) -> None:
-    """`backfill`, `tail`, or `halted` with a sentence that says why."""
+async def record_state(connection: Connection, chain_id: int, state: str, problem: str | None = None) -> None:
+    """Record the state: `backfill`, `tail`, or `halted` with a sentence that says why."""
     await connection.execute(
         "UPDATE chain_cursor SET state = %s, problem = %s, updated_at = now()"
         " WHERE chain_id = %s AND (state, problem) IS DISTINCT FROM (%s, %s)",

@@ -1,4 +1,4 @@
-"""One run of logs folded into the projections: load what they touch, fold, store what changed."""
+"""Folds one run of logs into the projections: load the rows they touch, fold, store what changed."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from core.db.schema.index_agent import agent_market, agent_outcome, agent_stake
 from core.db.schema.index_stock import stock_market, stock_position, stock_vintage
 from indexer.fold import payments, shared
 from indexer.fold.agent import AgentFold
-from indexer.fold.rows import Removal, Restated
+from indexer.fold.rows import AffectedRows, Removal
 from indexer.fold.shared import FeedRounds
 from indexer.fold.stock import StockFold
-from indexer.fold.venues import ADDED_TO, VENUE_KINDS, VenueFold
+from indexer.fold.venues import APPEND_ONLY, VENUE_KINDS, VenueFold
 from indexer.logs import LogRecord
 from indexer.store.tables import all_rows, remove, rows_by_key, store
 
 SLICE = 100
-"""Logs folded before other tasks get a turn."""
+"""Logs folded before other tasks run."""
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What a contract's logs, and those of its helpers, make: rows of a venue, and of markets. `market` is the first
-    byte of a market's entity, `tables` those that its rows are in, and `key` its key there."""
+    """The rows made from the logs of a contract and its helpers: those of a venue, and those of markets. `market` is
+    the first byte of a market's entity, `tables` hold its rows, and `key` turns the entity into its key there."""
 
     role: Role
     name: str
@@ -57,10 +57,10 @@ PARTS = (
 
 
 class Folding:
-    """One run of logs on its way into the projections: `load`, `run`, `store`, in this order.
+    """One run of logs on its way into the projections: call `load`, `run` and `store` in this order.
 
-    `run` asks nothing of the database, and gives way to other tasks between slices, so that the raw logs can be written
-    while it computes.
+    `run` does not use the database, and yields to other tasks between slices, so that the raw logs can be written
+    meanwhile.
     """
 
     def __init__(self, chain_id: int, feeds: Mapping[bytes, FeedRounds], logs: list[LogRecord]) -> None:
@@ -79,22 +79,22 @@ class Folding:
         self._authorizations: list[tuple[int, bytes, bytes]] = []
 
     async def load(self, connection: Connection) -> None:
-        """Read the rows the logs are about."""
+        """Load the rows that the logs touch."""
         for fold, logs in ((self._stock_fold, self._stock), (self._agent_fold, self._agent)):
             for need in fold.needs(logs):
                 for row in await rows_by_key(connection, need.kind, need.columns, need.values):
-                    fold.give(need.kind, row)
+                    fold.add_row(need.kind, row)
         for entity in {log.entity for log in self._venues if log.entity is not None}:
             for kind in VENUE_KINDS[entity]:
-                if kind not in ADDED_TO:
+                if kind not in APPEND_ONLY:
                     for row in await all_rows(connection, kind):
-                        self._venue_fold.give(kind, row)
-        keys = payments.needed(self._chain_id, self._single)
+                        self._venue_fold.add_row(kind, row)
+        keys = payments.authorization_keys(self._chain_id, self._single)
         for row in await rows_by_key(connection, payments.AUTHORIZATION, payments.AUTHORIZATION.key, keys):
             self._authorizations.append((row.chain_id, row.authorizer, row.nonce))
 
     async def run(self) -> None:
-        """Apply every log. Contradiction when one does not follow from those before it."""
+        """Apply every log. Contradiction if one does not follow from the earlier ones."""
         for logs, apply in (
             (self._stock, self._stock_fold.apply),
             (self._agent, self._agent_fold.apply),
@@ -106,9 +106,9 @@ class Folding:
                 await asyncio.sleep(0)
         self._agent_fold.finish()
 
-    def restated(self) -> dict[Role, Restated]:
-        """Return the rows whose part in sums may change, by the contract that holds the money."""
-        return {Role.SETTLER: self._stock_fold.restated(), Role.WALLET: self._agent_fold.restated()}
+    def affected_rows(self) -> dict[Role, AffectedRows]:
+        """Return the rows whose share of the sums may change, by the contract that holds the money."""
+        return {Role.SETTLER: self._stock_fold.affected_rows(), Role.WALLET: self._agent_fold.affected_rows()}
 
     async def store(self, connection: Connection) -> None:
         """Write the changed rows."""
@@ -122,9 +122,9 @@ class Folding:
 async def fold_logs(
     connection: Connection, chain_id: int, feeds: Mapping[bytes, FeedRounds], logs: list[LogRecord]
 ) -> None:
-    """Bring the projections from before the logs to after them, inside the caller's transaction.
+    """Apply logs to the stored projections, inside the caller's transaction.
 
-    The logs are in chain order and follow directly on what is stored of the entities they are about.
+    The logs are in chain order and directly follow those already folded of the same entities.
     """
     folding = Folding(chain_id, feeds, logs)
     await folding.load(connection)
@@ -132,15 +132,15 @@ async def fold_logs(
     await folding.store(connection)
 
 
-def markets_of(entities: Iterable[bytes]) -> dict[Role, Restated]:
-    """Return the markets among some entities, with all of their positions, by the contract that holds the money."""
+def affected_markets(entities: Iterable[bytes]) -> dict[Role, AffectedRows]:
+    """Return the markets among entities, with all their positions or stakes, by the contract that holds the money."""
     keys = {part.role: [part.key(each) for each in entities if each[:1] == part.market] for part in PARTS}
-    return {role: Restated(whole=some, markets=some) for role, some in keys.items() if some}
+    return {role: AffectedRows(whole=some, markets=some) for role, some in keys.items() if some}
 
 
-async def forget(connection: Connection, chain_id: int, entities: list[bytes]) -> None:
-    """Remove everything stored of some of a chain's entities from the projections."""
-    markets = markets_of(entities)
+async def delete_entities(connection: Connection, chain_id: int, entities: list[bytes]) -> None:
+    """Delete all projection rows of some of a chain's entities."""
+    markets = affected_markets(entities)
     for part in PARTS:
         if part.role in markets:
             keys = [(each,) for each in markets[part.role].whole]

@@ -1,7 +1,7 @@
-"""The partitions of `chain_log`: a range of one chain's blocks each, made before the cursor comes to it.
+"""The partitions of `chain_log`: each holds a range of one chain's blocks and is made before the cursor reaches it.
 
-An index of one that is full is never written again, backup tools copy it once, and a range can be moved to other disks
-or vacuumed alone. The one after the cursor's is always there, so that making one is nothing a new block waits for.
+A full partition is never written again, so backup tools copy it once, and it can be moved to other disks or vacuumed
+separately. The one after the cursor's always exists, so that no new block waits for one to be made.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from psycopg.sql import SQL, Identifier, Literal
 from core.db.engine import Connection
 
 BLOCKS = 20_000_000
-"""In one range: a year and a quarter of blocks of two seconds, two months of a quarter of a second."""
+"""Blocks in a range: fifteen months of two-second blocks, two months of quarter-second blocks."""
 
 
 def range_name(chain_id: int, number: int) -> str:
@@ -19,10 +19,10 @@ def range_name(chain_id: int, number: int) -> str:
 
 
 async def make_ranges(connection: Connection, chain_id: int, first: int, last: int) -> None:
-    """Make every range of blocks from `first` to `last`, and the next. The caller holds the cursor's lock, so that no
+    """Make the partitions for blocks `first` to `last`, and the next one. The caller holds the cursor's lock, so no
     other process makes them.
 
-    Creating a partition directly locks out all readers of the table, and would wait for an audit of hours; attaching a
+    CREATE TABLE ... PARTITION OF would lock out all readers, and wait for an audit that takes hours; attaching a
     finished table does not.
     """
     for number in range(first // BLOCKS, last // BLOCKS + 2):
@@ -44,5 +44,5 @@ async def make_ranges(connection: Connection, chain_id: int, first: int, last: i
 
 
 def enters_range(first: int, last: int) -> bool:
-    """Return whether blocks `first` to `last` hold the beginning of a range."""
+    """Return whether a range begins among blocks `first` to `last`."""
     return (first - 1) // BLOCKS != last // BLOCKS

@@ -1,4 +1,4 @@
-"""Questions about the blocks in the tables."""
+"""Queries for stored blocks and logs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from indexer.logs import BlockInfo
 
 
 async def blocks_below(connection: Connection, chain_id: int, top: int, limit: int) -> list[BlockInfo]:
-    """Up to `limit` remembered blocks from `top` down."""
+    """Return up to `limit` stored blocks from `top` down."""
     rows = await connection.fetch_all(
         "SELECT number, hash, timestamp, l1_block_number FROM chain_block WHERE chain_id = %s AND number <= %s"
         " ORDER BY number DESC LIMIT %s",
@@ -17,7 +17,7 @@ async def blocks_below(connection: Connection, chain_id: int, top: int, limit: i
 
 
 async def places_of_logs(connection: Connection, chain_id: int, first: int, last: int) -> set[tuple[int, int]]:
-    """Block and index of every log in the tables between two blocks."""
+    """Return block and index of every stored log between two blocks."""
     rows = await connection.fetch_all(
         "SELECT block_number, log_index FROM chain_log WHERE chain_id = %s AND block_number BETWEEN %s AND %s",
         (chain_id, first, last),
@@ -26,7 +26,7 @@ async def places_of_logs(connection: Connection, chain_id: int, first: int, last
 
 
 async def first_block_after(connection: Connection, chain_id: int, number: int) -> BlockInfo | None:
-    """Return the lowest remembered block above `number`."""
+    """Return the lowest stored block above `number`."""
     row = await connection.fetch_one(
         "SELECT number, hash, timestamp, l1_block_number FROM chain_block WHERE chain_id = %s AND number > %s"
         " ORDER BY number LIMIT 1",
@@ -36,7 +36,7 @@ async def first_block_after(connection: Connection, chain_id: int, number: int) 
 
 
 async def highest_final(connection: Connection, chain_id: int) -> BlockInfo | None:
-    """Return the highest remembered block that no reorganization replaces, where the nodes say what is final."""
+    """Return the highest stored block that is final; None if the nodes do not say what is final."""
     row = await connection.fetch_one(
         "SELECT b.number, b.hash, b.timestamp, b.l1_block_number FROM chain_cursor c JOIN chain_block b"
         " ON b.chain_id = c.chain_id AND b.number <= least(c.number, c.finalized_number)"

@@ -1,4 +1,5 @@
-"""Whether every stake names a payment that the token made: an alarm, since the contract has booked it all the same."""
+"""Checks that every stake names a payment that the token logged. A missing one only raises an alarm: the contract has
+booked the stake either way."""
 
 from __future__ import annotations
 
@@ -15,9 +16,9 @@ from indexer.sources import Sources
 
 log = get_logger(__name__)
 
-# `settle` announces the stake before it pulls the payment, `credit` comes after it: so the pair is in the stake's own
-# transaction, or before it. This is asked of every page while history is read, so it takes what the logs hold: read
-# from the stored stakes it makes the history of agents' markets take twice as long.
+# `settle` logs the stake before it pulls the payment, `credit` after it: so the pair is in the stake's transaction, or
+# earlier. The check runs for every page of history, so it takes its values from the logs: reading the stored stakes
+# would double the time that agent markets' history takes.
 _UNPAID = b"""
 SELECT k.stake_id FROM unnest(%(stake_id)b::int8[], %(wallet)b::bytea[], %(nonce)b::bytea[], %(amount)b::numeric[],
   %(block)b::int8[], %(log_index)b::int4[], %(tx)b::bytea[])
@@ -31,7 +32,7 @@ ORDER BY k.stake_id
 
 
 class BookedStake(NamedTuple):
-    """A stake or refund as it was booked, and for which payment."""
+    """A stake or refund as it was booked, and the payment it names."""
 
     stake_id: int
     wallet: bytes
@@ -43,8 +44,8 @@ class BookedStake(NamedTuple):
 
 
 async def unpaid_stakes(connection: Connection, sources: Sources, booked: Sequence[BookedStake]) -> list[int]:
-    """Return those of these stored stakes and refunds that were booked for a payment which no pair of the token's logs
-    makes: of another payer, amount or nonce, or one that paid for another stake already."""
+    """Return the stored stakes and refunds whose payment is not in the token's logs with the same payer, amount and
+    nonce, or already paid for another stake."""
     if Role.WALLET not in sources.contracts or not booked:
         return []
     columns = dict(zip(BookedStake._fields, map(list, zip(*booked, strict=True)), strict=True))
@@ -53,8 +54,8 @@ async def unpaid_stakes(connection: Connection, sources: Sources, booked: Sequen
 
 
 async def warn_of_unpaid(connection: Connection, sources: Sources, logs: Sequence[LogRecord]) -> None:
-    """Warn of bookings without a payment. The contract checks what it is paid, so one means that the token no longer
-    says what it did, or that the creditor lied. The index follows the contract either way."""
+    """Warn of bookings without a payment. The contract checks its payments, so one means that the token's logs have
+    changed, or that the creditor lied. The index follows the contract either way."""
     booked = [
         BookedStake(e.stake_id, e.wallet, e.nonce, e.amount, each.block, each.index, each.tx)
         for each in logs
@@ -64,7 +65,7 @@ async def warn_of_unpaid(connection: Connection, sources: Sources, logs: Sequenc
     if unpaid:
         metrics.UNPAID_STAKES.labels(sources.name).inc(len(unpaid))
         log.error(
-            f"{len(unpaid)} stakes name a payment that the token did not announce",
+            f"{len(unpaid)} stakes name a payment that the token did not log",
             action="index.unpaid_stakes",
             chain=sources.name,
             stakes=[str(each) for each in unpaid[:20]],

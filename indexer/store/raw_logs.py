@@ -1,7 +1,8 @@
-"""Raw logs into `chain_log`, packed here: they are half of all rows that history writes, and their columns are plain.
+"""Writes raw logs into `chain_log`. Rows are packed here, in a quarter of the driver's time: they are half of all rows
+that a backfill writes, and their columns are simple.
 
-A row in PostgreSQL's binary COPY is its number of columns, then each value behind its size, big-endian; a size of -1 is
-NULL. Packing one this way takes a quarter of what the driver's general way takes.
+A row of PostgreSQL's binary COPY is its number of columns, then each value after its size, big-endian; a size of -1
+means NULL.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _HEAD = Struct(">h iq iq ii i32s i20s i")
 """Columns; chain_id, block_number, log_index, tx_hash and address with their sizes; the size of `topics`."""
 _size = Struct(">i").pack
 AT_ONCE = 200
-"""Rows given to the driver together, about 64 kB: more make it slower."""
+"""Rows passed to the driver together, about 64 kB: larger pieces are slower."""
 
 assert [column.name for column in chain_log.columns] == [
     "chain_id",

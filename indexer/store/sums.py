@@ -1,8 +1,8 @@
-"""Sums over the projections, so that reading one costs the same however long the history is.
+"""Sums over the projections, so that reading one takes the same time however long the history is.
 
-What a row counts for follows from it and from the rows it refers to. A step takes off what the rows that it may change
-counted for, and adds what they count for afterwards; a sum of no rows is removed. Until a chain's history is read
-nothing is summed: then all of it is, once, and `chain_cursor.summed` says so.
+A row's share of a sum follows from the row and the rows it refers to. A step subtracts the shares of the rows it may
+change, and adds their new shares afterwards; a sum of no rows is deleted. During a backfill nothing is summed; at its
+end everything is, once, and `chain_cursor.summed` is set.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from core.db.schema.index_stock import stock_betting, stock_bettor, stock_holdin
 from core.stock.classic import BPS
 from core.stock.projection import ACCEPTED
 from core.stock.vested import UP, S
-from indexer.fold.rows import Removal, Restated
+from indexer.fold.rows import AffectedRows, Removal
 from indexer.sources import Sources
-from indexer.store.cursor import Cursor, keep
+from indexer.store.cursor import Cursor, lock_cursor
 from indexer.store.tables import remove
 
 
 @dataclass(frozen=True, slots=True)
 class _Sum:
-    """A table of sums. `parts` selects what each row of the projections counts for, in the order of the table's
-    columns: the key, then 1 for the row, then amounts. `chosen` is the condition for those that a `Restated` names, by
-    the arrays `named`; it is left out of a step that names none.
+    """A table of sums. `parts` selects each projection row's share, in the order of the table's columns: the key, then
+    1 for the row, then amounts. `chosen` is the condition for the rows that `AffectedRows` names in its arrays `named`;
+    a step whose arrays are empty skips the table.
 
-    `total`: a table of one row with the sums of this table's rows, which `adding` keeps from what was added (`part`)
-    and the rows that came of it (`changed`).
+    `total`: a table of one row with the sums of this table's rows, which `adding` updates from the added shares
+    (`part`) and the resulting rows (`changed`).
     """
 
     table: Table
@@ -63,8 +63,8 @@ SELECT m.family, 1, (m.closed_tx IS NOT NULL)::int, (m.winner IS NOT NULL)::int,
 FROM stock_market m WHERE {_LISTED} AND {{chosen}}
 """  # noqa: S608 - constants only
 
-# Under its market while that is open, and under none once it is settled. As `core.stock.vested` has it, with the same
-# roundings: every quotient rounds down.
+# Under its market while that is open, and under market 0 once it is settled. Same formulas and roundings as
+# `core.stock.vested`: every quotient rounds down.
 _STOCK_HOLDING = f"""
 SELECT p.owner, CASE WHEN m.closed_tx IS NULL THEN p.market_id ELSE 0 END,
     CASE WHEN m.closed_tx IS NULL THEN p.outcome ELSE 0 END,
@@ -89,7 +89,7 @@ WHERE {{chosen}}
 
 _STOCK_BETTOR = "SELECT p.entered_by, 1, p.offered, p.payout FROM stock_position p WHERE p.vintage > 0 AND {chosen}"
 
-# A wallet counts from its first bet until its last is taken back: `bets` above what was added were there before.
+# A wallet counts from its first bet until its last is removed. More `bets` than were just added: it had bets before.
 _STOCK_BETTING = """
 INSERT INTO stock_betting AS t (id, wallets, bets, offered, payout)
 SELECT 1, coalesce(sum((changed.bets > 0)::int - (changed.bets > part.bets)::int), 0), coalesce(sum(part.bets), 0),
@@ -115,8 +115,8 @@ SELECT m.feed, 1, (m.status <> {AgentMarketStatus.OPEN:d})::int, m.stakes, m.sta
 FROM agent_market m WHERE {{chosen}}
 """  # noqa: S608 - constants only
 
-# As `core.agent.book` has it, every quotient rounded down. A late payment is given back whole, so it counts as settled
-# at once.
+# Same formulas as `core.agent.book`: every quotient rounds down. A late payment is refunded in full, so it counts as
+# settled at once.
 _AGENT_HOLDING = f"""
 SELECT s.wallet, CASE WHEN settled THEN decode(repeat('00', 32), 'hex') ELSE s.market_id END,
     CASE WHEN settled THEN 0 ELSE s.outcome END,
@@ -136,7 +136,7 @@ _STAKES = """s.stake_id IN (
     SELECT unnest(%(ids)s::bigint[]) UNION SELECT stake_id FROM agent_stake WHERE market_id = ANY(%(whole)s::bytea[])
 )"""
 
-# ---------------------------------------------------------------- keeping them
+# ---------------------------------------------------------------- updating them
 
 _SUMS = {
     Role.SETTLER: (
@@ -168,17 +168,19 @@ def tables_of(sources: Sources) -> list[Table]:
 
 
 @asynccontextmanager
-async def restating(connection: Connection, cursor: Cursor, restated: Mapping[Role, Restated]) -> AsyncIterator[None]:
-    """Keep the sums true while the rows named by `restated` are changed within this context."""
+async def sums_updated(
+    connection: Connection, cursor: Cursor, affected_rows: Mapping[Role, AffectedRows]
+) -> AsyncIterator[None]:
+    """Update the sums for the rows in `affected_rows`, which are changed inside this context."""
     if cursor.summed:
-        await _restate(connection, restated, -1)
+        await _add_to_sums(connection, affected_rows, -1)
     yield
     if cursor.summed:
-        await _restate(connection, restated, 1)
+        await _add_to_sums(connection, affected_rows, 1)
 
 
-async def _restate(connection: Connection, restated: Mapping[Role, Restated], sign: int) -> None:
-    for role, some in restated.items():
+async def _add_to_sums(connection: Connection, affected_rows: Mapping[Role, AffectedRows], sign: int) -> None:
+    for role, some in affected_rows.items():
         values = {
             "ids": some.ids if sign < 0 else [*some.ids, *some.added],
             "matched": [market_id for market_id, _ in some.vintages],
@@ -193,9 +195,9 @@ async def _restate(connection: Connection, restated: Mapping[Role, Restated], si
 
 
 async def sum_all(connection: Connection, sources: Sources, cursor: Cursor) -> Cursor:
-    """Sum all rows of a chain anew, in one transaction; from then on every step keeps the sums."""
+    """Sum all rows of a chain, in one transaction; from then on every step updates the sums."""
     async with connection.transaction():
-        kept = await keep(connection, cursor)
+        kept = await lock_cursor(connection, cursor)
         await fill(connection, sources)
         await connection.execute("UPDATE chain_cursor SET summed = true WHERE chain_id = %s", (cursor.chain_id,))
         await notify(connection, CHAIN_INDEXED, IndexStep(cursor.chain_id, cursor.number, everything=True))
@@ -215,8 +217,8 @@ async def fill(connection: Connection, sources: Sources) -> None:
 
 @cache
 def _statement(each: _Sum, chosen: LiteralString, sign: int) -> bytes:
-    """Return the statement that adds what the chosen rows count for, times `sign`, and selects the keys of those sums
-    that are then of no rows."""
+    """Return the statement that adds the chosen rows' shares times `sign`, and selects the keys of sums that are then
+    of no rows."""
     columns = [Identifier(column.name) for column in each.table.columns]
     key, sums = columns[: len(each.key)], columns[len(each.key) :]
     return (

@@ -1,4 +1,4 @@
-"""Rows in and out of declared tables: binary COPY in, whole rows out, removals by key."""
+"""Reads and writes rows of declared tables: binary COPY to add them, whole rows by key, deletions by key."""
 
 from __future__ import annotations
 
@@ -51,24 +51,24 @@ _BY_KEY = (
 )
 
 
-async def look_up_by_key(connection: Connection) -> None:
-    """Make the planner use indexes: every join in this transaction looks up keys, in tables that grow faster than their
+async def use_indexes(connection: Connection) -> None:
+    """Make the planner use indexes: every join in this transaction looks up keys, and the tables grow faster than their
     statistics."""
     await connection.execute(_BY_KEY)
 
 
 async def begin_writing(connection: Connection, *, durable: bool = True) -> None:
-    """Apply the settings of a transaction that writes a step. Not durable means that a crash of the database itself may
-    lose the commit, never tear it."""
+    """Apply the settings of a transaction that writes a step. If it is not durable, a crash of the database may lose
+    the commit as a whole, never part of it."""
     await connection.execute(_BY_KEY + b"; SET LOCAL synchronous_commit = " + (b"on" if durable else b"off"))
 
 
 async def copy_rows(
     connection: Connection, table: sa.Table, rows: Iterable[Sequence[Any]], *, into: str | None = None
 ) -> None:
-    """Append rows, whose values are in the order of the table's columns, to it or to a table like it."""
+    """Append rows, with values in column order, to a table or to one with the same columns."""
     async with connection.cursor() as cursor:
-        # Of several dumpers for bytes the one that is chosen by default is not the fast one.
+        # psycopg's default dumper for bytes is not its fastest.
         cursor.adapters.register_dumper(bytes, BytesBinaryDumper)
         async with cursor.copy(copy_statement(table, into or table.name)) as copy:
             copy.set_types(column_types(table))
@@ -78,11 +78,11 @@ async def copy_rows(
 
 
 async def store(connection: Connection, write: Write) -> None:
-    """Add new rows to a table and change existing ones in place: most changes touch no indexed column, and such a row
-    stays on its page.
+    """Add new rows to a table and update existing ones in place: most updates touch no indexed column, so the row stays
+    on its page.
 
-    A block at the head changes a few rows, which are sent one by one on one way to the database. More go through a
-    temporary table, to be changed by one statement.
+    A block at the head changes a few rows, which are sent as single updates in one round trip. More rows go through a
+    temporary table and are updated by one statement.
     """
     if write.added:
         await copy_rows(connection, write.table, write.added)
@@ -97,7 +97,7 @@ async def store(connection: Connection, write: Write) -> None:
 
 
 def _parameters(table: sa.Table, rows: Iterable[Sequence[Any]]) -> list[list[Any]]:
-    """Return rows as statement parameters: only JSON needs a wrapper, the types of plain values are known."""
+    """Return rows as statement parameters: only JSON needs a wrapper."""
     documents = {position for position, kind in enumerate(column_types(table)) if kind == "jsonb"}
     return [
         [Jsonb(value) if position in documents and value is not None else value for position, value in enumerate(row)]
@@ -119,7 +119,7 @@ async def remove(connection: Connection, removal: Removal) -> None:
 async def rows_by_key(
     connection: Connection, kind: RowKind, columns: tuple[str, ...], values: Sequence[tuple[Any, ...]]
 ) -> list[Any]:
-    """Whole rows whose `columns` equal one of `values`."""
+    """Return whole rows whose `columns` equal one of `values`."""
     if not values:
         return []
     query = _select(kind) + SQL(" AS t, ") + _keys(kind.table, columns)
@@ -129,7 +129,7 @@ async def rows_by_key(
 async def rows_after(
     connection: Connection, kind: RowKind, key: tuple[str, ...], after: Sequence[Any] | None, limit: int
 ) -> list[Any]:
-    """Return the first rows by a key that has an index, from the one after `after` on; None begins with the first."""
+    """Return rows in the order of an indexed key, after `after`, or from the first if that is None."""
     names = SQL(", ").join(SQL("t.") + Identifier(name) for name in key)
     query, values = _select(kind) + SQL(" AS t"), []
     if after is not None:
@@ -175,9 +175,9 @@ def copy_statement(table: sa.Table, into: str) -> bytes:
 
 @cache
 def _stage_statement(table: sa.Table) -> bytes:
-    """Made once a session, emptied by every commit and before every use.
+    """Return the statements that create the staging table once a session and empty it, as every commit does too.
 
-    One transaction may store many times, and a row that was staged for an earlier time would undo the later one.
+    One transaction may store a table several times: rows staged earlier would overwrite later ones.
     """
     return (
         SQL("CREATE TEMPORARY TABLE IF NOT EXISTS {staged} (LIKE {table}) ON COMMIT DELETE ROWS; TRUNCATE {staged}")
@@ -188,7 +188,7 @@ def _stage_statement(table: sa.Table) -> bytes:
 
 @cache
 def _change_row_statement(table: sa.Table) -> bytes:
-    """Return the UPDATE of one whole row, whose values are in the order of the table's columns."""
+    """Return the UPDATE of one whole row, with values in column order."""
     values = SQL(", ").join(SQL("%b::") + SQL(kind) for kind in column_types(table))
     columns = SQL(", ").join(Identifier(column.name) for column in table.columns)
     return _changing(table, SQL("(VALUES ({})) AS s ({})").format(values, columns))

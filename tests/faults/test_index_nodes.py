@@ -242,7 +242,7 @@ async def test_a_head_the_node_does_not_have_is_a_fault(wiped: str, postgres: Te
         far = chain.head.header
         chain.drop(5)
         node.fault = lambda method, answer: far if method == "head" else answer
-        with pytest.raises(NodeFault, match="does not have it"):
+        with pytest.raises(NodeFault, match="does not have that block"):
             await follower.catch_up()
         node.fault = lambda _method, answer: answer
         grow(chain, crowd, 7)
@@ -336,12 +336,12 @@ async def test_a_reorganization_beyond_finality_stops_serves_stale_and_heals(
         chain.drop(deepest + 1)
         grow(chain, crowd, deepest + 3)
         for _ in range(2):
-            with pytest.raises(BeyondFinality, match="counts as final") as caught:
+            with pytest.raises(BeyondFinality, match="was final") as caught:
                 await follower.catch_up()
             await follower.halt(caught.value.message)
         row = await cursor_row(wiped)
         assert row["state"] == "halted"
-        assert "counts as final" in row["problem"]
+        assert "was final" in row["problem"]
         async with pool.connection() as connection:
             assert not differences(await contents(connection), before)
         chain.blocks = sound  # the node comes to its senses
@@ -498,10 +498,10 @@ async def test_receipts_with_a_gap_prove_nothing() -> None:
     chain, _ = busy_chain("gaps", 30)
     block = next(block for block in chain.blocks if len(block.logs) > 2)
     node = SimNode(chain)
-    witness = LogCompleteness(node, "base")
-    assert await witness.receipts(block.header.hash) == list(block.logs)
+    completeness = LogCompleteness(node, "base")
+    assert await completeness.receipts(block.header.hash) == list(block.logs)
     node.fault = lambda _method, answer: [answer[0], *answer[2:]]
-    assert await witness.receipts(block.header.hash) is None
+    assert await completeness.receipts(block.header.hash) is None
 
 
 @pytest.mark.parametrize("whole_receipts", [True, False])
@@ -542,7 +542,7 @@ async def test_history_of_one_node_is_sampled_and_then_read_block_by_block(wiped
 @pytest.mark.thorough
 async def test_a_wrong_block_that_was_committed_heals(wiped: str, postgres: TestPostgres, finality_blocks: int) -> None:
     """A single node without receipts lacked logs when the blocks were new; some time later it has them."""
-    mended, unproved = measured("vpm_index_mended_logs_total"), measured("vpm_index_unproved_blocks_total")
+    mended, unproved = measured("vpm_index_repaired_logs_total"), measured("vpm_index_unproved_blocks_total")
     chain, crowd = busy_chain("heals", 90)
     node = SimNode(chain)
     lost = {ANSWER, PAUSED}
@@ -560,10 +560,10 @@ async def test_a_wrong_block_that_was_committed_heals(wiped: str, postgres: Test
         await follower.catch_up()
         whole[0] = True
         for _ in range(12):
-            follower._recheck.looked_at = float("-inf")
+            follower._recheck.checked_at = float("-inf")
             grow(chain, crowd, 1)
             await follower.catch_up()
-    assert measured("vpm_index_mended_logs_total") > mended
+    assert measured("vpm_index_repaired_logs_total") > mended
     assert measured("vpm_index_unproved_blocks_total") > unproved
     await same_as_fresh(wiped, postgres, chain)
 
@@ -665,7 +665,7 @@ async def test_the_last_block_of_a_page_of_history_is_that_of_its_logs(wiped: st
         node.fault = lambda method, answer: (
             [other if each == last else each for each in answer] if method == "headers" else answer
         )
-        with pytest.raises(NodeFault, match="another block than its header"):
+        with pytest.raises(NodeFault, match="another block hash than its header"):
             await follower.catch_up()
         node.fault = lambda _method, answer: answer
         await follower.catch_up()

@@ -14,7 +14,7 @@ from core.db.engine import Connection, ConnectionPool
 from core.db.schema.index import chain_block, chain_log
 from indexer.audit import chain, folded
 from indexer.audit.compare import Comparison
-from indexer.audit.pages import AuditStage, Scene
+from indexer.audit.pages import AuditStage, Snapshot
 from indexer.fetch import Fetcher
 from indexer.rebuild import rebuild
 from indexer.sources import Sources
@@ -41,7 +41,7 @@ class Index:
         head, fetcher = self.node.chain.head.header, Fetcher(self.node, self.sources)
         comparison = Comparison(block=head.number)
         unasked = ChainClient(ChainProvider(("http://127.0.0.1:9",), chain_id=self.sources.chain_id))
-        scene = Scene(
+        scene = Snapshot(
             connection,
             unasked,
             fetcher,

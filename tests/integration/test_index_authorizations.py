@@ -159,7 +159,7 @@ async def test_a_transfer_that_is_put_in_later_makes_its_payment(indexed: Indexe
     await indexed.mine("several", paid)
     assert await indexed.became() == {(ALICE, ONE): ("paid", 1), (ALICE, TWO): ("unpaired", None)}
     indexed.node.fault = lambda _method, answer: answer
-    indexed.follower._recheck.looked_at = float("-inf")
+    indexed.follower._recheck.checked_at = float("-inf")
     for _ in range(RECHECK_AFTER):
         indexed.chain.mine([])
     await indexed.follower.catch_up()

@@ -106,7 +106,7 @@ async def test_for_logs_that_cannot_be_read_the_next_node_is_asked_from_then_on(
     chain, crowd, sources = SimChain(), Crowd("malformed"), replace(world_sources(), token=None)
     for _ in range(20):
         chain.mine([crowd.next(chain.head.world)])
-    expected = await Fetcher(SimNode(chain), sources).linked(1, 20, None, chain.head.header)
+    expected = await Fetcher(SimNode(chain), sources).fetch_linked(1, 20, None, chain.head.header)
     async with (
         hostile_node(_served(chain, wrong), chain_id=8453) as one,
         hostile_node(_served(chain, {}), chain_id=8453) as other,
@@ -115,6 +115,6 @@ async def test_for_logs_that_cannot_be_read_the_next_node_is_asked_from_then_on(
         node = RpcNode(rpc)
         fetcher = Fetcher(node, sources)
         with pytest.raises(NodeFault):
-            await fetcher.linked(1, 20, None, chain.head.header)
-        assert (await fetcher.linked(1, 20, None, chain.head.header)).logs == expected.logs
-        assert (await fetcher.settled(1, 20)).logs == expected.logs
+            await fetcher.fetch_linked(1, 20, None, chain.head.header)
+        assert (await fetcher.fetch_linked(1, 20, None, chain.head.header)).logs == expected.logs
+        assert (await fetcher.fetch_history(1, 20)).logs == expected.logs

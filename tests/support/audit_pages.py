@@ -11,7 +11,7 @@ from core.db.engine import Connection
 from indexer.audit import chain, feeds, folded, pages, views
 from indexer.audit.compare import Comparison
 from indexer.audit.pages import AuditStage
-from indexer.audit.run import compare_page, scene_of, stages_of
+from indexer.audit.run import compare_page, stages_of, take_snapshot
 from indexer.sources import Sources
 
 
@@ -26,7 +26,7 @@ async def compare(
 ) -> Comparison:
     """Compare the tables as the caller's transaction sees them with the chain at their cursor's block, by all stages or
     by some."""
-    scene = await scene_of(connection, client, sources, Comparison())
+    scene = await take_snapshot(connection, client, sources, Comparison())
     for stage in some or stages_of(sources):
         place = await compare_page(stage, scene, None)
         while place is not None:

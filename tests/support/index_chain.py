@@ -143,10 +143,10 @@ class SimNode:
         block = next((block for block in self.chain.blocks if block.header.hash == block_hash), None)
         return self._answer("receipts", None if block is None else list(block.logs))  # type: ignore[no-any-return]
 
-    def opinions(self) -> Sequence[SimNode]:
+    def separate_nodes(self) -> Sequence[SimNode]:
         return (self, *self.others)
 
-    def look_closely(self) -> None:
+    def check_fields(self) -> None:
         """It has no text that could be malformed, and counts how often it is doubted."""
         self.closely += 1
 

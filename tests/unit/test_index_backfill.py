@@ -8,23 +8,23 @@ from indexer.chain import RECHECK_BLOCKS, Recheck
 
 def test_thin_pages_are_asked_for_many_at_once_and_thick_ones_are_not() -> None:
     width = Width()
-    width.came_back(width.blocks, 3)
+    width.succeeded(width.blocks, 3)
     assert width.in_flight == THIN_IN_FLIGHT > IN_FLIGHT
-    width.came_back(width.blocks, LOGS_PER_PAGE)
+    width.succeeded(width.blocks, LOGS_PER_PAGE)
     assert width.in_flight == IN_FLIGHT
 
 
 def test_a_node_that_refuses_a_page_is_asked_less_at_once() -> None:
     width = Width()
-    width.came_back(width.blocks, 0)
-    width.refused(width.blocks)
+    width.succeeded(width.blocks, 0)
+    width.failed(width.blocks)
     assert width.in_flight == IN_FLIGHT
 
 
 def test_thin_pages_grow_to_the_widest_and_no_further() -> None:
     width = Width()
     for _ in range(20):
-        width.came_back(width.blocks, 1)
+        width.succeeded(width.blocks, 1)
     assert width.blocks == WIDEST_BLOCKS
 
 
@@ -37,7 +37,7 @@ def test_committed_history_is_compared_in_pages_of_as_many_logs_as_history_is_re
         first, last = found
         blocks = last - first + 1
         assert blocks * logs_a_block <= 2 * LOGS_PER_PAGE
-        recheck.width.came_back(blocks, blocks * logs_a_block)
+        recheck.width.succeeded(blocks, blocks * logs_a_block)
         recheck.history_until = last
 
 
@@ -46,6 +46,6 @@ def test_committed_history_that_holds_few_logs_is_compared_by_thousands_of_block
     for _ in range(20):
         found = recheck.history(1_000_000, 1)
         assert found is not None
-        recheck.width.came_back(found[1] - found[0] + 1, 2)
+        recheck.width.succeeded(found[1] - found[0] + 1, 2)
         recheck.history_until = found[1]
     assert recheck.width.blocks == RECHECK_BLOCKS

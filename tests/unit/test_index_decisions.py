@@ -19,7 +19,7 @@ from core.paths import REPOSITORY
 from indexer.backfill import LOGS_PER_PAGE, WIDEST_BLOCKS, Width
 from indexer.completeness import BloomTest, mask
 from indexer.decode import decode_logs
-from indexer.finality import Fork, common_ancestor, confirms
+from indexer.finality import Fork, common_ancestor, confirms_fork
 from indexer.fold.stock import POSITION
 from indexer.logs import BlockInfo
 from indexer.sources import sources_of
@@ -65,7 +65,7 @@ def test_a_chain_cut_short_replaced_what_it_no_longer_has() -> None:
     ],
 )
 def test_another_node_confirms_only_the_same_fork(ancestor: bytes | None, replaced: bytes | None, agrees: bool) -> None:
-    assert confirms(Fork(block(5), block(6)), ancestor, replaced) is agrees
+    assert confirms_fork(Fork(block(5), block(6)), ancestor, replaced) is agrees
 
 
 # ---------------------------------------------------------------- widths
@@ -78,10 +78,10 @@ def test_a_width_stays_within_its_bounds(answers: list[int | None]) -> None:
     for logs in answers:
         asked = width.blocks
         if logs is None:
-            width.refused(asked)
+            width.failed(asked)
             assert width.blocks < asked or asked == 1
         else:
-            width.came_back(asked, logs)
+            width.succeeded(asked, logs)
         assert 1 <= width.blocks <= min(WIDEST_BLOCKS, width.ceiling)
 
 
@@ -89,34 +89,34 @@ def test_a_width_once_refused_is_regained() -> None:
     """A node that was slow for a minute is not asked for little ever after; one with a limit is not pressed hard."""
     width = Width()
     for _ in range(20):
-        width.came_back(width.blocks, 0)
+        width.succeeded(width.blocks, 0)
     for _ in range(20):
-        width.refused(width.blocks)
+        width.failed(width.blocks)
     assert (width.blocks, width.ceiling) == (1, 1)
     for _ in range(100):
-        width.came_back(width.blocks, 0)
+        width.succeeded(width.blocks, 0)
     assert (width.blocks, width.ceiling) == (WIDEST_BLOCKS, WIDEST_BLOCKS)
 
     limit, refusals = 1_000, 0
     for _ in range(100):
         if width.blocks > limit:
-            width.refused(width.blocks)
+            width.failed(width.blocks)
             refusals += 1
         else:
-            width.came_back(width.blocks, 0)
+            width.succeeded(width.blocks, 0)
     assert refusals < 20
 
 
 def test_a_page_below_the_ceiling_says_nothing_of_it() -> None:
     width = Width(blocks=100, ceiling=200)
-    width.came_back(100, 0)
+    width.succeeded(100, 0)
     assert width.ceiling == 200
 
 
 def test_a_width_finds_the_pages_it_aims_at() -> None:
     width = Width()
     for _ in range(30):
-        width.came_back(width.blocks, width.blocks * 7)
+        width.succeeded(width.blocks, width.blocks * 7)
     assert LOGS_PER_PAGE * 0.9 <= width.blocks * 7 <= LOGS_PER_PAGE
 
 

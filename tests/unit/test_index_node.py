@@ -93,10 +93,10 @@ async def test_logs_that_cannot_be_read_are_a_nodes_fault(answering: str, wrong:
 
     node.fault = answer
     with pytest.raises(NodeFault):
-        await fetcher.linked(1, 20, None, chain.head.header)
+        await fetcher.fetch_linked(1, 20, None, chain.head.header)
     if answering == "logs":
         with pytest.raises(NodeFault):
-            await fetcher.settled(1, 20)
+            await fetcher.fetch_history(1, 20)
 
 
 @pytest.mark.parametrize("wrong", [{"block_timestamp": hex(2**63)}, {"block_timestamp": ""}, {"block_hash": "0x12"}])
@@ -115,7 +115,7 @@ async def test_history_whose_logs_tell_of_no_block_is_a_nodes_fault(wrong: dict[
         else answer
     )
     with pytest.raises(NodeFault):
-        await fetcher.settled(1, 21)
+        await fetcher.fetch_history(1, 21)
 
 
 OTHER = "0x" + "7" * 64
@@ -136,7 +136,7 @@ async def test_for_a_fork_or_a_lag_no_log_is_looked_at_closely(answering: str, m
     node = SimNode(chain)
     fetcher = Fetcher(node, sources)
     node.fault = lambda method, answer: [*answer[:-1], moved(answer[-1])] if method == answering and answer else answer
-    for fetched in (fetcher.linked(1, 20, None, chain.head.header), fetcher.settled(1, 20)):
+    for fetched in (fetcher.fetch_linked(1, 20, None, chain.head.header), fetcher.fetch_history(1, 20)):
         try:
             await fetched
         except NodeFault as fault:
@@ -152,7 +152,7 @@ async def test_logs_whose_numbers_are_padded_are_of_the_same_blocks() -> None:
         chain.mine([crowd.next(chain.head.world)])
     node = SimNode(chain)
     fetcher = Fetcher(node, sources)
-    expected = await fetcher.linked(1, 20, None, chain.head.header)
+    expected = await fetcher.fetch_linked(1, 20, None, chain.head.header)
 
     def padded(method: str, answer: Any) -> Any:
         if method == "headers":
@@ -163,4 +163,4 @@ async def test_logs_whose_numbers_are_padded_are_of_the_same_blocks() -> None:
 
     node.fault = padded
     head = structs.replace(chain.head.header, logs_bloom="0x" + "0" * 512)
-    assert (await fetcher.linked(1, 20, None, head)).logs == expected.logs
+    assert (await fetcher.fetch_linked(1, 20, None, head)).logs == expected.logs

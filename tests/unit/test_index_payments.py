@@ -13,7 +13,7 @@ from core.contracts.events import Role
 from core.contracts.events.token import AuthorizationCanceled, AuthorizationUsed, Transfer
 from indexer.decode import decode_logs
 from indexer.errors import Contradiction
-from indexer.fold.payments import authorizations, needed, pairs, relevant
+from indexer.fold.payments import authorization_keys, authorizations, pairs, relevant
 from indexer.logs import LogRecord
 from tests.support.index_chain import SimChain, world_sources
 from tests.support.index_world import ADDRESSES, TOKEN, Crowd, address_of
@@ -110,9 +110,9 @@ def test_what_is_used_where_nothing_reached_us_is_nobodys_business() -> None:
 
 def test_a_token_that_lets_an_authorization_be_used_twice_is_refused() -> None:
     logs = [log(0, used()), log(1, moved(4))]
-    assert needed(CHAIN_ID, logs) == [(CHAIN_ID, ALICE, ONE)]
+    assert authorization_keys(CHAIN_ID, logs) == [(CHAIN_ID, ALICE, ONE)]
     with pytest.raises(Contradiction, match="a second time"):
-        authorizations(CHAIN_ID, logs, needed(CHAIN_ID, logs))
+        authorizations(CHAIN_ID, logs, authorization_keys(CHAIN_ID, logs))
     with pytest.raises(Contradiction, match="a second time"):
         authorizations(CHAIN_ID, [*logs, log(2, AuthorizationCanceled(ALICE, ONE))], [])
 

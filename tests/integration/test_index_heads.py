@@ -13,9 +13,9 @@ from msgspec.structs import replace
 
 from core.chain import RpcError, RpcErrorKind
 from core.db.engine import ConnectionPool
-from indexer.chain import GONE_SECONDS, NOTED_AGAIN_SECONDS
+from indexer.chain import ABANDONED_SECONDS, REWRITE_SECONDS
 from indexer.errors import NodeFault
-from indexer.finality import ASK_SECONDS, SILENT_SECONDS, STANDS_SECONDS
+from indexer.finality import ASK_SECONDS, SILENT_SECONDS, STALLED_SECONDS
 from tests.support.index_chain import SimChain, SimNode, world_sources
 from tests.support.index_tables import following
 from tests.support.index_world import Crowd
@@ -48,7 +48,7 @@ async def test_a_head_that_is_asked_for_often_is_written_once_a_second(database_
             await follower.catch_up()
         assert await _written(pool) == before
 
-        now[0] += NOTED_AGAIN_SECONDS + 0.1
+        now[0] += REWRITE_SECONDS + 0.1
         await follower.catch_up()
         (_, seen_at, state), (_, seen_before, _) = await _written(pool), before
         assert state == "tail"
@@ -57,7 +57,7 @@ async def test_a_head_that_is_asked_for_often_is_written_once_a_second(database_
         # A slow former leader may have written in between.
         async with pool.connection() as connection:
             await connection.execute("UPDATE chain_cursor SET state = 'halted', problem = 'of a former leader'")
-        now[0] += NOTED_AGAIN_SECONDS + 0.1
+        now[0] += REWRITE_SECONDS + 0.1
         await follower.catch_up()
         assert (await _written(pool))[2] == "tail"
 
@@ -166,7 +166,7 @@ async def test_final_is_what_every_node_that_answers_calls_so(
         # One that does not answer, or stands still, holds nothing up.
         monkeypatch.setattr(other, "finalized", stands_still)
         assert await final() > 10
-        now[0] += STANDS_SECONDS
+        now[0] += STALLED_SECONDS
         node.finalized_depth = 9
         assert await final() == 9
         node.finalized_depth = 8
@@ -195,7 +195,7 @@ async def test_an_older_head_does_not_hide_one_that_was_named_and_not_read(datab
             await follower.catch_up()
         seen_at = (await _cursor(pool))[3]
         for _ in range(2):
-            now[0] += NOTED_AGAIN_SECONDS
+            now[0] += REWRITE_SECONDS
             node.fault = lambda method, answer: old if method == "head" else answer
             await follower.catch_up()
             node.fault = refuses
@@ -225,6 +225,6 @@ async def test_a_head_that_no_node_repeats_does_not_make_the_index_old_for_long(
         for _ in range(2):
             chain.mine([])
             await follower.catch_up()
-            now[0] += GONE_SECONDS
+            now[0] += ABANDONED_SECONDS
         number, head, _, _ = await _cursor(pool)
         assert (number, head) == (chain.head.header.number, chain.head.header.number)
