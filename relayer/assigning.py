@@ -1,4 +1,4 @@
-"""From queued to signed: takes intents, checks them, and stores them signed with the lane's next nonces."""
+"""From queued to signed: take intents, check them, and store them signed with the lane's next nonces."""
 
 from __future__ import annotations
 
@@ -15,24 +15,25 @@ from core.outbox.lanes import LaneStatus
 from relayer import metrics
 from relayer.nonces import find_transaction_by_nonce
 from relayer.policy import CONTRACTS_SHARE, LaneSnapshot, expected_price, lane_status
-from relayer.preflight import Checked, CheckTerms, check, refused_unasked
+from relayer.preflight import Checked, CheckTerms, check, refuse_without_node
 from relayer.queries import LaneQueries
 from relayer.sending import LaneParts
 from relayer.signing import Signed, Unsigned
-from relayer.transactions import Candidate, Former, IntentRefusal, Prepared, unsigned_of
+from relayer.transactions import Candidate, FormerTransaction, IntentRefusal, Prepared, to_unsigned
 
 log = get_logger(__name__)
 
-# New intents are announced; this is for announcements lost with a connection.
-LOOK_AGAIN_SECONDS = 1.0
+# New intents are announced; polling covers announcements lost with a connection.
+QUEUE_POLL_SECONDS = 1.0
 BLOCKED_SECONDS = 0.5
-# How long no other lane asks for the same signatures. One that outlasts it is stored all the same, if it is the first.
+# How long other lanes leave a claimed intent alone. A signature that takes longer is stored all the same if no other
+# lane stored one first.
 CLAIM_SECONDS = 30.0
 
 
 class Assigner:
-    """One lane's intake: it takes queued intents, checks them and signs them. `claims` is shared by the lanes of one
-    chain in this process, so none checks for another."""
+    """The first half of a lane: it takes queued intents, checks them and signs them. The lanes of one chain in this
+    process share `claims`, so that no two check the same intent."""
 
     def __init__(self, parts: LaneParts, queries: LaneQueries, claims: set[int]) -> None:
         self.status = LaneStatus.STARTING
@@ -43,7 +44,7 @@ class Assigner:
         self._queries = queries
         self._claims = claims
         self._deferred: dict[int, float] = {}
-        self._late_looked_at = -math.inf
+        self._late_refused_at = -math.inf
 
     async def run(self) -> None:
         while True:
@@ -52,7 +53,7 @@ class Assigner:
             self.status, self.detail = self.current_status()
             if self.status is LaneStatus.READY:
                 if not await self.assign():
-                    await _wait(self.wake, LOOK_AGAIN_SECONDS)
+                    await _wait(self.wake, QUEUE_POLL_SECONDS)
                 continue
             await self._refuse_late()
             if self.status is LaneStatus.FULL:
@@ -72,7 +73,7 @@ class Assigner:
                 expected_wei=self._transactions.expected_gas_wei(market),
                 in_flight=len(self._transactions.unmined),
                 out_of_funds=self._sender.out_of_funds,
-                signer_trouble=self._store.lease.signer.trouble,
+                signer_problem=self._store.lease.signer.problem,
             ),
             self._policy,
         )
@@ -82,7 +83,7 @@ class Assigner:
         now = time.monotonic()
         self._deferred = {intent: until for intent, until in self._deferred.items() if until > now}
         room = min(self._policy.batch_size, self._policy.max_in_flight - len(self._transactions.unmined))
-        # A key service gets as many as it takes at a time: then the batch waits for one answer, not for a line of them.
+        # A key service gets as many as it signs at once, so that the batch waits for one answer and not for several.
         room = min(room, self._store.lease.signer.at_once or room)
         with self._claimed(await self._queries.queued(room, [*self._deferred, *self._claims])) as candidates:
             if candidates:
@@ -90,23 +91,23 @@ class Assigner:
         return bool(candidates)
 
     async def _refuse_late(self) -> None:
-        """End what can no longer be sent. This needs neither key nor gas, so payers learn it now and not once the lane
-        recovers. It goes by the last head we know, so without a node it waits."""
+        """Refuse intents whose deadline has passed while the lane signs nothing. This needs neither key nor gas, so
+        payers need not wait until the lane recovers. It compares with the last known head."""
         now = time.monotonic()
-        if now < self._late_looked_at + LOOK_AGAIN_SECONDS:
+        if now < self._late_refused_at + QUEUE_POLL_SECONDS:
             return
-        self._late_looked_at = now
+        self._late_refused_at = now
         head = self._feed.head
         late = await self._queries.too_late(self._policy.batch_size, list(self._claims), head.timestamp)
         with self._claimed(late) as candidates:
-            refusals = [refused_unasked(each, head) for each in candidates]
+            refusals = [refuse_without_node(each, head) for each in candidates]
             await self._refuse(
                 [each for each in refusals if each is not None], {each.intent_id: each for each in candidates}
             )
 
     @contextlib.contextmanager
     def _claimed(self, candidates: list[Candidate]) -> Iterator[list[Candidate]]:
-        """Return those of these that no other lane took while we asked; none takes them before the end."""
+        """Claim these for this lane until the end of the block, without those another lane claimed in the meantime."""
         free = [each for each in candidates if each.intent_id not in self._claims]
         ids = {each.intent_id for each in free}
         self._claims |= ids
@@ -136,7 +137,7 @@ class Assigner:
             await self._sign(checked.ready, by_id)
 
     async def _admit(self, checked: Checked, terms: CheckTerms) -> None:
-        """Let through what strangers have signed as far as their wallets' past allows (`relayer.policy`)."""
+        """Refuse or defer payers' transactions if their recent reverts cost us too much (`relayer.policy`)."""
         signed = [each for each in checked.ready if each.candidate.payer is not None]
         if not signed:
             return
@@ -146,15 +147,15 @@ class Assigner:
         )
         allowance = self._policy.gas_per_hour_wei // CONTRACTS_SHARE
         book = self._transactions.payer_book(*records, terms.market, allowance)
-        asked, checked.ready = checked.ready, []
-        for each in asked:
+        candidates, checked.ready = checked.ready, []
+        for each in candidates:
             payer = each.candidate.payer
             worst_wei = each.gas_limit * expected_price(each.fees, terms.market)
             verdict = payer is None or book.judge(payer, each.payer_code, worst_wei)
             if verdict is True:
                 checked.ready.append(each)
             elif verdict is False:
-                checked.deferred[each.candidate.intent_id] = "Others of its payer are to be mined first."
+                checked.deferred[each.candidate.intent_id] = "Its payer's earlier transactions must be mined first."
             else:
                 checked.refuse(each.candidate, IntentRefusal(each.candidate.intent_id, verdict.code, verdict.reason))
                 metrics.PAYERS_REFUSED.labels(self._transactions.chain, self._transactions.lane, verdict.code).inc()
@@ -167,30 +168,30 @@ class Assigner:
         for refusal in refusals:
             if refusal.intent_id in ended:
                 candidate = by_id[refusal.intent_id]
-                self._transactions.refused(candidate.kind, candidate.age_seconds)
+                self._transactions.count_refused(candidate.kind, candidate.age_seconds)
                 log.info(refusal.reason, action="relayer.refused", intent=refusal.intent_id, code=refusal.code)
 
     async def _sign(self, prepared: Sequence[Prepared], by_id: dict[int, Candidate]) -> None:
-        """Store them signed, then push them. A key service is asked before any row is locked; what it signed for
-        nonces that are others' by then is forgotten, and was never anywhere but here."""
+        """Sign, store, then push to the sender. A key service signs before any row is locked; signatures for nonces
+        that are taken by then are discarded, and never left this process."""
         ready: dict[Unsigned, Signed] | None = None
         if self._store.lease.signer.at_once is not None:
             prepared = await self._queries.claim(prepared, CLAIM_SECONDS)
             lease, first = self._store.lease, self._transactions.next_nonce
-            unsigned = [unsigned_of(each, lease.chain_id, first + number) for number, each in enumerate(prepared)]
+            unsigned = [to_unsigned(each, lease.chain_id, first + number) for number, each in enumerate(prepared)]
             ready = dict(zip(unsigned, await self._signer.sign(unsigned), strict=False))  # as far as the service came
             if not ready:
                 await self._queries.unclaim(prepared)
                 return
         async with self._transactions.writing:
             transactions = await self._store.sign(prepared, ready)
-            self._transactions.signed(transactions, [by_id[each.intent_id].age_seconds for each in transactions])
+            self._transactions.add_signed(transactions, [by_id[each.intent_id].age_seconds for each in transactions])
         self._sender.push(transactions)
         if ready and not transactions:
-            await asyncio.sleep(BLOCKED_SECONDS)  # every nonce has moved on: not to ask, and pay, without pause
+            await asyncio.sleep(BLOCKED_SECONDS)  # all nonces had moved on: do not pay for signatures in a tight loop
 
     async def _resolve(self, checked: Checked, by_id: dict[int, Candidate]) -> None:
-        """Sort what had a nonce and would be refused now: landed after all, refused for certain, or not known yet."""
+        """Decide what would be refused now but once had a nonce: it landed after all, can be refused, or must wait."""
         former = await self._queries.former([each.intent_id for each in checked.doubted])
         for refusal in checked.doubted:
             signed = former.get(refusal.intent_id, [])
@@ -207,10 +208,10 @@ class Assigner:
                 async with self._transactions.writing:
                     transaction = await self._store.take_back(refusal.intent_id, landed)
                     if transaction is not None:
-                        self._transactions.signed([transaction], [by_id[refusal.intent_id].age_seconds])
+                        self._transactions.add_signed([transaction], [by_id[refusal.intent_id].age_seconds])
 
-    async def _landed(self, signed: list[Former]) -> Former | None:
-        """Return the one of these that is in a block, asked of every node."""
+    async def _landed(self, signed: list[FormerTransaction]) -> FormerTransaction | None:
+        """Return the transaction that any node has a receipt for."""
         for node in self._feed.nodes:
             receipts = await node.receipts([hex_of(each.hash) for each in signed])
             for each, receipt in zip(signed, receipts, strict=True):
@@ -218,8 +219,8 @@ class Assigner:
                     return each
         return None
 
-    async def _displaced(self, signed: list[Former]) -> bool:
-        """Return whether foreign transactions, too deep to be undone, have the nonces of all of these."""
+    async def _displaced(self, signed: list[FormerTransaction]) -> bool:
+        """Return whether foreign transactions in final blocks have the nonces of all of these."""
         head, own = self._feed.head.number, {each.hash for each in signed}
         for address, nonce in sorted({(each.address, each.nonce) for each in signed}):
             rival = await find_transaction_by_nonce(self._feed.client, hex_of(address), nonce, head)
@@ -228,7 +229,7 @@ class Assigner:
         return True
 
     async def keep_status(self) -> None:
-        """Read the balance and the hour's spending, and publish the lane's status, for ever."""
+        """Read the balance and the hour's spending, and publish the lane's status, forever."""
         lane, chain = self._transactions.lane, self._transactions.chain
         published: tuple[LaneStatus, str] | None = None
         while True:
@@ -260,7 +261,7 @@ class Assigner:
                 ether=balance / 1e18,
             )  # fmt: skip
         if balance >= self._transactions.worst_cost_wei():
-            self._sender.out_of_funds = None  # the node's refusal of the next resend brings it back if need be
+            self._sender.out_of_funds = None  # set again if a node refuses the next resend
         self.balance_wei = balance
 
 

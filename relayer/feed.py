@@ -1,4 +1,4 @@
-"""One chain as its lanes see it: the head, the market for gas, and which blocks still stand after a reorg."""
+"""One chain as its lanes see it: the head, gas prices, and which blocks are still canonical after a reorg."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from relayer.policy import FeeMarket
 
 log = get_logger(__name__)
 
-# A gap in the heads we saw longer than this is not walked; every mined block is then compared again.
+# A longer gap between two heads is not walked; every mined block is compared again instead.
 WALKED_BLOCKS = 256
 FEE_BLOCKS = 10
-# So long no answer may fit what we know, before a head below all of it is believed to be a chain that became shorter,
-# or one that leads nowhere has what we know forgotten.
+# For this long answers must contradict the known blocks before a lower head is accepted as a shorter chain, or a head
+# that does not connect replaces them.
 BEHIND_SECONDS = 10.0
 
 
 class ChainFeed:
-    """What the lanes of one chain see of it; `run` never returns. Lanes wait on `wait` and read the attributes.
+    """The head and recent blocks of one chain, shared by its lanes; `run` never returns.
 
-    sequence rises with every new head, reorgs with every reorg or when blocks were missed.
+    sequence: rises with every new head. reorgs: rises with every reorg, and when blocks were missed.
     """
 
     def __init__(
@@ -47,14 +47,14 @@ class ChainFeed:
         self.down_since: float | None = None
         self._poll_seconds = poll_seconds
         self._behind_seconds = behind_seconds
-        self._apart_since: float | None = None
+        self._mismatch_since: float | None = None
         self._head: Block | None = None
         self._market: FeeMarket | None = None
-        # By height, without a gap, up to the head: the hashes of blocks each of which is the parent of the next. It is
-        # replaced as a whole.
-        self._line: dict[int, str] = {}
+        # Block hashes by height up to the head, without a gap: each block is the parent of the next. Replaced as a
+        # whole, never changed in place.
+        self._hashes: dict[int, str] = {}
         self._changed = asyncio.Condition()
-        self._hurry = asyncio.Event()
+        self._poll_requested = asyncio.Event()
 
     @property
     def head(self) -> Block:
@@ -74,15 +74,15 @@ class ChainFeed:
 
     @property
     def nodes(self) -> list[ChainClient]:
-        """The chain through each of its URLs alone."""
+        """Return one client for each URL."""
         return [self.client.pinned(position) for position in range(len(self.client.provider.labels))]
 
     def poll_now(self) -> None:
-        """Poll at once: there is a reason to believe the chain moved."""
-        self._hurry.set()
+        """Poll at once, because the chain has probably moved."""
+        self._poll_requested.set()
 
     async def wait(self, after_sequence: int, timeout_seconds: float) -> bool:
-        """Wait for a head newer than `after_sequence`; False when time is up first."""
+        """Wait for a head newer than `after_sequence`; return False on timeout."""
         try:
             async with asyncio.timeout(timeout_seconds), self._changed:
                 await self._changed.wait_for(lambda: self.sequence > after_sequence)
@@ -91,20 +91,20 @@ class ChainFeed:
         return True
 
     async def hashes_of(self, numbers: Iterable[int]) -> dict[int, str | None]:
-        """Return block hashes by height; None where the chain is shorter. Heights outside the line are asked of a node
-        in one batch and not remembered: we would not learn when they change."""
-        hashes: dict[int, str | None] = {number: self._line.get(number) for number in numbers}
-        asked = [number for number, block_hash in hashes.items() if block_hash is None]
-        if asked:
-            blocks = await self.client.blocks(asked)
+        """Return block hashes by height; None where the chain is shorter. Unknown heights are requested in one batch
+        and not remembered, since we would not notice when they change."""
+        hashes: dict[int, str | None] = {number: self._hashes.get(number) for number in numbers}
+        missing = [number for number, block_hash in hashes.items() if block_hash is None]
+        if missing:
+            blocks = await self.client.blocks(missing)
             hashes |= {
-                number: None if block is None else block.hash for number, block in zip(asked, blocks, strict=True)
+                number: None if block is None else block.hash for number, block in zip(missing, blocks, strict=True)
             }
         return hashes
 
     async def run(self) -> None:
         while True:
-            self._hurry.clear()
+            self._poll_requested.clear()
             try:
                 await self.poll_once()
                 self.down_since = None
@@ -114,36 +114,36 @@ class ChainFeed:
                     log.warning(error.message, action="relayer.feed_failed", chain=self.name, kind=error.kind.value)
             try:
                 async with asyncio.timeout(self._poll_seconds):
-                    await self._hurry.wait()
+                    await self._poll_requested.wait()
             except TimeoutError:
                 pass
 
     async def poll_once(self) -> None:
-        """Read the head once; wake the waiting when it is new."""
+        """Read the head once; wake waiting lanes if it is new."""
         try:
             await self._read_head()
         except RpcError:
-            self._apart_since = None  # silence is no answer that does not fit
+            self._mismatch_since = None  # a failed request contradicts nothing
             raise
 
     async def _read_head(self) -> None:
         head = await self.client.head()
-        if self._line.get(head.number) == head.hash:  # ours, or that of a node which is behind
-            self._apart_since = None
+        if self._hashes.get(head.number) == head.hash:  # ours, or from a node that is behind
+            self._mismatch_since = None
             return
-        if self._head is not None and head.number < self._head.number and await self._lags(head, self._head):
+        if self._head is not None and head.number < self._head.number and await self._is_behind(head, self._head):
             return
-        line_and_fork = await self._line_to(head)
-        # A node that stands behind the one which named the head may have been asked, or the chain has moved.
-        if line_and_fork is None and self._may_pass():
+        connected = await self._connect(head)
+        # The node that answered may be behind the one that gave the head, or the chain has moved since.
+        if connected is None and self._may_be_temporary():
             return
-        line, kept_to = line_and_fork or ({head.number: head.hash}, -1)
+        hashes, fork = connected or ({head.number: head.hash}, -1)
         market = await self._fees(head)
-        # All of it at once, without a wait between: a reader sees one fork or the other.
-        undone = [number for number in self._line if number > kept_to]
+        # No await from here on, so that a reader sees one fork or the other.
+        undone = [number for number in self._hashes if number > fork]
         oldest = head.number - self.finality_blocks - WALKED_BLOCKS
-        self._line = {number: block_hash for number, block_hash in line.items() if number >= oldest}
-        self._head, self._market, self._apart_since = head, market, None
+        self._hashes = {number: block_hash for number, block_hash in hashes.items() if number >= oldest}
+        self._head, self._market, self._mismatch_since = head, market, None
         if undone:
             self.reorgs += 1
             metrics.REORGS.labels(self.name).inc()
@@ -151,7 +151,7 @@ class ChainFeed:
                 "blocks were undone, or missed",
                 action="relayer.reorg",
                 chain=self.name,
-                above=kept_to,
+                above=fork,
                 forgotten=len(undone),
             )
         metrics.HEAD.labels(self.name).set(head.number)
@@ -160,29 +160,30 @@ class ChainFeed:
             self.sequence += 1
             self._changed.notify_all()
 
-    async def _lags(self, lower: Block, ours: Block) -> bool:
-        """Return whether a head lower than ours is only that of a node that is behind."""
-        if lower.number in self._line:
+    async def _is_behind(self, lower: Block, ours: Block) -> bool:
+        """Return whether a head lower than ours only comes from a node that is behind."""
+        if lower.number in self._hashes:
             return False
-        standing = [await _standing(node, ours.number) for node in self.nodes]
-        if any(each is not None for each in standing):
-            self._apart_since = None
-            return ours.hash in standing
-        return self._may_pass()
+        hashes = [await _hash_on(node, ours.number) for node in self.nodes]
+        if any(each is not None for each in hashes):
+            self._mismatch_since = None
+            return ours.hash in hashes
+        return self._may_be_temporary()
 
-    def _may_pass(self) -> bool:
-        """Return whether an answer that does not fit what we know may still be a fault of one node, or of one
-        moment."""
+    def _may_be_temporary(self) -> bool:
+        """Return whether an answer that contradicts the known blocks may still be one node's temporary fault."""
         now = time.monotonic()
-        self._apart_since = now if self._apart_since is None else self._apart_since
-        return now - self._apart_since < self._behind_seconds
+        self._mismatch_since = now if self._mismatch_since is None else self._mismatch_since
+        return now - self._mismatch_since < self._behind_seconds
 
-    async def _line_to(self, head: Block) -> tuple[dict[int, str], int] | None:
-        """Return the line that ends in this head, and up to where it is ours: each block's parent is the one below it.
-        Of ours nothing is left where too many blocks were missed, or the fork is under all we know. None when a block
-        on the way was not given, or is of another fork than the head; of very many only the one below it is on the
-        way."""
-        top = max(self._line, default=head.number - 1)
+    async def _connect(self, head: Block) -> tuple[dict[int, str], int] | None:
+        """Return the block hashes that end in this head, each the parent of the next, and the highest block they share
+        with the known ones.
+
+        They share none (-1) if too many blocks were missed, or the fork lies below all known blocks. None if a block
+        in between is missing or belongs to another fork; after a long gap only the block below the head is checked.
+        """
+        top = max(self._hashes, default=head.number - 1)
         if head.number - top > WALKED_BLOCKS:
             below = await self.client.block(head.number - 1)
             return None if below is None or below.hash != head.parent_hash else ({head.number: head.hash}, -1)
@@ -192,13 +193,13 @@ class ChainFeed:
                 return None
             fresh[number] = parent
             parent, number = block.parent_hash, number - 1
-        while self._line.get(number, parent) != parent:
-            standing = await self.client.block(number)
-            if standing is None or standing.hash != parent:
+        while self._hashes.get(number, parent) != parent:
+            canonical = await self.client.block(number)
+            if canonical is None or canonical.hash != parent:
                 return None
             fresh[number] = parent
-            parent, number = standing.parent_hash, number - 1
-        return {each: digest for each, digest in self._line.items() if each <= number} | fresh, number
+            parent, number = canonical.parent_hash, number - 1
+        return {each: known for each, known in self._hashes.items() if each <= number} | fresh, number
 
     async def _fees(self, head: Block) -> FeeMarket:
         try:
@@ -206,15 +207,15 @@ class ChainFeed:
         except RpcError as error:
             if error.kind is not RpcErrorKind.METHOD_MISSING:
                 raise
-            # At most an eighth more than the head's.
+            # The next base fee is at most an eighth higher; rounded down to whole wei.
             return FeeMarket((head.base_fee_wei or 0) * 9 // 8, 0)
         paid = [reward[0] for reward in history.get("reward", ()) if reward and reward[0] > 0]
         base = max(history["baseFeePerGas"][-1:], default=head.base_fee_wei or 0)
         return FeeMarket(base, median_low(paid) if paid else 0)
 
 
-async def _standing(node: ChainClient, number: int) -> str | None:
-    """Return the hash of a block as one node has it; None when it has none, or does not answer."""
+async def _hash_on(node: ChainClient, number: int) -> str | None:
+    """Return one node's hash of a block; None if it has none or does not answer."""
     try:
         block = await node.block(number)
     except RpcError:

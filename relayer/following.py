@@ -1,4 +1,4 @@
-"""From sent to final: receipts, reorgs, nonces that others took, and finality."""
+"""From sent to final: receipts, reorgs, nonces taken by foreign transactions, and finality."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ from core.outbox.states import EXPIRED, OVERTAKEN, MinedOutcome, settled_state
 from relayer import metrics
 from relayer.nonces import (
     NonceRepair,
-    chosen,
     find_transaction_by_nonce,
+    match_receipts,
     receipts_if_any,
     receipts_of,
     receipts_of_blocks,
 )
 from relayer.sending import LaneParts, Replacer
 from relayer.signing import Signed
-from relayer.transactions import LaneTransaction, Mined, nonce_was_taken
+from relayer.transactions import LaneTransaction, Mined, is_nonce_taken
 
 log = get_logger(__name__)
 
 POLL_SECONDS = 1.0
-AT_REST_SECONDS = 5.0
+IDLE_SECONDS = 5.0
 # Rows in one database transaction.
 ROWS = 500
-# Takers of nonces looked for at one look; each costs about ten questions.
+# Searches for the transaction that took a nonce in one poll; each costs about ten requests.
 SEARCHES = 10
 
 T = TypeVar("T")
 
 
 class Follower:
-    """One lane's watch over what it sent: it looks at every new head, and has the lane mended by what it sees."""
+    """The second half of a lane: at every new head it reads what became of its transactions and acts on that."""
 
     def __init__(self, parts: LaneParts, nonces: NonceRepair, replacer: Replacer) -> None:
         self._feed, self._store, self._transactions, self._sender, _, self._policy = parts
@@ -60,16 +60,16 @@ class Follower:
                 except RpcError as error:
                     log.warning(
                         error.message,
-                        action="relayer.look_failed",
+                        action="relayer.follow_failed",
                         chain=self._transactions.chain,
                         kind=error.kind.value,
                     )
 
     async def poll_once(self) -> None:
-        """Read the chain once, and do everything that follows from it."""
+        """Read the chain once, and act on what it shows."""
         await self._undo_reorged()
-        if self._is_at_rest:
-            self._replacer.rest()
+        if self._is_idle:
+            self._replacer.reset()
             await self._end_final()
             return
         self._in_order_at = None
@@ -77,21 +77,20 @@ class Follower:
         await self._take_receipts(latest)
         await self._end_final()
         is_in_order = await self._nonces.repair(latest)
-        await self._replacer.unstick(latest, pending)
+        await self._replacer.replace_stuck(latest, pending)
         if is_in_order:
             self._in_order_at = asyncio.get_running_loop().time()
 
     @property
-    def _is_at_rest(self) -> bool:
-        """Nothing of the lane's waits for a block, no block was undone, and the node's counts, asked not long ago, left
-        nothing to repair that can be now. What they could show is that the key was used elsewhere, which has time: what
-        is signed next is looked after, and a node may bill each question."""
+    def _is_idle(self) -> bool:
+        """Return whether nothing is in flight and the node's counts, read recently, left nothing to repair. They could
+        only show that the key was used elsewhere, which can wait: a node may bill each request."""
         if self._transactions.unmined or self._in_order_at is None:
             return False
-        return asyncio.get_running_loop().time() - self._in_order_at < AT_REST_SECONDS
+        return asyncio.get_running_loop().time() - self._in_order_at < IDLE_SECONDS
 
     async def counts(self) -> tuple[int, int]:
-        """Return the key's transaction counts: mined, and with the node's pool."""
+        """Return the key's transaction counts: mined, and including the node's pool."""
         answers: list[Any] = await self._client.provider.batch(
             [("eth_getTransactionCount", [self._address, tag]) for tag in ("latest", "pending")]
         )
@@ -99,12 +98,12 @@ class Follower:
         return latest, max(latest, pending)
 
     async def _undo_reorged(self) -> None:
-        """Compare the blocks of mined transactions with those that stand: each once, and again after every reorg."""
+        """Check that the blocks of mined transactions are canonical: each once, and again after every reorg."""
         missed = self._feed.reorgs != self._reorgs
         if missed:
             self._transactions.verified.clear()
             self._reorgs, self._in_order_at = self._feed.reorgs, None
-        # What is above the head has a receipt that came before it.
+        # A block above the head is one whose receipt arrived before the head did.
         compared = [
             key
             for key in self._transactions.mined
@@ -113,18 +112,18 @@ class Follower:
         hashes = await self._feed.hashes_of({number for number, _ in compared})
         for key in compared:
             number, block_hash = key
-            standing = hashes[number]
-            if standing == hex_of(block_hash):
+            canonical = hashes[number]
+            if canonical == hex_of(block_hash):
                 self._transactions.verified.add(key)
                 continue
-            if standing is None and number <= self._feed.head.number:
+            if canonical is None and number <= self._feed.head.number:
                 continue  # this node is behind: a block it does not have yet was not undone
             async with self._transactions.writing:
                 await self._store.mark_dropped(self._transactions.mined[key])
-                transactions = self._transactions.dropped(key)
+                transactions = self._transactions.undo_block(key)
             metrics.DROPPED.labels(**self._transactions.where).inc(len(transactions))
             log.warning(
-                "a reorg undid mined transactions; they are sent again",
+                "a reorg undid mined transactions; sending them again",
                 action="relayer.dropped",
                 **self._transactions.where,
                 block=number,
@@ -133,11 +132,11 @@ class Follower:
             self._sender.push(transactions)
 
     async def _take_receipts(self, latest: int) -> None:
-        """Find what became of nonces the chain has used."""
+        """Find what became of the nonces the chain has used."""
         used = [transaction for nonce, transaction in self._transactions.unmined.items() if nonce < latest]
         of_blocks = await receipts_of_blocks(self._client, used)
         for part in _parts(used, ROWS):
-            receipts = chosen(part, of_blocks)
+            receipts = match_receipts(part, of_blocks)
             receipts |= await receipts_of(self._client, [each for each in part if each.nonce not in receipts])
             for node in self._feed.nodes[1:]:
                 late = [each for each in part if each.nonce not in receipts and each.used_since is not None]
@@ -152,11 +151,11 @@ class Follower:
                 async with self._transactions.writing:
                     moved = await self._store.mark_mined(mined)
                     if len(moved) != len(mined):
-                        raise RuntimeError("the rows in flight are not those in memory")
+                        raise RuntimeError("the rows in flight differ from those in memory")
                     for each in mined:
-                        self._land(each)
-            await self._give_up_taken([transaction for transaction in part if transaction.nonce not in receipts])
-        unproven = [each for each in used if each.state.in_flight and each.asked_at is not None]
+                        self._record_mined(each)
+            await self._requeue_taken([transaction for transaction in part if transaction.nonce not in receipts])
+        unproven = [each for each in used if each.state.in_flight and each.searched_at is not None]
         metrics.UNPROVEN.labels(**self._transactions.where).set(
             sum(1 for each in unproven if each.rival is None and not each.landed)
         )
@@ -165,10 +164,10 @@ class Follower:
         outcome, code, reason = MinedOutcome.SUCCEEDED, None, None
         if attempt.is_cancel:
             outcome = MinedOutcome.CANCELLED
-            code, reason = transaction.doomed or (EXPIRED, "It was not mined in time; a no-op took its nonce.")
+            code, reason = transaction.doomed or (EXPIRED, "It was not mined in time, so a no-op took its nonce.")
         elif not receipt.succeeded:
             outcome = MinedOutcome.REVERTED
-            code, reason = await self._why(transaction, attempt, receipt)
+            code, reason = await self._revert_reason(transaction, attempt, receipt)
         return Mined(
             transaction=transaction,
             tx_hash=attempt.hash,
@@ -181,13 +180,14 @@ class Follower:
             fee_wei=receipt.fee_wei,
         )
 
-    async def _why(self, transaction: LaneTransaction, attempt: Signed, receipt: Receipt) -> tuple[str, str]:
-        """(code, sentence) for a transaction mined reverted: the same call made on the block before it, then on its."""
+    async def _revert_reason(self, transaction: LaneTransaction, attempt: Signed, receipt: Receipt) -> tuple[str, str]:
+        """Return why a mined transaction reverted, as (code, sentence): repeat the call on the block before it, then on
+        its own block."""
         if receipt.gas_used >= attempt.gas_limit:
-            return "out_of_gas", f"It ran out of the {attempt.gas_limit} gas it was given."
+            return "out_of_gas", f"It ran out of gas at its limit of {attempt.gas_limit}."
         call = {"from": self._address, "to": hex_of(transaction.to), "data": hex_of(transaction.data)}
         call |= {"value": hex(transaction.value_wei), "gas": hex(attempt.gas_limit)}
-        why = "It reverted when it was mined; the same call alone would not have."
+        why = "It reverted when it was mined, but succeeds when simulated."
         for number in (receipt.block_number - 1, receipt.block_number):
             try:
                 await self._client.provider.call("eth_call", [call, hex(number)], Data)
@@ -195,18 +195,18 @@ class Follower:
                 if error.kind is RpcErrorKind.REVERTED:
                     reason = explain(error, self._policy.errors)
                     return reason.name or "reverted", reason.message
-                why = "It reverted when it was mined; no node says why."
+                why = "It reverted when it was mined, and no node gives a reason."
         return OVERTAKEN, why
 
-    def _land(self, mined: Mined) -> None:
+    def _record_mined(self, mined: Mined) -> None:
         transaction = mined.transaction
         transaction.outcome, transaction.block_number, transaction.block_hash = (
             mined.outcome,
             mined.block_number,
             mined.block_hash,
         )
-        transaction.used_since = transaction.asked_at = transaction.rival = None
-        self._transactions.landed_in(transaction, mined.fee_wei)
+        transaction.used_since = transaction.searched_at = transaction.rival = None
+        self._transactions.mark_mined(transaction, mined.fee_wei)
         if mined.outcome is not MinedOutcome.SUCCEEDED:
             log.warning(
                 mined.reason or "",
@@ -218,9 +218,9 @@ class Follower:
                 tx=mined.tx_hash,
             )
 
-    async def _give_up_taken(self, transactions: Sequence[LaneTransaction]) -> None:
-        """Give up nonces used without a receipt of ours: once a foreign transaction is known to have one, and stands
-        deep enough, its intent goes back to the queue. A receipt that is only late proves nothing."""
+    async def _requeue_taken(self, transactions: Sequence[LaneTransaction]) -> None:
+        """Queue intents again whose nonce a foreign transaction took, once that transaction is known and deep enough.
+        A missing receipt proves nothing."""
         now, patience = asyncio.get_running_loop().time(), self._policy.patience
         for transaction in transactions:
             if transaction.used_since is None:
@@ -231,7 +231,7 @@ class Follower:
         taken = [
             each
             for each in transactions
-            if nonce_was_taken(
+            if is_nonce_taken(
                 each,
                 head=self._feed.head.number,
                 finality_blocks=self._feed.finality_blocks,
@@ -244,34 +244,34 @@ class Follower:
         async with self._transactions.writing:
             await self._store.requeue(taken)
             for transaction in taken:
-                self._transactions.requeued(transaction)
+                self._transactions.requeue(transaction)
         metrics.FOREIGN.labels(**self._transactions.where).inc(len(taken))
         log.warning(
-            "our key's nonces were used elsewhere; their intents get new ones",
+            "foreign transactions took our key's nonces; queueing their intents again",
             action="relayer.nonce_taken",
             **self._transactions.where,
             nonces={each.nonce: hex_of(each.rival.tx_hash) for each in taken[:20] if each.rival},
         )
 
     async def _find_rivals(self, transactions: Sequence[LaneTransaction]) -> None:
-        """Find the foreign transactions that have these nonces, and forget those whose blocks no longer stand."""
+        """Find the foreign transactions that have these nonces, and forget those whose blocks were undone."""
         now = asyncio.get_running_loop().time()
         hashes = await self._feed.hashes_of(
             {each.rival.block_number for each in transactions if each.rival is not None}
         )
         for transaction in transactions:
             if transaction.rival is not None:
-                standing = hashes.get(transaction.rival.block_number)
-                if standing is not None and standing != hex_of(transaction.rival.block_hash):
-                    transaction.rival = transaction.asked_at = transaction.used_since = None
+                canonical = hashes.get(transaction.rival.block_number)
+                if canonical is not None and canonical != hex_of(transaction.rival.block_hash):
+                    transaction.rival = transaction.searched_at = transaction.used_since = None
         again = self._policy.patience.resend_after_seconds
         due = [
             each
             for each in transactions
-            if each.rival is None and (each.asked_at is None or now - each.asked_at >= again)
+            if each.rival is None and (each.searched_at is None or now - each.searched_at >= again)
         ]
         for transaction in due[:SEARCHES]:
-            transaction.asked_at = now
+            transaction.searched_at = now
             rival = await find_transaction_by_nonce(
                 self._client, self._address, transaction.nonce, self._feed.head.number
             )
@@ -279,7 +279,7 @@ class Follower:
             transaction.rival = None if transaction.landed else rival
 
     async def _end_final(self) -> None:
-        """End what is in blocks too deep to be undone."""
+        """End the transactions whose blocks are final."""
         deep = self._feed.head.number - self._feed.finality_blocks
         keys = [key for key in self._transactions.mined if key[0] <= deep and key in self._transactions.verified]
         for key in keys:
@@ -289,7 +289,7 @@ class Follower:
                 ends.append((transaction, settled_state(transaction.outcome)))
             async with self._transactions.writing:
                 await self._store.mark_ended(ends)
-                self._transactions.ended(key, ends)
+                self._transactions.end_block(key, ends)
 
 
 def _parts(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:

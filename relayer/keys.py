@@ -1,4 +1,4 @@
-"""Opening the lane keys at start: in the clear for development, in encrypted keystore files, or in a key service."""
+"""Opening the lane keys at start: plain keys for development, encrypted keystore files, or keys in a key service."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from relayer.kms.signer import (
     KmsPatience,
     KmsSigner,
     address_in,
-    persistently,
-    unavailable,
+    signer_unavailable,
+    with_retries,
 )
 from relayer.leases import LaneSpec
 from relayer.signing import LocalSigner, Signer, SignerUnavailable
@@ -33,7 +33,7 @@ from relayer.signing import LocalSigner, Signer, SignerUnavailable
 
 @dataclass(frozen=True, slots=True)
 class NamedKey:
-    """A key and what it serves; chain None means every chain."""
+    """A key with its chain and groups; chain None means every chain."""
 
     chain: str | None
     groups: tuple[str, ...]
@@ -41,8 +41,7 @@ class NamedKey:
 
 
 def read_keys(secrets: RelayerSecrets) -> list[NamedKey]:
-    """Read every key of this process. Blocking: unlocking a keystore takes about a second each. ConfigError with the
-    file."""
+    """Read the keys in the clear and in keystore files. Blocking: decrypting a keystore takes about a second."""
     keys = [
         NamedKey(each.chain, each.groups, LocalSigner(bytes_of(each.secret.get_secret_value())))
         for each in secrets.lane_keys
@@ -64,7 +63,7 @@ def read_keys(secrets: RelayerSecrets) -> list[NamedKey]:
                 raise ConfigError(f"The keystore {path} cannot be read: {error.strerror}.") from None
             except (ValueError, KeyError, TypeError):
                 raise ConfigError(
-                    f"The keystore {path} cannot be opened: it is no keystore, or the password is wrong."
+                    f"The keystore {path} cannot be decrypted: it is not a keystore, or the password is wrong."
                 ) from None
             keys.append(NamedKey(keystore.chain, keystore.groups, LocalSigner(secret)))
     if not keys and not secrets.keystore_files:
@@ -75,8 +74,8 @@ def read_keys(secrets: RelayerSecrets) -> list[NamedKey]:
 
 
 def lane_specs(keys: list[NamedKey], chain_ids: Mapping[str, int]) -> list[LaneSpec]:
-    """Return the lanes those keys make on the configured chains. One key named twice on a chain is one lane with all
-    groups, because two lanes of one key would fight over its nonces."""
+    """Return the lanes of these keys on the configured chains. A key named twice on a chain is one lane with all its
+    groups, because two lanes of one key would compete for its nonces."""
     groups: dict[tuple[str, bytes], list[str]] = {}
     signers: dict[bytes, Signer] = {}
     for key in keys:
@@ -91,25 +90,25 @@ def lane_specs(keys: list[NamedKey], chain_ids: Mapping[str, int]) -> list[LaneS
     ]
 
 
-def check_apart(specs: Sequence[LaneSpec], live: Collection[str]) -> None:
-    """Raise ConfigError when the key of a lane for strangers' bets serves more on a live chain: strangers can make that
-    lane burn gas until its stop-loss holds it, and nothing else may stand still with it."""
+def check_separate_keys(specs: Sequence[LaneSpec], live: Collection[str]) -> None:
+    """Raise ConfigError if a key that sends users' bets on a live chain serves anything else: users can make that lane
+    burn gas until its stop-loss stops it, and that must stop nothing else."""
     for spec in specs:
         if spec.chain in live and RELAY in spec.groups and len(spec.groups) > 1:
             others = " and ".join([RELAY, *(group for group in spec.groups if group != RELAY)])
             raise ConfigError(
                 f"The key {hex_of(spec.signer.address)} serves {others} on {spec.chain}: bets made to burn gas would "
-                "stop everything else with them.",
+                "stop everything else that the key serves.",
                 hint=f"Give `{RELAY}` separate keys, as in deployments/compose/.env.example.",
             )
 
 
 @contextlib.asynccontextmanager
-async def opened_keys(keystores: Sequence[LaneKeystore], patience: KmsPatience) -> AsyncIterator[list[NamedKey]]:
-    """Return the keys among these that lie in a key service, each seen to sign as who it should be.
+async def open_kms_keys(keystores: Sequence[LaneKeystore], patience: KmsPatience) -> AsyncIterator[list[NamedKey]]:
+    """Open those of these keys that are in a key service, and check that each signs for its address.
 
-    A key whose name says its address is opened although its service is away: its lanes follow what they sent, and
-    sign again when it is back.
+    A key whose name includes its address is opened even if its service does not answer: its lanes follow what they
+    sent, and sign again when the service is back.
     """
     uses: dict[KeyName, list[LaneKeystore]] = {}
     for each in keystores:
@@ -134,34 +133,34 @@ async def _keys(
 
 
 async def _open(name: KeyName, key: KmsKey, patience: KmsPatience) -> KmsSigner:
-    trouble = None
+    problem = None
     try:
-        address = address_in(await persistently(key.public_key, patience), key.name)
+        address = address_in(await with_retries(key.public_key, patience), key.name)
     except KmsDenied as error:
         raise _refused(key, error) from None
     except KmsFault as error:
         if name.address is None:
             raise KeyServiceAway(
-                f"{key.name} cannot be asked for its public key. {error.message}",
-                hint="Write its address behind # in VPM_RELAYER_KEYSTORES; its lanes then start without it.",
+                f"Cannot read the public key of {key.name}. {error.message}",
+                hint="Append # and its address in VPM_RELAYER_KEYSTORES; its lanes then start without the service.",
             ) from None
-        address, trouble = name.address, unavailable(key.name, error).message
+        address, problem = name.address, signer_unavailable(key.name, error).message
     if name.address not in (None, address):
         raise ConfigError(
-            f"The key at {name} is {hex_of(address)}, VPM_RELAYER_KEYSTORES says {hex_of(name.address or b'')}.",
-            hint="Correct the name, or the address behind #.",
+            f"The key at {name} is {hex_of(address)}, but VPM_RELAYER_KEYSTORES has {hex_of(name.address or b'')}.",
+            hint="Correct the name, or the address after #.",
         )
-    signer = KmsSigner(key, address, patience, trouble=trouble)
-    if trouble is None:
+    signer = KmsSigner(key, address, patience, problem=problem)
+    if problem is None:
         try:
             await signer.check()
         except SignerUnavailable as error:
             if not error.retriable:
                 raise _refused(key, error) from None
-            signer.fail(error.message)  # the right key, only busy: its lanes wait
+            signer.fail(error.message)  # the right key, but busy: its lanes wait
     return signer
 
 
 def _refused(key: KmsKey, error: KmsDenied | SignerUnavailable) -> ConfigError:
-    said = error.message if key.name in error.message else f"{key.name}: {error.message}"
-    return ConfigError(f"A key of VPM_RELAYER_KEYSTORES cannot be used. {said}", hint=error.hint)
+    reason = error.message if key.name in error.message else f"{key.name}: {error.message}"
+    return ConfigError(f"A key of VPM_RELAYER_KEYSTORES cannot be used. {reason}", hint=error.hint)

@@ -1,4 +1,4 @@
-"""One lane at work, from taking its lease until that is lost: compare with the chain, then sign, send, follow."""
+"""One lane, from taking its lease until that is lost: compare with the chain, then sign, send, follow."""
 
 from __future__ import annotations
 
@@ -33,20 +33,20 @@ log = get_logger(__name__)
 FIRST_PAUSE_SECONDS = 0.5
 MAX_PAUSE_SECONDS = 15.0
 NOOP_GAS_MARGIN_PERCENT = 30
-# While the nodes do not agree on the key's nonces.
+# How often nodes are asked again while they disagree on the key's nonces.
 POLL_SECONDS = 0.5
-# A lane that is held and still does not work after this long is no good lane.
+# A lane that has been starting for longer is unhealthy.
 START_SECONDS = 60.0
 
 _WELL = (LaneStatus.STARTING, LaneStatus.READY, LaneStatus.FULL)
 
 
 class Lane:
-    """One lane at work. `run` works until it is cancelled, for the lane is another's then; any failure starts the lane
-    afresh from its rows.
+    """One lane of this process. `run` runs until it is cancelled because the lease is gone; any failure restarts the
+    lane from its rows.
 
-    Starting afresh is what makes failures harmless: after a database error it is unknown whether a commit happened, so
-    nothing in memory may be believed.
+    Restarting makes failures harmless: after a database error it is unknown whether the commit happened, so nothing in
+    memory can be trusted.
     """
 
     def __init__(
@@ -72,23 +72,23 @@ class Lane:
     def detail(self) -> str:
         if self._assigner is not None:
             return self._assigner.detail
-        why = f": {self._last_failure}" if self._last_failure else ""
-        return f"It has been starting for {time.monotonic() - self._idle_since:.0f} s{why}"
+        problem = f": {self._last_failure}" if self._last_failure else ""
+        return f"It has been starting for {time.monotonic() - self._idle_since:.0f} s{problem}"
 
     @property
-    def well(self) -> bool:
-        """Return whether it sends what is queued, or soon will: a start that takes too long counts as a failure."""
+    def is_healthy(self) -> bool:
+        """Return whether it sends queued intents, or soon will; a start that takes too long counts as a failure."""
         if self._assigner is None:
             return time.monotonic() - self._idle_since < START_SECONDS
         return self.status in _WELL
 
     @property
     def in_flight(self) -> bool:
-        """True while something signed waits for its block."""
+        """Return whether a signed transaction waits for its block."""
         return self._transactions is not None and bool(self._transactions.unmined)
 
     def wake(self, group: str | None) -> None:
-        """New intents were queued for this group, or (None) perhaps for any."""
+        """Look for new intents at once if the lane serves this group; None means any group."""
         if self._assigner is not None and (group is None or group in self.lease.groups):
             self._assigner.wake.set()
 
@@ -98,10 +98,10 @@ class Lane:
             started = asyncio.get_running_loop().time()
             try:
                 self.lease.check()
-                await self._work()
+                await self._run_once()
             except LeaseLost as lost:
-                # If another process has the lane, `Leases` ends this task. Until then it may still go on: a process
-                # that was suspended finds its lease expired, and renews it if no other has taken it.
+                # If another process has the lane, `Leases` ends this task. Otherwise it goes on: a process that was
+                # suspended finds its lease expired, and renews it if no other process has taken it.
                 log.warning(lost.message, action="relayer.lane_lost", chain=self._feed.name, lane=self.name)
             except (psycopg.Error, DatabaseError, RpcError) as error:
                 self._last_failure = f"{type(error).__name__}: {error}"
@@ -112,9 +112,9 @@ class Lane:
                     lane=self.name,
                 )
             except Exception as error:
-                self._last_failure = f"a fault, {type(error).__name__}"
+                self._last_failure = f"a bug, {type(error).__name__}"
                 log.error(
-                    "a fault in a lane; it starts afresh", action="relayer.lane_fault", exc=error,
+                    "a bug in a lane; restarting it", action="relayer.lane_fault", exc=error,
                     chain=self._feed.name, lane=self.name,
                 )  # fmt: skip
             finally:
@@ -127,20 +127,20 @@ class Lane:
             await asyncio.sleep(pause)
             pause = min(2 * pause, MAX_PAUSE_SECONDS)
 
-    async def _work(self) -> None:
+    async def _run_once(self) -> None:
         while not self._feed.has_head:
             self.lease.check()
             await self._feed.wait(0, 1.0)
         transactions, follower, sender, assigner = await self._recover()
         self._assigner, self._transactions, self._last_failure = assigner, transactions, ""
         log.info(
-            "the lane works", action="relayer.lane_started", chain=self._feed.name, lane=self.name,
+            "the lane started", action="relayer.lane_started", chain=self._feed.name, lane=self.name,
             next_nonce=transactions.next_nonce, in_flight=len(transactions.unmined), epoch=self.lease.epoch,
         )  # fmt: skip
         await _first_failure(sender.run(), sender.mark(), follower.run(), assigner.keep_status(), assigner.run())
 
     async def _recover(self) -> tuple[LaneTransactions, Follower, LaneSender, Assigner]:
-        """Everything as the rows and the chain have it; what is in flight is offered again first."""
+        """Build the lane's state from the rows and the chain, and offer what is in flight again first."""
         client, policy = self._feed.client, self._policy
         noop_gas = await self._noop_gas()
         latest = await client.eth.get_transaction_count(checksum(self.name))
@@ -148,11 +148,11 @@ class Lane:
         owned = 0 if highest is None else highest + 1
         if next_nonce is not None and next_nonce > max(owned, latest):
             log.warning(
-                "the lane's next nonce is ahead of the chain and of every row; going back",
+                "the lane's next nonce is ahead of the chain and of every row; lowering it",
                 action="relayer.nonces_repaired", chain=self._feed.name, lane=self.name, was=next_nonce,
                 now=max(owned, latest),
             )  # fmt: skip
-        begins = next_nonce is None
+        is_first_start = next_nonce is None
         transactions = LaneTransactions(self._feed.name, self.name, owned)
         transactions.load(stored)
         sender = LaneSender(self.lease, client, self._store, transactions, policy)
@@ -160,27 +160,27 @@ class Lane:
         parts = LaneParts(self._feed, self._store, transactions, sender, signer, policy)
         nonces = NonceRepair(parts)
         follower = Follower(parts, nonces, Replacer(parts))
-        if not begins:
+        if not is_first_start:
             await self._store.set_next_nonce(owned)
         transactions.spent_wei, transactions.burnt_wei = await self._queries.gas_of_the_hour()
-        while not await nonces.repair(latest, begins=begins):
+        while not await nonces.repair(latest, is_first_start=is_first_start):
             self.lease.check()
             await asyncio.sleep(POLL_SECONDS)
             latest = await client.eth.get_transaction_count(checksum(self.name))
-        if begins:
+        if is_first_start:
             await self._store.set_next_nonce(transactions.next_nonce)
         sender.push(transaction for nonce, transaction in transactions.unmined.items() if nonce >= latest)
         return transactions, follower, sender, Assigner(parts, self._queries, self._claims)
 
     async def _noop_gas(self) -> int:
-        """21000 on most chains; more where data on another chain is charged as gas."""
+        """Return the gas limit of a no-op: 21000 on most chains, more where a rollup charges for its data as gas."""
         key = checksum(self.name)
         estimate = await self._feed.client.eth.estimate_gas({"from": key, "to": key, "value": Wei(0)})
         return estimate if estimate == 21_000 else estimate * (100 + NOOP_GAS_MARGIN_PERCENT) // 100
 
 
 async def _first_failure(*works: Coroutine[Any, Any, None]) -> None:
-    """Run endless works side by side until one raises; that error, with the others cancelled and awaited."""
+    """Run endless tasks side by side until one raises; cancel the others and raise that error."""
     tasks = [asyncio.create_task(work) for work in works]
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)

@@ -1,9 +1,9 @@
-"""Which process holds which lane: taken at once when its holder dies, after the lease when its holder only hangs.
+"""Which process holds which lane: taken over at once when the holder dies, after the lease when it only hangs.
 
 A holder keeps a session lock on each of its lanes over one connection, and renews its leases in the lane rows. When it
-is killed PostgreSQL drops the connection and with it the locks, and others see it at once. When it hangs, its leases
-run out; if it hangs in a transaction, which would hold the lane's row for as long, the taker ends that session. Either
-way the taker raises the lane's epoch, which fences off what the former holder still tries to write.
+is killed, PostgreSQL drops the connection and the locks with it, and other processes see that at once. When it hangs,
+its leases run out; if it hangs in a transaction, which would lock the lane's row all that time, the next holder
+terminates that session. Either way it raises the lane's epoch, which fences off the former holder's writes.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ from relayer.signing import Signer
 log = get_logger(__name__)
 
 _LANE_ID = "SELECT id FROM outbox_lane WHERE chain_id = %s AND address = %s"
-# Two-part advisory lock keys: (this, lane id), and (this, 0) shared by every live relayer process.
+# Two-part advisory lock keys: (LOCK_CLASS, lane id), and (LOCK_CLASS, PRESENCE), which every live relayer shares.
 LOCK_CLASS = 0x7670_6D72
 PRESENCE = 0
 
 TICK_SECONDS = 0.5
 ANSWER_SECONDS = 5.0
-# How long a lane is left to processes that hold fewer, before one with its share takes it.
+# A process that has its share leaves a free lane to the others for this long before it takes it.
 COURTESY_SECONDS = 2.0
-# How long a taker waits for a transaction on a lane whose lease is over.
+# How long to wait for a transaction that locks a lane whose lease expired.
 PATIENCE_MS = 100
-# Belief ends this much of the lease earlier than the row says, for clocks and for what is already on its way.
+# A holder stops this fraction of the lease before the row says so, for clocks and for requests already sent.
 MARGIN = 0.2
 
 
 class LeaseLost(VpmError):
-    """Another relayer process holds this lane now."""
+    """An error: another relayer process may hold this lane now."""
 
     code = "lease_lost"
     default_retriable = True
@@ -51,9 +51,9 @@ class LeaseLost(VpmError):
 
 @dataclass(slots=True)
 class Lease:
-    """The right to write for a lane, until another process takes it: each taking has its own `epoch`.
+    """The right to write for a lane until another process takes it; `epoch` rises each time it is taken.
 
-    valid_until: monotonic seconds; extended by each renewal, counted from before it was asked for.
+    valid_until: monotonic seconds; each renewal extends it, counted from before the renewal was requested.
     """
 
     lane_id: int
@@ -68,7 +68,7 @@ class Lease:
         return time.monotonic() < self.valid_until
 
     def check(self) -> None:
-        """LeaseLost when time ran out: perhaps we were stopped and another process works this lane."""
+        """Raise LeaseLost if it expired: this process may have been suspended and another may hold the lane."""
         if not self.valid:
             raise LeaseLost(f"The lease on lane {self.lane_id} ran out before it was renewed.")
 
@@ -88,8 +88,8 @@ Lose = Callable[[Lease], Awaitable[None]]
 
 
 class Leases:
-    """The lanes this process has, and its part in sharing them out. `gained` must start the work on a lane, `lost` end
-    it before it returns."""
+    """The lanes this process holds, and its part in sharing them out. `gained` must start a lane, `lost` must end it
+    before it returns."""
 
     def __init__(self, url: str, specs: Sequence[LaneSpec], *, lease_seconds: float, gained: Gain, lost: Lose) -> None:
         self.by_lane: dict[int, Lease] = {}
@@ -97,17 +97,17 @@ class Leases:
         self._specs = specs
         self._by_id: dict[int, LaneSpec] = {}
         self._seconds = lease_seconds
-        self._gained = gained
-        self._lost = lost
+        self._start_lane = gained
+        self._end_lane = lost
         self._holder = uuid.uuid4()
         self._connection: Connection | None = None
         self._locks: set[int] = set()
         self._free_since: dict[int, float] = {}
 
     async def run(self) -> None:
-        """Renew, take and share leases forever; on cancellation end the work and release every lane."""
+        """Renew, take and share leases forever; on cancellation end and release every lane."""
         for spec in self._specs:
-            # Without a 0 nothing is noticed, and what appears at 1 has not increased.
+            # Prometheus sees no increase in a counter that first appears at 1.
             metrics.HELD.labels(spec.chain, spec.signer.label).set(0)
             metrics.FOREIGN.labels(spec.chain, spec.signer.label)
         try:
@@ -116,7 +116,7 @@ class Leases:
                     async with asyncio.timeout(ANSWER_SECONDS):
                         await self._tick()
                 except (psycopg.Error, DatabaseError, TimeoutError, OSError) as error:
-                    log.warning("no database for the leases", action="relayer.leases_failed", why=error)
+                    log.warning("failed to renew the leases", action="relayer.leases_failed", why=error)
                     await self._disconnect()
                 for lane_id in [lane_id for lane_id, lease in self.by_lane.items() if not lease.valid]:
                     log.warning("a lease ran out", action="relayer.lease_expired", lane_id=lane_id)
@@ -150,10 +150,10 @@ class Leases:
         return self._connection
 
     async def _register(self, connection: Connection) -> None:
-        """Learn all its lanes afterwards, or none.
+        """Find or insert the row of every lane; remember all of them, or none after an error.
 
-        Writes nothing where a lane is there already: even an INSERT that does nothing waits for a transaction that
-        changes the row, and that of a stopped process may go on for longer than a tick may take.
+        Existing rows are only read: even an INSERT that does nothing waits for a transaction that changes the row, and
+        that of a suspended process may last longer than a tick may take.
         """
         by_id: dict[int, LaneSpec] = {}
         for spec in self._specs:
@@ -171,7 +171,7 @@ class Leases:
     async def _renew(self, connection: Connection) -> None:
         if not self.by_lane:
             return
-        asked_at = time.monotonic()
+        searched_at = time.monotonic()
         rows = await connection.fetch_all(
             "UPDATE outbox_lane l SET lease_until = clock_timestamp() + make_interval(secs => %s) "
             "FROM unnest(%s::int[], %s::bigint[]) AS u (id, epoch) WHERE l.id = u.id AND l.epoch = u.epoch "
@@ -186,8 +186,8 @@ class Leases:
         renewed = {row[0] for row in rows}
         for lane_id in list(self.by_lane):
             if lane_id in renewed:
-                self.by_lane[lane_id].valid_until = asked_at + self._seconds * (1 - MARGIN)
-                await self._lock(connection, lane_id)  # again, should the connection be a new one
+                self.by_lane[lane_id].valid_until = searched_at + self._seconds * (1 - MARGIN)
+                await self._lock(connection, lane_id)  # again, in case the connection is new
             else:
                 log.warning("another process took the lane over", action="relayer.lane_taken", lane_id=lane_id)
                 await self._drop(lane_id)
@@ -203,7 +203,7 @@ class Leases:
         return int(live)
 
     async def _try_take(self, connection: Connection, lane_id: int, *, wants: bool) -> None:
-        """Take the lane if no process works it: its lock is free, or its lease ran out."""
+        """Take the lane if no process holds it: its lock is free, or its lease expired."""
         locked = await self._lock(connection, lane_id)
         if not locked and not await self._expired(connection, lane_id):
             self._free_since.pop(lane_id, None)
@@ -224,7 +224,7 @@ class Leases:
                     (self._holder, INSTANCE, list(spec.groups), self._seconds, lane_id, locked),
                 )
         except psycopg.errors.LockNotAvailable:
-            await self._end_session_on(connection, lane_id)  # the lane is taken at the next look
+            await self._end_session_on(connection, lane_id)  # the next tick takes the lane
             return
         if epoch is None:
             return
@@ -233,7 +233,7 @@ class Leases:
         self.by_lane[lane_id] = lease
         metrics.HELD.labels(spec.chain, spec.signer.label).set(1)
         log.info("took a lane", action="relayer.lane_gained", chain=spec.chain, lane_id=lane_id, epoch=epoch)
-        self._gained(spec, lease)
+        self._start_lane(spec, lease)
 
     async def _end_session_on(self, connection: Connection, lane_id: int) -> None:
         """Terminate the session whose transaction holds the lane's row. PostgreSQL's own timeouts miss a client that
@@ -245,9 +245,10 @@ class Leases:
                 (lane_id,),
             )
             for pid, _ in ended:
-                log.warning("ended a session on a lane", action="relayer.session_ended", lane_id=lane_id, pid=pid)
+                log.warning("terminated a hung session that locked a lane", action="relayer.session_ended",
+                            lane_id=lane_id, pid=pid)  # fmt: skip
         except psycopg.errors.InsufficientPrivilege as error:
-            log.error("a lane is locked by another role", action="relayer.lane_locked", lane_id=lane_id, exc=error)
+            log.error("another role's session locks a lane", action="relayer.lane_locked", lane_id=lane_id, exc=error)
 
     async def _expired(self, connection: Connection, lane_id: int) -> bool:
         over = await connection.fetch_value(
@@ -268,23 +269,23 @@ class Leases:
             await connection.execute("SELECT pg_advisory_unlock(%s, %s)", (LOCK_CLASS, lane_id))
 
     async def _drop(self, lane_id: int) -> None:
-        """End the work on a lane that is no longer ours."""
+        """Stop a lane that is no longer ours."""
         lease = self.by_lane.pop(lane_id)
         lease.valid_until = 0.0
         spec = self._by_id[lane_id]
         metrics.HELD.labels(spec.chain, spec.signer.label).set(0)
         try:
-            await self._lost(lease)
+            await self._end_lane(lease)
         finally:
             metrics.forget_lane(spec.chain, spec.signer.label)
 
     async def _release(self, connection: Connection, lane_id: int) -> None:
-        """Give a lane back in an orderly way, so that another takes it at once."""
+        """Give a lane back in an orderly way, so that another process takes it at once."""
         epoch = self.by_lane[lane_id].epoch
         await self._drop(lane_id)
         await connection.execute(
             "UPDATE outbox_lane SET holder = NULL, holder_name = NULL, lease_until = NULL, status = 'stopped', "
-            "status_detail = 'Its relayer gave it back.' WHERE id = %s AND epoch = %s AND holder = %s",
+            "status_detail = 'Its relayer released it.' WHERE id = %s AND epoch = %s AND holder = %s",
             (lane_id, epoch, self._holder),
         )
         self._free_since[lane_id] = time.monotonic()

@@ -1,7 +1,7 @@
-"""Makes a lane's nonces agree with the chain's, and finds which transaction used a nonce.
+"""Making a lane's nonces agree with the chain's, and finding which transaction used a nonce.
 
-A receipt that is missing proves nothing: nodes behind one URL differ by seconds. A transaction of that sender and nonce
-does, and is found in the block where the key's count passed the nonce.
+A missing receipt proves nothing: nodes behind one URL differ by seconds. A transaction with that sender and nonce does;
+it is found in the block where the key's transaction count passed the nonce.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from relayer import metrics
 from relayer.policy import expected_price, quote
 from relayer.sending import REPLACEMENTS, LaneParts
 from relayer.signing import Signed
-from relayer.transactions import LaneTransaction, NonceUse
+from relayer.transactions import LaneTransaction, NonceTaker
 
 log = get_logger(__name__)
 
-# So many transactions of ours in a block, and its receipts are asked for together: a node reads the whole block for
-# each of them alone.
+# With this many of our transactions in a block, request all its receipts at once: for each single receipt a node reads
+# the whole block.
 MANY_IN_A_BLOCK = 64
-# The first step back from the head; it grows fourfold until the count is that of before.
+# The first step back from the head in the search for a nonce's block; each further step is four times as long.
 FIRST_STEP_BLOCKS = 8
 
 
@@ -35,13 +35,13 @@ async def receipts_of(
     client: ChainClient, transactions: Sequence[LaneTransaction]
 ) -> dict[int, tuple[Signed, Receipt]]:
     """Return the attempt that was mined, by nonce."""
-    asked = [(transaction, attempt) for transaction in transactions for attempt in transaction.attempts]
-    if not asked:
+    attempts = [(transaction, attempt) for transaction in transactions for attempt in transaction.attempts]
+    if not attempts:
         return {}
-    receipts = await client.receipts([hex_of(attempt.hash) for _, attempt in asked])
+    receipts = await client.receipts([hex_of(attempt.hash) for _, attempt in attempts])
     return {
         transaction.nonce: (attempt, receipt)
-        for (transaction, attempt), receipt in zip(asked, receipts, strict=True)
+        for (transaction, attempt), receipt in zip(attempts, receipts, strict=True)
         if receipt is not None
     }
 
@@ -49,7 +49,8 @@ async def receipts_of(
 async def receipts_if_any(
     node: ChainClient, transactions: Sequence[LaneTransaction]
 ) -> dict[int, tuple[Signed, Receipt]]:
-    """Return those that one node of several has. None while it is away: the others' word is not held up by it."""
+    """Return those that one of several nodes has; none while it does not answer, so that it does not hold up the
+    others."""
     try:
         return await receipts_of(node, transactions)
     except RpcError:
@@ -57,8 +58,8 @@ async def receipts_if_any(
 
 
 async def receipts_of_blocks(client: ChainClient, used: Sequence[LaneTransaction]) -> dict[bytes, Receipt]:
-    """Return the receipts of the blocks that hold very many of these, by hash, which are in the order of their
-    nonces."""
+    """Return by hash the receipts of the blocks that hold these transactions, if few blocks hold very many of them.
+    They come in the order of their nonces."""
     if len(used) < MANY_IN_A_BLOCK:
         return {}
     ends = await receipts_of(client, [used[0], used[-1]])
@@ -71,10 +72,10 @@ async def receipts_of_blocks(client: ChainClient, used: Sequence[LaneTransaction
     return {bytes_of(each.transaction_hash): each for each in receipts}
 
 
-def chosen(
+def match_receipts(
     transactions: Sequence[LaneTransaction], receipts: Mapping[bytes, Receipt]
 ) -> dict[int, tuple[Signed, Receipt]]:
-    """Return the attempt that one of these receipts is of, by nonce."""
+    """Return, by nonce, the attempt that has one of these receipts, and the receipt."""
     return {
         transaction.nonce: (attempt, receipts[attempt.hash])
         for transaction in transactions
@@ -88,9 +89,9 @@ class _FullBlock(msgspec.Struct, frozen=True, rename="camel"):
     transactions: tuple[BlockTransaction, ...]
 
 
-async def find_transaction_by_nonce(client: ChainClient, address: str, nonce: int, head: int) -> NonceUse | None:
-    """Return the transaction of `address` with `nonce` up to block `head`; None when there is none, or no node can say:
-    the node has no state of those blocks, or is behind."""
+async def find_transaction_by_nonce(client: ChainClient, address: str, nonce: int, head: int) -> NonceTaker | None:
+    """Return the transaction of `address` with `nonce` up to block `head`; None if there is none, or if the node cannot
+    tell because it is behind or has no state of those blocks."""
     try:
         number = await _block_of(client, address, nonce, head)
         if number is None:
@@ -101,7 +102,7 @@ async def find_transaction_by_nonce(client: ChainClient, address: str, nonce: in
     for each in () if block is None else block.transactions:
         if each.sender.lower() == address.lower() and quantity(each.nonce) == nonce:
             assert block is not None
-            return NonceUse(bytes_of(each.hash), number, bytes_of(block.hash))
+            return NonceTaker(bytes_of(each.hash), number, bytes_of(block.hash))
     return None
 
 
@@ -125,9 +126,11 @@ async def _block_of(client: ChainClient, address: str, nonce: int, head: int) ->
 
 @dataclass(frozen=True, slots=True)
 class Reconciled:
-    """A lane's nonces after its rows were compared with the chain. next_nonce: the first free one. holes: unused nonces
-    below it that belong to no intent and block all later ones. reopened: nonces of ended intents that the chain
-    says are unused, after a reorg deeper than finality."""
+    """A lane's nonces after comparing its rows with the chain.
+
+    next_nonce: the first free one. holes: unused nonces below it that belong to no intent and block all later ones.
+    reopened: nonces of ended intents that are unused on the chain, after a reorg deeper than finality.
+    """
 
     next_nonce: int
     holes: tuple[int, ...] = ()
@@ -135,14 +138,15 @@ class Reconciled:
 
 
 def reconcile(*, latest: int, owned: int, live: Collection[int], ended: Collection[int]) -> Reconciled:
-    """Return the nonces as they must be.
+    """Compare a lane's nonces with the chain.
 
     latest: the chain's count of mined transactions. owned: the nonce after the highest that any intent of the lane ever
     had. live: nonces of intents signed, sent or mined but not final. ended: nonces at or above `latest` of intents that
     ended.
 
-    - The chain is ahead: the key was used elsewhere; what is mined cannot be undone, so go on after it.
-    - A nonce between the chain's count and ours that no intent has: a no-op must fill it, or nothing after it is mined.
+    - If the chain is ahead, the key was used elsewhere; continue after those transactions.
+    - A nonce between the chain's count and ours that no intent has must be filled with a no-op, or no later one is
+      mined.
     """
     first_free = max(latest, owned)
     in_flight, done = set(live), set(ended)
@@ -154,8 +158,8 @@ def reconcile(*, latest: int, owned: int, live: Collection[int], ended: Collecti
     )
 
 
-def drift(before: int | None, after: Reconciled) -> str | None:
-    """Return a sentence for the log when something had to be repaired."""
+def describe_repair(before: int | None, after: Reconciled) -> str | None:
+    """Return what was repaired, for the log; None if nothing was."""
     parts = []
     if before is not None and before != after.next_nonce:
         parts.append(f"the next nonce was {before} and is {after.next_nonce}")
@@ -167,28 +171,29 @@ def drift(before: int | None, after: Reconciled) -> str | None:
 
 
 class NonceRepair:
-    """The repair of one lane's nonces: go on after what others used, fill what no intent owns with no-ops."""
+    """The repair of one lane's nonces: it skips foreign ones and fills those that no intent owns with no-ops."""
 
     def __init__(self, parts: LaneParts) -> None:
         self._feed, self._store, self._transactions, self._sender, self._signer, self._policy = parts
         self._address = parts.store.lease.signer.label
-        self._wanted_since: float | None = None
+        self._mismatch_since: float | None = None
 
-    async def repair(self, latest: int, *, begins: bool = False) -> bool:
-        """Make the lane's nonces agree with the chain's: go on after foreign ones, fill what no intent owns. False
-        when something seems to be wrong and is not yet certain: a count of one node at one moment moves nothing.
+    async def repair(self, latest: int, *, is_first_start: bool = False) -> bool:
+        """Make the lane's nonces agree with the chain's. Return False while something seems wrong but is not certain:
+        one node's count at one moment changes nothing.
 
-        `begins`: the lane is compared for the first time, so what its key was used for before counts as no other's."""
+        is_first_start: the lane was never compared before, so earlier transactions of its key are not foreign.
+        """
         async with self._transactions.writing:
             if self._in_order(latest):
-                self._wanted_since = None
+                self._mismatch_since = None
                 return True
             agreed = await self._agreed_count()
-            if agreed is None or not await self._believed(agreed):
+            if agreed is None or not await self._is_confirmed(agreed):
                 return agreed is not None and self._in_order(agreed)
-            is_repaired = await self._repair(agreed, begins)
+            is_repaired = await self._repair(agreed, is_first_start)
             if is_repaired:
-                self._wanted_since = None
+                self._mismatch_since = None
             return is_repaired
 
     def _in_order(self, latest: int) -> bool:
@@ -217,15 +222,16 @@ class NonceRepair:
                 continue  # it is down, or has not seen this block
         return said.pop() if len(said) == 1 else None
 
-    async def _believed(self, latest: int) -> bool:
-        """Return whether to repair, as the count asks: when the transaction before it is found, or after a while."""
+    async def _is_confirmed(self, latest: int) -> bool:
+        """Return whether this count is certain enough to repair by: the transaction before it was found, or all nodes
+        have agreed for `believe_after_seconds`."""
         if self._in_order(latest):
-            self._wanted_since = None
+            self._mismatch_since = None
             return False
         now = asyncio.get_running_loop().time()
-        if self._wanted_since is None:
-            self._wanted_since = now
-        if now - self._wanted_since >= self._policy.patience.believe_after_seconds:
+        if self._mismatch_since is None:
+            self._mismatch_since = now
+        if now - self._mismatch_since >= self._policy.patience.believe_after_seconds:
             return True
         if latest <= self._transactions.next_nonce:
             return False
@@ -234,32 +240,32 @@ class NonceRepair:
             is not None
         )
 
-    async def _repair(self, latest: int, begins: bool) -> bool:
+    async def _repair(self, latest: int, is_first_start: bool) -> bool:
         ended = await self._store.ended_from(latest)
         if ended:
             landed = await receipts_of(self._feed.client, ended)
             for node in self._feed.nodes[1:]:
                 landed |= await receipts_if_any(node, ended)
             if landed:
-                return False  # the count lags behind receipts there are
+                return False  # there are receipts the count does not include yet
         reconciled = reconcile(
             latest=latest,
             owned=self._transactions.next_nonce,
             live=self._nonces_of_rows(),
             ended=[transaction.nonce for transaction in ended],
         )
-        fillers = await self._noops(reconciled)
+        fillers = await self._sign_noops(reconciled)
         if not fillers and not ended and reconciled.next_nonce == self._transactions.next_nonce:
             return True
-        said = drift(None if begins else self._transactions.next_nonce, reconciled)
-        if said is not None:
-            log.warning(said, action="relayer.nonces_repaired", **self._transactions.where)
-        if latest > self._transactions.next_nonce and not begins:
+        repaired = describe_repair(None if is_first_start else self._transactions.next_nonce, reconciled)
+        if repaired is not None:
+            log.warning(repaired, action="relayer.nonces_repaired", **self._transactions.where)
+        if latest > self._transactions.next_nonce and not is_first_start:
             metrics.FOREIGN.labels(**self._transactions.where).inc(latest - self._transactions.next_nonce)
         if ended:
             await self._store.mark_dropped(ended)
             for transaction in ended:
-                self._transactions.reopened(transaction)
+                self._transactions.reopen(transaction)
             self._sender.push(ended)
         transactions = await self._store.fill_holes(fillers, reconciled.next_nonce)
         self._transactions.next_nonce = reconciled.next_nonce
@@ -268,9 +274,8 @@ class NonceRepair:
         self._sender.push(transactions)
         return True
 
-    async def _noops(self, reconciled: Reconciled) -> list[Signed]:
-        """Sign no-ops for the holes, as many as the hour's gas still pays for and the signer signs now; the rest comes
-        later."""
+    async def _sign_noops(self, reconciled: Reconciled) -> list[Signed]:
+        """Sign no-ops for the holes, as many as the hour's gas limit and the signer allow now; the rest comes later."""
         market = self._feed.market
         fees = quote(self._policy.fees, market)
         if fees is None or not reconciled.holes:
@@ -278,10 +283,11 @@ class NonceRepair:
         left = (
             self._policy.gas_per_hour_wei - self._transactions.spent_wei - self._transactions.expected_gas_wei(market)
         )
+        # Rounded down: the last no-op must fit, too.
         paid = max(0, left) // max(1, self._signer.noop_gas * expected_price(fees, market))
         if paid < len(reconciled.holes):
             log.warning(
-                "the hour's gas does not pay for every nonce to be filled",
+                "the hourly gas limit does not allow filling every unused nonce now",
                 action="relayer.noops_over_allowance",
                 **self._transactions.where,
                 holes=len(reconciled.holes),

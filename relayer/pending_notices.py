@@ -1,6 +1,6 @@
-"""Notices to wallets of their transactions as these are signed; one that cannot be written then is written later.
+"""Notices to wallets that their transactions were signed; one that cannot be written then is written later.
 
-What fails is tried ten times within an hour and a half, and then left where it is.
+A notice that fails is retried ten times within an hour and a half, and then stays in its table.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from relayer.transactions import LaneTransaction
 log = get_logger(__name__)
 
 POLL_SECONDS = 5.0
-# Each may wait for its wallet's row, so in no order that would let some of them keep the others from being tried.
+# Notices tried in one poll, picked at random: each may wait for its wallet's row, and must not starve the others.
 _TOGETHER = 20
 
 TRIES = 10
@@ -50,8 +50,8 @@ RETURNING i.chain_id, i.kind, i.data, u.tx_hash
 
 
 async def announce(connection: Connection, chain_id: int, transactions: Sequence[LaneTransaction]) -> None:
-    """Write the notices, in the transaction that stores them signed. A fault in that must not stop the money: what
-    could not be written is left for `PendingNotices`."""
+    """Write the notices in the transaction that stores the signed bytes. A failure must not stop that transaction:
+    notices that cannot be written are left to `PendingNotices`."""
     notices = [
         submitted.Submitted(each.intent_id, each.kind, each.data, each.newest.hash)
         for each in transactions
@@ -69,7 +69,7 @@ async def announce(connection: Connection, chain_id: int, transactions: Sequence
 
 
 class PendingNotices:
-    """The notices of some chains in `outbox_pending_notice`. Of several relayers each takes what is free."""
+    """The notices in `outbox_pending_notice` of some chains. Several relayers share them."""
 
     def __init__(self, pool: ConnectionPool, chain_ids: Collection[int]) -> None:
         self._pool = pool
@@ -85,17 +85,17 @@ class PendingNotices:
             try:
                 await self._announce(intent_id)
             except LockNotAvailable:
-                continue  # another process still adds events of the wallet
+                continue  # another process is still adding events of this wallet
             except psycopg.OperationalError:
-                raise  # the database is away, which says nothing of the notice
+                raise  # the database is down, which is not the notice's fault
             except Exception as error:
                 await self._failed(intent_id, error)
         await self._measure()
 
     async def _failed(self, intent_id: int, error: Exception) -> None:
         async with self._pool.connection() as connection:
-            said = f"{type(error).__name__}: {error}"
-            tries = await connection.fetch_value(_FAILED, (POLL_SECONDS, said, intent_id)) or TRIES
+            problem = f"{type(error).__name__}: {error}"
+            tries = await connection.fetch_value(_FAILED, (POLL_SECONDS, problem, intent_id)) or TRIES
         if tries in (1, TRIES):
             log.error(
                 "failed to write a notice", action="relayer.notice_failed", exc=error, intent=intent_id, tries=tries
@@ -110,7 +110,7 @@ class PendingNotices:
                 metrics.PENDING_NOTICES.labels(str(chain_id), name).set(count)
 
     async def _announce(self, intent_id: int) -> None:
-        """Write one notice and forget it, both or neither."""
+        """Write one notice and delete it from the table, in one transaction."""
         async with self._pool.connection() as connection, connection.transaction():
             for chain_id, kind, data, tx_hash in await connection.fetch_all(_TAKE, (intent_id,)):
                 notice = submitted.Submitted(intent_id, kind, bytes(data), bytes(tx_hash))

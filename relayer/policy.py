@@ -1,5 +1,5 @@
-"""A lane's limits from the settings: may it sign anything new, what does it offer for gas, and may a stranger's
-transaction be carried at our expense? Pure; amounts in wei."""
+"""A lane's limits: may it sign anything new, what does it offer for gas, and may a payer's transaction be sent at our
+expense? Pure functions; amounts in wei."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from relayer.signing import Fees
 
 @dataclass(frozen=True, slots=True)
 class FeePolicy:
-    """The bounds of what we offer per gas. cap: the most ever. The priority fee follows the market between its
+    """The bounds of what we offer per gas. cap_wei: the maximum fee. The priority fee follows the market between its
     bounds."""
 
     cap_wei: int
@@ -27,14 +27,14 @@ class FeePolicy:
 
 @dataclass(frozen=True, slots=True)
 class FeeMarket:
-    """The next block's base fee, and the priority fee that recent blocks took."""
+    """The next block's base fee, and the median priority fee of recent blocks."""
 
     base_fee_wei: int
     priority_wei: int
 
 
 def quote(policy: FeePolicy, market: FeeMarket) -> Fees | None:
-    """Return fees that stay good while the base fee doubles; None when even the next block would cost more than the
+    """Return fees that suffice until the base fee has doubled; None if even the next block would cost more than the
     cap."""
     priority = min(max(market.priority_wei, policy.min_priority_wei), policy.max_priority_wei)
     if market.base_fee_wei + policy.min_priority_wei > policy.cap_wei:
@@ -46,7 +46,7 @@ def quote(policy: FeePolicy, market: FeeMarket) -> Fees | None:
 def bump(policy: FeePolicy, market: FeeMarket, old: Fees) -> Fees | None:
     """Return fees that replace `old`: both at least an eighth higher, as nodes demand, and enough for the market.
 
-    None when that exceeds the cap: then only waiting for the base fee to fall is left.
+    None if that exceeds the cap; then the transaction waits for the base fee to fall.
     """
     least = Fees(_eighth_more(old.max_fee_wei), _eighth_more(old.max_priority_fee_wei))
     if least.max_fee_wei > policy.cap_wei:
@@ -55,49 +55,49 @@ def bump(policy: FeePolicy, market: FeeMarket, old: Fees) -> Fees | None:
     if quoted is None:
         return None
     max_fee = max(least.max_fee_wei, quoted.max_fee_wei)
-    # The priority fee may never exceed the whole; `least` is within it because `old` was.
+    # The priority fee may never exceed the maximum fee; `least` does not, because `old` did not.
     priority = max(least.max_priority_fee_wei, quoted.max_priority_fee_wei)
     return Fees(max_fee, min(priority, max_fee))
 
 
-def most(policy: FeePolicy, old: Fees) -> Fees:
-    """Return the most that may be offered in place of `old`. A node that still has `old` may find it too little."""
+def highest_fees(policy: FeePolicy, old: Fees) -> Fees:
+    """Return the highest fees we may offer in place of `old`. A node that has `old` may refuse them as too low."""
     return Fees(policy.cap_wei, min(_eighth_more(old.max_priority_fee_wei), policy.cap_wei))
 
 
 def expected_price(fees: Fees, market: FeeMarket) -> int:
-    """Return what a unit of gas will probably cost; never more than offered."""
+    """Return what a unit of gas will probably cost; never more than we offer."""
     return min(fees.max_fee_wei, market.base_fee_wei + fees.max_priority_fee_wei)
 
 
 def _eighth_more(value: int) -> int:
-    """Strictly at least 12.5% more, rounded up; a zero becomes 1."""
+    """Return at least 12.5% more, rounded up; 0 becomes 1."""
     return value + -(-value // 8) + (1 if value == 0 else 0)
 
 
-# A wallet with code decides itself when its signature is true: it may say yes where it is only asked, and burn all it
-# is given once that is paid for. So what reverts within an hour is remembered by wallet and by code, and such wallets
-# together have an allowance of their own, so that those without code go on when it is used up.
+# A contract wallet decides for itself when its signature is valid: it may accept one in a simulation, and burn all the
+# gas once the transaction is mined. So we count an hour's reverts by wallet and by code, and contract wallets together
+# have a separate gas limit, so that plain wallets are served when it is used up.
 WINDOW_SECONDS = 3600
-# How many more of a wallet's transactions may have reverted than succeeded, those on their way included while nothing
-# says that they will succeed. One that succeeds has paid a fee, so a busy bettor in a moving book is not held to this.
+# How many more of a wallet's transactions may have reverted than succeeded, including those in flight if it is in
+# doubt. One that succeeded has paid a fee, so this does not stop a busy bettor in a moving book.
 WALLET_REVERTS_ALLOWED = 4
-# The same for all wallets of one code. Others may make a common wallet's code look bad: a wallet that has settled
-# before, and made nothing revert, is not judged by it.
+# The same for all wallets with the same code. Others can make a common wallet's code look bad, so wallets that have
+# settled before and made nothing revert are exempt.
 CODE_REVERTS_ALLOWED = 16
 # Reverts of wallets with code may use at most 1/CONTRACTS_SHARE of a lane's hourly gas limit.
 CONTRACTS_SHARE = 10
-# Of that, newcomers of a code above its bound may use 1/NEWCOMERS_SHARE: each may send one transaction, and deploying
-# ever more wallets to make them revert leaves the rest to wallets of other codes and to those that settled before.
+# New wallets of a code above its bound may use 1/NEWCOMERS_SHARE of that, one transaction each: an attacker who deploys
+# ever more wallets leaves the rest to wallets of other codes and to those that settled before.
 NEWCOMERS_SHARE = 2
 
 _LATER = "It can be sent again within the hour."
 
 
 class PayerKind(StrEnum):
-    """Whose signature a transaction carries: what its reverts are counted under."""
+    """The kind of wallet whose signature a transaction carries; reverts are counted by it."""
 
-    NONE = "none"  # none: our own business
+    NONE = "none"  # our own transaction
     WALLET = "wallet"
     CONTRACT = "contract"
 
@@ -110,8 +110,7 @@ class PayerKind(StrEnum):
 
 @dataclass(slots=True)
 class PayerRecord:
-    """What became of one wallet's transactions, or of those of all wallets with one code. in_flight: on their way now;
-    has_settled: one of them ever succeeded."""
+    """The last hour's transactions of one wallet, or of all wallets with one code. has_settled: one ever succeeded."""
 
     reverted: int = 0
     succeeded: int = 0
@@ -125,7 +124,7 @@ class PayerRecord:
 
 @dataclass(frozen=True, slots=True)
 class PayerRefusal:
-    """Why a payer's transaction is not sent now, as a code and a sentence."""
+    """A reason why a payer's transaction is not sent now, as a code and a sentence."""
 
     code: str
     reason: str
@@ -133,8 +132,8 @@ class PayerRefusal:
 
 @dataclass(slots=True)
 class PayerBook:
-    """The records that decide about one batch. burnt_wei: what reverts of wallets with code have cost this lane within
-    the hour, of which `allowance_wei` is allowed; unmined_wei: what those on their way may cost."""
+    """The records by which one batch is judged. burnt_wei: what reverts of contract wallets have cost this lane within
+    the hour; it may reach `allowance_wei`. unmined_wei: what those in flight may cost."""
 
     wallets: dict[bytes, PayerRecord]
     codes: dict[bytes, PayerRecord]
@@ -144,12 +143,12 @@ class PayerBook:
 
     @property
     def newcomers_wei(self) -> int:
-        """Return what reverts may have burnt when a newcomer of a code above its bound still goes; rounded down."""
+        """Return up to which total a new wallet of a code above its bound may be sent; rounded down."""
         return self.allowance_wei // NEWCOMERS_SHARE
 
     def judge(self, payer: bytes, code: bytes | None, worst_wei: int) -> PayerRefusal | bool:
-        """Return a refusal of this payer's transaction, or whether it may go now; if so, count it as on its way. False:
-        wait for the outcome of what is on its way already. worst_wei: what it may cost."""
+        """Return a refusal of this payer's transaction, or whether it may be sent now; if so, count it as in flight.
+        False means to wait for those in flight. worst_wei: what it may cost."""
         wallet = self.wallets.setdefault(payer, PayerRecord())
         alike = None if code is None else self.codes.setdefault(code, PayerRecord())
         refusal = self._refusal(wallet, alike, worst_wei)
@@ -172,24 +171,24 @@ class PayerBook:
 
     @staticmethod
     def _is_held_to_its_code(wallet: PayerRecord, excess: int) -> bool:
-        """Check whether a wallet is judged by its code, whose reverts exceed its successes by `excess`."""
+        """Return whether a wallet is judged by its code, whose reverts exceed its successes by `excess`."""
         is_proven = wallet.has_settled and not wallet.reverted
         return not is_proven and excess >= CODE_REVERTS_ALLOWED
 
     def _refusal(self, wallet: PayerRecord, alike: PayerRecord | None, worst_wei: int) -> PayerRefusal | None:
-        """Judge by what has ended; what is on its way is only waited for."""
+        """Judge by what has been mined; what is in flight never causes a refusal."""
         if wallet.excess >= WALLET_REVERTS_ALLOWED:
-            said = f"{wallet.reverted} transactions of this wallet reverted within an hour and burnt our gas."
-            return PayerRefusal(WALLET_REVERTS, f"{said} {_LATER}")
+            why = f"{wallet.reverted} transactions of this wallet reverted within an hour and burnt our gas."
+            return PayerRefusal(WALLET_REVERTS, f"{why} {_LATER}")
         if alike is None:
             return None
         is_newcomer = not wallet.reverted and self.burnt_wei + worst_wei <= self.newcomers_wei
         if self._is_held_to_its_code(wallet, alike.excess) and not is_newcomer:
-            said = f"{alike.reverted} transactions of wallets with this code reverted within an hour and burnt our gas."
-            return PayerRefusal(CODE_REVERTS, f"{said} {_LATER}")
+            why = f"{alike.reverted} transactions of wallets with this code reverted within an hour and burnt our gas."
+            return PayerRefusal(CODE_REVERTS, f"{why} {_LATER}")
         if self.burnt_wei + worst_wei > self.allowance_wei:
-            said = "Transactions of wallets with code may burn no more of our gas within this hour."
-            return PayerRefusal(CONTRACTS_SPENT, f"{said} {_LATER}")
+            why = "Transactions of contract wallets have burnt all the gas we allow them within an hour."
+            return PayerRefusal(CONTRACTS_SPENT, f"{why} {_LATER}")
         return None
 
 
@@ -198,13 +197,12 @@ _ETHER = 10**18
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long to wait before doing something about a transaction.
+    """How long to wait before acting on a transaction.
 
-    resend_after_seconds: before bytes are offered again. bump_after_seconds: before fees rise for a line that does
-    not move although blocks come. bump_after_blocks: at least so many blocks must have passed it by.
-    doubt_after_seconds: how long a receipt may be late before a foreign transaction is looked for.
-    believe_after_seconds: how long nodes must say the same of the key's nonces before anything is given up or paid
-    for it.
+    resend_after_seconds: before its bytes are offered again. bump_after_seconds: before its fees are raised if no
+    nonce is mined although blocks come. bump_after_blocks: how many blocks must have come at least.
+    doubt_after_seconds: how late a receipt may be before a foreign transaction is searched for.
+    believe_after_seconds: how long nodes must agree on the key's nonces before we give up a nonce or fill one.
     """
 
     resend_after_seconds: float
@@ -216,9 +214,11 @@ class Patience:
 
 @dataclass(frozen=True, slots=True)
 class LanePolicy:
-    """A lane's limits. bets_cap_wei: the most offered per gas by a lane that carries bets, if less than by others.
-    gas_per_hour_wei: the stop-loss per lane. low_balance_wei: below it a warning. errors: custom errors by selector, to
-    say in words why a call reverts."""
+    """A lane's limits.
+
+    bets_cap_wei: the maximum fee of lanes that send bets, if lower than that of others. gas_per_hour_wei: the stop-loss
+    per lane. low_balance_wei: log a warning below it. errors: custom errors by selector, to explain reverts.
+    """
 
     fees: FeePolicy
     patience: Patience
@@ -240,7 +240,7 @@ class LanePolicy:
         return replace(self, fees=replace(self.fees, cap_wei=min(self.fees.cap_wei, self.bets_cap_wei)))
 
 
-def policy_of(settings: RelayerSettings, chain: ChainName, errors: Mapping[bytes, CustomError]) -> LanePolicy:
+def policy_from(settings: RelayerSettings, chain: ChainName, errors: Mapping[bytes, CustomError]) -> LanePolicy:
     cap = settings.base_max_fee_gwei if chain == "base" else settings.stock_max_fee_gwei
     return LanePolicy(
         fees=FeePolicy(_gwei(cap), _gwei(settings.min_priority_fee_gwei), _gwei(settings.max_priority_fee_gwei)),
@@ -262,11 +262,11 @@ def _gwei(amount: Decimal) -> int:
 
 @dataclass(frozen=True, slots=True)
 class LaneSnapshot:
-    """What decides whether a lane may sign.
+    """The facts that decide whether a lane may sign.
 
-    `balance_wei` None: not read yet. `worst_cost_wei`: of all in flight, value included. `spent_wei`: on gas in the
-    last hour; `expected_wei`: on gas of all in flight. A `base_fee_wei` above the policy's cap means that no new
-    transaction could be mined.
+    balance_wei: None until it is read. worst_cost_wei: of all in flight, value included. spent_wei: on gas in the last
+    hour. expected_wei: on gas for all in flight. If base_fee_wei exceeds the policy's cap, no new transaction could be
+    mined.
     """
 
     node_down: bool
@@ -277,22 +277,22 @@ class LaneSnapshot:
     expected_wei: int
     in_flight: int
     out_of_funds: str | None = None
-    signer_trouble: str | None = None
+    signer_problem: str | None = None
 
 
 def lane_status(lane: LaneSnapshot, policy: LanePolicy) -> tuple[LaneStatus, str]:
-    """(status, a sentence). The first reason that holds, the most serious first."""
+    """Return the status and a sentence: the first that applies, the most serious first."""
     if lane.node_down:
         return LaneStatus.NODE_DOWN, "No RPC URL of the chain answers."
-    if lane.signer_trouble is not None:
-        return LaneStatus.SIGNER_DOWN, lane.signer_trouble
+    if lane.signer_problem is not None:
+        return LaneStatus.SIGNER_DOWN, lane.signer_problem
     if lane.out_of_funds is not None:
         return LaneStatus.OUT_OF_GAS, lane.out_of_funds
     if lane.balance_wei is None:
-        return LaneStatus.STARTING, "The balance is not known yet."
+        return LaneStatus.STARTING, "The balance has not been read yet."
     if lane.balance_wei == 0 or lane.balance_wei < lane.worst_cost_wei:
         has, may = lane.balance_wei / _ETHER, lane.worst_cost_wei / _ETHER
-        return LaneStatus.OUT_OF_GAS, f"The key holds {has:.6f} ether, and what is in flight may cost {may:.6f}."
+        return LaneStatus.OUT_OF_GAS, f"The key holds {has:.6f} ether; transactions in flight may cost {may:.6f}."
     if lane.spent_wei + lane.expected_wei >= policy.gas_per_hour_wei:
         spent, limit = lane.spent_wei / _ETHER, policy.gas_per_hour_wei / _ETHER
         return LaneStatus.STOP_LOSS, f"{spent:.6f} ether went to gas within an hour; the limit is {limit:.6f}."
@@ -300,5 +300,5 @@ def lane_status(lane: LaneSnapshot, policy: LanePolicy) -> tuple[LaneStatus, str
         base, cap = lane.base_fee_wei / 1e9, policy.fees.cap_wei / 1e9
         return LaneStatus.FEES_TOO_HIGH, f"The base fee is {base:.3f} gwei, above our cap of {cap:.3f}."
     if lane.in_flight >= policy.max_in_flight:
-        return LaneStatus.FULL, f"{lane.in_flight} transactions are in flight, as many as allowed."
+        return LaneStatus.FULL, f"{lane.in_flight} transactions are in flight, the most allowed."
     return LaneStatus.READY, ""

@@ -1,4 +1,4 @@
-"""What a relayer process reads from the database at an interval, for Prometheus; every process reports the same."""
+"""The gauges a relayer process reads from the database at intervals; every process reports the same."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SELECT l.chain_id, coalesce(sum(i.fee_wei), 0) FROM outbox_lane l LEFT JOIN outb
 ON i.lane_id = l.id AND i.mined_at IS NOT NULL AND i.mined_at > now() - interval '1 day'
 WHERE l.chain_id = ANY(%s) GROUP BY 1
 """
-# Of stakes that are in a book, or were paid out of one; a void market gives its fees back, which shows a day later.
+# Fees of stakes in a book or paid out of one. A void market returns its fees, which shows a day later.
 _FEES = b"""
 SELECT coalesce(sum(fee), 0) FROM agent_stake
 WHERE refund_reason IS NULL AND staked_at > extract(epoch FROM now() - interval '1 day')
@@ -34,12 +34,12 @@ WHERE refund_reason IS NULL AND staked_at > extract(epoch FROM now() - interval 
 
 
 async def poll_forever(poll_once: Callable[[], Awaitable[None]], every_seconds: float, *, what: str) -> None:
-    """Read the database for ever. A read that fails is logged as `what`, and the next one comes all the same."""
+    """Read the database at intervals forever. A failed read is logged as `what` and does not stop the next one."""
     while True:
         try:
             await poll_once()
         except (psycopg.Error, TimeoutError) as error:
-            log.warning(f"{what} cannot be read", action="relayer.poll_failed", why=error)
+            log.warning(f"failed to read {what}", action="relayer.poll_failed", why=error)
         await asyncio.sleep(every_seconds)
 
 
@@ -52,8 +52,8 @@ class Gauges:
         self._seen: set[tuple[str, str]] = set()
 
     async def read_queues(self) -> None:
-        """Measure how many intents wait for each group of lanes, and how long the first has; also for groups without a
-        key."""
+        """Measure how many intents wait for each group of lanes, and how long the oldest has; also for groups without
+        a key."""
         async with self._pool.connection() as connection:
             rows = await connection.fetch_all(_QUEUES)
         queues = {
@@ -61,7 +61,7 @@ class Gauges:
         }
         self._seen |= queues.keys()
         for key in self._seen:
-            count, oldest = queues.get(key, (0, 0.0))  # a queue that was emptied is measured on, as empty
+            count, oldest = queues.get(key, (0, 0.0))  # an emptied queue is reported as empty
             metrics.QUEUED.labels(*key).set(count)
             metrics.OLDEST_QUEUED.labels(*key).set(max(0.0, oldest))
 

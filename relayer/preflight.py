@@ -1,4 +1,4 @@
-"""Before a nonce is spent: would the call revert, how much gas does it need, is it too late, may it go at all?"""
+"""Checks before a nonce is spent: would the call revert, how much gas does it need, is it too late?"""
 
 from __future__ import annotations
 
@@ -15,19 +15,20 @@ from core.outbox.states import EXPIRED, IntentState, MinedOutcome
 from relayer.policy import FeeMarket, LanePolicy, quote
 from relayer.transactions import Candidate, IntentRefusal, Prepared
 
-# What a call may cost beyond its estimate by the time it is mined, because others came first: a slot they emptied, say.
-# It is a limit: what is not used is not paid.
+# How much more gas a call may use than estimated, because others were mined first and emptied a slot, say. It is only a
+# limit: unused gas is not paid for.
 GAS_MARGIN_PERCENT = 25
 MIN_GAS_MARGIN = 100_000
 PLAIN_TRANSFER_GAS = 21_000
-# A payer with code is asked by the token whether it signed, and may burn what it is given: no more than this of ours.
-# A stake costs 195,000, so the rest is for checking a signature; the dearest in use, a passkey's, takes 350,000.
+# The token asks a contract wallet whether its signature is valid, and the wallet may burn all the gas of that call: at
+# most this much of ours. A stake costs 195,000; the rest is for the signature, and the dearest in use, a passkey's,
+# takes 350,000.
 GAS_CEILINGS = {"settle": 600_000, "credit": 600_000}
 
 
 @dataclass(frozen=True, slots=True)
 class CheckTerms:
-    """The terms that hold for all candidates of one check."""
+    """The head, fees and limits that all candidates of one check are judged by."""
 
     head: Block
     market: FeeMarket
@@ -36,9 +37,11 @@ class CheckTerms:
 
 @dataclass(slots=True)
 class Checked:
-    """The candidates of one check by what came of it. ready keeps the order asked. deferred: nothing is known yet (a
-    node failed, fees are above their own cap). doubted: to be refused, unless it turns out that a transaction signed
-    for it before has landed."""
+    """The candidates of one check, sorted by its result.
+
+    ready: in the order of the candidates. deferred: not known yet (a node failed, fees are above the cap).
+    doubted: to be refused, unless a transaction signed for it earlier has landed.
+    """
 
     ready: list[Prepared] = field(default_factory=list)
     refused: list[IntentRefusal] = field(default_factory=list)
@@ -47,67 +50,67 @@ class Checked:
     out_of_funds: str | None = None
 
     def refuse(self, candidate: Candidate, refusal: IntentRefusal) -> None:
-        """File a refusal. What had a nonce may be refused only because it landed: that is for the chain to say."""
+        """File a refusal. A call that had a nonce may be refused only because it landed; the chain must decide that."""
         (self.doubted if candidate.had_nonce else self.refused).append(refusal)
 
 
 async def check(client: ChainClient, sender: bytes, candidates: Sequence[Candidate], terms: CheckTerms) -> Checked:
-    """Sort candidates. One JSON-RPC batch for all calls, and another for what is refused; a failure of the node
+    """Sort candidates with one JSON-RPC batch for all calls, and another for those refused. A failure of the node
     defers, only a revert refuses."""
     checked = Checked()
-    asked: list[Candidate] = []
+    simulated: list[Candidate] = []
     for each in candidates:
-        refusal = refused_unasked(each, terms.head)
+        refusal = refuse_without_node(each, terms.head)
         if refusal is not None:
             checked.refuse(each, refusal)
         else:
-            asked.append(each)
-    requests = [_request(each, sender, terms.policy.max_gas, "latest") for each in asked]
-    payers = list({each.payer for each in asked if each.payer is not None})
+            simulated.append(each)
+    requests = [_request(each, sender, terms.policy.max_gas, "latest") for each in simulated]
+    payers = list({each.payer for each in simulated if each.payer is not None})
     calls = [request for request in requests if request is not None]
     calls += [("eth_getCode", [hex_of(payer), "latest"]) for payer in payers]
-    said = await client.provider.batch([*calls, ("eth_blockNumber", [])]) if calls else []
-    newest = said.pop() if said else hex(terms.head.number)
-    answers, codes = iter(said), dict(zip(payers, said[len(said) - len(payers) :], strict=True))
+    results = await client.provider.batch([*calls, ("eth_blockNumber", [])]) if calls else []
+    newest = results.pop() if results else hex(terms.head.number)
+    answers, codes = iter(results), dict(zip(payers, results[len(results) - len(payers) :], strict=True))
     refused: list[tuple[Candidate, IntentRefusal]] = []
-    for each, request in zip(asked, requests, strict=True):
+    for each, request in zip(simulated, requests, strict=True):
         answer = next(answers) if request is not None else "0x"
         refusal = _refusal(each, answer, terms)
         if refusal is not None:
             refused.append((each, refusal))
         else:
             _judge(checked, each, answer, "0x" if each.payer is None else codes[each.payer], terms)
-    for each, refusal in await _placed(client, sender, refused, newest, terms) if refused else ():
+    for each, refusal in await _with_blocks(client, sender, refused, newest, terms) if refused else ():
         checked.refuse(each, refusal)
     return checked
 
 
-async def _placed(
+async def _with_blocks(
     client: ChainClient,
     sender: bytes,
     refused: list[tuple[Candidate, IntentRefusal]],
     newest: str | RpcError,
     terms: CheckTerms,
 ) -> list[tuple[Candidate, IntentRefusal]]:
-    """Return the refusals, each with a block in which it holds: nodes do not say what "latest" was to them, so they
-    are asked again of one that is named, the `newest`. Where they say something else of that, no block is given."""
+    """Return the refusals, each with a block at which it holds. Nodes do not say which block "latest" was, so repeat
+    the calls at the block number `newest`; a call with another result there gets no block."""
     if isinstance(newest, RpcError):
         return refused
     requests = [_request(each, sender, terms.policy.max_gas, newest) for each, _ in refused]
     try:
-        said = iter(await client.provider.batch([each for each in requests if each is not None]))
+        answers = iter(await client.provider.batch([each for each in requests if each is not None]))
     except RpcError:
         return refused
     placed: list[tuple[Candidate, IntentRefusal]] = []
     for (each, refusal), request in zip(refused, requests, strict=True):
-        again = _refusal(each, next(said) if request is not None else "0x", terms)
+        again = _refusal(each, next(answers) if request is not None else "0x", terms)
         holds = again is not None and again.code == refusal.code
         placed.append((each, replace(refusal, block_number=int(newest, 16)) if holds else refusal))
     return placed
 
 
-def refused_unasked(candidate: Candidate, head: Block) -> IntentRefusal | None:
-    """Return what can be refused without a node: too late on the chain's clock, or its dependency did not succeed."""
+def refuse_without_node(candidate: Candidate, head: Block) -> IntentRefusal | None:
+    """Return a refusal that needs no node: it is too late on the chain's clock, or its dependency did not succeed."""
     if candidate.not_after is not None and head.timestamp > candidate.not_after:
         late = head.timestamp - candidate.not_after
         sentence = f"It was not sent in time: its deadline passed {late} s ago."
@@ -137,7 +140,7 @@ def _request(candidate: Candidate, sender: bytes, max_gas: int, block: str) -> t
 
 
 def _refusal(candidate: Candidate, answer: str | RpcError, terms: CheckTerms) -> IntentRefusal | None:
-    """Return a refusal if what a node says of the call is one."""
+    """Return a refusal if a node's answer to the call is one."""
     if isinstance(answer, RpcError):
         match fate(answer.kind):
             case "revert":
@@ -149,7 +152,7 @@ def _refusal(candidate: Candidate, answer: str | RpcError, terms: CheckTerms) ->
     needed = int(answer, 16) if candidate.gas_limit is None else candidate.gas_limit
     most = _ceiling(candidate, terms.policy.max_gas)
     if needed > most:
-        sentence = f"It needs {needed} gas, more than the {most} that it may use of ours."
+        sentence = f"It needs {needed} gas, and we pay for at most {most}."
         return IntentRefusal(candidate.intent_id, "too_much_gas", sentence)
     return None
 
@@ -157,7 +160,7 @@ def _refusal(candidate: Candidate, answer: str | RpcError, terms: CheckTerms) ->
 def _judge(
     checked: Checked, candidate: Candidate, answer: str | RpcError, code: str | RpcError, terms: CheckTerms
 ) -> None:
-    """File what is not refused. `code`: that of its payer's wallet."""
+    """File a candidate that is not refused. code: the code of its payer's wallet."""
     if isinstance(answer, RpcError):
         if fate(answer.kind) == "funds":
             checked.out_of_funds = answer.message
@@ -182,14 +185,14 @@ def _hash_of(code: str) -> bytes | None:
 
 
 def with_margin(estimate: int) -> int:
-    """Return the limit to sign for an estimate, in gas."""
+    """Return the gas limit to sign for an estimate; the percentage is rounded down, and a minimum margin added."""
     if estimate <= PLAIN_TRANSFER_GAS:
         return estimate
     return max(estimate * (100 + GAS_MARGIN_PERCENT) // 100, estimate + MIN_GAS_MARGIN)
 
 
-# What a simulation's error says about the intent: `revert` and `refuse` end it, `funds` and `defer` do not. An error of
-# any other kind, also one that is not known yet, says nothing about it.
+# What an error of a simulation means for the intent: `revert` and `refuse` end it, `funds` and `defer` do not. Every
+# other error, also an unknown one, means nothing.
 _FATES = {
     RpcErrorKind.REVERTED: "revert",
     RpcErrorKind.GAS_LIMIT: "refuse",

@@ -1,8 +1,8 @@
-"""What a lane asks the database before it takes anything in: statements of their own, under no lock.
+"""A lane's reads of the database before it signs: single statements without locks.
 
-What they answer may be over in the next moment. What must never be wrong by it is decided once more under the lease, in
-`relayer.store`: whether an intent is still queued, and which nonce it has. Two lanes that ask in the same moment may
-together let a payer have one batch more than its bound.
+Their answers may be outdated at once. What must never be wrong is decided again under the lease, in `relayer.store`:
+whether an intent is still queued, and which nonce it gets. Two lanes that read at the same moment may together let a
+payer exceed its bound by one batch.
 """
 
 from __future__ import annotations
@@ -14,42 +14,42 @@ from core.db.engine import Connection, ConnectionPool
 from core.outbox.states import IntentState, MinedOutcome
 from relayer.leases import Lease
 from relayer.policy import WINDOW_SECONDS, PayerKind, PayerRecord
-from relayer.transactions import Candidate, Former, Prepared
+from relayer.transactions import Candidate, FormerTransaction, Prepared
 
 _FORMER = b"""
 SELECT t.intent_id, t.lane_id, l.address, t.nonce, t.hash
 FROM outbox_transaction t JOIN outbox_lane l ON l.id = t.lane_id
 WHERE t.intent_id = ANY(%s) ORDER BY t.intent_id, t.nonce, t.signed_at
 """
-# Outcomes of the intents with one value in a column, over so many seconds. A bet that took us longer than a minute to
-# send does not count against its payer: its time was over, or the market had moved. Nor does an authorization used
-# before we came: a stranger may have used it, and pays as much as we do. When an agent's own payment settled its bet,
-# the contract gives the idempotency key. A full pot counts, even if this very bet filled it.
-_FARED = b"""
+# Counts of the outcomes of a payer's or a code's intents in the last `seconds`. A bet that took us over a minute to
+# send does not count against its payer: its deadline passed, or the market had moved. Nor does an authorization that
+# was used before: a stranger may have used it, and paid as much as we did. If an agent's own payment settled its bet,
+# the contract reverts with the idempotency key. A full pot counts, even if this very bet filled it.
+_OUTCOMES = b"""
 CROSS JOIN LATERAL (
     SELECT count(*) FILTER (WHERE i.outcome = 'succeeded') AS succeeded,
         count(*) FILTER (WHERE i.outcome = 'reverted' AND i.mined_at < i.created_at + interval '1 minute'
             AND coalesce(i.reason_code, '') NOT IN ('AuthorizationSpent', 'AuthorizationAlreadyUsed',
                 'AuthorizationUsedOrCanceled', 'AuthorizationAlreadyBooked', 'IdempotencyKeyUsed')) AS reverted
-    FROM outbox_intent i WHERE i.%b = asked.key AND i.chain_id = %%(chain_id)s AND i.mined_at IS NOT NULL
+    FROM outbox_intent i WHERE i.%b = wanted.key AND i.chain_id = %%(chain_id)s AND i.mined_at IS NOT NULL
         AND i.mined_at > now() - make_interval(secs => %%(seconds)s)) AS r
 """
-# Of each wallet, and whether it ever settled; and of each code (1).
+# The record of each wallet (0), with whether it ever settled, and of each code (1).
 _PAYER_RECORDS = (
     b"""
-SELECT 0, asked.key, r.reverted, r.succeeded, EXISTS (
-    SELECT FROM outbox_intent i WHERE i.payer = asked.key AND i.chain_id = %(chain_id)s AND i.mined_at IS NOT NULL
+SELECT 0, wanted.key, r.reverted, r.succeeded, EXISTS (
+    SELECT FROM outbox_intent i WHERE i.payer = wanted.key AND i.chain_id = %(chain_id)s AND i.mined_at IS NOT NULL
         AND i.outcome = 'succeeded')
-FROM unnest(%(wallets)s::bytea[]) AS asked (key)"""
-    + _FARED % b"payer"
+FROM unnest(%(wallets)s::bytea[]) AS wanted (key)"""
+    + _OUTCOMES % b"payer"
     + b"""
 UNION ALL
-SELECT 1, asked.key, r.reverted, r.succeeded, false FROM unnest(%(codes)s::bytea[]) AS asked (key)"""
-    + _FARED % b"payer_code"
+SELECT 1, wanted.key, r.reverted, r.succeeded, false FROM unnest(%(codes)s::bytea[]) AS wanted (key)"""
+    + _OUTCOMES % b"payer_code"
 )
-# On any lane that carries them, or has claimed them for signing. What is older than what a payer is judged by is of a
-# lane that is no more: it is followed no more, and must not hold its payer up for good.
-_ON_THEIR_WAY = b"""
+# Transactions in flight on any lane, and intents that another lane has claimed for signing. Older ones belong to a lane
+# without a relayer: they are no longer followed, and must not block their payer forever.
+_IN_FLIGHT = b"""
 SELECT payer, payer_code, count(*) FROM outbox_intent
 WHERE state IN ('signed', 'sent') AND chain_id = %(chain_id)s
     AND (payer = ANY(%(wallets)s) OR payer_code = ANY(%(codes)s))
@@ -59,7 +59,7 @@ SELECT i.payer, i.payer_code, count(*) FROM outbox_claim c JOIN outbox_intent i 
 WHERE c.lane_id <> %(lane)s AND c.until > clock_timestamp() AND i.state = 'queued' AND i.chain_id = %(chain_id)s
     AND i.payer = ANY(%(wallets)s) GROUP BY 1, 2
 """
-# Claims left by the dead are replaced by a lane that wants their intents; those of ended intents go with the next.
+# A dead process's claims are replaced by the next lane that wants their intents; the rest are deleted after a while.
 _CLAIM = b"""
 WITH over AS (DELETE FROM outbox_claim WHERE until < clock_timestamp() - interval '10 minutes')
 INSERT INTO outbox_claim AS c (intent_id, lane_id, until)
@@ -68,7 +68,7 @@ ON CONFLICT (intent_id) DO UPDATE SET lane_id = excluded.lane_id, until = exclud
     WHERE c.lane_id = excluded.lane_id OR c.until < clock_timestamp()
 RETURNING intent_id
 """
-# Group by group, so that each comes from its index in order however many wait. The claims, few, are read once.
+# Group by group, so that each is read from its index in order, however many wait. The claims are few and read once.
 _CANDIDATES = b"""
 SELECT next.* FROM unnest(%%(groups)s::text[]) AS g (name) CROSS JOIN LATERAL (
     SELECT i.id, i.kind, i.to_address, i.data, i.value_wei, i.gas_limit, i.simulate, i.replay_safe, i.not_after,
@@ -85,25 +85,25 @@ SELECT next.* FROM unnest(%%(groups)s::text[]) AS g (name) CROSS JOIN LATERAL (
 ) AS next ORDER BY next.priority DESC, next.id LIMIT %%(limit)s
 """
 _QUEUED = _CANDIDATES % b"true"
-# An intent that was given a nonce may have landed; only the chain knows.
+# An intent that once had a nonce may have landed; only the chain knows.
 _TOO_LATE = _CANDIDATES % (
     b"i.not_after < %(chain_time)s AND NOT EXISTS (SELECT FROM outbox_transaction t WHERE t.intent_id = i.id)"
 )
 
 
 class LaneQueries:
-    """The questions of one lane, and its claims, which guard nothing. `pool` is in autocommit."""
+    """The queries of one lane, and its claims, which guard nothing. `pool` is in autocommit."""
 
     def __init__(self, pool: ConnectionPool, lease: Lease) -> None:
         self._pool = pool
         self._lease = lease
 
     async def queued(self, limit: int, excluded: Sequence[int]) -> list[Candidate]:
-        """Return the next intents for this lane's groups whose dependency, if any, has spoken; not locked."""
+        """Return the next intents for this lane's groups whose dependency, if any, has an outcome; not locked."""
         return await self._candidates(_QUEUED, limit, excluded)
 
     async def too_late(self, limit: int, excluded: Sequence[int], chain_time: int) -> list[Candidate]:
-        """Return those of the queued that never had a nonce, and whose deadline is over at this time of the chain."""
+        """Return queued intents that never had a nonce and whose deadline is before `chain_time`."""
         return await self._candidates(_TOO_LATE, limit, excluded, chain_time=chain_time)
 
     async def _candidates(self, query: bytes, limit: int, excluded: Sequence[int], **more: int) -> list[Candidate]:
@@ -123,8 +123,8 @@ class LaneQueries:
         return [_candidate_of(row) for row in rows]
 
     async def gas_of_the_hour(self) -> tuple[int, dict[PayerKind, int]]:
-        """Return the gas this lane's key paid within the last hour, in wei, and the part of it that went to what
-        reverted, by whose signature that carried."""
+        """Return what this lane paid for gas within the last hour, in wei, and the part of it spent on reverts, by kind
+        of payer."""
         async with self._pool.connection() as connection:
             rows = await connection.fetch_all(
                 "SELECT outcome = 'reverted', payer IS NOT NULL, payer_code IS NOT NULL, coalesce(sum(fee_wei), 0) "
@@ -141,9 +141,8 @@ class LaneQueries:
     async def payer_records(
         self, wallets: Collection[bytes], codes: Collection[bytes]
     ) -> tuple[dict[bytes, PayerRecord], dict[bytes, PayerRecord]]:
-        """Return what became of the transactions of these wallets, and of those of all wallets with these codes, and
-        how many are on their way."""
-        asked = {
+        """Return the records of these wallets, and of all wallets with these codes."""
+        values = {
             "chain_id": self._lease.chain_id,
             "wallets": list(wallets),
             "codes": list(codes),
@@ -151,9 +150,9 @@ class LaneQueries:
             "lane": self._lease.lane_id,
         }
         async with self._pool.connection() as connection:
-            # These first: what is mined in between is counted twice, not left out.
-            live = await connection.fetch_all(_ON_THEIR_WAY, asked, prepare=True)
-            rows = await connection.fetch_all(_PAYER_RECORDS, asked, prepare=True)
+            # In flight first: what is mined in between is counted twice, rather than not at all.
+            live = await connection.fetch_all(_IN_FLIGHT, values, prepare=True)
+            rows = await connection.fetch_all(_PAYER_RECORDS, values, prepare=True)
         records: tuple[dict[bytes, PayerRecord], dict[bytes, PayerRecord]] = ({}, {})
         for is_code, key, reverted, succeeded, has_settled in rows:
             records[is_code][bytes(key)] = PayerRecord(reverted, succeeded, has_settled=has_settled)
@@ -163,25 +162,25 @@ class LaneQueries:
                     kind[key].in_flight += count
         return records
 
-    async def former(self, intent_ids: Sequence[int]) -> dict[int, list[Former]]:
-        """Return what was ever signed for these intents, by this lane or another."""
+    async def former(self, intent_ids: Sequence[int]) -> dict[int, list[FormerTransaction]]:
+        """Return every transaction ever signed for these intents, by any lane."""
         async with self._pool.connection() as connection:
             rows = await connection.fetch_all(_FORMER, (list(intent_ids),))
-        former: dict[int, list[Former]] = {}
+        former: dict[int, list[FormerTransaction]] = {}
         for intent_id, lane_id, address, nonce, digest in rows:
-            former.setdefault(intent_id, []).append(Former(lane_id, bytes(address), nonce, bytes(digest)))
+            former.setdefault(intent_id, []).append(FormerTransaction(lane_id, bytes(address), nonce, bytes(digest)))
         return former
 
     async def claim(self, prepared: Sequence[Prepared], seconds: float) -> list[Prepared]:
-        """Claim for signing those that no other lane has claimed, and return them. This spares slow signers double
-        work; it guards nothing, and a claim expires."""
+        """Claim those that no other lane has claimed, and return them. This saves slow signers double work; it guards
+        nothing, and a claim expires."""
         async with self._pool.connection() as connection:
             ids = [each.candidate.intent_id for each in prepared]
             ours = {row[0] for row in await connection.fetch_all(_CLAIM, (self._lease.lane_id, seconds, ids))}
         return [each for each in prepared if each.candidate.intent_id in ours]
 
     async def unclaim(self, prepared: Sequence[Prepared]) -> None:
-        """These were not signed: other lanes may take them at once."""
+        """Release intents that were not signed, so that other lanes can take them at once."""
         async with self._pool.connection() as connection:
             await end_claims(connection, self._lease.lane_id, prepared)
 

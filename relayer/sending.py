@@ -1,4 +1,4 @@
-"""From signed to mined: offering stored bytes to the nodes in the order of nonces, and replacing what stands still."""
+"""From signed to mined: offer stored bytes to the nodes in the order of nonces, and replace what is stuck."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from core.outbox.states import IntentState
 from relayer import metrics
 from relayer.feed import ChainFeed
 from relayer.leases import Lease
-from relayer.policy import LanePolicy, bump, most
+from relayer.policy import LanePolicy, bump, highest_fees
 from relayer.signing import Fees, Signed, SignerUnavailable, Unsigned
 from relayer.store import LaneStore
 from relayer.transactions import (
-    LaneQueue,
     LaneTransaction,
     LaneTransactions,
     NextStep,
+    QueueProgress,
     next_step,
 )
 
 log = get_logger(__name__)
 
-# After a batch none of which a node took.
+# The pause after a batch of which no node took anything.
 PAUSE_SECONDS = 0.5
 
 
 class LaneSender:
-    """One lane's line to the node. `push` what is stored; `run` sends it. Offering the same bytes twice is harmless."""
+    """The sender of one lane: `push` stored transactions, `run` sends them. Sending bytes twice is harmless."""
 
     def __init__(
         self, lease: Lease, client: ChainClient, store: LaneStore, transactions: LaneTransactions, policy: LanePolicy
@@ -52,8 +52,8 @@ class LaneSender:
             self._waiting[transaction.nonce] = transaction
         self._pushed.set()
 
-    def waits(self, transaction: LaneTransaction) -> bool:
-        """Return whether this transaction is still to be offered."""
+    def is_waiting(self, transaction: LaneTransaction) -> bool:
+        """Return whether this transaction is still waiting to be sent."""
         return transaction.nonce in self._waiting
 
     async def run(self) -> None:
@@ -66,7 +66,7 @@ class LaneSender:
             await self._send([each for each in transactions if each.state.in_flight])
 
     async def mark(self) -> None:
-        """Write down what was offered, as much as there is at a time."""
+        """Record transactions as sent, all that are pending at a time."""
         while True:
             await self._marking.wait()
             self._marking.clear()
@@ -78,7 +78,7 @@ class LaneSender:
                 moved = await self._store.mark_sent([each for each in transactions if each.state is IntentState.SIGNED])
                 for transaction in transactions:
                     if transaction.intent_id in moved and transaction.state is IntentState.SIGNED:
-                        self._transactions.sent(transaction)
+                        self._transactions.mark_sent(transaction)
 
     async def _send(self, transactions: list[LaneTransaction]) -> None:
         if not transactions:
@@ -87,7 +87,7 @@ class LaneSender:
         fresh = [each for each in transactions if each.last_sent_at is None]
         again = [each for each in transactions if each.last_sent_at is not None]
         failed = await self._offer(fresh, self._client.provider.send_raw_batch)
-        # The nodes that accepted these bytes before have not had them mined, and may have lost them.
+        # The nodes that accepted these bytes before may have lost them: offer them to every node.
         failed += await self._offer(again, self._client.provider.send_raw_everywhere)
         if self._offered:
             self._marking.set()
@@ -99,7 +99,7 @@ class LaneSender:
         transactions: list[LaneTransaction],
         send: Callable[[Sequence[bytes]], Awaitable[list[str | RpcError]]],
     ) -> int:
-        """Return how many did not get as far as a pool or the chain."""
+        """Send the newest bytes of each; return how many did not reach a pool or the chain."""
         if not transactions:
             return 0
         attempts = [each.newest for each in transactions]
@@ -110,7 +110,7 @@ class LaneSender:
         return sum(self._judge(transaction, attempt, answer) for transaction, attempt, answer in judged)
 
     def _judge(self, transaction: LaneTransaction, attempt: Signed, answer: str | RpcError) -> bool:
-        """Note what the node's answer means; True when it did not get as far as the node's pool or chain."""
+        """Act on a node's answer; return True if the bytes did not reach the node's pool or the chain."""
         transaction.unfunded = isinstance(answer, RpcError) and answer.kind is RpcErrorKind.INSUFFICIENT_FUNDS
         if isinstance(answer, str):
             metrics.SENDS.labels(self._transactions.chain, "accepted").inc()
@@ -120,15 +120,15 @@ class LaneSender:
         metrics.SENDS.labels(self._transactions.chain, answer.kind.value).inc()
         match answer.kind:
             case RpcErrorKind.ALREADY_KNOWN | RpcErrorKind.REPLACEMENT_UNDERPRICED:
-                # The pool has these bytes, or others with this nonce: what lands is seen by its receipt.
+                # The pool has these bytes, or others with this nonce; the receipt will show which one landed.
                 self._offered.append(transaction)
                 return False
             case RpcErrorKind.NONCE_TOO_LOW:
-                return False  # used: the receipts say by whom
+                return False  # the receipts will show which transaction used the nonce
             case RpcErrorKind.INSUFFICIENT_FUNDS:
                 self.out_of_funds = answer.message
             case RpcErrorKind.TX_INVALID | RpcErrorKind.GAS_LIMIT | RpcErrorKind.REVERTED:
-                # This node will never take it. Another may have: so the nonce is taken by a no-op, and whichever of the
+                # This node will never take it, but another may have. So a no-op takes its nonce, and whichever of the
                 # two is mined decides.
                 if not attempt.is_cancel and transaction.doomed is None:
                     transaction.doomed = (answer.kind.value, answer.message)
@@ -146,15 +146,12 @@ class LaneSender:
         return True
 
 
-# Signed at once.
+# The most that are signed at once.
 REPLACEMENTS = 200
 
 
 class LaneSigner:
-    """A lane's key; and what it signs that was not queued: no-ops.
-
-    noop_gas: the gas of an empty transfer to ourselves.
-    """
+    """A lane's key, for replacements and no-ops. noop_gas: the gas limit of an empty transfer to ourselves."""
 
     def __init__(self, lease: Lease, transactions: LaneTransactions, noop_gas: int) -> None:
         self._lease = lease
@@ -166,7 +163,7 @@ class LaneSigner:
         return Unsigned(lease.chain_id, nonce, fees, self.noop_gas, lease.signer.address, value_wei=0, data=b"")
 
     async def sign(self, unsigned: Sequence[Unsigned]) -> list[Signed]:
-        """Sign the first of these, at most REPLACEMENTS; none while the signer does not sign."""
+        """Sign the first of these, at most REPLACEMENTS; return none while the signer is unavailable."""
         signer = self._lease.signer
         try:
             return await signer.sign_all(unsigned[: min(REPLACEMENTS, signer.at_once or REPLACEMENTS)])
@@ -176,7 +173,7 @@ class LaneSigner:
 
 
 class LaneParts(NamedTuple):
-    """The parts of one lane, made anew together whenever the lane starts afresh."""
+    """The parts of one lane, rebuilt together whenever the lane restarts."""
 
     feed: ChainFeed
     store: LaneStore
@@ -187,54 +184,54 @@ class LaneParts(NamedTuple):
 
 
 class Replacer:
-    """One lane's care for what stands still. It remembers since when the key's count of mined ones has not moved."""
+    """The replacement of one lane's stuck transactions. It remembers when the key's mined count last moved."""
 
     def __init__(self, parts: LaneParts) -> None:
         self._feed, self._store, self._transactions, self._sender, self._signer, self._policy = parts
         self._moved_at: tuple[float, int] | None = None
         self._latest = -1
 
-    def rest(self) -> None:
-        """Nothing is in flight: what is sent next stands still from then on at the earliest."""
+    def reset(self) -> None:
+        """Restart the clock: nothing is in flight, so nothing can have been stuck until now."""
         self._moved_at = None
 
-    async def unstick(self, latest: int, pending: int) -> None:
+    async def replace_stuck(self, latest: int, pending: int) -> None:
         """Replace at a higher fee, cancel or resend each transaction that the chain has not mined, as `next_step`
         says."""
-        line, patience = self._line(latest, pending), self._policy.patience
-        standing = [
+        progress, patience = self._progress(latest, pending), self._policy.patience
+        unmined = [
             transaction
             for nonce, transaction in sorted(self._transactions.unmined.items())
-            if nonce >= latest and not self._sender.waits(transaction)
+            if nonce >= latest and not self._sender.is_waiting(transaction)
         ]
         replacements: list[tuple[LaneTransaction, Unsigned, bool]] = []
-        for transaction in standing:
-            step = next_step(transaction, line, patience)
+        for transaction in unmined:
+            step = next_step(transaction, progress, patience)
             if step in (NextStep.BUMP, NextStep.CANCEL) and len(replacements) < REPLACEMENTS:
                 cancel = step is NextStep.CANCEL or transaction.cancelling
                 replacement = self._replacement(transaction, cancel=cancel)
                 if replacement is not None:
                     replacements.append((transaction, replacement, cancel))
         if replacements:
-            await self._replace(replacements, line.now)
-        # A replacement that the cap forbids, or the signer did not sign, must not keep what there is from the node.
+            await self._replace(replacements, progress.now)
+        # If the cap forbids a replacement, or the signer did not sign it, the present bytes are still offered.
         again = [
             transaction
-            for transaction in standing
-            if not self._sender.waits(transaction)
-            and next_step(transaction, line, patience, may_bump=False) is NextStep.RESEND
+            for transaction in unmined
+            if not self._sender.is_waiting(transaction)
+            and next_step(transaction, progress, patience, may_bump=False) is NextStep.RESEND
         ]
         if again:
             metrics.RESENDS.labels(**self._transactions.where).inc(len(again))
             self._sender.push(again)
 
-    def _line(self, latest: int, pending: int) -> LaneQueue:
+    def _progress(self, latest: int, pending: int) -> QueueProgress:
         now, head = asyncio.get_running_loop().time(), self._feed.head
         if latest != self._latest or not self._transactions.unmined or self._moved_at is None:
             self._moved_at = (now, head.number)
         self._latest = latest
         since, height = self._moved_at
-        return LaneQueue(
+        return QueueProgress(
             latest=latest,
             pending=pending,
             now=now,
@@ -245,13 +242,12 @@ class Replacer:
         )
 
     def _replacement(self, transaction: LaneTransaction, *, cancel: bool) -> Unsigned | None:
-        """Return the same nonce at higher fees; None when they would exceed the cap, and only waiting is left. A first
-        no-op there always is: where the cap leaves no room above what it replaces, for the nodes that lost or refused
-        that."""
+        """Return a transaction with the same nonce at higher fees; None if they would exceed the cap. A first no-op is
+        always made: if the cap leaves no room above what it replaces, nodes that lost or refused that may take it."""
         policy, old = self._policy.fees, transaction.newest.fees
         fees = bump(policy, self._feed.market, old)
         if cancel and not transaction.cancelling:
-            fees = fees or most(policy, old)
+            fees = fees or highest_fees(policy, old)
         if fees is None:
             return None
         if cancel:
@@ -269,7 +265,7 @@ class Replacer:
     async def _replace(self, replacements: Sequence[tuple[LaneTransaction, Unsigned, bool]], now: float) -> None:
         signed = await self._signer.sign([unsigned for _, unsigned, _ in replacements])
         async with self._transactions.writing:
-            # Signing may have taken its time: what is no longer on its way, or no longer on this nonce, is left alone.
+            # Signing may have taken long: leave alone what is no longer in flight, or no longer has this nonce.
             replaced = [
                 (transaction, replace(each, is_cancel=cancel))
                 for (transaction, _, cancel), each in zip(replacements, signed, strict=False)

@@ -1,4 +1,4 @@
-"""The relayer as one daemon: a feed per chain, the leases, and a task per lane held."""
+"""The relayer daemon: a feed per chain, the leases, and a task per lane it holds."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ from core.service.cancelling import cancel_and_wait
 from core.service.daemon import Daemon
 from core.service.health import Check
 from relayer.feed import BEHIND_SECONDS, ChainFeed
-from relayer.keys import check_apart, lane_specs, opened_keys, read_keys
+from relayer.keys import check_separate_keys, lane_specs, open_kms_keys, read_keys
 from relayer.kms.signer import KmsPatience, KmsSigner
 from relayer.lane import Lane
 from relayer.leases import LaneSpec, Lease, Leases
 from relayer.pending_notices import PendingNotices
-from relayer.policy import LanePolicy, policy_of
+from relayer.policy import LanePolicy, policy_from
 from relayer.polling import ECONOMY_SECONDS, QUEUES_SECONDS, Gauges, poll_forever
 
 log = get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Followed:
-    """One chain at work: what its lanes see of it, what they may do, and where news of blocks comes from."""
+class RelayChain:
+    """A chain: its feed, the limits of its lanes, and its subscription to new blocks."""
 
     feed: ChainFeed
     policy: LanePolicy
@@ -46,27 +46,27 @@ class Followed:
 
 
 class Relayer:
-    """What runs in one process. `works()` are its endless tasks."""
+    """The relayer of one process. `tasks()` are its endless tasks."""
 
     def __init__(
         self,
         url: str,
         pool: ConnectionPool,
-        chains: dict[str, Followed],
+        chains: dict[str, RelayChain],
         specs: Sequence[LaneSpec],
         *,
         lease_seconds: float,
     ) -> None:
         self.chains = chains
-        self.leases = Leases(url, specs, lease_seconds=lease_seconds, gained=self._gained, lost=self._lost)
+        self.leases = Leases(url, specs, lease_seconds=lease_seconds, gained=self._start_lane, lost=self._end_lane)
         self._signers = {spec.signer.address: spec.signer for spec in specs}.values()
         self._url = url
         self.pool = pool
         self._lanes: dict[int, tuple[Lane, asyncio.Task[None]]] = {}
         self._claims: dict[str, set[int]] = {name: set() for name in chains}
 
-    def works(self) -> dict[str, Coroutine[Any, Any, None]]:
-        """Return the tasks by name. Cancelling `leases` ends and releases the lanes, so cancel it before the feeds."""
+    def tasks(self) -> dict[str, Coroutine[Any, Any, None]]:
+        """Return the tasks by name. Cancel `leases` first: that ends and releases the lanes, which need the feeds."""
         gauges = Gauges(self.pool, {each.feed.chain_id: name for name, each in self.chains.items()})
         return {
             "leases": self.leases.run(),
@@ -77,26 +77,26 @@ class Relayer:
             "pending notices": PendingNotices(self.pool, [each.feed.chain_id for each in self.chains.values()]).run(),
             **{f"feed {name}": each.feed.run() for name, each in self.chains.items()},
             **{f"heads {name}": each.heads.listen() for name, each in self.chains.items()},
-            **{f"hurry {name}": self._hurry(each) for name, each in self.chains.items()},
+            **{f"announcements {name}": self._poll_on_announcement(each) for name, each in self.chains.items()},
         }
 
     def lanes(self) -> list[Lane]:
         return [lane for lane, _ in self._lanes.values()]
 
-    def _gained(self, spec: LaneSpec, lease: Lease) -> None:
+    def _start_lane(self, spec: LaneSpec, lease: Lease) -> None:
         chain = self.chains[spec.chain]
         policy = chain.policy.for_groups(spec.groups)
         lane = Lane(lease, chain.feed, self.pool, policy=policy, claims=self._claims[spec.chain])
         task = asyncio.create_task(lane.run(), name=f"lane {spec.chain} {lane.name}")
         self._lanes[lease.lane_id] = (lane, task)
 
-    async def _lost(self, lease: Lease) -> None:
+    async def _end_lane(self, lease: Lease) -> None:
         _, task = self._lanes.pop(lease.lane_id)
         await cancel_and_wait(task)
 
-    async def _hurry(self, chain: Followed) -> None:
-        """Read a block that a node announces at once if a transaction waits for one; otherwise the feed's clock will
-        do, and saves a busy chain's node the questions."""
+    async def _poll_on_announcement(self, chain: RelayChain) -> None:
+        """Read an announced block at once if a transaction waits for one. Otherwise the feed's interval is soon enough
+        and asks a busy chain's node less."""
         while True:
             from_node = await chain.heads.wait()
             if from_node and any(lane.in_flight for lane in self.lanes() if lane.lease.chain_id == chain.feed.chain_id):
@@ -113,7 +113,7 @@ class Relayer:
 
 
 @contextlib.asynccontextmanager
-async def follow_chain(
+async def open_chain(
     name: str,
     chain_id: int,
     rpc_urls: Sequence[str],
@@ -124,7 +124,7 @@ async def follow_chain(
     rpc_timeout_seconds: float = 10.0,
     ws_urls: Sequence[str] = (),
     behind_seconds: float = BEHIND_SECONDS,
-) -> AsyncIterator[Followed]:
+) -> AsyncIterator[RelayChain]:
     """Open the connections to one chain."""
     provider = ChainProvider(
         rpc_urls, chain_id=chain_id, timeout_seconds=rpc_timeout_seconds, max_batch=policy.rpc_batch_size
@@ -138,15 +138,15 @@ async def follow_chain(
             poll_seconds=poll_seconds,
             behind_seconds=behind_seconds,
         )
-        yield Followed(feed, policy, Heads(ws_urls, poll_seconds))
+        yield RelayChain(feed, policy, Heads(ws_urls, poll_seconds))
 
 
 @contextlib.asynccontextmanager
-async def relaying(
-    url: str, chains: Sequence[Followed], specs: Sequence[LaneSpec], *, lease_seconds: float, pool_size: int = 6
+async def open_relayer(
+    url: str, chains: Sequence[RelayChain], specs: Sequence[LaneSpec], *, lease_seconds: float, pool_size: int = 6
 ) -> AsyncIterator[Relayer]:
-    """Open what a relayer needs of the database; the caller runs its works."""
-    # A lane asks for work all the time, with one statement; what must be one is a transaction of `LaneStore`.
+    """Open the relayer's database connections; the caller runs its tasks."""
+    # Lanes poll with single statements; `LaneStore` opens transactions where it needs them.
     async with make_pool(url, size=pool_size, autocommit=True, application_name="vpm-relayer") as pool:
         named = {each.feed.name: each for each in chains}
         yield Relayer(url, pool, named, specs, lease_seconds=lease_seconds)
@@ -155,7 +155,7 @@ async def relaying(
 @contextlib.asynccontextmanager
 async def setup(daemon: Daemon) -> AsyncIterator[None]:
     """Open the daemon's resources, run its checks and start its tasks."""
-    settings, how = daemon.settings, load(RelayerSettings)
+    settings, options = daemon.settings, load(RelayerSettings)
     secrets = load(RelayerSecrets)
     keys = await asyncio.to_thread(read_keys, secrets)
     configured = {name: settings.chain(name) for name in CHAIN_NAMES if settings.chain(name).rpc_urls}
@@ -167,18 +167,18 @@ async def setup(daemon: Daemon) -> AsyncIterator[None]:
     url = settings.database_url.get_secret_value()
     await check_fit(settings)
     async with contextlib.AsyncExitStack() as stack:
-        patience = KmsPatience(how.kms_at_once, how.kms_patience_seconds)
-        keys += await stack.enter_async_context(opened_keys(secrets.keystore_files, patience))
+        patience = KmsPatience(options.kms_at_once, options.kms_patience_seconds)
+        keys += await stack.enter_async_context(open_kms_keys(secrets.keystore_files, patience))
         specs = lane_specs(keys, {name: each.chain_id for name, each in deployments.items()})
-        check_apart(specs, live=[name for name, each in deployments.items() if each.kind != "local"])
+        check_separate_keys(specs, live=[name for name, each in deployments.items() if each.kind != "local"])
         errors = all_errors()
         chains = [
             await stack.enter_async_context(
-                follow_chain(
+                open_chain(
                     name,
                     deployments[name].chain_id,
                     chain.rpc_urls,
-                    policy_of(how, name, errors),
+                    policy_from(options, name, errors),
                     finality_blocks=chain.finality_blocks,
                     poll_seconds=chain.poll_interval_ms / 1000,
                     rpc_timeout_seconds=settings.rpc_timeout_seconds,
@@ -188,22 +188,22 @@ async def setup(daemon: Daemon) -> AsyncIterator[None]:
             for name, chain in configured.items()
         ]
         relayer = await stack.enter_async_context(
-            relaying(url, chains, specs, lease_seconds=how.lease_seconds, pool_size=settings.database_pool_size)
+            open_relayer(url, chains, specs, lease_seconds=options.lease_seconds, pool_size=settings.database_pool_size)
         )
         for each in chains:
-            await _greet(each.feed)
+            await _check_chain_id(each.feed)
             daemon.health.add_check(f"chain {each.feed.name}", _chain_check(each.feed))
         daemon.health.add_check("lanes", lanes_check(relayer))
-        for name, work in relayer.works().items():
-            daemon.spawn_endless(name, work)
+        for name, task in relayer.tasks().items():
+            daemon.spawn_endless(name, task)
         beat = beat_forever(relayer.pool, "relayer", detail=lambda: {"lanes": len(relayer.lanes())})
         daemon.spawn_endless("heartbeat", beat)
         yield
 
 
-async def _greet(feed: ChainFeed) -> None:
-    """Check the chain's id. A wrong chain is fatal; a node that is away is not, since the other chain's lanes need not
-    wait for it."""
+async def _check_chain_id(feed: ChainFeed) -> None:
+    """Check the chain's id. A wrong chain is fatal; a node that does not answer is not, so that the other chain's lanes
+    need not wait for it."""
     try:
         await feed.client.provider.start()
     except RpcError as error:
@@ -223,7 +223,7 @@ def _chain_check(feed: ChainFeed) -> Check:
 def lanes_check(relayer: Relayer) -> Check:
     async def check() -> tuple[bool, str]:
         lanes = relayer.lanes()
-        bad = [f"{lane.name}: {lane.detail}" for lane in lanes if not lane.well]
+        bad = [f"{lane.name}: {lane.detail}" for lane in lanes if not lane.is_healthy]
         return not bad, "; ".join(bad) or f"{len(lanes)} held"
 
     return check

@@ -1,7 +1,7 @@
 """EIP-1559 transactions as bytes, hash and signature.
 
-Signing is the relayer's hottest code: about a third of the time it takes through eth_account, whose output the tests
-compare byte for byte. A signer whose key lies elsewhere gets the digest and nothing else.
+Signing is the relayer's hottest code. This takes about a third of eth_account's time, and tests compare the bytes with
+eth_account's. A signer whose key is in a key service sends it the digest and nothing else.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Fields = list[bytes | list[bytes]]
 
 @dataclass(frozen=True, slots=True)
 class Fees:
-    """What a transaction offers, in wei per gas: the most it pays in all, and the most of that to the block's maker."""
+    """The fees a transaction offers, in wei per gas: the maximum in all, and the maximum for the block's proposer."""
 
     max_fee_wei: int
     max_priority_fee_wei: int
@@ -51,7 +51,7 @@ class Unsigned:
     data: bytes
 
     def fields(self) -> Fields:
-        """Return the list that is signed; its last field is the access list, which is empty."""
+        """Return the fields to sign; the last is the access list, which is empty."""
         return [
             _bytes(self.chain_id),
             _bytes(self.nonce),
@@ -65,20 +65,20 @@ class Unsigned:
         ]
 
     def signed(self, signature: Signature) -> Signed:
-        """Return the whole transaction."""
+        """Return the transaction with this signature."""
         r, s, parity = signature
         raw = _encoded([*self.fields(), _bytes(parity), r.lstrip(b"\0"), s.lstrip(b"\0")])
         return Signed(self.nonce, raw, keccak256(raw), self.fees, self.gas_limit)
 
     @property
     def digest(self) -> bytes:
-        """The 32 bytes that are signed."""
+        """Return the 32 bytes to sign."""
         return keccak256(_encoded(self.fields()))
 
 
 @dataclass(frozen=True, slots=True)
 class Signed:
-    """The bytes to send and the hash the chain will know them by. is_cancel: a no-op that takes another's nonce."""
+    """A signed transaction: its bytes and its hash. is_cancel: a no-op that takes the nonce of a call."""
 
     nonce: int
     raw: bytes = field(repr=False)
@@ -89,31 +89,30 @@ class Signed:
 
 
 class SignerUnavailable(VpmError):
-    """The signer cannot sign at the moment. No signed transaction exists that could be sent, so everything may wait."""
+    """An error: the signer cannot sign now. Nothing signed exists that could be sent, so the intents can wait."""
 
     code = "signer_unavailable"
     default_retriable = True
 
 
 class Signer(ABC):
-    """A key that signs a lane's transactions, wherever it lies.
+    """A key that signs a lane's transactions.
 
-    address: 20 bytes. at_once: how many transactions it takes at a time; None for a key in memory, which signs without
-    waiting. trouble: why it signs nothing now, as a sentence.
+    address: 20 bytes. at_once: how many transactions it signs concurrently; None for a key in memory, which signs
+    without waiting. problem: a sentence that says why it cannot sign now.
     """
 
     address: bytes
     at_once: int | None = None
-    trouble: str | None = None
+    problem: str | None = None
 
     @abstractmethod
     async def sign_all(self, transactions: Sequence[Unsigned]) -> list[Signed]:
-        """Sign in the order given, up to the first that could not be signed; SignerUnavailable when that is the
-        first."""
+        """Sign in order, up to the first that cannot be signed; raise SignerUnavailable if that is the first."""
 
     @property
     def label(self) -> str:
-        """Its address as text, as metrics, logs and nodes name its lanes."""
+        """Return its address as text, the name of its lanes in metrics and logs."""
         return hex_of(self.address)
 
     def __repr__(self) -> str:
@@ -121,7 +120,7 @@ class Signer(ABC):
 
 
 class LocalSigner(Signer):
-    """A private key in memory; it is never shown, compared or logged."""
+    """A private key in memory, which is never printed, compared or logged."""
 
     def __init__(self, secret: bytes) -> None:
         self._key = PrivateKey(secret)
@@ -136,7 +135,7 @@ class LocalSigner(Signer):
 
 
 def _bytes(number: int) -> bytes:
-    """Return a number without leading zeros, as RLP has it: nothing at all for 0."""
+    """Return a number as RLP encodes it: without leading zeros, and empty for 0."""
     return number.to_bytes((number.bit_length() + 7) // 8)
 
 

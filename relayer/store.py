@@ -1,7 +1,7 @@
-"""What a lane has in the database, and writes there: each time it first locks the lane's row and checks the lease.
+"""A lane's writes to the database. Each first locks the lane's row and checks the lease.
 
-So a process that wrongly believes it holds the lane changes nothing: `LeaseLost` ends its work there. The triggers on
-outbox_intent refuse impossible changes of state, write the history and notify.
+So a process that wrongly believes it holds the lane changes nothing: it gets `LeaseLost`. The triggers on outbox_intent
+refuse impossible changes of state, write the history and notify.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from relayer.pending_notices import announce
 from relayer.queries import end_claims
 from relayer.signing import Fees, LocalSigner, Signed, Unsigned
 from relayer.transactions import (
-    Former,
+    FormerTransaction,
     IntentRefusal,
     LaneTransaction,
     Mined,
     Prepared,
-    transaction_of,
-    unsigned_of,
+    to_lane_transaction,
+    to_unsigned,
 )
 
-# A process stopped in the middle of a transaction must not hold a lane's row for longer.
+# A process suspended inside a transaction must not lock a lane's row for longer.
 IDLE_IN_TRANSACTION_MS = 5_000
 
 
@@ -41,7 +41,7 @@ _TRANSACTION_COLUMNS = (
 )
 _LIVE = b"lane_id = %s AND state IN ('signed', 'sent', 'mined')"
 _ENDED_FROM = b"lane_id = %s AND nonce >= %s AND state IN ('final', 'failed', 'replaced') AND NOT is_thinned"
-# A nonce once given up leaves its bytes behind: they belong to no transaction, and can never be mined.
+# Signed bytes of a nonce that was given up remain; they belong to no transaction and can never be mined.
 _ATTEMPTS = b"""
 SELECT t.intent_id, t.nonce, t.hash, t.raw, t.max_fee_wei, t.max_priority_fee_wei, t.gas_limit, t.is_cancel
 FROM outbox_transaction t JOIN outbox_intent i ON i.id = t.intent_id
@@ -59,7 +59,7 @@ WHERE i.id = u.id AND i.lane_id = %s AND i.state IN ('signed', 'sent') RETURNING
 
 
 class LaneStore:
-    """The statements of one lane under one lease, one transaction each. `pool` is in autocommit."""
+    """The writes of one lane under one lease, one transaction each. `pool` is in autocommit."""
 
     def __init__(self, pool: ConnectionPool, lease: Lease) -> None:
         self._pool = pool
@@ -67,10 +67,10 @@ class LaneStore:
 
     @contextlib.asynccontextmanager
     async def _fenced(self) -> AsyncIterator[tuple[Connection, int | None]]:
-        """Open a transaction that holds the lane's row, and give the lane's next nonce. LeaseLost when it is not
-        ours."""
+        """Open a transaction that locks the lane's row, and yield the lane's next nonce; raise LeaseLost if another
+        process holds the lane."""
         async with self._pool.connection() as connection, connection.transaction():
-            # Not in a pipeline with the BEGIN before it: after that PostgreSQL 18 does not count the time it is idle.
+            # Not in a pipeline with BEGIN: PostgreSQL 18 then does not enforce the idle timeout.
             row = await connection.fetch_one(
                 "SELECT next_nonce, set_config('idle_in_transaction_session_timeout', %s, true) FROM outbox_lane "
                 "WHERE id = %s AND epoch = %s AND lease_until > clock_timestamp() FOR UPDATE",
@@ -87,10 +87,10 @@ class LaneStore:
             cursor = await connection.execute(query, values, prepare=True)
             return {row[0] for row in await cursor.fetchall()} if cursor.description else set()
 
-    # What it has on its way
+    # Reading
 
     async def transactions(self) -> tuple[list[LaneTransaction], int | None, int | None]:
-        """(everything on its way by nonce, the lane's next nonce, the highest nonce any row of it has)."""
+        """Return everything that is not final by nonce, the lane's next nonce, and the highest nonce in its rows."""
         async with self._fenced() as (connection, next_nonce):
             transactions = await self._read(connection, _LIVE, self.lease.lane_id)
             highest = await connection.fetch_value(
@@ -99,12 +99,12 @@ class LaneStore:
         return transactions, next_nonce, highest
 
     async def ended_from(self, nonce: int) -> list[LaneTransaction]:
-        """Ended intents with this nonce or a later one, as if they were on its way again."""
+        """Return the transactions of ended intents with this nonce or a later one."""
         async with self._fenced() as (connection, _):
             return await self._read(connection, _ENDED_FROM, self.lease.lane_id, nonce)
 
     async def _read(self, connection: Connection, condition: bytes, *values: int) -> list[LaneTransaction]:
-        """Return the transactions of these rows by nonce, each with what was signed for the nonce it has."""
+        """Return the transactions of these rows by nonce, each with everything signed for its nonce."""
         query = b"SELECT " + _TRANSACTION_COLUMNS + b" FROM outbox_intent WHERE " + condition + b" ORDER BY nonce"
         rows = await connection.fetch_all(query, values)
         by_intent: dict[int, list[Signed]] = {}
@@ -112,8 +112,9 @@ class LaneStore:
             by_intent.setdefault(row[0], []).append(_attempt_read(row[1:]))
         return [_transaction_read(row, by_intent[row[0]]) for row in rows]
 
-    async def take_back(self, intent_id: int, former: Former) -> LaneTransaction | None:
-        """Give a queued intent its old nonce back, since that transaction landed; None when it is no longer queued."""
+    async def take_back(self, intent_id: int, former: FormerTransaction) -> LaneTransaction | None:
+        """Give a queued intent its former nonce back, because that transaction landed; return None if it is no longer
+        queued."""
         async with self._fenced() as (connection, _):
             done = await connection.execute(
                 "UPDATE outbox_intent i SET state = 'signed', lane_id = %(lane)s, nonce = %(nonce)s,"
@@ -130,7 +131,7 @@ class LaneStore:
     # Before the chain
 
     async def refuse(self, refusals: Sequence[IntentRefusal]) -> set[int]:
-        """End queued intents without a nonce; the ids of those that were still queued."""
+        """Refuse queued intents without giving them a nonce; return the ids of those that were still queued."""
         return await self._write(
             "UPDATE outbox_intent i SET state = 'failed', reason_code = u.code, reason = u.reason, "
             "block_number = u.block, state_at = clock_timestamp() "
@@ -145,15 +146,15 @@ class LaneStore:
     async def sign(
         self, prepared: Sequence[Prepared], ready: Mapping[Unsigned, Signed] | None = None
     ) -> list[LaneTransaction]:
-        """Give nonces in the order given, signs, and stores the bytes: all or nothing, before anything is sent.
+        """Assign nonces in order, sign, and store the bytes in one transaction, before anything is sent.
 
-        Intents another lane has taken are left out. A key in memory signs here. Of one that lies elsewhere the
-        signed transactions are `ready`; each is taken if it is the very one wanted, and the first that is not, because
-        a nonce before it went elsewhere, ends the batch: the rest stays queued, and its signatures are forgotten.
+        Leave out intents another lane has taken. A key in memory signs here. A key service has signed before: `ready`
+        has its signed transactions. The first one missing, because a nonce before it went elsewhere, ends the batch;
+        the rest stays queued and its signatures are discarded.
         """
         async with self._fenced() as (connection, next_nonce):
             if next_nonce is None:
-                raise LeaseLost(f"Lane {self.lease.lane_id} was not compared with the chain.")
+                raise LeaseLost(f"Lane {self.lease.lane_id} was never compared with the chain.")
             rows = await connection.fetch_all(
                 "SELECT id FROM outbox_intent WHERE id = ANY(%s) AND state = 'queued' FOR UPDATE SKIP LOCKED",
                 ([each.candidate.intent_id for each in prepared],),
@@ -164,11 +165,11 @@ class LaneStore:
             now = time.monotonic()
             for each in prepared:
                 if each.candidate.intent_id in ours:
-                    unsigned = unsigned_of(each, self.lease.chain_id, next_nonce + len(transactions))
+                    unsigned = to_unsigned(each, self.lease.chain_id, next_nonce + len(transactions))
                     signed = self._signed_here(unsigned) if ready is None else ready.get(unsigned)
                     if signed is None:
                         break
-                    transactions.append(transaction_of(each, signed, now))
+                    transactions.append(to_lane_transaction(each, signed, now))
             if ready is not None:
                 await end_claims(connection, self.lease.lane_id, prepared)
             if transactions:
@@ -180,7 +181,7 @@ class LaneStore:
         return transactions
 
     def _signed_here(self, unsigned: Unsigned) -> Signed:
-        assert isinstance(self.lease.signer, LocalSigner), "a key that lies elsewhere signs before its rows are locked"
+        assert isinstance(self.lease.signer, LocalSigner), "a key service signs before rows are locked"
         return self.lease.signer.sign(unsigned)
 
     async def _store_signed(self, connection: Connection, transactions: Sequence[LaneTransaction]) -> None:
@@ -223,7 +224,7 @@ class LaneStore:
     # On the chain
 
     async def mark_sent(self, transactions: Sequence[LaneTransaction]) -> set[int]:
-        """Signed bytes were offered to a node; the ids that were still `signed`."""
+        """Mark transactions whose bytes were offered to a node; return the ids that were still `signed`."""
         return await self._write(
             "UPDATE outbox_intent SET state = 'sent', state_at = clock_timestamp() "
             "WHERE id = ANY(%s) AND lane_id = %s AND state = 'signed' RETURNING id",
@@ -261,7 +262,7 @@ class LaneStore:
         )
 
     async def mark_dropped(self, transactions: Sequence[LaneTransaction]) -> None:
-        """Mark transactions that a reorg undid (or whose end was undone) as sent again, with the bytes they had."""
+        """Mark transactions that a reorg undid, even after they had ended, as sent."""
         await self._write(
             "UPDATE outbox_intent SET state = 'sent', outcome = NULL, reason_code = NULL, reason = NULL, "
             "block_number = NULL, block_hash = NULL, gas_used = NULL, fee_wei = NULL, mined_at = NULL, "
@@ -272,7 +273,7 @@ class LaneStore:
         )
 
     async def mark_ended(self, ends: Sequence[tuple[LaneTransaction, IntentState]]) -> None:
-        """Their blocks are final."""
+        """Move transactions to their end states, because their blocks are final."""
         await self._write(
             "UPDATE outbox_intent i SET state = u.state, state_at = clock_timestamp() "
             "FROM unnest(%s::bigint[], %s::text[]) AS u (id, state) WHERE i.id = u.id AND i.lane_id = %s "
@@ -283,7 +284,7 @@ class LaneStore:
         )
 
     async def requeue(self, transactions: Sequence[LaneTransaction]) -> None:
-        """Their nonces went to foreign transactions, named in the history: queued again, to get new ones."""
+        """Queue intents again to get new nonces, because foreign transactions, named in the history, took theirs."""
         await self._write(
             "UPDATE outbox_intent i SET state = 'queued', lane_id = NULL, nonce = NULL, tx_hash = NULL, "
             "reason = u.reason, state_at = clock_timestamp() "
@@ -299,7 +300,7 @@ class LaneStore:
         )
 
     async def fill_holes(self, signed: Sequence[Signed], next_nonce: int) -> list[LaneTransaction]:
-        """Store no-ops for nonces no intent owns, as intents of their own, and sets the lane's next nonce."""
+        """Store no-ops, each as an intent, for nonces that no intent owns, and set the lane's next nonce."""
         own = self.lease.signer.address
         transactions: list[LaneTransaction] = []
         async with self._fenced() as (connection, _):
@@ -350,7 +351,7 @@ class LaneStore:
             await self._set_next(connection, next_nonce)
 
     async def report(self, status: LaneStatus, detail: str, balance_wei: int | None) -> None:
-        """Write what others read about this lane."""
+        """Write the lane's status, for other processes to read."""
         await self._write(
             "UPDATE outbox_lane SET status = %s, status_detail = %s, balance_wei = %s WHERE id = %s",
             status.value,

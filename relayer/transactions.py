@@ -1,4 +1,4 @@
-"""An intent with a nonce on its way: as it was wanted, as it was signed, and what a lane has in flight."""
+"""Intents as a lane sees them: queued, signed, in flight and mined; and what to do next about each."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from relayer.signing import Fees, Signed, Unsigned
 
 
 @dataclass(frozen=True, slots=True)
-class NonceUse:
-    """A mined transaction, by its hash and its block's."""
+class NonceTaker:
+    """The mined transaction that used a nonce, by its hash and its block's."""
 
     tx_hash: bytes
     block_number: int
@@ -25,15 +25,15 @@ class NonceUse:
 
 @dataclass(slots=True)
 class LaneTransaction:
-    """An intent with a nonce of its lane, from its first signature until its block is final. Rows keep the same.
+    """An intent with a nonce, from its first signature until its block is final.
 
-    attempts: what was signed for its nonce, oldest first; they replace each other, so at most one is ever mined.
-    state_since, last_sent_at: monotonic seconds. doomed: why the call must not or cannot be
-    mined any more, as (code, sentence); then its nonce is taken by a no-op. used_since: when the nonce was first seen
-    used without a receipt of ours. rival: the foreign transaction that has it, once found. asked_at: when it was last
-    looked for. landed: it was our own that was found, and only its receipt is late. unfunded: the last answer to its
-    newest bytes was that the key cannot pay for them. payer: the stranger whose signature it carries, if any;
-    payer_code: the hash of that wallet's code, if it had any.
+    attempts: everything signed for its nonce, oldest first; at most one of them is ever mined. state_since,
+    last_sent_at: monotonic seconds. doomed: why the call must not or cannot be mined any more, as (code, sentence); a
+    no-op then takes its nonce. used_since: when the nonce was first seen used without a receipt of ours. rival: the
+    foreign transaction that used it, once found. searched_at: when it was last searched for. landed: the search found
+    our own transaction, whose receipt is only late. unfunded: a node last answered that the key cannot pay for the
+    newest bytes. payer: the user whose signature it carries, if any; payer_code: the hash of that wallet's code, if
+    any.
     """
 
     intent_id: int
@@ -51,8 +51,8 @@ class LaneTransaction:
     replaced_at: float | None = None
     doomed: tuple[str, str] | None = None
     used_since: float | None = None
-    asked_at: float | None = None
-    rival: NonceUse | None = None
+    searched_at: float | None = None
+    rival: NonceTaker | None = None
     landed: bool = False
     unfunded: bool = False
     outcome: MinedOutcome | None = None
@@ -75,7 +75,7 @@ class LaneTransaction:
 
 
 class NextStep(StrEnum):
-    """What to do next about a transaction."""
+    """The next action on a transaction in flight."""
 
     KEEP = "keep"
     RESEND = "resend"  # offer the newest bytes again: the node does not have them
@@ -84,12 +84,12 @@ class NextStep(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class LaneQueue:
-    """How a lane's queue on the chain stands.
+class QueueProgress:
+    """The progress of a lane's transactions on the chain.
 
-    latest: the chain's count of the key's mined transactions. pending: the same with what the node has in its pool.
-    now: monotonic seconds. chain_time: the head's Unix seconds. stuck_seconds, stuck_blocks: since `latest` last moved
-    while something was in flight.
+    latest: the key's count of mined transactions. pending: the same including the node's pool. now: monotonic seconds.
+    chain_time: the head's Unix seconds. stuck_seconds, stuck_blocks: since `latest` last moved while something was in
+    flight.
     """
 
     latest: int
@@ -101,41 +101,43 @@ class LaneQueue:
     market: FeeMarket
 
 
-def next_step(transaction: LaneTransaction, line: LaneQueue, patience: Patience, *, may_bump: bool = True) -> NextStep:
-    """Return what to do about one transaction that the chain has not mined. may_bump: False for one whose fees could
-    not be raised just now, so that it is still offered as it is.
+def next_step(
+    transaction: LaneTransaction, progress: QueueProgress, patience: Patience, *, may_bump: bool = True
+) -> NextStep:
+    """Return what to do about a transaction that is not mined. may_bump: False if its fees could not be raised just
+    now, so that its present bytes are still offered.
 
-    - Doomed, or past its time on the chain's clock: its nonce is taken by a no-op, so that it can never land late.
-    - Its offer is below the base fee, so no block can hold it: bumped once two blocks have passed over the line.
-    - First of a line that stands still while blocks come: bumped.
-    - What the key cannot pay for is not bumped: it could pay even less for that.
-    - Not in the node's pool, or first of a line that stands still: offered again.
+    - Cancel it if it is doomed or late by the chain's clock: a no-op takes its nonce, so that it can never land late.
+    - Bump it if its fee is below the base fee, so that no block can include it, once two blocks have passed.
+    - Bump it if it has the lowest unmined nonce, and that does not move while blocks come.
+    - Never bump it while the key cannot pay even for the present bytes.
+    - Resend it if it is not in the node's pool, or has the lowest unmined nonce.
     """
-    late = transaction.not_after is not None and line.chain_time > transaction.not_after
+    late = transaction.not_after is not None and progress.chain_time > transaction.not_after
     if (late or transaction.doomed is not None) and not transaction.cancelling:
         return NextStep.CANCEL
-    waited = line.now - (transaction.last_sent_at if transaction.last_sent_at is not None else float("-inf"))
-    first = transaction.nonce == line.latest
-    underpriced = transaction.newest.fees.max_fee_wei < line.market.base_fee_wei
-    since_bump = line.now - (transaction.replaced_at if transaction.replaced_at is not None else float("-inf"))
-    if may_bump and not transaction.unfunded and line.stuck_blocks >= patience.bump_after_blocks:
+    waited = progress.now - (transaction.last_sent_at if transaction.last_sent_at is not None else float("-inf"))
+    first = transaction.nonce == progress.latest
+    underpriced = transaction.newest.fees.max_fee_wei < progress.market.base_fee_wei
+    since_bump = progress.now - (transaction.replaced_at if transaction.replaced_at is not None else float("-inf"))
+    if may_bump and not transaction.unfunded and progress.stuck_blocks >= patience.bump_after_blocks:
         if underpriced and since_bump >= patience.resend_after_seconds:
             return NextStep.BUMP
-        stands = line.stuck_seconds >= patience.bump_after_seconds and since_bump >= patience.bump_after_seconds
+        stands = progress.stuck_seconds >= patience.bump_after_seconds and since_bump >= patience.bump_after_seconds
         if first and stands:
             return NextStep.BUMP
-    if waited >= patience.resend_after_seconds and (transaction.nonce >= line.pending or first):
+    if waited >= patience.resend_after_seconds and (transaction.nonce >= progress.pending or first):
         return NextStep.RESEND
     return NextStep.KEEP
 
 
-def nonce_was_taken(
+def is_nonce_taken(
     transaction: LaneTransaction, *, head: int, finality_blocks: int, now: float, patience: Patience
 ) -> bool:
-    """True once the nonce may be given up: the foreign transaction that has it is known, and stands deep enough.
+    """Return whether the nonce may be given up: the foreign transaction that used it is known and deep enough.
 
-    Before finality a reorg could bring our bytes back to life, and the intent would land twice; unless the contract
-    itself refuses that, in which case two blocks will do.
+    Before finality a reorg could still let our bytes land, and the intent would land twice. If the contract itself
+    refuses a second landing (`replay_safe`), two blocks are enough.
     """
     if (
         transaction.rival is None
@@ -149,8 +151,8 @@ def nonce_was_taken(
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A queued intent as the preflight needs it. had_nonce: it was signed before, and gave that nonce up. payer: the
-    wallet whose signature it carries, if it is a stranger's."""
+    """A queued intent. had_nonce: it was signed before, and its nonce was given up. payer: the user's wallet whose
+    signature it carries, if any."""
 
     intent_id: int
     kind: str
@@ -170,7 +172,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A candidate with all that its signature needs but the nonce. payer_code: the hash of its payer's code, if any."""
+    """A candidate that can be signed once it has a nonce. payer_code: the hash of its payer's code, if any."""
 
     candidate: Candidate
     gas_limit: int
@@ -180,7 +182,7 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True)
 class IntentRefusal:
-    """A queued intent that is not sent, and why. block_number: in which its call is refused so, if that is known."""
+    """A refusal of a queued intent. block_number: the block at which its call reverts for this reason, if known."""
 
     intent_id: int
     code: str
@@ -189,8 +191,8 @@ class IntentRefusal:
 
 
 @dataclass(frozen=True, slots=True)
-class Former:
-    """A transaction signed for an intent that is in the queue again."""
+class FormerTransaction:
+    """A transaction that was signed for an intent before it was queued again."""
 
     lane_id: int
     address: bytes
@@ -200,7 +202,7 @@ class Former:
 
 @dataclass(frozen=True, slots=True)
 class Mined:
-    """What the chain did with a transaction."""
+    """The result of a mined transaction."""
 
     transaction: LaneTransaction
     tx_hash: bytes
@@ -213,7 +215,7 @@ class Mined:
     fee_wei: int
 
 
-def unsigned_of(prepared: Prepared, chain_id: int, nonce: int) -> Unsigned:
+def to_unsigned(prepared: Prepared, chain_id: int, nonce: int) -> Unsigned:
     """Return the transaction to sign for it."""
     candidate = prepared.candidate
     return Unsigned(
@@ -227,7 +229,7 @@ def unsigned_of(prepared: Prepared, chain_id: int, nonce: int) -> Unsigned:
     )
 
 
-def transaction_of(prepared: Prepared, signed: Signed, now: float) -> LaneTransaction:
+def to_lane_transaction(prepared: Prepared, signed: Signed, now: float) -> LaneTransaction:
     """Return the transaction of an intent just signed."""
     candidate = prepared.candidate
     return LaneTransaction(
@@ -252,13 +254,11 @@ BlockKey = tuple[int, bytes]
 
 
 class LaneTransactions:
-    """What a lane has on its way, and what it has spent.
+    """A lane's transactions in flight, and what it has spent.
 
-    unmined: by nonce. mined: by block, until final. verified: the blocks found standing since the last reorg.
-    spent_wei: on gas in the last hour; burnt_wei: the part of it that went to what reverted, by whose it was. Both are
-    read from the rows now and then, and raised by every receipt in between.
-
-    where: its chain and itself, as metrics and log lines name them.
+    unmined: by nonce. mined: by block, until final. verified: blocks found canonical since the last reorg.
+    spent_wei: on gas in the last hour. burnt_wei: the part of it spent on reverts, by kind of payer. Both are read from
+    the rows at intervals, and raised by every receipt in between. where: the labels of its metrics and log lines.
 
     `writing` is held around every database write of the lane together with the change here that mirrors it.
     """
@@ -277,76 +277,76 @@ class LaneTransactions:
         self.landed = asyncio.Event()
 
     def load(self, transactions: Iterable[LaneTransaction]) -> None:
-        """Load transactions as the rows have them."""
+        """Load transactions read from the rows."""
         for transaction in transactions:
             if transaction.state is IntentState.MINED:
-                self._file_mined(transaction)
+                self._add_mined(transaction)
             else:
                 self.unmined[transaction.nonce] = transaction
-        self._show()
+        self._update_gauges()
 
-    def signed(self, transactions: Sequence[LaneTransaction], waited_seconds: Sequence[float]) -> None:
-        """Freshly signed ones, with how long each was queued."""
+    def add_signed(self, transactions: Sequence[LaneTransaction], waited_seconds: Sequence[float]) -> None:
+        """Add newly signed transactions, with how long each was queued."""
         for transaction, waited in zip(transactions, waited_seconds, strict=True):
             self.unmined[transaction.nonce] = transaction
             self.next_nonce = max(self.next_nonce, transaction.nonce + 1)
             self._measure(transaction.kind, IntentState.QUEUED, IntentState.SIGNED, waited)
-        self._show()
+        self._update_gauges()
 
-    def refused(self, kind: str, waited_seconds: float) -> None:
+    def count_refused(self, kind: str, waited_seconds: float) -> None:
         self._measure(kind, IntentState.QUEUED, IntentState.FAILED, waited_seconds)
 
-    def sent(self, transaction: LaneTransaction) -> None:
+    def mark_sent(self, transaction: LaneTransaction) -> None:
         self._move(transaction, IntentState.SENT)
 
-    def landed_in(self, transaction: LaneTransaction, fee_wei: int) -> None:
-        """Mined: its outcome and block are set."""
+    def mark_mined(self, transaction: LaneTransaction, fee_wei: int) -> None:
+        """Move a transaction whose outcome and block are set from unmined to mined."""
         self.spent_wei += fee_wei
         if transaction.outcome is MinedOutcome.REVERTED:
             self.burnt_wei[transaction.payer_kind] += fee_wei
         self._move(transaction, IntentState.MINED)
         self.unmined.pop(transaction.nonce, None)
-        self._file_mined(transaction)
+        self._add_mined(transaction)
         self.landed.set()
-        self._show()
+        self._update_gauges()
 
-    def dropped(self, key: BlockKey) -> list[LaneTransaction]:
-        """Put the transactions of a block that a reorg undid on their way again, to be sent at once."""
+    def undo_block(self, key: BlockKey) -> list[LaneTransaction]:
+        """Put the transactions of a block that a reorg undid back in flight; return them, to be sent at once."""
         transactions = self.mined.pop(key, [])
         self.verified.discard(key)
         for transaction in transactions:
-            self.reopened(transaction)
+            self.reopen(transaction)
         return transactions
 
-    def reopened(self, transaction: LaneTransaction) -> None:
+    def reopen(self, transaction: LaneTransaction) -> None:
         self._move(transaction, IntentState.SENT)
         transaction.outcome = transaction.block_number = transaction.block_hash = None
-        transaction.last_sent_at = transaction.used_since = transaction.asked_at = transaction.rival = None
+        transaction.last_sent_at = transaction.used_since = transaction.searched_at = transaction.rival = None
         self.unmined[transaction.nonce] = transaction
-        self._show()
+        self._update_gauges()
 
-    def requeued(self, transaction: LaneTransaction) -> None:
+    def requeue(self, transaction: LaneTransaction) -> None:
         self._move(transaction, IntentState.QUEUED)
         self.unmined.pop(transaction.nonce, None)
         self.landed.set()
-        self._show()
+        self._update_gauges()
 
-    def ended(self, key: BlockKey, ends: Iterable[tuple[LaneTransaction, IntentState]]) -> None:
+    def end_block(self, key: BlockKey, ends: Iterable[tuple[LaneTransaction, IntentState]]) -> None:
         for transaction, state in ends:
             self._move(transaction, state)
         self.mined.pop(key, None)
         self.verified.discard(key)
 
     def worst_cost_wei(self) -> int:
-        """Return what everything unmined could cost at most, value included: what the key's balance must cover."""
+        """Return the most that everything unmined can cost, value included: the key's balance must cover it."""
         return sum(
             each.newest.gas_limit * each.newest.fees.max_fee_wei + (0 if each.cancelling else each.value_wei)
             for each in self.unmined.values()
         )
 
     def expected_gas_wei(self, market: FeeMarket, kinds: Collection[PayerKind] = tuple(PayerKind)) -> int:
-        """Return what gas for everything unmined, or for some kinds of it, will probably cost, were all of each limit
-        used."""
+        """Return the probable cost of gas for everything unmined, or for some kinds of payer, if every gas limit is
+        used up."""
         return sum(
             each.newest.gas_limit * expected_price(each.newest.fees, market)
             for each in self.unmined.values()
@@ -356,11 +356,11 @@ class LaneTransactions:
     def payer_book(
         self, wallets: dict[bytes, PayerRecord], codes: dict[bytes, PayerRecord], market: FeeMarket, allowance_wei: int
     ) -> PayerBook:
-        """These records, with what this lane's own gas went to, and may go to yet."""
+        """Return these records with what contract wallets have burnt on this lane, and may still burn."""
         unmined_wei = self.expected_gas_wei(market, (PayerKind.CONTRACT,))
         return PayerBook(wallets, codes, self.burnt_wei[PayerKind.CONTRACT], unmined_wei, allowance_wei)
 
-    def _file_mined(self, transaction: LaneTransaction) -> None:
+    def _add_mined(self, transaction: LaneTransaction) -> None:
         assert transaction.block_number is not None
         assert transaction.block_hash is not None
         self.mined.setdefault((transaction.block_number, transaction.block_hash), []).append(transaction)
@@ -375,6 +375,6 @@ class LaneTransactions:
         metrics.CHANGES.labels(self.chain, self.lane, kind, before.value, after.value).inc()
         metrics.STATE_SECONDS.labels(self.chain, before.value, after.value).observe(max(0.0, seconds))
 
-    def _show(self) -> None:
+    def _update_gauges(self) -> None:
         metrics.IN_FLIGHT.labels(**self.where).set(len(self.unmined))
         metrics.NEXT_NONCE.labels(**self.where).set(self.next_nonce)

@@ -1,12 +1,12 @@
-"""The transaction outbox, as seen by code that wants a transaction: ask, read, wait. The relayer does the rest.
+"""The transaction outbox, for code that wants a transaction sent: enqueue, read, wait. The relayer does the rest.
 
     async with pool.connection() as connection:            # the caller's own transaction, if it has one
         intent = await enqueue(connection, IntentRequest(key=..., chain_id=..., group=RELAY, kind="enter", ...))
     async with IntentWatch(url, pool) as watch:
         intent = await watch.wait(intent.id, HAS_RESULT, timeout_seconds=10)
 
-An intent whose key was accepted is mined exactly once or ends `failed` / `replaced` with a reason; while it is anything
-else its outcome is unknown, which is never a failure. See `core.outbox.states` for what each state means.
+An accepted intent is mined exactly once, or ends `failed` or `replaced` with a reason. In any other state its outcome
+is unknown, which is never a failure. `core.outbox.states` explains each state.
 """
 
 from core.outbox.intents import (

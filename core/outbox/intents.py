@@ -1,4 +1,4 @@
-"""Asking for a transaction, and reading what became of it."""
+"""Queueing a transaction, and reading what became of it."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ _WORD = re.compile(r"[a-z][a-z0-9_-]{0,31}")
 
 
 class IntentConflict(VpmError):
-    """This idempotency key already asks for another transaction: for that of `intent`."""
+    """An error: this idempotency key already belongs to another transaction, that of `intent`."""
 
     code = "intent_conflict"
     default_hint = "Use a new key for a new transaction."
 
     def __init__(self, intent: Intent) -> None:
         self.intent = intent
-        super().__init__(f"The key {intent.key} already asks for another transaction (intent {intent.id}).")
+        super().__init__(f"The key {intent.key} already belongs to another transaction (intent {intent.id}).")
 
 
 @dataclass(frozen=True, slots=True)
 class IntentRequest:
-    """A transaction to send, once.
+    """A transaction to send once.
 
-    key: unique for ever; asking again with the same key changes nothing. group: which lanes may carry it. kind: a word
-    for metrics and people. to: 0x address; data: call data. gas_limit: gas units; None estimates before signing.
+    key: permanently unique; enqueueing the same key again changes nothing. group: the lanes that may send it. kind: a
+    word for metrics and people. to: 0x address; data: call data. gas_limit: gas units; None to estimate before signing.
     simulate: call it before signing; a revert ends it without using a nonce. replay_safe: the contract itself refuses a
-    second landing, so after a foreign transaction took its nonce it may be sent again at once instead of after
-    finality. priority: higher goes first. not_after: Unix seconds of the chain's clock; later it is refused, or
-    cancelled when already sent. depends_on: the id of an earlier intent that must be mined successfully first. payer:
-    whose signature it carries, if it is a stranger's: what its reverts cost us counts for that wallet.
+    second landing, so after a foreign transaction took its nonce it may be sent again before finality. priority: higher
+    goes first. not_after: Unix seconds of the chain's clock; later it is refused, or cancelled if already sent.
+    depends_on: the id of an intent that must succeed first. payer: the user's wallet whose signature it carries, if
+    any; its reverts count against that wallet.
     """
 
     key: str
@@ -80,10 +80,10 @@ class IntentRequest:
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """An intent as it stands. Fees in wei, hashes as 32 bytes.
+    """An intent as the outbox has it. Fees in wei, hashes as 32 bytes.
 
-    block_number: that mined it; of one that was refused, in which its call would have reverted for this very reason, if
-    that is known.
+    block_number: the block it was mined in; of a refused intent, the block at which its call would have reverted for
+    this reason, if known.
     """
 
     id: int
@@ -104,17 +104,17 @@ class Intent:
 
     @property
     def succeeded(self) -> bool:
-        """Mined with success; final or not."""
+        """Return whether it was mined successfully, final or not."""
         return self.outcome is MinedOutcome.SUCCEEDED
 
     @property
     def may_land(self) -> bool:
-        """Return whether it was mined with success, or still may be; if not, another attempt may be made."""
+        """Return whether it was mined successfully or still may be; if not, another attempt may be made."""
         return self.succeeded or (not self.state.ended and self.outcome is None)
 
     @property
     def refused(self) -> bool:
-        """Return whether it ended before it had a nonce: it is not on the chain, and cannot get there."""
+        """Return whether it was refused before it had a nonce, so that it can never be mined."""
         return self.state is IntentState.FAILED and self.nonce is None
 
 
@@ -128,9 +128,9 @@ ON CONFLICT (key) DO NOTHING RETURNING {_COLUMNS}
 
 
 async def enqueue(connection: Connection, request: IntentRequest) -> Intent:
-    """Ask for one transaction, in the caller's database transaction if it has one.
+    """Queue one transaction, in the caller's database transaction if it has one.
 
-    Where the key was known: the intent as it stands, or IntentConflict when the key asks for something else.
+    If the key exists, return its intent; raise IntentConflict if that is for another transaction.
     """
     values = (
         request.key,
@@ -154,7 +154,7 @@ async def enqueue(connection: Connection, request: IntentRequest) -> Intent:
         return _intent(row)
     query = f"SELECT fingerprint, {_COLUMNS} FROM outbox_intent WHERE key = %s"  # noqa: S608 - constants only
     row = await connection.fetch_one(query.encode(), (request.key,))
-    assert row is not None  # a key that conflicts is there: only what can never be asked for again is dropped
+    assert row is not None  # a conflicting key exists: only intents that can never be queued again are deleted
     if row[0] != request.fingerprint():
         raise IntentConflict(_intent(row[1:]))
     return _intent(row[1:])

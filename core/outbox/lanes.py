@@ -1,4 +1,4 @@
-"""Lane groups and how they fare: what the API asks before it accepts a bet, and what health reports."""
+"""Lane groups and their status, for the API before it accepts a bet and for health checks."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from enum import StrEnum
 
 from core.db.engine import Connection
 
-# The groups in use. An operator decides which keys serve which; a key may serve several.
-RELAY = "relay"  # bettors' stakes; on Base the holder of RELAYER
+# The groups. An operator decides which keys serve which; a key may serve several.
+RELAY = "relay"  # users' bets; on Base the holder of RELAYER
 KEEPER = "keeper"  # what anyone may call: resolve, void, deliver, pay, sweep
 OPENER = "opener"  # who may list stock markets
 LISTER = "lister"  # who may list agent markets
-CREDIT = "credit"  # who books payments sent past us; on Base the holder of CREDITOR, and of nothing else
+CREDIT = "credit"  # who books payments that bypassed us; on Base the holder of CREDITOR, and of nothing else
 PUBLISHER = "publisher"  # who may post observations
 
 
 class LaneStatus(StrEnum):
-    """The reason why a lane signs nothing new, unless it is ready. What was sent is followed in every state."""
+    """The reason why a lane signs nothing new, unless it is ready. In every state it follows what it sent."""
 
     STARTING = "starting"  # not yet compared with the chain
     READY = "ready"
@@ -27,19 +27,18 @@ class LaneStatus(StrEnum):
     FULL = "full"  # as many in flight as allowed
     NODE_DOWN = "node_down"  # no RPC URL answers
     SIGNER_DOWN = "signer_down"  # the key service that holds the key does not sign
-    STOPPED = "stopped"  # its relayer ended in an orderly way
+    STOPPED = "stopped"  # its relayer released it
 
 
 def is_gone(status: str, *, is_leased: bool, in_flight: int) -> bool:
-    """Check whether a lane was given back, is held by no process and is empty: its row stays forever, whether or not a
-    relayer still has its key."""
+    """Return whether a lane was released, no process holds it and nothing is in flight: its row stays forever, even if
+    no relayer has its key any more."""
     return status == LaneStatus.STOPPED and not is_leased and not in_flight
 
 
 @dataclass(frozen=True, slots=True)
 class LaneReport:
-    """One lane as it stands. `leased` is True while some relayer's lease on it is valid. Balance in wei, None while
-    unknown."""
+    """A lane's status. leased: a relayer's lease on it is valid. balance_wei: None while unknown."""
 
     address: bytes
     status: LaneStatus
@@ -50,7 +49,7 @@ class LaneReport:
 
     @property
     def works(self) -> bool:
-        """Held by a live relayer that signs, or will as soon as there is room."""
+        """Return whether a live relayer holds it and signs, or will as soon as there is room."""
         return self.leased and self.status in (LaneStatus.READY, LaneStatus.FULL)
 
     @property
@@ -60,7 +59,7 @@ class LaneReport:
 
 @dataclass(frozen=True, slots=True)
 class GroupReport:
-    """The lanes that serve one group on one chain, and how much waits for them."""
+    """The lanes that serve one group on one chain, and how many intents wait for them."""
 
     lanes: tuple[LaneReport, ...]
     queued: int
@@ -82,7 +81,7 @@ FROM outbox_lane l WHERE l.chain_id = %s AND %s = ANY(l.groups) ORDER BY l.id
 
 
 async def report(connection: Connection, chain_id: int, group: str) -> GroupReport:
-    """Return the state of one group of lanes, in two short queries."""
+    """Read the status of one group of lanes."""
     rows = await connection.fetch_all(_LANES, (chain_id, group))
     lanes = tuple(
         LaneReport(row[0], LaneStatus(row[1]), row[2], row[3], row[5], None if row[4] is None else int(row[4]))

@@ -1,13 +1,12 @@
-"""Long ended intents: thinned out to what idempotency needs, or, where something else guards it, dropped.
+"""Removing old intents: thin them to what idempotency needs, or drop them where something else guarantees it.
 
     async with connection.transaction():
         old = await long_ended(connection, chain_id, days=90, limit=500)
         await thin(connection, [each.id for each in old])
         await drop(connection, [each.id for each in old if ...])
 
-A thinned intent keeps its row: its key still answers who asks again, and how it ended can still be read. Gone are its
-call data, what it waited for, its signed bytes and its history. Only an intent whose asker can never come back with the
-same key may be dropped.
+A thinned intent keeps its row, so that its key still exists and its end can be read. Its call data, dependency, signed
+bytes and history are deleted. Only an intent whose key can never be queued again may be dropped.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from core.db.engine import Connection
 
 @dataclass(frozen=True, slots=True)
 class Old:
-    """An intent that ended long ago. `is_noop`: our own filler of a nonce, which no caller requested."""
+    """An intent that ended long ago. is_noop: it fills a nonce, and no caller requested it."""
 
     id: int
     key: str
@@ -28,7 +27,7 @@ class Old:
 
 
 async def long_ended(connection: Connection, chain_id: int, *, days: int, limit: int) -> list[Old]:
-    """The oldest intents that ended more than `days` ago and were not thinned yet, locked for this transaction."""
+    """Return and lock the oldest intents that ended more than `days` ago and are not thinned yet."""
     rows = await connection.fetch_all(
         "SELECT id, key, lane_group = 'noop' FROM outbox_intent WHERE chain_id = %s "
         "AND state IN ('final', 'failed', 'replaced') AND NOT is_thinned "
@@ -39,7 +38,7 @@ async def long_ended(connection: Connection, chain_id: int, *, days: int, limit:
 
 
 async def thin(connection: Connection, ids: Sequence[int]) -> None:
-    """Remove what only following them needed. Inside the caller's transaction, with the rows locked."""
+    """Delete what only the relayer needed, in the caller's transaction, which has locked the rows."""
     await connection.execute("SET LOCAL vpm.outbox_retention = 'on'")  # the tables refuse any other removal
     for table in (b"outbox_history", b"outbox_transaction"):
         await connection.execute(b"DELETE FROM " + table + b" WHERE intent_id = ANY(%s)", (list(ids),))
@@ -50,8 +49,8 @@ async def thin(connection: Connection, ids: Sequence[int]) -> None:
 
 
 async def drop(connection: Connection, ids: Sequence[int]) -> int:
-    """Remove thinned intents for good; return how many. One that another waits for stays, and so does the last of each
-    lane, whose nonce shows a restored lane where it was."""
+    """Delete thinned intents and return how many. Keep those that others depend on, and the last of each lane: a
+    restored lane continues after its nonce."""
     cursor = await connection.execute(
         "DELETE FROM outbox_intent i WHERE i.id = ANY(%s) AND i.is_thinned "
         "AND NOT EXISTS (SELECT FROM outbox_intent o WHERE o.depends_on = i.id) "

@@ -1,4 +1,4 @@
-"""The life of an intent, from the wish to the final block, as one explicit table of transitions."""
+"""The life of an intent, from queued to final, as one explicit table of transitions."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ from enum import StrEnum
 
 
 class IntentState(StrEnum):
-    """Where an intent stands. The comments name who moves it on.
+    """The state of an intent.
 
     queued   -> signed    a lane gave it a nonce and stored its signed bytes
-             -> failed    refused before any nonce: it would revert, it is late, or what it depends on failed. It is
-                          not queued again: a new try has a new key (the database would allow it)
-    signed   -> sent      a node was offered the bytes (it may have taken them even when it did not say so)
-             -> mined     found in a block before the offer was written down (the process died in between)
-             -> queued    its nonce was used by a foreign transaction, beyond undoing
+             -> failed    refused before any nonce: it would revert, it is late, or its dependency failed. It is not
+                          queued again: a new try has a new key (the database would allow it)
+    signed   -> sent      the bytes were offered to a node (which may have taken them even without an answer)
+             -> mined     found in a block before it was recorded as sent (the process died in between)
+             -> queued    a foreign transaction used its nonce, in a block that is deep enough
     sent     -> mined     a receipt
              -> queued    as above
-    mined    -> sent      a reorg dropped its block
-             -> final     it succeeded, and its block is too deep to be undone
-             -> failed    it reverted, likewise
-             -> replaced  our own no-op took its nonce, likewise: the call itself can never happen any more
-    final, failed, replaced -> sent   only by a reorg deeper than the configured finality, which is also an alarm
+    mined    -> sent      a reorg undid its block
+             -> final     it succeeded, and its block is final
+             -> failed    it reverted, and its block is final
+             -> replaced  our no-op took its nonce, and its block is final: the call can never be mined
+    final, failed, replaced -> sent   only by a reorg deeper than the configured finality, which also raises an alarm
     """
 
     QUEUED = "queued"
@@ -33,18 +33,18 @@ class IntentState(StrEnum):
 
     @property
     def ended(self) -> bool:
-        """Return True when nothing moves it any more (a reorg deeper than finality excepted)."""
+        """Return whether it has ended (only a reorg deeper than finality can undo that)."""
         return self in ENDED
 
     @property
     def in_flight(self) -> bool:
-        """Return True while its nonce is assigned and the chain has not used it."""
+        """Return whether it has a nonce and is not known to be mined."""
         return self in (IntentState.SIGNED, IntentState.SENT)
 
 
 OVERTAKEN = "overtaken"
-"""A reason: mined and reverted, though the call succeeds on the block before it and on its own: others of that block
-came between. Or no node says why it reverted: it may be sent again, too."""
+"""A reason: it reverted when mined, but the call succeeds on the block before and after, so other transactions of its
+block came between. Or no node gave the reason. It may be sent again."""
 EXPIRED = "expired"
 """A reason: its deadline passed before it was mined."""
 WALLET_REVERTS = "wallet_reverts"
@@ -52,13 +52,13 @@ WALLET_REVERTS = "wallet_reverts"
 CODE_REVERTS = "code_reverts"
 """A reason: too many transactions of wallets with its payer's code reverted within an hour."""
 CONTRACTS_SPENT = "contracts_spent"
-"""A reason: reverts of wallets with code have used up what they may burn within an hour."""
+"""A reason: reverts of contract wallets have used up what they may burn within an hour."""
 PAYER_REASONS = frozenset({WALLET_REVERTS, CODE_REVERTS, CONTRACTS_SPENT})
 """The reasons for which a payer's transaction is not sent now, and may be within the hour."""
 
 
 class MinedOutcome(StrEnum):
-    """What the chain did with the nonce of a mined intent."""
+    """The outcome of a mined intent."""
 
     SUCCEEDED = "succeeded"
     REVERTED = "reverted"

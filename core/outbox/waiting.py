@@ -1,4 +1,4 @@
-"""Waiting for an intent to get somewhere: one LISTEN connection per process, however many wait."""
+"""Waiting for an intent to reach a state: one LISTEN connection per process, however many wait."""
 
 from __future__ import annotations
 
@@ -14,22 +14,21 @@ from core.outbox.intents import Intent, read
 from core.outbox.states import IntentState
 from core.service.cancelling import cancel_and_wait
 
-# The states in which something can be said: a transaction exists; or the chain, or a refusal, has answered.
+# The states with an outcome (mined or refused), and those with at least a transaction hash.
 HAS_RESULT = frozenset({IntentState.MINED, IntentState.FINAL, IntentState.FAILED, IntentState.REPLACED})
 HAS_HASH = HAS_RESULT | {IntentState.SENT}
 
-# A signal may be lost with its connection; so look again this often in any case.
-_LOOK_AGAIN_SECONDS = 2.0
+# A notification may be lost with its connection, so read again this often in any case.
+_POLL_SECONDS = 2.0
 
 
 class IntentWatch:
-    """The waits for intents to end: `async with IntentWatch(database_url, pool) as watch`; safe for any number at
-    once."""
+    """A watch on intents for any number of waiters: `async with IntentWatch(database_url, pool) as watch`."""
 
     def __init__(self, url: str, pool: ConnectionPool) -> None:
         self._url = url
         self._pool = pool
-        # In the order in which they came, which a set would forget.
+        # A dict, since a set would not keep the order of arrival.
         self._waiting: dict[int, dict[asyncio.Event, None]] = defaultdict(dict)
         self._listening: asyncio.Task[None] | None = None
 
@@ -44,13 +43,14 @@ class IntentWatch:
             await cancel_and_wait(self._listening)
 
     async def wait(self, intent_id: int, states: frozenset[IntentState], *, timeout_seconds: float) -> Intent:
-        """The intent once it is in one of `states`, or as it stands when time is up. LookupError for an unknown id."""
+        """Return the intent once it is in one of `states`, or as it is on timeout; raise LookupError for an unknown
+        id."""
         moved = asyncio.Event()
         self._waiting[intent_id][moved] = None
         deadline = asyncio.get_running_loop().time() + timeout_seconds
         try:
             while True:
-                moved.clear()  # before reading: a change after the read must wake us
+                moved.clear()  # before the read, so that a later change wakes us
                 async with self._pool.connection() as connection:
                     intent = await read(connection, intent_id)
                 if intent is None:
@@ -59,7 +59,7 @@ class IntentWatch:
                 if intent.state in states or left <= 0:
                     return intent
                 with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(min(left, _LOOK_AGAIN_SECONDS)):
+                    async with asyncio.timeout(min(left, _POLL_SECONDS)):
                         await moved.wait()
         finally:
             del self._waiting[intent_id][moved]

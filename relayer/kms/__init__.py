@@ -1,1 +1,1 @@
-"""Keys that lie in AWS KMS and never leave it: the relayer sends it digests and gets signatures."""
+"""Keys that stay in AWS KMS: the relayer sends digests and gets signatures."""

@@ -1,5 +1,5 @@
-"""AWS KMS: keys of the kind ECC_SECG_P256K1, through aiobotocore, which does endpoints, SigV4 and every standard way to
-credentials (environment, profile, web identity, container, instance) without blocking the loop."""
+"""AWS KMS keys with the spec ECC_SECG_P256K1, through aiobotocore, which handles endpoints, SigV4 and every standard
+source of credentials (environment, profile, web identity, container, instance) without blocking the event loop."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from core.errors import ConfigError
 from relayer.kms.signer import KmsDenied, KmsFault, KmsThrottled
 
 ALGORITHM = "ECDSA_SHA_256"
-# Errors that pass by themselves; the rest wants a person. KMSInvalidStateException also means a key that is being made.
+# Temporary errors; the others need a person.
 _PASSING = ("DependencyTimeoutException", "KMSInternalException", "KeyUnavailableException", "InternalFailure")
 _THROTTLED = ("ThrottlingException", "LimitExceededException", "RequestLimitExceeded", "TooManyRequestsException")
 
@@ -26,11 +26,11 @@ class AwsKey:
         self._key = name.key
 
     async def public_key(self) -> bytes:
-        return bytes((await _asked(self._client.get_public_key(KeyId=self._key)))["PublicKey"])
+        return bytes((await _request(self._client.get_public_key(KeyId=self._key)))["PublicKey"])
 
     async def sign(self, digest: bytes) -> bytes:
-        # The algorithm's name stands for the length of the digest; with DIGEST nothing is hashed there.
-        answer = await _asked(
+        # With DIGEST the service hashes nothing; the algorithm's name only gives the digest's length.
+        answer = await _request(
             self._client.sign(KeyId=self._key, Message=digest, MessageType="DIGEST", SigningAlgorithm=ALGORITHM)
         )
         return bytes(answer["Signature"])
@@ -38,13 +38,13 @@ class AwsKey:
 
 @contextlib.asynccontextmanager
 async def aws_client(region: str, *, at_once: int, try_seconds: float) -> AsyncIterator[Any]:
-    """Return a client for all keys of one region. It tries once; retries are up to its user."""
+    """Return a client for all keys of one region. It never retries; its caller does."""
     try:
         from aiobotocore.config import AioConfig  # type: ignore[import-untyped]  # noqa: PLC0415
         from aiobotocore.session import get_session  # type: ignore[import-untyped]  # noqa: PLC0415
     except ImportError:
         raise ConfigError(
-            "VPM_RELAYER_KEYSTORES names a key of aws-kms, and the package aiobotocore is not installed.",
+            "VPM_RELAYER_KEYSTORES names an aws-kms key, but the package aiobotocore is not installed.",
             hint="Install the extra `aws` (deployments/docker/requirements-aws.txt).",
         ) from None
     config = AioConfig(
@@ -58,7 +58,7 @@ async def aws_client(region: str, *, at_once: int, try_seconds: float) -> AsyncI
         yield client
 
 
-async def _asked(call: Any) -> dict[str, Any]:
+async def _request(call: Any) -> dict[str, Any]:
     from botocore import exceptions  # type: ignore[import-untyped]  # noqa: PLC0415
 
     try:
@@ -66,27 +66,27 @@ async def _asked(call: Any) -> dict[str, Any]:
     except exceptions.ClientError as error:
         fault = error.response.get("Error", {})
         code, status = str(fault.get("Code", "")), error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
-        sentence = f"AWS KMS says {code}: {fault.get('Message', '')}".rstrip(": ")
+        sentence = f"AWS KMS answered {code}: {fault.get('Message', '')}".rstrip(": ")
         if code in _THROTTLED or status == 429:
             raise KmsThrottled(sentence) from None
         if code in _PASSING or status >= 500:
             raise KmsFault(sentence) from None
-        raise KmsDenied(sentence, hint=_NEXT.get(code, _SEE)) from None
+        raise KmsDenied(sentence, hint=_HINTS.get(code, _MANUAL)) from None
     except (exceptions.NoCredentialsError, exceptions.PartialCredentialsError) as error:
-        raise KmsDenied(f"There are no AWS credentials: {error}", hint=_CREDENTIALS) from None
+        raise KmsDenied(f"No AWS credentials: {error}", hint=_CREDENTIALS) from None
     except exceptions.BotoCoreError as error:
         raise KmsFault(f"AWS KMS did not answer: {type(error).__name__}") from None
 
 
 _CREDENTIALS = "Give the relayer a role, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY."
-_SEE = "See docs/operate.md, Keys in a key service."
-_NEXT = {
+_MANUAL = "See docs/operate.md, Keys in a key service."
+_HINTS = {
     "AccessDeniedException": "Allow this role kms:Sign and kms:GetPublicKey on this key.",
-    "NotFoundException": "Compare region and name; an alias is written alias/NAME.",
+    "NotFoundException": "Check the region and the name; an alias is written alias/NAME.",
     "DisabledException": "Enable the key.",
-    "KMSInvalidStateException": "Look at the key's state; one that is to be deleted signs nothing.",
-    "InvalidKeyUsageException": "Make a key with usage SIGN_VERIFY and spec ECC_SECG_P256K1.",
+    "KMSInvalidStateException": "Check the key's state: a key being created or scheduled for deletion does not sign.",
+    "InvalidKeyUsageException": "Create a key with usage SIGN_VERIFY and spec ECC_SECG_P256K1.",
     "UnrecognizedClientException": _CREDENTIALS,
     "ExpiredTokenException": _CREDENTIALS,
-    "InvalidSignatureException": "Compare the secret access key, and this machine's clock.",
+    "InvalidSignatureException": "Check the secret access key and this machine's clock.",
 }

@@ -15,7 +15,7 @@ from eth_account import Account
 from core.config import RelayerSecrets, load
 from core.errors import ConfigError
 from core.service.cancelling import cancel_and_wait
-from relayer.keys import NamedKey, opened_keys
+from relayer.keys import NamedKey, open_kms_keys
 from relayer.kms.signer import PROBE, KeyServiceAway, KmsPatience, KmsSigner
 from relayer.signing import Fees, SignerUnavailable, Unsigned
 from tests.support.kms_clouds import REGION, Aws, Key, served
@@ -39,7 +39,7 @@ class Opened:
     @contextlib.asynccontextmanager
     async def keys(self, keystores: str) -> AsyncIterator[list[NamedKey]]:
         named = load(RelayerSecrets, {"VPM_RELAYER_KEYSTORES": keystores}).keystore_files
-        async with opened_keys(named, PATIENCE) as keys:
+        async with open_kms_keys(named, PATIENCE) as keys:
             yield keys
 
     @contextlib.asynccontextmanager
@@ -69,7 +69,7 @@ async def test_it_signs_and_sends_nothing_but_a_digest(service: Opened) -> None:
     wanted = [unsigned(number) for number in range(9)]
     async with service.signer(name) as signer:
         signed = await signer.sign_all(wanted)
-        assert signer.trouble is None
+        assert signer.problem is None
     assert [Account.recover_transaction(each.raw).lower() for each in signed] == [key.address] * 9
     assert [each.nonce for each in signed] == list(range(9))
     assert service.cloud.digests == [PROBE, *(each.digest for each in wanted)]
@@ -81,7 +81,7 @@ async def test_throttled_and_failed_requests_are_made_again(service: Opened) -> 
     async with service.signer() as signer:
         service.cloud.faults.extend(["throttled", "failed", "throttled"])
         assert len(await signer.sign_all([unsigned(0)])) == 1
-        assert signer.trouble is None
+        assert signer.problem is None
     assert not service.cloud.faults
 
 
@@ -91,16 +91,16 @@ async def test_a_batch_ends_before_the_first_that_could_not_be_signed(service: O
         signed = await signer.sign_all([unsigned(number) for number in range(4)])
         assert len(signed) < 4
         assert [each.nonce for each in signed] == list(range(len(signed)))
-        assert signer.trouble is None or not signed
+        assert signer.problem is None or not signed
 
 
 @pytest.mark.parametrize("fault", ["garbage", "other"])
 async def test_a_wrong_signature_is_never_given_out(service: Opened, fault: str) -> None:
     async with service.signer() as signer:
         service.cloud.faults.append(fault)
-        with pytest.raises(SignerUnavailable, match="signs wrongly"):
+        with pytest.raises(SignerUnavailable, match="returned a wrong signature"):
             await signer.sign_all([unsigned(0)])
-        with pytest.raises(SignerUnavailable, match="signs wrongly"):  # at once, without asking
+        with pytest.raises(SignerUnavailable, match="returned a wrong signature"):  # at once, without asking
             await signer.sign_all([unsigned(0)])
         await until(_well(signer), "the signer's recovery")
         assert len(await signer.sign_all([unsigned(0)])) == 1
@@ -156,7 +156,7 @@ async def test_a_command_prints_the_address_of_a_key(service: Opened) -> None:
 async def test_another_key_than_the_setting_says_is_refused(service: Opened) -> None:
     (name, key), other = service.add(), Key().address
     said = await _refused(service, f"{name}#{other}")
-    assert f"The key at {name} is {key.address}, VPM_RELAYER_KEYSTORES says {other}." in said
+    assert f"The key at {name} is {key.address}, but VPM_RELAYER_KEYSTORES has {other}." in said
     async with service.keys(f"{name}#{key.address}") as (opened,):
         assert "0x" + opened.signer.address.hex() == key.address
 
@@ -165,14 +165,14 @@ async def test_a_key_of_another_kind_is_refused(service: Opened) -> None:
     name, _ = service.add(key=Key(ec.generate_private_key(ec.SECP256R1())))
     said = await _refused(service, name)
     assert f"{name} cannot sign transactions: the key is not on the curve secp256k1" in said
-    assert "Make one of the spec ECC_SECG_P256K1" in said
+    assert "Create a key with the spec ECC_SECG_P256K1" in said
 
 
 async def test_a_key_that_may_not_sign_or_is_not_there_is_refused_with_the_next_step(service: Opened) -> None:
     name, _ = service.add()
     said = await _refused(service, name.replace("relay-0", "relay-7"))
     assert "NotFoundException" in said
-    assert "Compare" in said
+    assert "Check the region" in said
     service.cloud.denied = set(service.cloud.keys)
     said = await _refused(service, name)
     assert name in said
@@ -187,18 +187,18 @@ async def test_wrong_credentials_are_named_and_never_shown(service: Opened, monk
     assert service.cloud.secret not in said
     monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
     monkeypatch.delenv("AWS_ACCESS_KEY_ID")
-    assert "There are no AWS credentials" in await _refused(service, name)
+    assert "No AWS credentials" in await _refused(service, name)
 
 
 @pytest.mark.thorough
 async def test_a_service_that_is_away_at_start_stops_only_who_needs_its_answer(service: Opened) -> None:
     name, key = service.add()
     service.cloud.down = True
-    with pytest.raises(KeyServiceAway, match="cannot be asked for its public key"):
+    with pytest.raises(KeyServiceAway, match="Cannot read the public key"):
         async with service.keys(f"base:relay={name}"):
             pass
     async with service.signer(f"{name}#{key.address}") as signer:
-        assert signer.trouble is not None
+        assert signer.problem is not None
         service.cloud.down = False
         await until(_well(signer), "the signer's recovery")
     service.cloud.down = True
@@ -206,7 +206,7 @@ async def test_a_service_that_is_away_at_start_stops_only_who_needs_its_answer(s
         service.cloud.down = False
 
         async def noticed() -> bool:
-            return f"is {key.address}, and 0x{signer.address.hex()} was expected" in (signer.trouble or "")
+            return f"is {key.address}, but 0x{signer.address.hex()} was expected" in (signer.problem or "")
 
         await until(noticed, "the wrong key's being noticed")
 
@@ -216,13 +216,13 @@ async def test_a_key_busy_at_start_is_no_wrong_key(service: Opened) -> None:
     name, _ = service.add()
     service.cloud.faults.extend(["throttled"] * 60)
     async with service.signer(name) as signer:
-        assert signer.trouble is not None
+        assert signer.problem is not None
         service.cloud.faults.clear()
         await until(_well(signer), "the signer's recovery")
 
 
 def _well(signer: KmsSigner) -> Callable[[], Awaitable[bool]]:
     async def well() -> bool:
-        return signer.trouble is None
+        return signer.problem is None
 
     return well

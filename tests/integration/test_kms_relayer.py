@@ -17,10 +17,10 @@ import yaml
 from core.chain import checksum
 from core.config import RelayerSecrets, load
 from core.outbox import Intent, IntentRequest, IntentState, LaneStatus, report
-from relayer.keys import opened_keys
+from relayer.keys import open_kms_keys
 from relayer.kms.signer import KmsPatience, KmsSigner
 from relayer.queries import LaneQueries
-from relayer.transactions import unsigned_of
+from relayer.transactions import to_unsigned
 from tests.conftest import StartAnvil
 from tests.support.alert_rules import ALERTS
 from tests.support.hazy_node import HazyNode
@@ -134,7 +134,7 @@ async def test_while_the_service_is_down_intents_wait_and_the_lane_says_why(kms:
         return (await kms.lane(kms.aws_key))[0] is LaneStatus.SIGNER_DOWN
 
     await until(reported, "the lane's saying that it cannot sign", 60)
-    said = f"{kms.names[0].partition('#')[0]} does not sign. AWS KMS says KMSInternalException"
+    said = f"{kms.names[0].partition('#')[0]} does not sign. AWS KMS answered KMSInternalException"
 
     async def unwell() -> bool:
         status, health = await _get(url + "/health")
@@ -273,7 +273,7 @@ async def test_two_processes_do_not_have_the_same_intents_signed(kms: Kms) -> No
 @contextlib.asynccontextmanager
 async def _opened(kms: Kms) -> AsyncIterator[KmsSigner]:
     named = load(RelayerSecrets, {"VPM_RELAYER_KEYSTORES": kms.names[0]}).keystore_files
-    async with opened_keys(named, KmsPatience(at_once=4, seconds=6.0)) as (key,):
+    async with open_kms_keys(named, KmsPatience(at_once=4, seconds=6.0)) as (key,):
         assert isinstance(key.signer, KmsSigner)
         yield key.signer
 
@@ -295,7 +295,7 @@ async def test_a_hole_is_filled_and_a_call_cancelled_through_the_service_once_it
     asked = await rig.ask_for_many(requests)
     store = await rig.dead_holder(signer, next_nonce=1)
     (prepared,) = await rig.prepared(store)
-    unsigned = unsigned_of(prepared, rig.chain_id, 1)
+    unsigned = to_unsigned(prepared, rig.chain_id, 1)
     (signed,) = await signer.sign_all([unsigned])
     await store.sign([prepared], {unsigned: signed})
     async with rig.pool.connection() as connection:
@@ -304,7 +304,7 @@ async def test_a_hole_is_filled_and_a_call_cancelled_through_the_service_once_it
     async with rig.relayer(rig.spec(signer), policy=replace(QUICK, max_gas=100_000_000)) as relayer:
 
         async def troubled() -> bool:
-            return signer.trouble is not None
+            return signer.problem is not None
 
         async def reported() -> bool:
             return [lane.status for lane in relayer.lanes()] == [LaneStatus.SIGNER_DOWN]
@@ -333,7 +333,7 @@ async def test_a_signature_for_a_nonce_that_went_elsewhere_is_forgotten(kms: Kms
     store = await rig.dead_holder(signer, next_nonce=0)
     prepared = await LaneQueries(rig.pool, store.lease).claim(await rig.prepared(store), 30.0)
     assert len(prepared) == 3
-    wanted = [unsigned_of(each, rig.chain_id, number) for number, each in enumerate(prepared)]
+    wanted = [to_unsigned(each, rig.chain_id, number) for number, each in enumerate(prepared)]
     signed = await signer.sign_all(wanted)
     other = await rig.new_signer()
     thief = await rig.dead_holder(other, next_nonce=0)

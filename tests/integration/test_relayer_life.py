@@ -267,7 +267,7 @@ async def test_running_out_of_gas_is_distinguished_from_a_revert(rig: Rig) -> No
     async with rig.relayer(rig.spec(await rig.new_signer())):
         mined = await rig.reaches(asked, IntentState.MINED)
     assert mined.reason_code == "out_of_gas"
-    assert mined.reason == "It ran out of the 30000 gas it was given."
+    assert mined.reason == "It ran out of gas at its limit of 30000."
 
 
 async def test_an_intent_waits_for_the_one_it_depends_on_and_fails_with_it(rig: Rig) -> None:

@@ -26,7 +26,7 @@ from core.service.cancelling import cancel_and_wait
 from relayer.leases import LaneSpec, Lease
 from relayer.policy import FeePolicy, LanePolicy, Patience
 from relayer.queries import LaneQueries
-from relayer.service import Relayer, follow_chain, relaying
+from relayer.service import Relayer, open_chain, open_relayer
 from relayer.signing import Fees, LocalSigner, Signer, Unsigned
 from relayer.store import LaneStore
 from relayer.transactions import Prepared
@@ -161,7 +161,7 @@ class Rig:
         self, *specs: LaneSpec, policy: LanePolicy | None = None, lease_seconds: float = 3.0
     ) -> AsyncIterator[Relayer]:
         """A relayer at work; on exit it is stopped in an orderly way. A task of it that fails fails the test."""
-        following = follow_chain(
+        following = open_chain(
             "test",
             self.chain_id,
             (self.rpc_url, *self.more_urls),
@@ -173,9 +173,9 @@ class Rig:
         )
         async with (
             following as chain,
-            relaying(self.database_url, [chain], specs, lease_seconds=lease_seconds) as relayer,
+            open_relayer(self.database_url, [chain], specs, lease_seconds=lease_seconds) as relayer,
         ):
-            tasks = {name: asyncio.create_task(work, name=name) for name, work in relayer.works().items()}
+            tasks = {name: asyncio.create_task(work, name=name) for name, work in relayer.tasks().items()}
             try:
                 yield relayer
             finally:

@@ -47,8 +47,8 @@ def test_a_transaction_signed_through_its_digest_is_that_of_the_key_in_memory() 
 @pytest.mark.parametrize(
     ("der", "said"),
     [
-        (b"", "no DER"),
-        (secrets.token_bytes(70), "no DER"),
+        (b"", "not a DER"),
+        (secrets.token_bytes(70), "not a DER"),
         (encode_dss_signature(0, 1), "out of range"),
         (encode_dss_signature(1, ORDER), "out of range"),
         (encode_dss_signature(ORDER, 1), "out of range"),
@@ -79,7 +79,7 @@ def test_the_address_of_a_public_key() -> None:
         )
         with pytest.raises(BadPublicKey, match="not on the curve secp256k1"):
             address_of(der)
-    with pytest.raises(BadPublicKey, match="no public key"):
+    with pytest.raises(BadPublicKey, match="not a public key"):
         address_of(b"\0" * 88)
 
 

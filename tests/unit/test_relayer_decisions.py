@@ -20,7 +20,7 @@ from core.outbox.states import (
     MinedOutcome,
     settled_state,
 )
-from relayer.nonces import Reconciled, drift, reconcile
+from relayer.nonces import Reconciled, describe_repair, reconcile
 from relayer.policy import (
     FeeMarket,
     FeePolicy,
@@ -31,20 +31,20 @@ from relayer.policy import (
     PayerRecord,
     bump,
     expected_price,
+    highest_fees,
     lane_status,
-    most,
     quote,
 )
-from relayer.preflight import CheckTerms, check, fate, refused_unasked, with_margin
+from relayer.preflight import CheckTerms, check, fate, refuse_without_node, with_margin
 from relayer.signing import Fees, Signed
 from relayer.transactions import (
     Candidate,
-    LaneQueue,
     LaneTransaction,
     NextStep,
-    NonceUse,
+    NonceTaker,
+    QueueProgress,
+    is_nonce_taken,
     next_step,
-    nonce_was_taken,
 )
 
 POLICY = FeePolicy(cap_wei=1000, min_priority_wei=2, max_priority_wei=50)
@@ -83,8 +83,8 @@ def test_bump(old: Fees, market: FeeMarket, expected: Fees | None) -> None:
 
 
 def test_a_no_op_may_always_offer_the_most() -> None:
-    assert most(POLICY, Fees(950, 8)) == Fees(1000, 9)
-    assert most(POLICY, Fees(1000, 1000)) == Fees(1000, 1000)
+    assert highest_fees(POLICY, Fees(950, 8)) == Fees(1000, 9)
+    assert highest_fees(POLICY, Fees(1000, 1000)) == Fees(1000, 1000)
 
 
 fee = st.integers(min_value=0, max_value=10**12)
@@ -127,11 +127,11 @@ def test_reconcile(latest: int, owned: int, live: list[int], ended: list[int], e
 
 
 def test_drift_is_told_only_when_something_was_repaired() -> None:
-    assert drift(8, Reconciled(8)) is None
-    assert drift(None, Reconciled(7)) is None
-    assert drift(12, Reconciled(8)) == "the next nonce was 12 and is 8"
-    assert drift(8, Reconciled(8, holes=(5, 6))) == "2 unused from 5"
-    assert drift(8, Reconciled(9, reopened=(3,))) == "the next nonce was 8 and is 9; 1 undone from 3"
+    assert describe_repair(8, Reconciled(8)) is None
+    assert describe_repair(None, Reconciled(7)) is None
+    assert describe_repair(12, Reconciled(8)) == "the next nonce was 12 and is 8"
+    assert describe_repair(8, Reconciled(8, holes=(5, 6))) == "2 unused from 5"
+    assert describe_repair(8, Reconciled(9, reopened=(3,))) == "the next nonce was 8 and is 9; 1 undone from 3"
 
 
 PATIENCE = Patience(resend_after_seconds=4, bump_after_seconds=15, bump_after_blocks=2)
@@ -155,17 +155,19 @@ def transaction(**changes: object) -> LaneTransaction:
     return replace(made, **changes)  # type: ignore[arg-type]
 
 
-def line(**changes: object) -> LaneQueue:
-    made = LaneQueue(latest=7, pending=8, now=101.0, chain_time=1_000, stuck_seconds=0, stuck_blocks=0, market=MARKET)
+def line(**changes: object) -> QueueProgress:
+    made = QueueProgress(
+        latest=7, pending=8, now=101.0, chain_time=1_000, stuck_seconds=0, stuck_blocks=0, market=MARKET
+    )
     return replace(made, **changes)  # type: ignore[arg-type]
 
 
-FOREIGN = NonceUse(b"f" * 32, 100, b"b" * 32)
+FOREIGN = NonceTaker(b"f" * 32, 100, b"b" * 32)
 CANCEL = Signed(7, b"raw", b"c" * 32, Fees(240, 12), 21_000, is_cancel=True)
 
 
 @pytest.mark.parametrize(
-    ("given_transaction", "given_line", "expected"),
+    ("transaction", "progress", "expected"),
     [
         pytest.param(transaction(), line(), NextStep.KEEP, id="just sent and in the pool"),
         pytest.param(transaction(nonce=9), line(now=200.0, pending=10), NextStep.KEEP, id="in the pool behind others"),
@@ -234,12 +236,12 @@ CANCEL = Signed(7, b"raw", b"c" * 32, Fees(240, 12), 21_000, is_cancel=True)
         ),
     ],
 )
-def test_next_step(given_transaction: LaneTransaction, given_line: LaneQueue, expected: NextStep) -> None:
-    assert next_step(given_transaction, given_line, PATIENCE) is expected
+def test_next_step(transaction: LaneTransaction, progress: QueueProgress, expected: NextStep) -> None:
+    assert next_step(transaction, progress, PATIENCE) is expected
 
 
 @pytest.mark.parametrize(
-    ("given_transaction", "given_line", "expected"),
+    ("transaction", "progress", "expected"),
     [
         pytest.param(transaction(), line(now=105.0, stuck_seconds=15, stuck_blocks=2), NextStep.RESEND, id="the first"),
         pytest.param(
@@ -255,11 +257,11 @@ def test_next_step(given_transaction: LaneTransaction, given_line: LaneQueue, ex
     ],
 )
 def test_what_cannot_be_raised_is_offered_as_it_is(
-    given_transaction: LaneTransaction, given_line: LaneQueue, expected: NextStep
+    transaction: LaneTransaction, progress: QueueProgress, expected: NextStep
 ) -> None:
     """At the cap, while the signer does not sign, or because the key cannot pay for it."""
-    assert next_step(given_transaction, given_line, PATIENCE, may_bump=False) is expected
-    assert next_step(replace(given_transaction, unfunded=True), given_line, PATIENCE) is expected
+    assert next_step(transaction, progress, PATIENCE, may_bump=False) is expected
+    assert next_step(replace(transaction, unfunded=True), progress, PATIENCE) is expected
 
 
 @pytest.mark.parametrize(
@@ -276,14 +278,14 @@ def test_what_cannot_be_raised_is_offered_as_it_is(
     ],
 )
 def test_a_nonce_is_given_up_only_to_a_known_transaction_that_stands(
-    rival: NonceUse | None, head: int, replay_safe: bool, used_since: float | None, expected: bool
+    rival: NonceTaker | None, head: int, replay_safe: bool, used_since: float | None, expected: bool
 ) -> None:
     taken = transaction(rival=rival, used_since=used_since, replay_safe=replay_safe)
-    found = nonce_was_taken(taken, head=head, finality_blocks=64, now=100.0, patience=PATIENCE)
+    found = is_nonce_taken(taken, head=head, finality_blocks=64, now=100.0, patience=PATIENCE)
     assert found is expected
 
 
-AT_REST = LaneSnapshot(
+IDLE = LaneSnapshot(
     node_down=False,
     base_fee_wei=100,
     balance_wei=10_000,
@@ -298,22 +300,22 @@ LIMITS = LanePolicy(FeePolicy(cap_wei=1_000), PATIENCE, max_in_flight=10, gas_pe
 @pytest.mark.parametrize(
     ("snapshot", "expected"),
     [
-        (AT_REST, LaneStatus.READY),
-        (replace(AT_REST, node_down=True, in_flight=10), LaneStatus.NODE_DOWN),
-        (replace(AT_REST, signer_trouble="it said so"), LaneStatus.SIGNER_DOWN),
-        (replace(AT_REST, signer_trouble="it said so", node_down=True), LaneStatus.NODE_DOWN),
-        (replace(AT_REST, out_of_funds="it said so"), LaneStatus.OUT_OF_GAS),
-        (replace(AT_REST, balance_wei=None), LaneStatus.STARTING),
-        (replace(AT_REST, balance_wei=0), LaneStatus.OUT_OF_GAS),
-        (replace(AT_REST, worst_cost_wei=10_001), LaneStatus.OUT_OF_GAS),
-        (replace(AT_REST, worst_cost_wei=10_000), LaneStatus.READY),
-        (replace(AT_REST, spent_wei=5_000), LaneStatus.STOP_LOSS),
-        (replace(AT_REST, spent_wei=3_000, expected_wei=2_000), LaneStatus.STOP_LOSS),
-        (replace(AT_REST, spent_wei=3_000, expected_wei=1_999), LaneStatus.READY),
-        (replace(AT_REST, base_fee_wei=1_001), LaneStatus.FEES_TOO_HIGH),
-        (replace(AT_REST, base_fee_wei=1_000), LaneStatus.READY),
-        (replace(AT_REST, in_flight=10), LaneStatus.FULL),
-        (replace(AT_REST, in_flight=9), LaneStatus.READY),
+        (IDLE, LaneStatus.READY),
+        (replace(IDLE, node_down=True, in_flight=10), LaneStatus.NODE_DOWN),
+        (replace(IDLE, signer_problem="it said so"), LaneStatus.SIGNER_DOWN),
+        (replace(IDLE, signer_problem="it said so", node_down=True), LaneStatus.NODE_DOWN),
+        (replace(IDLE, out_of_funds="it said so"), LaneStatus.OUT_OF_GAS),
+        (replace(IDLE, balance_wei=None), LaneStatus.STARTING),
+        (replace(IDLE, balance_wei=0), LaneStatus.OUT_OF_GAS),
+        (replace(IDLE, worst_cost_wei=10_001), LaneStatus.OUT_OF_GAS),
+        (replace(IDLE, worst_cost_wei=10_000), LaneStatus.READY),
+        (replace(IDLE, spent_wei=5_000), LaneStatus.STOP_LOSS),
+        (replace(IDLE, spent_wei=3_000, expected_wei=2_000), LaneStatus.STOP_LOSS),
+        (replace(IDLE, spent_wei=3_000, expected_wei=1_999), LaneStatus.READY),
+        (replace(IDLE, base_fee_wei=1_001), LaneStatus.FEES_TOO_HIGH),
+        (replace(IDLE, base_fee_wei=1_000), LaneStatus.READY),
+        (replace(IDLE, in_flight=10), LaneStatus.FULL),
+        (replace(IDLE, in_flight=9), LaneStatus.READY),
     ],
 )
 def test_lane_status(snapshot: LaneSnapshot, expected: LaneStatus) -> None:
@@ -369,7 +371,7 @@ async def test_a_refusal_costs_the_batch_one_more_round_trip(newest: str | RpcEr
 
 
 @pytest.mark.parametrize(
-    ("given_candidate", "code"),
+    ("candidate", "code"),
     [
         (candidate(), None),
         (candidate(not_after=1_000), None),
@@ -384,9 +386,9 @@ async def test_a_refusal_costs_the_batch_one_more_round_trip(newest: str | RpcEr
         ),
     ],
 )
-def test_refused_without_asking_a_node(given_candidate: Candidate, code: str | None) -> None:
+def test_refused_without_asking_a_node(candidate: Candidate, code: str | None) -> None:
     head = Block("0x" + "11" * 32, "0x" + "22" * 32, number_hex=hex(7), timestamp_hex=hex(1_000))
-    refusal = refused_unasked(given_candidate, head)
+    refusal = refuse_without_node(candidate, head)
     assert (refusal.code if refusal else None) == code
     if refusal is not None and code == "expired":
         assert refusal.block_number == head.number  # by whose clock it is too late

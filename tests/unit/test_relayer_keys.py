@@ -16,8 +16,8 @@ from core.contracts.abi import all_errors
 from core.errors import ConfigError
 from core.outbox import CREDIT, KEEPER, RELAY
 from core.paths import REPOSITORY
-from relayer.keys import check_apart, lane_specs, read_keys
-from relayer.policy import policy_of
+from relayer.keys import check_separate_keys, lane_specs, read_keys
+from relayer.policy import policy_from
 
 FIRST, SECOND = "0x" + "11" * 32, "0x" + "22" * 32
 CHAINS = {"base": 8453, "stock": 4663}
@@ -97,7 +97,7 @@ def test_keys_are_read_from_encrypted_keystores(tmp_path: Path) -> None:
     (key,) = read_keys(load(RelayerSecrets, env))
     assert (key.chain, key.groups, "0x" + key.signer.address.hex()) == ("base", ("publisher",), address(FIRST))
     password.write_text("another")
-    with pytest.raises(ConfigError, match=r"lane\.json cannot be opened"):
+    with pytest.raises(ConfigError, match=r"lane\.json cannot be decrypted"):
         read_keys(load(RelayerSecrets, env))
 
 
@@ -109,7 +109,7 @@ def test_no_key_at_all_is_an_error_that_names_the_variables() -> None:
 
 def test_the_policy_follows_the_settings_of_its_chain() -> None:
     settings = load(RelayerSettings, {"VPM_RELAYER_BASE_MAX_FEE_GWEI": "0.5", "VPM_RELAYER_GAS_PER_HOUR_ETHER": "0.25"})
-    base, stock = policy_of(settings, "base", {}), policy_of(settings, "stock", {})
+    base, stock = policy_from(settings, "base", {}), policy_from(settings, "stock", {})
     assert base.fees.cap_wei == 500_000_000
     assert stock.fees.cap_wei == int(settings.stock_max_fee_gwei * 10**9)
     assert base.gas_per_hour_wei == int(Decimal("0.25") * 10**18)
@@ -119,12 +119,12 @@ def test_a_bet_of_a_dollar_never_costs_us_a_dollar_of_gas() -> None:
     """The least bet is fixed, and its fee is two cents: what may be paid to carry it is not a matter of the market."""
     gas, dollars_an_ether = 195_000 + 40_000, 4_000  # settled and paid out
     for chain in CHAIN_NAMES:
-        policy = policy_of(load(RelayerSettings, {}), chain, {})
+        policy = policy_from(load(RelayerSettings, {}), chain, {})
         carries, settles = policy.for_groups((RELAY,)), policy.for_groups((KEEPER,))
         assert carries.fees.cap_wei * gas * dollars_an_ether < 10**18
         assert settles.fees.cap_wei == policy.fees.cap_wei > carries.fees.cap_wei
         assert policy.for_groups((KEEPER, RELAY)).fees.cap_wei == carries.fees.cap_wei
-    tight = policy_of(load(RelayerSettings, {"VPM_RELAYER_BASE_MAX_FEE_GWEI": "0.1"}), "base", {})
+    tight = policy_from(load(RelayerSettings, {"VPM_RELAYER_BASE_MAX_FEE_GWEI": "0.1"}), "base", {})
     assert tight.for_groups((RELAY,)).fees.cap_wei == 10**8
 
 
@@ -161,9 +161,9 @@ def test_in_no_example_does_a_key_send_bets_and_anything_else(file: str) -> None
 def test_on_a_live_chain_a_key_that_sends_bets_serves_nothing_else(keys: str, said: str | None) -> None:
     """Otherwise an attacker whose bets burn gas would stop settling and payouts, too."""
     specs = lane_specs(read_keys(load(RelayerSecrets, {"VPM_RELAYER_KEYS": keys})), CHAINS)
-    check_apart(specs, live=())
+    check_separate_keys(specs, live=())
     if said is None:
-        check_apart(specs, live=CHAINS)
+        check_separate_keys(specs, live=CHAINS)
         return
     with pytest.raises(ConfigError, match=said):
-        check_apart(specs, live=CHAINS)
+        check_separate_keys(specs, live=CHAINS)
