@@ -104,7 +104,7 @@ async def test_every_bet_is_mined_exactly_once_however_often_the_relayer_is_kill
 
 
 @pytest.mark.thorough
-async def test_a_relayer_that_is_stopped_and_wakes_after_a_takeover_does_no_harm(relayers: Relayers) -> None:
+async def test_a_relayer_that_wakes_after_a_takeover_does_no_harm(relayers: Relayers) -> None:
     rig = relayers.rig
     sleeper = relayers.start()
     enough = asyncio.Event()

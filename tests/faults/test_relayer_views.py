@@ -67,7 +67,7 @@ async def noops(rig: Rig) -> int:
     return int(row[0])
 
 
-async def test_a_receipt_missing_while_the_other_url_is_down_holds_up_no_other_transaction(
+async def test_a_missing_receipt_while_another_url_is_down_delays_no_other_transaction(
     rig: Rig, node: HazyNode
 ) -> None:
     signer = await rig.new_signer()
@@ -132,9 +132,7 @@ async def test_a_send_whose_answer_is_lost_is_pending_and_found_by_its_receipt(
     assert await rig.nonce(signer) == 2
 
 
-async def test_what_the_first_url_takes_and_loses_reaches_the_chain_through_the_second(
-    rig: Rig, losing: SendLosingNode
-) -> None:
+async def test_a_transaction_the_first_url_loses_is_sent_through_the_second(rig: Rig, losing: SendLosingNode) -> None:
     signer = await rig.new_signer()
     losing.swallows = True
     requests = [rig.transfer() for _ in range(3)]
@@ -161,7 +159,7 @@ class ForgetfulNode(HazyNode):
         return await super()._answer(call)
 
 
-async def test_what_ended_stays_so_while_any_url_has_its_receipt(rig: Rig, chain: Anvil) -> None:
+async def test_an_ended_intent_is_not_reopened_while_any_url_has_its_receipt(rig: Rig, chain: Anvil) -> None:
     """Both nodes say that its nonce is unused, and the first has no receipt of it."""
     signer = await rig.new_signer()
     async with (
@@ -182,7 +180,7 @@ async def test_what_ended_stays_so_while_any_url_has_its_receipt(rig: Rig, chain
 
 @pytest.mark.parametrize("lie", [3, -2])
 @pytest.mark.thorough
-async def test_one_answer_about_a_nonce_moves_nothing(rig: Rig, node: HazyNode, lie: int) -> None:
+async def test_one_wrong_nonce_changes_nothing(rig: Rig, node: HazyNode, lie: int) -> None:
     signer = await rig.new_signer()
     async with rig.relayer(rig.spec(signer)):
         first = await rig.ask_for_many([rig.transfer() for _ in range(3)])
@@ -201,7 +199,7 @@ async def test_one_answer_about_a_nonce_moves_nothing(rig: Rig, node: HazyNode, 
     assert await noops(rig) == 0
 
 
-async def test_a_lie_at_the_start_moves_nothing(rig: Rig, node: HazyNode) -> None:
+async def test_a_wrong_nonce_at_the_start_changes_nothing(rig: Rig, node: HazyNode) -> None:
     signer = await rig.new_signer()
     async with rig.relayer(rig.spec(signer)):
         await rig.reaches(await rig.ask_for(rig.transfer()), IntentState.FINAL)
@@ -266,7 +264,7 @@ async def test_without_proof_a_nonce_is_not_given_up(rig: Rig, node: HazyNode) -
     assert done.nonce == 1
 
 
-async def test_what_had_a_nonce_is_never_refused_for_having_landed(rig: Rig, node: HazyNode) -> None:
+async def test_an_intent_that_landed_under_a_former_nonce_is_not_refused(rig: Rig, node: HazyNode) -> None:
     """An intent back in the queue whose own transaction landed after all (an older relayer gave it up too soon): the
     contract refuses it as spent, and it ends as what it is, mined."""
     signer = await rig.new_signer()
@@ -292,7 +290,7 @@ async def test_what_had_a_nonce_is_never_refused_for_having_landed(rig: Rig, nod
     assert await rig.nonce(signer) == 1
 
 
-async def test_a_node_that_lags_from_the_first_look_is_no_reorg(rig: Rig, node: HazyNode) -> None:
+async def test_a_node_that_is_behind_from_the_start_is_no_reorg(rig: Rig, node: HazyNode) -> None:
     async with rigged(rig.database_url, node.url, 31340) as behind:
         feed = ChainFeed(behind.client, "test", 31340, finality_blocks=8, poll_seconds=0.1)
         await rig.mine(8)
@@ -304,7 +302,7 @@ async def test_a_node_that_lags_from_the_first_look_is_no_reorg(rig: Rig, node: 
         assert feed.reorgs == 0
 
 
-async def test_no_block_is_named_for_a_refusal_that_it_does_not_hold(rig: Rig, node: HazyNode) -> None:
+async def test_a_refusal_names_only_a_block_at_which_it_holds(rig: Rig, node: HazyNode) -> None:
     """One node refuses the call by its newest block; the one that names a block stands before what refused it."""
     target = "0x" + secrets.token_hex(20)
     await rig.mine(8)
@@ -346,7 +344,7 @@ async def test_noops_count_against_the_allowance(rig: Rig, node: HazyNode) -> No
     assert 0 < filled <= 10
 
 
-async def test_nothing_is_final_whose_block_was_not_seen_standing(rig: Rig, node: HazyNode) -> None:
+async def test_nothing_becomes_final_before_its_block_was_confirmed(rig: Rig, node: HazyNode) -> None:
     """Deep enough, and still the node does not show the block: it may be another by now."""
     signer = await rig.new_signer()
     async with replace(rig, finality_blocks=1000).relayer(rig.spec(signer)):

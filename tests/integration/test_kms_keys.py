@@ -64,7 +64,7 @@ def unsigned(nonce: int) -> Unsigned:
     return Unsigned(8453, nonce, Fees(50, 2), 21_000, b"\1" * 20, value_wei=1, data=b"the call data")
 
 
-async def test_it_signs_and_sends_nothing_but_a_digest(service: Opened) -> None:
+async def test_it_signs_and_sends_only_a_digest(service: Opened) -> None:
     name, key = service.add(key=Key(high=True))
     wanted = [unsigned(number) for number in range(9)]
     async with service.signer(name) as signer:
@@ -95,7 +95,7 @@ async def test_a_batch_ends_before_the_first_that_could_not_be_signed(service: O
 
 
 @pytest.mark.parametrize("fault", ["garbage", "other"])
-async def test_a_wrong_signature_is_never_given_out(service: Opened, fault: str) -> None:
+async def test_a_wrong_signature_is_never_returned(service: Opened, fault: str) -> None:
     async with service.signer() as signer:
         service.cloud.faults.append(fault)
         with pytest.raises(SignerUnavailable, match="returned a wrong signature"):
@@ -153,7 +153,7 @@ async def test_a_command_prints_the_address_of_a_key(service: Opened) -> None:
         assert said in (error if code else out).decode()
 
 
-async def test_another_key_than_the_setting_says_is_refused(service: Opened) -> None:
+async def test_a_key_with_another_address_than_configured_is_refused(service: Opened) -> None:
     (name, key), other = service.add(), Key().address
     said = await _refused(service, f"{name}#{other}")
     assert f"The key at {name} is {key.address}, but VPM_RELAYER_KEYSTORES has {other}." in said
@@ -168,7 +168,7 @@ async def test_a_key_of_another_kind_is_refused(service: Opened) -> None:
     assert "Create a key with the spec ECC_SECG_P256K1" in said
 
 
-async def test_a_key_that_may_not_sign_or_is_not_there_is_refused_with_the_next_step(service: Opened) -> None:
+async def test_a_missing_or_forbidden_key_is_refused_with_a_hint(service: Opened) -> None:
     name, _ = service.add()
     said = await _refused(service, name.replace("relay-0", "relay-7"))
     assert "NotFoundException" in said
@@ -191,7 +191,7 @@ async def test_wrong_credentials_are_named_and_never_shown(service: Opened, monk
 
 
 @pytest.mark.thorough
-async def test_a_service_that_is_away_at_start_stops_only_who_needs_its_answer(service: Opened) -> None:
+async def test_a_service_down_at_start_stops_only_keys_without_an_address(service: Opened) -> None:
     name, key = service.add()
     service.cloud.down = True
     with pytest.raises(KeyServiceAway, match="Cannot read the public key"):
@@ -212,7 +212,7 @@ async def test_a_service_that_is_away_at_start_stops_only_who_needs_its_answer(s
 
 
 @pytest.mark.thorough
-async def test_a_key_busy_at_start_is_no_wrong_key(service: Opened) -> None:
+async def test_a_key_throttled_at_start_is_opened(service: Opened) -> None:
     name, _ = service.add()
     service.cloud.faults.extend(["throttled"] * 60)
     async with service.signer(name) as signer:

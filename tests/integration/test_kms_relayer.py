@@ -97,7 +97,7 @@ def _value(metrics: str, name: str, **labels: str) -> float:
 
 
 @pytest.mark.thorough
-async def test_intents_go_through_both_keys(kms: Kms) -> None:
+async def test_both_keys_send_intents(kms: Kms) -> None:
     """If the service throttles one of them, its transactions are only late."""
     # A group for each key: of two lanes that serve one, the first to be awake may send everything.
     kms.use(f"base:relay={kms.names[0]}", f"base:keeper={kms.names[1]}")
@@ -120,7 +120,7 @@ async def test_intents_go_through_both_keys(kms: Kms) -> None:
 
 
 @pytest.mark.thorough
-async def test_while_the_service_is_down_intents_wait_and_the_lane_says_why(kms: Kms) -> None:
+async def test_while_the_service_is_down_intents_wait_and_the_lane_reports_why(kms: Kms) -> None:
     kms.use(kms.names[0])
     process = kms.relayers.start()
     url = await kms.relayers.metrics_of(process)
@@ -326,7 +326,7 @@ async def test_a_hole_is_filled_and_a_call_cancelled_through_the_service_once_it
         await kms.all_mined_once([behind], [asked[1]])
 
 
-async def test_a_signature_for_a_nonce_that_went_elsewhere_is_forgotten(kms: Kms, signer: KmsSigner) -> None:
+async def test_a_signature_for_a_taken_nonce_is_discarded(kms: Kms, signer: KmsSigner) -> None:
     """Between signature and store another lane took the second of three: the first is stored, the third waits."""
     rig = kms.rig
     asked = await rig.ask_for_many([rig.transfer() for _ in range(3)])
@@ -351,7 +351,7 @@ async def test_a_signature_for_a_nonce_that_went_elsewhere_is_forgotten(kms: Kms
     assert [each.candidate.intent_id for each in await rig.prepared(thief)] == [asked[2].id]  # free again
 
 
-async def test_a_claim_of_the_dead_ends_by_itself(kms: Kms, signer: KmsSigner) -> None:
+async def test_a_dead_process_s_claim_expires(kms: Kms, signer: KmsSigner) -> None:
     rig = kms.rig
     await rig.ask_for(rig.transfer())
     dead = await rig.dead_holder(signer, next_nonce=0)

@@ -59,7 +59,7 @@ async def test_a_relayer_process_from_start_to_an_orderly_end(relayers: Relayers
     assert [(lane.leased, lane.status) for lane in lanes] == [(False, LaneStatus.STOPPED)] * 2
 
 
-async def test_a_relayer_for_another_chain_than_its_node_serves_ends_with_a_sentence(relayers: Relayers) -> None:
+async def test_a_relayer_whose_node_serves_another_chain_exits_with_an_error(relayers: Relayers) -> None:
     deployment = relayers.folder / "base.json"
     deployment.write_text(deployment.read_text().replace("8453", "1"))
     process = relayers.start()

@@ -65,7 +65,7 @@ async def test_a_bet_under_the_first_head_seen_is_sent_again_when_a_fork_replace
     assert steps == ["queued", "signed", "sent", "mined", "sent"]
 
 
-async def test_a_block_under_a_gap_is_not_remembered_past_a_fork(rig: Rig) -> None:
+async def test_a_block_below_a_gap_is_forgotten_after_a_fork(rig: Rig) -> None:
     feed, snapshot = feed_of(rig), await rig.ask("evm_snapshot")
     await rig.mine(6)
     await feed.poll_once()
@@ -77,9 +77,7 @@ async def test_a_block_under_a_gap_is_not_remembered_past_a_fork(rig: Rig) -> No
     assert await hash_of(feed, low) == await rig.hash_at(low)
 
 
-async def test_a_fork_between_the_head_and_the_blocks_under_it_leaves_nothing_old(
-    rig: Rig, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_fork_below_the_head_leaves_no_old_block(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     feed, snapshot = feed_of(rig), await rig.ask("evm_snapshot")
     for _ in range(4):
         await rig.mine()
@@ -103,7 +101,7 @@ async def test_a_fork_between_the_head_and_the_blocks_under_it_leaves_nothing_ol
         assert await hash_of(feed, number) == await rig.hash_at(number), number
 
 
-async def test_an_answer_that_a_fork_overtook_is_not_remembered(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_answer_from_before_a_fork_is_not_remembered(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     feed, snapshot = feed_of(rig), await rig.ask("evm_snapshot")
     await rig.mine(6)
     await feed.poll_once()
@@ -128,7 +126,7 @@ async def test_an_answer_that_a_fork_overtook_is_not_remembered(rig: Rig, monkey
     assert await hash_of(feed, low) == await rig.hash_at(low)
 
 
-async def test_fees_that_fail_once_are_no_reorg(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_failed_fee_request_is_no_reorg(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     feed = feed_of(rig)
     await feed.poll_once()
     history_of = rig.client.eth.fee_history
@@ -149,7 +147,7 @@ async def test_fees_that_fail_once_are_no_reorg(rig: Rig, monkeypatch: pytest.Mo
     assert feed.reorgs == 0
 
 
-async def test_a_block_asked_for_before_its_head_was_seen_is_no_reorg(rig: Rig) -> None:
+async def test_a_block_requested_before_its_head_arrived_is_no_reorg(rig: Rig) -> None:
     feed = feed_of(rig)
     await feed.poll_once()
     await rig.mine()
@@ -158,7 +156,7 @@ async def test_a_block_asked_for_before_its_head_was_seen_is_no_reorg(rig: Rig) 
     assert feed.reorgs == 0
 
 
-async def test_a_node_that_lacks_a_block_under_the_head_undoes_nothing(
+async def test_a_node_that_lacks_a_block_below_the_head_undoes_nothing(
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two nodes behind one address: one names the head, and the other, two blocks behind, is asked what is below it."""
@@ -189,7 +187,7 @@ async def test_a_node_that_lacks_a_block_under_the_head_undoes_nothing(
     assert (feed.reorgs, feed.head.number) == (0, known.number + 4)
 
 
-async def test_a_head_whose_blocks_below_stay_missing_is_taken_in_the_end(
+async def test_a_head_whose_lower_blocks_stay_missing_is_accepted_in_the_end(
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     feed = ChainFeed(rig.client, "test", rig.chain_id, finality_blocks=64, poll_seconds=0.1, behind_seconds=0.2)
@@ -208,7 +206,7 @@ async def test_a_head_whose_blocks_below_stay_missing_is_taken_in_the_end(
     assert (feed.reorgs, feed.head.number) == (1, known.number + 4)
 
 
-async def test_all_mined_blocks_are_compared_by_one_question(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_all_mined_blocks_are_compared_with_one_request(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     await rig.mine(40)
     feed, blocks, batches = feed_of(rig), ChainClient.blocks, 0
     await feed.poll_once()
@@ -250,7 +248,7 @@ async def stray(feed: ChainFeed, monkeypatch: pytest.MonkeyPatch, head: Block) -
 
 
 @pytest.mark.parametrize("ahead", [-5, 1, 1_000], ids=["shorter", "apart", "far ahead"])
-async def test_a_head_that_leads_nowhere_is_believed_only_if_no_other_is_named_in_between(
+async def test_an_unconnected_head_is_accepted_only_if_nothing_contradicts_it(
     rig: Rig, monkeypatch: pytest.MonkeyPatch, now: list[float], ahead: int
 ) -> None:
     """On a chain that makes no blocks a bad answer comes now and then, and between them the right one. With
@@ -274,7 +272,7 @@ async def test_a_head_that_leads_nowhere_is_believed_only_if_no_other_is_named_i
     assert (feed.reorgs, feed.head) == (1, bad)
 
 
-async def test_silence_between_two_bad_answers_is_none_that_does_not_fit(
+async def test_a_failed_request_between_two_bad_heads_resets_the_wait(
     rig: Rig, monkeypatch: pytest.MonkeyPatch, now: list[float]
 ) -> None:
     feed = feed_of(rig)

@@ -159,7 +159,7 @@ async def test_signed_but_never_sent_rows_are_sent_after_a_restart(rig: Rig) -> 
 # ---------------------------------------------------------------- what counts against a wallet
 
 
-async def test_what_any_lane_has_on_its_way_for_a_wallet_counts_for_every_lane(rig: Rig) -> None:
+async def test_transactions_of_a_wallet_count_on_every_lane(rig: Rig) -> None:
     """A wallet with code may have four on their way, not four for each key that carries bets."""
     payer = "0x" + "c0de" * 10
     await rig.ask("anvil_setCode", payer, "0x00")
@@ -181,7 +181,7 @@ async def test_what_any_lane_has_on_its_way_for_a_wallet_counts_for_every_lane(r
     await rig.mine()
 
 
-async def test_signing_in_another_lane_counts_and_unfollowed_work_does_not_count_for_ever(rig: Rig) -> None:
+async def test_signing_on_another_lane_counts_and_unfollowed_transactions_stop_counting(rig: Rig) -> None:
     """A key service takes its time between a wallet's being judged and its signature. A lane whose key was taken away
     leaves what it had sent behind."""
     payer = "0x" + "c0de" * 10
@@ -207,7 +207,7 @@ async def test_signing_in_another_lane_counts_and_unfollowed_work_does_not_count
 @pytest.mark.parametrize(
     ("code", "counts"), [("TooFewShares", True), ("PotFull", True), *((code, False) for code in PAID_BEFORE_US)]
 )
-async def test_a_payment_that_a_stranger_settled_first_is_not_held_against_its_wallet(
+async def test_a_payment_a_stranger_settled_first_does_not_count_against_its_wallet(
     rig: Rig, code: str, counts: bool
 ) -> None:
     payer = "0x" + "ab" * 20
@@ -227,7 +227,7 @@ async def test_a_payment_that_a_stranger_settled_first_is_not_held_against_its_w
 # ---------------------------------------------------------------- leases
 
 
-async def test_a_holder_that_slept_through_a_takeover_can_write_and_send_nothing(rig: Rig) -> None:
+async def test_a_former_holder_can_write_and_send_nothing(rig: Rig) -> None:
     signer = await rig.new_signer()
     asked = await rig.ask_for(rig.transfer())
     stale = await rig.dead_holder(signer, next_nonce=0, lease_seconds=-1.0)
@@ -246,9 +246,7 @@ async def test_a_holder_that_slept_through_a_takeover_can_write_and_send_nothing
         assert await cursor.fetchone() == (1,)
 
 
-async def test_a_holder_that_stops_in_a_transaction_lets_go_of_its_lane(
-    rig: Rig, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_holder_that_hangs_in_a_transaction_loses_its_lane(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     """Stopped, not dead: its connection answers, and would keep the rows locked for as long as it sleeps."""
     monkeypatch.setattr("relayer.store.IDLE_IN_TRANSACTION_MS", 500)
     sleeper = await rig.dead_holder(await rig.new_signer(), next_nonce=0)
@@ -257,7 +255,7 @@ async def test_a_holder_that_stops_in_a_transaction_lets_go_of_its_lane(
             await other.execute("SELECT FROM outbox_lane FOR UPDATE")  # waits, and gets it
 
 
-async def test_a_holder_that_stops_in_a_pipeline_loses_its_lane(rig: Rig) -> None:
+async def test_a_holder_that_hangs_in_a_pipeline_loses_its_lane(rig: Rig) -> None:
     """PostgreSQL counts no idle time between two messages of a pipeline: the lane's next holder ends that session. No
     lane at work is given up for it."""
     signer, busy = await rig.new_signer(), await rig.new_signer()
@@ -278,7 +276,7 @@ async def test_a_holder_that_stops_in_a_pipeline_loses_its_lane(rig: Rig) -> Non
             await asleep.aclose()
 
 
-async def test_what_is_signed_is_not_offered_once_the_lease_ran_out(rig: Rig) -> None:
+async def test_nothing_is_sent_after_the_lease_expired(rig: Rig) -> None:
     """Its process was stopped between signing and sending; another may hold the lane, and have cancelled this."""
     signer = await rig.new_signer()
     await rig.ask_for(rig.transfer())

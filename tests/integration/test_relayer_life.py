@@ -79,7 +79,7 @@ async def place(rig: Rig, code: str) -> str:
     return address
 
 
-async def test_a_block_the_node_announces_is_read_at_once_if_something_waits_for_it(
+async def test_an_announced_block_is_read_at_once_if_a_transaction_waits_for_it(
     fresh_database_url: str, anvil: StartAnvil, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     by_the_clock = 30.0
@@ -127,7 +127,7 @@ async def test_an_intent_goes_from_queued_to_final_and_each_step_is_in_its_histo
     assert await rig.balance(request.to) == 1
 
 
-async def test_the_same_key_is_one_transaction_and_another_wish_under_it_is_refused(rig: Rig) -> None:
+async def test_a_key_is_one_transaction_and_another_under_it_is_refused(rig: Rig) -> None:
     request = rig.transfer()
     async with rig.pool.connection() as connection:
         first = await enqueue(connection, request)
@@ -154,7 +154,7 @@ async def test_many_at_once_are_mined_once_each_in_the_order_of_their_priority(r
 
 @pytest.mark.parametrize("given", ["all", "every third left out", "none"])
 @pytest.mark.thorough
-async def test_receipts_of_a_full_block_are_asked_for_together_and_the_missing_ones_alone(
+async def test_receipts_of_a_full_block_are_read_together_and_missing_ones_singly(
     rig: Rig, monkeypatch: pytest.MonkeyPatch, given: str
 ) -> None:
     whole, alone = ChainClient.block_receipts, ChainClient.receipts
@@ -223,7 +223,7 @@ async def test_a_settlement_never_burns_more_than_its_ceiling(rig: Rig, kind: st
 
 
 @pytest.mark.parametrize("gas_limit", [None, 200_000])
-async def test_a_call_that_would_revert_ends_with_a_sentence_and_without_a_nonce(
+async def test_a_call_that_would_revert_is_refused_with_a_reason_and_without_a_nonce(
     rig: Rig, gas_limit: int | None
 ) -> None:
     signer = await rig.new_signer()
@@ -245,7 +245,7 @@ async def test_a_call_that_would_revert_ends_with_a_sentence_and_without_a_nonce
     assert (await rig.ask_for(again)).state is IntentState.FAILED
 
 
-async def test_a_transaction_that_reverts_when_mined_says_why_and_can_never_be_sent_again(rig: Rig) -> None:
+async def test_a_transaction_that_reverts_when_mined_has_a_reason_and_is_never_resent(rig: Rig) -> None:
     signer = await rig.new_signer()
     target = await place(rig, ONCE_CODE)
     calls = [rig.transfer(to=target, value_wei=0, gas_limit=90_000, simulate=False) for _ in range(2)]
@@ -288,7 +288,7 @@ async def test_an_intent_waits_for_the_one_it_depends_on_and_fails_with_it(rig: 
     assert late.block_number > early.block_number
 
 
-async def test_a_group_is_carried_only_by_the_keys_that_serve_it(rig: Rig) -> None:
+async def test_a_group_is_sent_only_by_keys_that_serve_it(rig: Rig) -> None:
     opener, both = await rig.new_signer(), await rig.new_signer()
     asked = [await rig.ask_for(rig.transfer(group=group)) for group in ("opener", "keeper", "relay", "opener")]
     async with rig.relayer(rig.spec(opener, "opener"), rig.spec(both, "relay", "keeper")):
@@ -303,7 +303,7 @@ async def test_a_group_is_carried_only_by_the_keys_that_serve_it(rig: Rig) -> No
     assert senders == [first, second, second, first]
 
 
-async def test_the_report_says_who_works_and_how_much_waits(rig: Rig) -> None:
+async def test_the_report_shows_working_lanes_and_the_queue(rig: Rig) -> None:
     signer = await rig.new_signer()
     group = "g" + secrets.token_hex(4)
     async with rig.pool.connection() as connection:
@@ -328,7 +328,7 @@ async def test_the_report_says_who_works_and_how_much_waits(rig: Rig) -> None:
     assert found.lanes[0].status is LaneStatus.STOPPED
 
 
-async def test_a_lane_whose_key_cannot_pay_says_so_and_works_once_it_can(rig: Rig) -> None:
+async def test_a_lane_out_of_gas_reports_it_and_works_once_funded(rig: Rig) -> None:
     signer = LocalSigner(secrets.token_bytes(32))
     asked = await rig.ask_for(rig.transfer())
     async with rig.relayer(rig.spec(signer)):
@@ -346,7 +346,7 @@ async def test_a_lane_whose_key_cannot_pay_says_so_and_works_once_it_can(rig: Ri
 
 @pytest.mark.parametrize("held_by", [LaneStatus.OUT_OF_GAS, LaneStatus.STOP_LOSS, LaneStatus.FULL])
 @pytest.mark.thorough
-async def test_what_is_too_late_is_refused_also_while_its_lane_cannot_work(rig: Rig, held_by: LaneStatus) -> None:
+async def test_late_intents_are_refused_even_while_their_lane_cannot_sign(rig: Rig, held_by: LaneStatus) -> None:
     """The requester need not wait for an operator; what had a nonce, or has time, waits."""
     signer = LocalSigner(secrets.token_bytes(32)) if held_by is LaneStatus.OUT_OF_GAS else await rig.new_signer()
     limits = {LaneStatus.STOP_LOSS: {"gas_per_hour_wei": 0}, LaneStatus.FULL: {"max_in_flight": 0}}
@@ -376,7 +376,7 @@ async def test_what_is_too_late_is_refused_also_while_its_lane_cannot_work(rig: 
         assert (await rig.read(patient)).state is IntentState.QUEUED
 
 
-async def test_what_had_a_nonce_is_not_refused_by_a_lane_that_cannot_ask_whether_it_landed(rig: Rig) -> None:
+async def test_a_lane_that_cannot_sign_refuses_no_intent_that_had_a_nonce(rig: Rig) -> None:
     group = "g" + secrets.token_hex(4)
     asked = await rig.ask_for(rig.transfer(group=group, not_after=1))
     signer = await rig.new_signer()
@@ -397,7 +397,7 @@ async def test_what_had_a_nonce_is_not_refused_by_a_lane_that_cannot_ask_whether
 
 
 @pytest.mark.thorough
-async def test_a_lane_whose_lease_ran_out_unnoticed_goes_on(rig: Rig) -> None:
+async def test_a_lane_whose_lease_expired_unnoticed_goes_on(rig: Rig) -> None:
     """A process that stood still for longer than its lease, or whose renewal waited as long in the database: the lane
     sees that its time is over, and then the lease goes on after all, since no other process took it."""
     signer = await rig.new_signer()
@@ -414,9 +414,7 @@ async def test_a_lane_whose_lease_ran_out_unnoticed_goes_on(rig: Rig) -> None:
         assert went_on == 3
 
 
-async def test_a_lane_whose_row_was_held_when_its_relayer_started_is_worked_like_the_others(
-    rig: Rig, database_url: str
-) -> None:
+async def test_a_lane_whose_row_was_locked_at_the_start_is_taken_later(rig: Rig, database_url: str) -> None:
     """A process that was stopped while writing holds the row. The new relayer still gets to know all its lanes."""
     signers = [await rig.new_signer() for _ in range(3)]
     for signer in signers:
@@ -453,7 +451,7 @@ async def test_a_former_holder_stops_reporting_a_lane(rig: Rig) -> None:
     assert REGISTRY.get_sample_value("vpm_relayer_lane_held", label) == 0  # if no process reports 1, an alarm is raised
 
 
-async def test_a_lane_that_is_held_and_does_not_begin_is_reported(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_lane_that_does_not_start_is_reported(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     """A lane begins by reading its rows. One that cannot, again and again, is held by this
     process and taken by no other."""
     monkeypatch.setattr("relayer.lane.START_SECONDS", 1.0)
@@ -475,7 +473,7 @@ async def test_a_lane_that_is_held_and_does_not_begin_is_reported(rig: Rig, monk
         assert (await check())[0]
 
 
-async def test_a_notice_that_always_fails_is_retried_less_often_and_then_set_aside(
+async def test_a_notice_that_always_fails_is_retried_less_often_and_then_given_up(
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It was tried every five seconds for ever, with an error in the log each time."""
@@ -542,7 +540,7 @@ async def test_history_and_signed_bytes_are_never_changed_and_impossible_steps_a
             )
 
 
-async def test_a_transaction_is_sent_though_its_event_cannot_be_written(rig: Rig) -> None:
+async def test_a_transaction_is_sent_even_if_its_event_cannot_be_written(rig: Rig) -> None:
     """The event is written in the transaction that stores the bytes: its fault undoes the event and nothing else."""
     signer = await rig.new_signer()
     async with rig.pool.connection() as connection:
@@ -596,7 +594,7 @@ async def test_a_connection_lost_while_events_are_written_stores_nothing_and_sen
     assert (end.state, await rig.balance(request.to), await rig.nonce(signer)) == (IntentState.FINAL, 1, 1)
 
 
-async def test_an_event_that_could_not_be_written_is_written_once_it_can_be(rig: Rig) -> None:
+async def test_an_event_that_could_not_be_written_is_written_later(rig: Rig) -> None:
     """Another session locks the wallet's row of the event log while its bet is signed, and for longer than that relayer
     lives: the bet is sent all the same, and its event comes when the row is free."""
     wallet, key = secrets.token_bytes(20), secrets.token_bytes(32)

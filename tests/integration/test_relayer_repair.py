@@ -44,7 +44,7 @@ async def test_a_stuck_transaction_is_replaced_by_one_that_pays_enough(rig: Rig)
 
 
 @pytest.mark.thorough
-async def test_a_rest_before_it_is_no_time_that_a_transaction_stands_still(rig: Rig) -> None:
+async def test_idle_time_does_not_count_as_stuck_time(rig: Rig) -> None:
     """Blocks missing before a transaction was sent do not count against it: it has its whole patience."""
     signer, seconds = await rig.new_signer(), 4.0
     patience = replace(QUICK.patience, bump_after_seconds=seconds, resend_after_seconds=60.0)
@@ -63,7 +63,7 @@ async def test_a_rest_before_it_is_no_time_that_a_transaction_stands_still(rig: 
     assert done.tx_hash != first.tx_hash
 
 
-async def test_a_lane_at_rest_asks_its_node_now_and_then(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_idle_lane_asks_its_node_now_and_then(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     looks, counts = [], Follower.counts
 
     async def counted(follower: Follower) -> tuple[int, int]:
@@ -110,7 +110,7 @@ async def test_the_first_of_two_signatures_is_found_when_it_is_the_one_mined(rig
     assert await rig.balance(request.to) == 1
 
 
-async def test_what_may_not_pay_more_is_offered_again_once_the_node_lost_it(rig: Rig) -> None:
+async def test_a_lost_transaction_at_the_fee_cap_is_resent(rig: Rig) -> None:
     signer = await rig.new_signer()
     asked = await rig.ask_for(rig.transfer())
     async with rig.relayer(rig.spec(signer), policy=AT_THE_CAP):
@@ -139,7 +139,7 @@ class Faltering(LocalSigner):
         return await super().sign_all(transactions)
 
 
-async def test_what_its_key_does_not_raise_is_offered_again_once_the_node_lost_it(rig: Rig) -> None:
+async def test_a_lost_transaction_is_resent_while_its_signer_is_down(rig: Rig) -> None:
     """Its fees ought to rise, and the key service is down."""
     signer = Faltering(secrets.token_bytes(32))
     await rig.ask("anvil_setBalance", signer.label, hex(ETHER))
@@ -155,7 +155,7 @@ async def test_what_its_key_does_not_raise_is_offered_again_once_the_node_lost_i
     assert done.tx_hash == first.tx_hash
 
 
-async def test_a_key_without_money_does_not_raise_what_it_cannot_pay(rig: Rig) -> None:
+async def test_a_key_without_money_does_not_bump_what_it_cannot_pay(rig: Rig) -> None:
     signer = await rig.new_signer()
     asked = await rig.ask_for(rig.transfer())
     store = await rig.dead_holder(signer, next_nonce=0)
@@ -233,7 +233,7 @@ async def test_a_reorg_while_the_relayer_is_down_is_found_at_its_start(rig: Rig)
     assert await rig.balance(request.to) == 1
 
 
-async def test_a_reorg_deeper_than_finality_brings_back_what_had_ended(rig: Rig) -> None:
+async def test_a_reorg_deeper_than_finality_reopens_ended_intents(rig: Rig) -> None:
     """It does even while the second URL, which might have a receipt, is down."""
     signer = await rig.new_signer()
     request = rig.transfer()
@@ -255,7 +255,7 @@ async def test_a_reorg_deeper_than_finality_brings_back_what_had_ended(rig: Rig)
 
 
 @pytest.mark.parametrize("policy", [QUICK, AT_THE_CAP])
-async def test_an_intent_late_in_the_air_is_cancelled_and_can_never_land(rig: Rig, policy: LanePolicy) -> None:
+async def test_a_late_transaction_in_flight_is_cancelled_and_can_never_land(rig: Rig, policy: LanePolicy) -> None:
     counted = measured("vpm_relayer_cancels_total")
     signer = await rig.new_signer()
     head = await rig.client.head()
@@ -277,7 +277,7 @@ async def test_an_intent_late_in_the_air_is_cancelled_and_can_never_land(rig: Ri
     assert await rig.balance(request.to) == 0
 
 
-async def test_what_no_node_takes_frees_its_nonce_by_a_noop(rig: Rig) -> None:
+async def test_a_noop_takes_the_nonce_of_a_transaction_no_node_accepts(rig: Rig) -> None:
     """More gas than a block holds: the node refuses it for good, and those behind it must not wait for ever."""
     signer = await rig.new_signer()
     impossible = rig.transfer(gas_limit=70_000_000, simulate=False)

@@ -27,7 +27,7 @@ SIGNER = "0x00000000219ab540356cBB839Cbe05303d7705Fa"
 
 
 @given(secret=st.integers(min_value=1, max_value=ORDER - 1), digest=st.binary(min_size=32, max_size=32))
-def test_both_forms_of_a_signature_become_the_one_a_transaction_takes(secret: int, digest: bytes) -> None:
+def test_a_signature_is_normalised_to_low_s(secret: int, digest: bytes) -> None:
     key = PrivateKey(secret.to_bytes(32))
     address = LocalSigner(secret.to_bytes(32)).address
     recoverable = key.sign_recoverable(digest, hasher=None)
@@ -38,7 +38,7 @@ def test_both_forms_of_a_signature_become_the_one_a_transaction_takes(secret: in
         assert found.r + found.s + bytes((found.parity,)) == recoverable
 
 
-def test_a_transaction_signed_through_its_digest_is_that_of_the_key_in_memory() -> None:
+def test_signing_by_digest_equals_signing_in_memory() -> None:
     key, unsigned = Key(high=True), Unsigned(8453, 7, Fees(50, 2), 21_000, b"\1" * 20, value_wei=5, data=b"\2" * 70)
     made = signature_of(key.sign(unsigned.digest), unsigned.digest, bytes.fromhex(key.address[2:]))
     assert Account.recover_transaction(unsigned.signed(made).raw).lower() == key.address
@@ -57,7 +57,7 @@ def test_a_transaction_signed_through_its_digest_is_that_of_the_key_in_memory() 
     ],
     ids=["empty", "garbage", "r is zero", "s is the order", "r is the order", "another key's", "no such point"],
 )
-def test_what_is_no_signature_of_the_address_is_refused(der: bytes, said: str) -> None:
+def test_a_wrong_signature_is_refused(der: bytes, said: str) -> None:
     with pytest.raises(BadSignature, match=said):
         signature_of(der, PROBE, bytes.fromhex(Key().address[2:]))
 
@@ -91,7 +91,7 @@ def _named(text: str, **more: str) -> list[tuple[str | None, tuple[str, ...], ob
     return [(each.chain, each.groups, each.place) for each in found]
 
 
-def test_keys_of_key_services_stand_where_keystores_stand() -> None:
+def test_a_keystore_setting_may_name_a_key_service() -> None:
     key_address = bytes.fromhex(SIGNER[2:])
     arn = "arn:aws:kms:eu-central-1:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab"
     assert _named(
@@ -122,7 +122,7 @@ def test_a_keys_address_may_be_written_without_0x() -> None:
         (NAME + ",/keys/stock.json", "needs VPM_RELAYER_KEYSTORE_PASSWORD_FILE for its files"),
     ],
 )
-def test_a_wrong_name_is_told(text: str, said: str) -> None:
+def test_a_wrong_key_name_is_an_error(text: str, said: str) -> None:
     with pytest.raises(ConfigError, match="VPM_RELAYER_KEYSTORES") as raised:
         _named(text)
     assert said in raised.value.message

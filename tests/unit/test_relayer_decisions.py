@@ -82,7 +82,7 @@ def test_bump(old: Fees, market: FeeMarket, expected: Fees | None) -> None:
     assert bump(POLICY, market, old) == expected
 
 
-def test_a_no_op_may_always_offer_the_most() -> None:
+def test_a_no_op_may_always_offer_the_highest_fees() -> None:
     assert highest_fees(POLICY, Fees(950, 8)) == Fees(1000, 9)
     assert highest_fees(POLICY, Fees(1000, 1000)) == Fees(1000, 1000)
 
@@ -126,7 +126,7 @@ def test_reconcile(latest: int, owned: int, live: list[int], ended: list[int], e
     assert reconcile(latest=latest, owned=owned, live=live, ended=ended) == expected
 
 
-def test_drift_is_told_only_when_something_was_repaired() -> None:
+def test_only_an_actual_repair_is_described() -> None:
     assert describe_repair(8, Reconciled(8)) is None
     assert describe_repair(None, Reconciled(7)) is None
     assert describe_repair(12, Reconciled(8)) == "the next nonce was 12 and is 8"
@@ -256,7 +256,7 @@ def test_next_step(transaction: LaneTransaction, progress: QueueProgress, expect
         pytest.param(transaction(not_after=999), line(now=105.0), NextStep.CANCEL, id="a late one is never sent alone"),
     ],
 )
-def test_what_cannot_be_raised_is_offered_as_it_is(
+def test_a_transaction_that_cannot_be_bumped_is_resent(
     transaction: LaneTransaction, progress: QueueProgress, expected: NextStep
 ) -> None:
     """At the cap, while the signer does not sign, or because the key cannot pay for it."""
@@ -277,7 +277,7 @@ def test_what_cannot_be_raised_is_offered_as_it_is(
         pytest.param(FOREIGN, 999, False, None, False, id="the nonce is not used"),
     ],
 )
-def test_a_nonce_is_given_up_only_to_a_known_transaction_that_stands(
+def test_a_nonce_is_given_up_only_to_a_known_canonical_transaction(
     rival: NonceTaker | None, head: int, replay_safe: bool, used_since: float | None, expected: bool
 ) -> None:
     taken = transaction(rival=rival, used_since=used_since, replay_safe=replay_safe)
@@ -394,14 +394,14 @@ def test_refused_without_asking_a_node(candidate: Candidate, code: str | None) -
         assert refusal.block_number == head.number  # by whose clock it is too late
 
 
-def test_only_what_the_chain_says_about_the_call_itself_ends_an_intent() -> None:
+def test_only_errors_about_the_call_itself_end_an_intent() -> None:
     ends = {kind for kind in RpcErrorKind if fate(kind) in ("revert", "refuse")}
     assert ends == {RpcErrorKind.REVERTED, RpcErrorKind.GAS_LIMIT, RpcErrorKind.TX_INVALID}
     assert fate(RpcErrorKind.INSUFFICIENT_FUNDS) == "funds"
     assert all(fate(kind) == "defer" for kind in RpcErrorKind if kind.blames_node)
 
 
-def test_every_state_is_reached_and_every_end_is_left_only_by_a_deep_reorg_or_a_new_request() -> None:
+def test_every_state_is_reached_and_only_a_deep_reorg_leaves_an_end_state() -> None:
     reached = {after for _, after in TRANSITIONS}
     assert reached == set(IntentState)
     for before, after in TRANSITIONS:
@@ -420,7 +420,7 @@ def test_every_state_is_reached_and_every_end_is_left_only_by_a_deep_reorg_or_a_
         (2_000_000, 2_500_000),
     ],
 )
-def test_the_gas_limit_leaves_room_for_what_others_do_first(estimate: int, limit: int) -> None:
+def test_the_gas_limit_has_a_margin_for_earlier_transactions(estimate: int, limit: int) -> None:
     assert with_margin(estimate) == limit
 
 
@@ -459,7 +459,7 @@ CODE = b"c" * 32
         pytest.param(record(reverted=1, has_settled=True), record(reverted=99), CODE_REVERTS, id="until its own do"),
     ],
 )
-def test_what_reverts_is_remembered_by_wallet_and_by_code(
+def test_reverts_count_by_wallet_and_by_code(
     wallet: PayerRecord, alike: PayerRecord | None, expected: str | bool
 ) -> None:
     code = None if alike is None else CODE
@@ -468,7 +468,7 @@ def test_what_reverts_is_remembered_by_wallet_and_by_code(
     assert (verdict if isinstance(verdict, bool) else verdict.code) == expected
 
 
-def test_reverts_of_others_shut_no_newcomer_with_the_same_code_out() -> None:
+def test_reverts_of_others_do_not_block_a_new_wallet_with_the_same_code() -> None:
     newcomer, attackers = b"n" * 20, [bytes([n]) * 20 for n in range(5)]
     records = {wallet: record(reverted=4) for wallet in attackers[:4]} | {attackers[4]: record(reverted=2)}
     book = PayerBook(records, {CODE: record(reverted=18)}, burnt_wei=18, unmined_wei=0, allowance_wei=1000)
@@ -477,7 +477,7 @@ def test_reverts_of_others_shut_no_newcomer_with_the_same_code_out() -> None:
     assert [isinstance(each, bool) or each.code for each in verdicts] == [WALLET_REVERTS] * 4 + [CODE_REVERTS]
 
 
-def test_newcomers_of_a_code_that_reverts_leave_half_of_the_allowance_to_others() -> None:
+def test_new_wallets_of_a_reverting_code_use_at_most_half_of_the_allowance() -> None:
     burnt = {CODE: record(reverted=50)}
     spent = PayerBook({b"old": record(has_settled=True)}, dict(burnt), burnt_wei=50, unmined_wei=0, allowance_wei=100)
     verdict = spent.judge(b"new", CODE, 1)
@@ -489,7 +489,7 @@ def test_newcomers_of_a_code_that_reverts_leave_half_of_the_allowance_to_others(
     assert waiting.judge(b"new", CODE, 1) is False  # what is on its way may yet succeed
 
 
-def test_wallets_with_code_have_an_allowance_of_their_own() -> None:
+def test_contract_wallets_have_a_separate_allowance() -> None:
     book = PayerBook({}, {}, burnt_wei=60, unmined_wei=10, allowance_wei=100)
     wallets = [bytes([number]) * 20 for number in range(6)]
     assert book.judge(wallets[0], b"a" * 32, 30) is True
@@ -500,6 +500,6 @@ def test_wallets_with_code_have_an_allowance_of_their_own() -> None:
     assert book.judge(wallets[3], None, 10_000) is True
 
 
-def test_those_of_one_batch_are_counted() -> None:
+def test_transactions_of_the_same_batch_are_counted() -> None:
     book = PayerBook({}, {}, 0, 0, 100)
     assert [book.judge(b"w", CODE, 1) for _ in range(6)] == [True] * 4 + [False] * 2

@@ -46,7 +46,7 @@ def test_a_key_may_name_its_chain_and_its_groups() -> None:
     ]
 
 
-def test_the_creditor_has_a_lane_of_its_own() -> None:
+def test_the_creditor_has_a_separate_lane() -> None:
     assert lanes(f"base:credit={SECOND},{FIRST}") == [
         ("base", 8453, (CREDIT,), address(SECOND)),
         ("base", 8453, (RELAY, KEEPER), address(FIRST)),
@@ -79,7 +79,7 @@ def test_a_chain_that_is_not_configured_has_no_lanes() -> None:
         (f"relay+2x={FIRST}", "'2x' is not a lower-case word"),
     ],
 )
-def test_a_wrong_key_is_named_without_showing_it(keys: str, said: str) -> None:
+def test_the_error_for_a_wrong_key_does_not_show_it(keys: str, said: str) -> None:
     with pytest.raises(ConfigError, match="VPM_RELAYER_KEYS") as raised:
         lanes(keys)
     assert said in raised.value.message
