@@ -1,4 +1,4 @@
-"""Base as the trade path asks it: the contracts, the token, and one batch of facts about a payment."""
+"""Base for the trade path: the contracts, the token, and the facts about a payment in one batch."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MAX_CACHED = 10_000
 
 @dataclass(frozen=True, slots=True)
 class AgentContracts:
-    """The contracts of the agent markets: `settlement` holds the money, `resolver` names outcomes, `lister` opens
+    """The contracts of the agent markets: `settlement` holds the money, `resolver` decides outcomes, `lister` opens
     markets."""
 
     chain_id: int
@@ -33,7 +33,7 @@ class AgentContracts:
 
     @classmethod
     def from_deployment(cls, deployment: Deployment) -> AgentContracts | None:
-        """None before deployment."""
+        """Build the contracts; None before deployment."""
         if not deployment.is_deployed or "SettlementWallet" not in deployment.contracts:
             return None
         facts = deployment.token(TOKEN_SYMBOL)
@@ -50,7 +50,7 @@ class AgentContracts:
 
 @dataclass(frozen=True, slots=True)
 class PaymentFacts:
-    """What the chain says of a payment, all of one block. `used`: the nonces asked about that the token calls used or
+    """The chain's state of a payment, all from one block. `used`: the nonces that the token reports as used or
     cancelled; `booked`: those that the settlement wallet has booked."""
 
     block: int
@@ -62,7 +62,7 @@ class PaymentFacts:
     booked: frozenset[bytes]
 
     def was_used_elsewhere(self, nonce: bytes) -> bool:
-        """Return whether an authorization was used other than by us for a stake: it was sent past us, or cancelled."""
+        """Return whether an authorization was used without being booked: it was sent without us, or cancelled."""
         return nonce in self.used and nonce not in self.booked
 
 
@@ -75,7 +75,8 @@ async def read_facts(
     timeout_seconds: float,
     guess: str | None = None,
 ) -> PaymentFacts:
-    """RpcError when the chain cannot be asked. `guess`: the hash of what is probably the newest block."""
+    """Read the facts about a payment. Raises RpcError if no node answers. `guess`: the hash of what is probably the
+    newest block."""
     owner = checksum(wallet)
     calls = [
         contracts.token.call("balanceOf", owner),
@@ -108,16 +109,16 @@ class Balances:
         self._balances: TTLCache[str, int] = TTLCache(MAX_CACHED, BALANCE_CACHE_SECONDS)
 
     async def get(self, wallet: str) -> int | None:
-        """Return what the wallet holds, in token units; None when that cannot be read, which holds nothing up."""
+        """Return the wallet's balance in token units; None if it cannot be read."""
         if self._client is None or self._contracts is None:
             return None
-        if (kept := self._balances.get(wallet)) is not None:
-            return kept
+        if (cached := self._balances.get(wallet)) is not None:
+            return cached
         call = self._contracts.token.call("balanceOf", checksum(wallet))
         try:
             balance = int(await self._client.read(call, timeout_seconds=self._timeout_seconds))
         except RpcError as error:
-            log.warning("a balance cannot be read", action="agent.no_chain", why=error)
+            log.warning("failed to read a balance", action="agent.no_chain", why=error)
             return None
         self._balances[wallet] = balance
         return balance

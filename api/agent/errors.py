@@ -1,4 +1,4 @@
-"""The error catalogue: status, hint and whether the same request may succeed later, by code."""
+"""The error catalogue: status, hint and retriability by code."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RESERVED = frozenset({"payment_required", *_DEPOSITS})
 
 @dataclass(frozen=True, slots=True)
 class ErrorEntry:
-    """What an error code stands for: its status, and a hint what to do."""
+    """The status and hint of an error code."""
 
     status: int
     hint: str
@@ -31,7 +31,7 @@ CATALOGUE: Mapping[str, ErrorEntry] = {
     "market_closed": ErrorEntry(409, "Pick another market from GET /markets."),
     "idem_conflict": ErrorEntry(409, "Generate a fresh idemKey for a different trade."),
     "invalid_side": ErrorEntry(422, "Use one of the market's outcome keys as side."),
-    "invalid_wallet": ErrorEntry(422, "Give the wallet as 0x and 40 hexadecimal digits."),
+    "invalid_wallet": ErrorEntry(422, "Write the wallet as 0x and 40 hexadecimal digits."),
     "size_below_min": ErrorEntry(422, "Bet at least 1 USD."),
     "quote_required": ErrorEntry(
         422, "Get a quote for this size and send its quoteId with minSharesOut or maxPriceCents."
@@ -42,8 +42,8 @@ CATALOGUE: Mapping[str, ErrorEntry] = {
     "insufficient_balance": ErrorEntry(422, "Send USDC on Base to the wallet, or bet less."),
     "pool_impact_exceeded": ErrorEntry(422, "Bet at most details.largestSizeUsd; details.limit names the limit."),
     "unsupported_market": ErrorEntry(422, "Pick another market from GET /markets."),
-    # Never a hint to pay again here: the money may be on its way. Where paying again is safe, the refusal says so.
-    "payment_invalid": ErrorEntry(422, "Read the message: it says what became of this authorization."),
+    # Never a hint to pay again here: the payment may be pending. Where paying again is safe, the refusal says so.
+    "payment_invalid": ErrorEntry(422, "Read the message: it gives the state of this authorization."),
     "rate_limited": ErrorEntry(429, "Wait for the seconds in Retry-After, then send the same request."),
     "internal_error": ErrorEntry(
         500, "Send the same request again shortly; with the same idemKey nothing is paid twice."
@@ -75,7 +75,8 @@ def problem(
     retry_after: int | None = None,
     **extra: Any,
 ) -> Problem:
-    """A refusal of the catalogue; `status` only where one code has two. KeyError for a code that is never sent."""
+    """Return a refusal of the catalogue; pass `status` only where a code has two. KeyError for a code that is never
+    sent."""
     if code in RESERVED:
         raise KeyError(code)
     entry = CATALOGUE[code]
@@ -86,12 +87,12 @@ def problem(
 
 
 def error_body(raised: Problem, request_id: str, docs_url: str) -> dict[str, Any]:
-    """Every non-2xx body but the 402 challenge. What the shared plumbing raises is put in this form too."""
+    """Return the body of an error, except the 402 challenge; also for errors raised outside this surface."""
     code = (
         raised.code if raised.code in CATALOGUE else ("internal_error" if raised.status >= 500 else "invalid_request")
     )
     extra = dict(raised.extra)
-    # Refused by a block that may be undone: the bet is signed, so making another could make two.
+    # Refused by a block that may be undone: the bet is signed, so another bet could be a second one.
     waits = extra.get("final") is False and code not in RETRIABLE
     own_hint = extra.pop("hint", CATALOGUE[code].hint)
     hint = WAIT if waits else own_hint

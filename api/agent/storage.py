@@ -1,6 +1,4 @@
-"""Asking the database within a request: a few seconds at most. When it does not answer, `internal_error` says when to
-ask again.
-"""
+"""Database access within a request, for a few seconds at most; `internal_error` with a Retry-After if it fails."""
 
 from __future__ import annotations
 
@@ -14,14 +12,14 @@ from api.agent.errors import problem
 from api.database import reading
 from core.db.engine import Connection, ConnectionPool
 
-PATIENCE_SECONDS = 3.0
-# Less than the patience, to distinguish a busy pool from a database that does not answer.
+TIMEOUT_SECONDS = 3.0
+# Less than the timeout, to distinguish a busy pool from a database that does not answer.
 FREE_SECONDS = 2.0
 AGAIN_SECONDS = 2
 
 
-def storage(what: str, *, seconds: float = PATIENCE_SECONDS, status: int = 500) -> AbstractAsyncContextManager[None]:
-    """`what` cannot be read now, says the refusal."""
+def storage(what: str, *, seconds: float = TIMEOUT_SECONDS, status: int = 500) -> AbstractAsyncContextManager[None]:
+    """Limit the enclosed reads of `what`; a database that fails becomes a retriable refusal."""
     refusal = partial(problem, "internal_error", status=status, retry_after=AGAIN_SECONDS)
     return reading(what, seconds=seconds, refusal=refusal)
 
@@ -35,8 +33,8 @@ async def free_connection(pool: ConnectionPool) -> AsyncIterator[Connection]:
         except PoolTimeout:
             raise problem(
                 "rate_limited",
-                "Many trades are being checked, and this one was not taken in.",
-                hint="Send the same request again; a payment that was accepted before settles all the same.",
+                "Too many trades are being checked at the moment, and this one was not accepted.",
+                hint="Send the same request again; this does not affect a payment that was accepted before.",
                 retry_after=AGAIN_SECONDS,
             ) from None
         yield connection

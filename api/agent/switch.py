@@ -1,5 +1,5 @@
-"""Whether trading is on: whether there is a contract, the setting, the operator's switch, the contract's own pause, and
-how fresh the index is; and whether the chain answers."""
+"""Whether trading is on, by the deployment, the setting, the operator's switch, the contract's own pause and the age of
+the index; and whether a node of Base answers."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from core.db.switches import TRADING_PAUSED, SwitchWatcher
 
 NOT_DEPLOYED = "The settlement wallet is not deployed yet."
 ANSWERS_WITHIN_SECONDS = 3.0
-# Anyone may ask as often as they like, and all share the nodes' rate.
+# Callers are not limited, and all share the nodes' rate limit.
 SHARED_SECONDS = 2.0
 
 
 class Trading:
-    """The switch of the agent markets: whether bets are taken now, and why not. deployed: the settlement wallet.
-    blocks_are_regular: of the chain."""
+    """The switch of the agent markets. deployed: whether the settlement wallet is. blocks_are_regular: whether the
+    chain's are."""
 
     def __init__(
         self, paused_by_setting: bool, watcher: SwitchWatcher, *, deployed: bool, blocks_are_regular: bool
@@ -30,20 +30,20 @@ class Trading:
         self._blocks_are_regular = blocks_are_regular
 
     def why_off(self, snapshot: MarketsSnapshot | None) -> str | None:
-        """A sentence when bets are refused, None while trading is on."""
+        """Return why bets are refused, as a sentence; None while trading is on."""
         if not self._deployed:
             return NOT_DEPLOYED
         if self._paused_by_setting or self._watcher.is_on(TRADING_PAUSED):
-            return "Trading is paused by the operator; payouts go on."
+            return "Trading is paused by the operator; payouts continue."
         if snapshot is None:
             return "Nothing has been indexed yet."
         if snapshot.stakes_paused:
-            return "New stakes are paused in the settlement contract; payouts go on."
+            return "New stakes are paused in the settlement contract; payouts continue."
         return snapshot.head.why_late(time.time(), blocks_are_regular=self._blocks_are_regular)
 
 
 class ChainProbe:
-    """Whether Base can be reached: its head is asked for, once for all who look within two seconds."""
+    """A check whether Base answers, made at most every two seconds for all callers."""
 
     def __init__(self, client: ChainClient | None) -> None:
         self._client = client

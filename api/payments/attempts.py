@@ -1,5 +1,4 @@
-"""Attempts to bring a signed bet to the chain: the intent each asks for, how it ends, whether it still may land, and
-how a refusal is worded until its block is final."""
+"""Attempts to bring a signed bet to the chain: their intents and results, and whether a refused bet may still land."""
 
 from __future__ import annotations
 
@@ -28,16 +27,16 @@ from core.outbox import ENDED, HAS_RESULT, RELAY, Intent, IntentRequest, IntentS
 log = get_logger(__name__)
 
 READ_SECONDS = 3.0
-FOR_NOW = (
-    "This is not final: the bet was sent before, and if a reorganization of the chain undoes the block that refused "
-    "it, it may still be taken."
+NOT_FINAL = (
+    "This is not final: the bet was sent before, and it may still be taken if a chain reorganization undoes the block "
+    "that refused it."
 )
 
-# Return the keys of a bet's intents so far.
+# Reads the keys of all intents of a bet so far.
 ReadKeys = Callable[[AsyncConnection], Awaitable[list[str]]]
 
 
-def attempt_of(key: str, kind: str, chain_id: int, call: Call, authorization: Authorization) -> IntentRequest:
+def build_intent(key: str, kind: str, chain_id: int, call: Call, authorization: Authorization) -> IntentRequest:
     """Build the intent that brings an authorization to the chain. The contract takes each authorization once, so it may
     be sent again at any time."""
     return IntentRequest(
@@ -60,54 +59,57 @@ async def read_final_block(connection: AsyncConnection, chain_id: int, finality_
     return final_block(row.number, row.finalized_number, finality_blocks)
 
 
-def asks_again(refusal: Problem) -> bool:
+def is_retriable(refusal: Problem) -> bool:
     """Return whether the same request may succeed later."""
     return refusal.status >= 500 or refusal.status == 429
 
 
-def for_now(refusal: Problem, then: str) -> Problem:
-    """Return the same refusal, marked as not final. `then`: a sentence that says where to look."""
+def mark_not_final(refusal: Problem, next_step: str) -> Problem:
+    """Return the same refusal, marked as not final. `next_step`: a sentence that says where to find the outcome."""
     return type(refusal)(
         refusal.status,
         refusal.code,
-        f"{refusal.message} {FOR_NOW} {then}",
+        f"{refusal.message} {NOT_FINAL} {next_step}",
         headers=refusal.headers,
         extra={**refusal.extra, "final": False},
     )
 
 
 class Attempts:
-    """One surface's attempts. `then`: a sentence that says where to look after a refusal that is not final."""
+    """One surface's attempts. `next_step`: a sentence that says where to find the outcome after a refusal that is not
+    final."""
 
-    def __init__(self, context: Context, chain: ChainName, then: str) -> None:
+    def __init__(self, context: Context, chain: ChainName, next_step: str) -> None:
         self._settings = context.settings
         self._places = context.payments
-        self._primary = context.primary  # what is said of money must not be behind what was just written
+        self._primary = context.primary  # answers about money must include what was just written
         self._watch = context.watch
         self._finality_blocks = context.settings.chain(chain).finality_blocks
-        self._then = then
+        self._next_step = next_step
 
     @contextlib.contextmanager
-    def place(self, request: web.Request, crowded: Callable[[], Problem]) -> Iterator[Callable[[], None]]:
-        """Hold one of the places for payments that are being checked; yields what gives it back early."""
+    def checking_slot(
+        self, request: web.Request, too_many_checked: Callable[[], Problem]
+    ) -> Iterator[Callable[[], None]]:
+        """Hold a slot among the payments being checked; yield a function that releases it early."""
         try:
-            with self._places.taken(caller_ip(request, self._settings)) as leave:
-                yield leave
+            with self._places.taken(caller_ip(request, self._settings)) as release:
+                yield release
         except NoPlace:
-            raise crowded() from None
+            raise too_many_checked() from None
 
     async def result(self, intent: Intent, seconds: float) -> Intent:
-        """Wait until the intent has ended or time is up. If the database fails, return what was known before."""
+        """Wait until the intent has a result or time is up. If the database fails, return the intent as it was."""
         with contextlib.suppress(*DATABASE_ERRORS):
             async with asyncio.timeout(seconds + 1):
                 return await self._watch.wait(intent.id, HAS_RESULT, timeout_seconds=seconds)
         return intent
 
-    async def may_land(self, keys: ReadKeys, *, or_is_on_its_way: bool = True) -> bool:
+    async def may_land(self, keys: ReadKeys, *, or_in_flight: bool = True) -> bool:
         """Return whether a refused bet may still be mined by one of its attempts so far; True if that is unknown.
 
         A reorganization may replace the block in which its transaction reverted, until that block is final.
-        `or_is_on_its_way`: also count an intent that is pending or mined.
+        `or_in_flight`: also count an intent that is pending or mined.
         """
         intent, cursor = outbox_intent.c, chain_cursor.c
         query = select(intent.state, intent.outcome, intent.block_number, cursor.number, cursor.finalized_number)
@@ -124,11 +126,11 @@ class Attempts:
                     each.number, each.finalized_number, self._finality_blocks
                 ):
                     return True
-            elif or_is_on_its_way and (each.outcome is not None or IntentState(each.state) not in ENDED):
+            elif or_in_flight and (each.outcome is not None or IntentState(each.state) not in ENDED):
                 return True
         return False
 
-    async def worded(self, refusal: Problem, keys: ReadKeys) -> Problem:
-        """Return the refusal, marked as not final while an attempt may still land."""
-        is_for_now = await self.may_land(keys, or_is_on_its_way=not asks_again(refusal))
-        return for_now(refusal, self._then) if is_for_now else refusal
+    async def mark_if_not_final(self, refusal: Problem, keys: ReadKeys) -> Problem:
+        """Return the refusal, marked as not final if an attempt may still land."""
+        is_for_now = await self.may_land(keys, or_in_flight=not is_retriable(refusal))
+        return mark_not_final(refusal, self._next_step) if is_for_now else refusal

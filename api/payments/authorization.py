@@ -1,4 +1,4 @@
-"""An EIP-3009 authorization as its payer signed it, and whether a contract wallet signed something (ERC-1271)."""
+"""EIP-3009 authorizations, and signatures by contract wallets (ERC-1271)."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from core.chain import Abi, ChainClient, Contract, RpcError, checksum
 from core.contracts.deployments import Token
 from core.hexadecimal import hex_of
 
-# The gas a foreign contract may use to judge a signature: several times what one costs, and a small part of what a node
-# would allow.
+# The gas a contract wallet may use to check a signature: several times what a check costs, and far below what nodes
+# allow.
 SIGNATURE_GAS = 5_000_000
-_ERC1271 = Abi(IS_VALID_SIGNATURE_ABI)  # type: ignore[arg-type]  # an ABI, whose type x402 does not say
+_ERC1271 = Abi(IS_VALID_SIGNATURE_ABI)  # type: ignore[arg-type]  # x402 does not annotate it
 
 
 @dataclass(frozen=True, slots=True)
 class Authorization:
-    """A payer's authorization to move `value` token units to `to`, between two Unix times; `nonce` is 32 bytes, and
-    each serves once. `signature`: empty before it is signed."""
+    """A payer's authorization to move `value` token units to `to` between two Unix times. Each `nonce` (32 bytes) is
+    good for one use. `signature` is empty before it is signed."""
 
     payer: str
     to: str
@@ -43,11 +43,11 @@ class Authorization:
         }
 
     def digest(self, form: str, token: Token, chain_id: int) -> bytes:
-        """Return what the signature is over, in the token's domain. `form`: eip3009.RECEIVE or TRANSFER."""
+        """Return the EIP-712 digest to sign, in the token's domain. `form`: eip3009.RECEIVE or TRANSFER."""
         return eip3009.digest(form, self._message, token, chain_id)
 
     def typed_data(self, form: str, token: Token, chain_id: int) -> dict[str, Any]:
-        """Return it for `eth_signTypedData_v4`. Numbers are text, so that no wallet rounds them."""
+        """Return the typed data for `eth_signTypedData_v4`. Numbers are text, so that no wallet rounds them."""
         return {
             "domain": eip3009.domain(token, chain_id),
             "types": {"EIP712Domain": list(eip3009.DOMAIN_FIELDS), form: list(eip3009.FIELDS)},
@@ -59,8 +59,8 @@ class Authorization:
 async def accepts_signature(
     client: ChainClient, wallet: str, digest: bytes, signature: bytes, timeout_seconds: float
 ) -> bool:
-    """Return whether the contract at `wallet` takes these very bytes, as a token asks it. RpcError when the chain
-    cannot be asked."""
+    """Return whether the contract at `wallet` accepts exactly these bytes, called as the token calls it. Raises
+    RpcError if no node answers."""
     call = Contract(checksum(wallet), _ERC1271).call("isValidSignature", digest, signature)
     try:
         raw = await client.simulate(call, gas=SIGNATURE_GAS, timeout_seconds=timeout_seconds)

@@ -1,7 +1,7 @@
-"""A wallet's balance at a block, and how much of it its pending bets already need.
+"""A wallet's balance at a block, and the part of it that is reserved for the wallet's pending bets.
 
-Each bet is simulated on a balance that the wallet's other pending bets have not spent yet: of ten bets over one dollar
-nine would revert, at our expense.
+Each bet is simulated on a balance that the wallet's other pending bets have not spent yet. Without this check, nine of
+ten bets backed by the same dollar would revert, at our expense.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ class Funds:
     block: int
 
 
-class MoneyPromised(Exception):
-    """The refusal of a bet that the wallet cannot pay on top of its pending ones, which need `args[0]`."""
+class FundsReserved(Exception):
+    """The wallet cannot pay this bet on top of its pending ones, which need `args[0]`."""
 
 
-# Pending bets, and those mined after the balance's block; without what the token already spent by that block or the
-# wallet cancelled at any time. No authorization is valid for two hours.
-_PROMISED = b"""
+# Sums the pending bets and those mined after the balance's block, without those whose authorization was spent by that
+# block or cancelled at any time. Authorizations are valid for less than two hours.
+_RESERVED = b"""
 SELECT coalesce(sum(b.amount), 0) FROM (%b) AS b (wallet, nonce, amount, intent_id, asked_at)
 JOIN outbox_intent i ON i.id = b.intent_id
 WHERE b.wallet = %%(wallet)s AND i.chain_id = %%(chain_id)s AND b.nonce <> %%(nonce)s
@@ -37,26 +37,25 @@ WHERE b.wallet = %%(wallet)s AND i.chain_id = %%(chain_id)s AND b.nonce <> %%(no
 """
 
 
-class Promises:
-    """The pending spends of one surface's wallets. `asked`: a SELECT of its bets: wallet, nonce, amount, intent_id,
-    asked_at."""
+class PendingSpends:
+    """The pending spends of one surface's wallets. `bets`: a SELECT of wallet, nonce, amount, intent_id, asked_at."""
 
-    def __init__(self, asked: bytes) -> None:
-        self._query = _PROMISED % asked
+    def __init__(self, bets: bytes) -> None:
+        self._query = _RESERVED % bets
 
-    async def wait_for_turn(self, connection: Connection, chain_id: int, wallet: bytes) -> None:
-        """Lock the wallet until the transaction ends, so that its bets are checked one after the other."""
+    async def lock_wallet(self, connection: Connection, chain_id: int, wallet: bytes) -> None:
+        """Lock the wallet until the transaction ends, so that its bets are checked one at a time."""
         lock = "SELECT pg_advisory_xact_lock(hashtextextended(encode(%s, 'hex'), %s))"
         await connection.execute(lock, (wallet, chain_id))
 
     async def check(
         self, connection: Connection, funds: Funds, *, chain_id: int, wallet: bytes, nonce: bytes, amount: int
     ) -> None:
-        """Raise MoneyPromised unless the funds also cover a bet of `amount`, paid by the authorization of this nonce.
-        Call with the wallet locked."""
-        asked = {"chain_id": chain_id, "wallet": wallet, "nonce": nonce, "block": funds.block}
-        row = await (await connection.execute(self._query, asked, prepare=True)).fetchone()
+        """Raise FundsReserved unless the funds also cover a bet of `amount`, paid with the authorization `nonce`. The
+        wallet must be locked."""
+        values = {"chain_id": chain_id, "wallet": wallet, "nonce": nonce, "block": funds.block}
+        row = await (await connection.execute(self._query, values, prepare=True)).fetchone()
         assert row is not None
-        promised = int(row[0])
-        if promised + amount > funds.amount:
-            raise MoneyPromised(promised)
+        reserved = int(row[0])
+        if reserved + amount > funds.amount:
+            raise FundsReserved(reserved)

@@ -1,4 +1,4 @@
-"""The bet as its signer signs it: the settler's entry nonce and the token's EIP-712 ReceiveWithAuthorization.
+"""A stock bet as its payer signs it: the settler's entry nonce and the token's EIP-712 ReceiveWithAuthorization.
 
 nonce = keccak256(abi.encode(ENTER_TYPEHASH, chainId, settler, marketId, outcome, amount, salt))
 """
@@ -41,7 +41,8 @@ class StockBet:
 
     @property
     def nonce(self) -> bytes:
-        """Binds the authorization to this market, side and amount, in this contract on this chain."""
+        """Return the nonce that binds the authorization to this market, side and amount in this contract on this
+        chain."""
         return keccak(
             encode(
                 ["bytes32", "uint256", "address", "uint256", "uint8", "uint256", "bytes32"],
@@ -51,15 +52,15 @@ class StockBet:
 
     @property
     def authorization(self) -> Authorization:
-        """The payment that its signer signs."""
+        """Return the unsigned authorization."""
         return Authorization(self.signer, self.settler, self.amount, self.valid_after, self.valid_before, self.nonce)
 
     def digest(self, token: Token) -> bytes:
-        """Return what the signature is over."""
+        """Return the digest to sign."""
         return self.authorization.digest(RECEIVE, token, self.chain_id)
 
     def typed_data(self, token: Token) -> dict[str, Any]:
-        """Return it for `eth_signTypedData_v4`."""
+        """Return the typed data for `eth_signTypedData_v4`."""
         return self.authorization.typed_data(RECEIVE, token, self.chain_id)
 
     def call(self, settler: Contract, signature: bytes, *, sender: str | None = None) -> Call:

@@ -1,4 +1,4 @@
-"""Bets brought to the relay: what a body says, and its attempts in `relay_bet`."""
+"""Bets submitted to the relay, and their attempts in `relay_bet`."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from api.payments.attempts import attempt_of
-from api.payments.funds import Funds, Promises
+from api.payments.attempts import build_intent
+from api.payments.funds import Funds, PendingSpends
 from api.stock.authorization import StockBet
 from api.stock.bodies.relay import EscapeKit
 from api.stock.chain import StockContracts
@@ -47,15 +47,15 @@ class BetKey:
 
 @dataclass(frozen=True, slots=True)
 class RelayedBet:
-    """A bet brought to the relay. is_signed: by its wallet's key. call: places it, with the signature in the form that
-    the token takes. chain_named, settler_named: from its body, if it names them."""
+    """A bet submitted to the relay. is_signed: by its wallet's key. call: the call that places it, with the signature
+    in the form the token accepts. named_chain, named_settler: from its body, if present."""
 
     bet: StockBet
     is_signed: bool
     call: Call
     key: BetKey
-    chain_named: int | None
-    settler_named: str | None
+    named_chain: int | None
+    named_settler: str | None
 
     @classmethod
     def of(cls, body: RelayRequest, contracts: StockContracts, token: Token, chain_id: int) -> RelayedBet:
@@ -70,10 +70,10 @@ class RelayedBet:
             valid_before=int(body.valid_before),
             salt=bytes_of(body.salt, 32),
         )
-        given = bytes_of(body.signature)
-        usual = with_usual_v(given)
+        signature = bytes_of(body.signature)
+        usual = with_usual_v(signature)
         is_signed = signer_of(bet.digest(token), usual) == bet.signer
-        call = bet.call(contracts.settler, usual if is_signed else given)
+        call = bet.call(contracts.settler, usual if is_signed else signature)
         key = BetKey(chain_id, bytes_of(bet.signer), bet.nonce)
         return cls(bet, is_signed, call, key, body.chain_id, body.service_vpm)
 
@@ -83,7 +83,7 @@ class RelayedBet:
 
     @property
     def escape_kit(self) -> EscapeKit:
-        """The call, for a bettor who would rather send it without us."""
+        """Return the call, so that the bettor can send it without us."""
         return EscapeKit(
             to=self.call.to,
             data=hex_of(self.call.data),
@@ -92,15 +92,15 @@ class RelayedBet:
         )
 
     def intent(self, attempt: int) -> IntentRequest:
-        """Build the transaction of attempt number `attempt`."""
+        """Build the intent of attempt number `attempt`."""
         key = self.key.intent_keys(attempt)[-1]
-        return attempt_of(key, "enter", self.bet.chain_id, self.call, self.bet.authorization)
+        return build_intent(key, "enter", self.bet.chain_id, self.call, self.bet.authorization)
 
 
 @dataclass(frozen=True, slots=True)
 class KnownBet:
-    """A bet the relay took in. intent: its last attempt as it stands. confirmation_sent: an answer has said that it is
-    booked."""
+    """A bet the relay accepted. `intent`: its last attempt as it stands. confirmation_sent: its sender received an
+    answer that said it is booked."""
 
     attempt: int
     intent: Intent
@@ -108,7 +108,7 @@ class KnownBet:
 
 
 async def find(connection: Connection, key: BetKey) -> KnownBet | None:
-    """Return the bet as the relay took it in, or None."""
+    """Return the accepted bet, or None."""
     cursor = await connection.execute(
         "SELECT attempt, intent_id, confirmation_sent_at IS NOT NULL FROM relay_bet "
         "WHERE chain_id = %s AND signer = %s AND nonce = %s",
@@ -123,39 +123,42 @@ async def find(connection: Connection, key: BetKey) -> KnownBet | None:
     return KnownBet(attempt, intent, confirmation_sent)
 
 
-_PROMISES = Promises(b"SELECT signer, nonce, amount, intent_id, asked_at FROM relay_bet WHERE chain_id = %(chain_id)s")
+_PENDING_SPENDS = PendingSpends(
+    b"SELECT signer, nonce, amount, intent_id, asked_at FROM relay_bet WHERE chain_id = %(chain_id)s"
+)
 
 
 async def ask(connection: Connection, relayed: RelayedBet, attempt: int, funds: Funds) -> KnownBet:
-    """Ask for attempt number `attempt` in the caller's transaction; return the bet as it stands then, also where
-    another request asked first. MoneyPromised if the wallet's funds are promised to its other bets.
+    """Enqueue attempt number `attempt` in the caller's transaction; return the bet as it stands then, also if another
+    request was first. Raises FundsReserved if the wallet's funds are reserved for its other bets.
 
     Requests for one wallet's bets run one at a time: the second waits for the first's commit, then finds its bet.
-    Another attempt is made only if the last has not landed or no longer stands; an earlier confirmation is then void.
+    Another attempt is made only if the last one can no longer land; an earlier confirmation is then void.
     """
     key, bet = relayed.key, relayed.bet
-    await _PROMISES.wait_for_turn(connection, key.chain_id, key.signer)
+    await _PENDING_SPENDS.lock_wallet(connection, key.chain_id, key.signer)
     known = await find(connection, key)
     if known is not None and known.attempt != attempt - 1:
         return known
-    await _PROMISES.check(
+    await _PENDING_SPENDS.check(
         connection, funds, chain_id=key.chain_id, wallet=key.signer, nonce=key.nonce, amount=bet.amount
     )
     try:
         intent = await enqueue(connection, relayed.intent(attempt))
-    except IntentConflict as asked_before:  # its row here was lost, and it is signed for another time now: the same bet
-        intent = asked_before.intent
+    except IntentConflict as conflict:  # its row was lost, and it is signed for another window now: the same bet
+        intent = conflict.intent
     await connection.execute(
         "INSERT INTO relay_bet (chain_id, signer, nonce, market_id, amount, attempt, intent_id) "
         "VALUES (%s, %s, %s, %s, %s, %s, %s) ON CONFLICT (chain_id, signer, nonce) DO UPDATE SET "
-        "attempt = excluded.attempt, intent_id = excluded.intent_id, asked_at = now(), confirmation_sent_at = NULL",
+        "attempt = excluded.attempt, intent_id = excluded.intent_id, asked_at = now(), "
+        "confirmation_sent_at = NULL",
         (key.chain_id, key.signer, key.nonce, bet.market_id, bet.amount, attempt, intent.id),
     )
     return KnownBet(attempt, intent, confirmation_sent=False)
 
 
-# A position that was given away was not placed by its owner. Positions are found by when they were entered, as their
-# index is.
+# Joined by `entered_by`, since the owner of a transferred position did not place it; and by `entered_at`, which is
+# indexed.
 _RETURNED = b"""
 SELECT count(*) FROM outbox_intent i
 JOIN token_authorization t ON t.chain_id = i.chain_id AND t.authorizer = i.payer AND t.tx = i.tx_hash
@@ -169,14 +172,14 @@ AND CASE p.outcome WHEN 0 THEN p.offered * v.accepted_up < m.min_entry * v.offer
 
 
 async def count_recent_returns(connection: Connection, key: BetKey) -> int:
-    """Count the signer's bets of the last hour that were accepted with less than their market's least."""
+    """Count the signer's bets of the last hour of which less than the market's smallest bet was accepted."""
     row = await (await connection.execute(_RETURNED, (key.signer, key.chain_id), prepare=True)).fetchone()
     assert row is not None
     return int(row[0])
 
 
 async def mark_confirmation_sent(connection: Connection, key: BetKey) -> None:
-    """Record that an answer said the bet is booked; from now on its signature counts as used."""
+    """Record that the sender received the confirmation; from now on the signature counts as used."""
     await connection.execute(
         "UPDATE relay_bet SET confirmation_sent_at = coalesce(confirmation_sent_at, now()) "
         "WHERE chain_id = %s AND signer = %s AND nonce = %s",

@@ -1,7 +1,4 @@
-"""The checks of a bet before it is relayed, by its body and by what the chain says, each with its refusal's words.
-
-Each check passes, or raises the refusal.
-"""
+"""The checks of a bet before it is relayed, by its body and by the chain's state. Each passes or raises a refusal."""
 
 from __future__ import annotations
 
@@ -20,12 +17,12 @@ MIN_AHEAD_SECONDS, MAX_AHEAD_SECONDS = 30, 3600
 
 
 def check_amount(amount: int, least: int = MIN_BET, most: int = MAX_BET) -> None:
-    """Refuse an amount outside the tighter of the market's bounds and ours."""
+    """Refuse an amount outside these bounds."""
     if not least <= amount <= most:
         raise Problem(
             400,
             "amount_out_of_bounds",
-            f"A bet here is from {decimal_text(least)} to {decimal_text(most)} USDG, and this one is "
+            f"A bet here is from {decimal_text(least)} to {decimal_text(most)} USDG; this one is "
             f"{decimal_text(amount)}.",
             extra={"minEntry": str(least), "maxEntry": str(most)},
         )
@@ -37,10 +34,10 @@ def check_bounds(bet: StockBet, facts: ChainFacts) -> None:
 
 
 def check_window(bet: StockBet, head_time: int, now: int) -> None:
-    """head_time: of the newest block, which it is tried on before it is sent. now: the chain's clock, which runs on
-    between blocks."""
+    """Refuse a bet whose window is over, not open yet or too long. head_time: time of the newest block, on which the
+    bet is simulated. now: the chain's clock, which runs on between blocks."""
     if bet.valid_after >= head_time:
-        raise _expired(f"The bet is valid only after {bet.valid_after}; the chain's newest block is of {head_time}.")
+        raise _expired(f"The bet is valid only after {bet.valid_after}; the newest block has time {head_time}.")
     if bet.valid_before < now + MIN_AHEAD_SECONDS:
         raise _expired(
             f"The bet is valid until {bet.valid_before}, less than {MIN_AHEAD_SECONDS} s ahead of the chain's clock "
@@ -66,7 +63,7 @@ def check_market(bet: StockBet, facts: ChainFacts, now: int) -> None:
     if now >= market["freezeTime"]:
         raise market_closed("This market is past its bell.")
     if facts.entries_paused:
-        raise market_closed("New bets are paused on all markets; payouts go on.")
+        raise market_closed("New bets are paused on all markets; payouts continue.")
 
 
 def market_closed(why: str) -> Problem:
@@ -74,13 +71,13 @@ def market_closed(why: str) -> Problem:
 
 
 def check_halt(why: str | None) -> None:
-    """Refuse a bet on a price that stands still: its answer may be known."""
+    """Refuse a bet while the price stands still, since the outcome may be known."""
     if why is not None:
-        raise market_closed(f"{why} Bets go on once the price moves again.")
+        raise market_closed(f"{why} Bets resume once the price moves again.")
 
 
 def check_room(bet: StockBet, facts: ChainFacts) -> None:
-    """A side that takes less than the least bet would book it and give it back, both at our expense."""
+    """Refuse a bet on a side without room for the smallest bet: booking it and refunding it would both cost us gas."""
     assert facts.market is not None
     least = max(MIN_BET, facts.market["minEntry"])
     if facts.room < least:
@@ -89,7 +86,7 @@ def check_room(bet: StockBet, facts: ChainFacts) -> None:
             400,
             "amount_out_of_bounds",
             f"{side} is full: it takes {decimal_text(facts.room)} USDG more, and a bet is at least "
-            f"{decimal_text(least)}. There is room again as {other} grows.",
+            f"{decimal_text(least)}. It has room again when {other} grows.",
             extra={"headroom": str(facts.room)},
         )
 
@@ -106,9 +103,9 @@ def check_wallet(relayed: RelayedBet, facts: ChainFacts) -> None:
 
 
 def check_domain(relayed: RelayedBet) -> None:
-    bet, chain, settler = relayed.bet, relayed.chain_named, relayed.settler_named
+    bet, chain, settler = relayed.bet, relayed.named_chain, relayed.named_settler
     if chain is not None and chain != bet.chain_id:
-        raise _bad_signature(f"This service is on chain {bet.chain_id}, and the bet names chain {chain}.")
+        raise _bad_signature(f"The bet names chain {chain}, and this service is on chain {bet.chain_id}.")
     if settler is not None and settler.lower() != bet.settler.lower():
         raise _bad_signature(f"The bet names another contract; this service's is {bet.settler}.")
 
@@ -137,7 +134,7 @@ def check_balance(bet: StockBet, facts: ChainFacts) -> None:
             422,
             "insufficient_balance",
             f"The wallet holds {decimal_text(facts.balance)} USDG on this chain, and the bet is "
-            f"{decimal_text(bet.amount)}. Add USDG and send the body again.",
+            f"{decimal_text(bet.amount)}. Add USDG and send the same body again.",
         )
 
 

@@ -1,8 +1,7 @@
-"""What the chain says about a bet: the facts it is checked against, its landing by the authorization's nonce, and the
-position it made.
+"""The chain's state for a bet: the facts it is checked against, the transaction it landed in, and its position.
 
-The nodes behind one address stand some blocks apart, and each request may reach a different one. So a check that a bet
-is not on the chain names its block, no older than any seen so far, and never asks for "latest".
+The nodes behind one address may be some blocks apart, and each request may reach a different one. So a check that a bet
+is not on the chain names its block, which is no older than any seen so far, and never asks for "latest".
 """
 
 from __future__ import annotations
@@ -36,9 +35,9 @@ _SEARCH_STEP_BLOCKS = 5_000
 
 @dataclass(frozen=True, slots=True)
 class ChainFacts:
-    """What the chain says of a bet, all of one block. `market` is None for an id that was never listed. `room`: what
-    its side takes; the bets of this block.number share it. `refusal`: of the call that places it, if it is made here.
-    """
+    """The chain's state for a bet, all from one block. `market` is None for an id that was never listed. `room`: how
+    much its side still takes, shared by all bets of that block. `refusal`: the revert of the call that places it, if it
+    was simulated."""
 
     block: int
     timestamp: int
@@ -54,7 +53,8 @@ class ChainFacts:
 async def read_facts(
     client: ChainClient, contracts: StockContracts, bet: StockBet, call: Call | None, timeout_seconds: float
 ) -> ChainFacts:
-    """`call`: that places the bet, to be tried on the same block. RpcError when the chain cannot be asked."""
+    """Read the facts about a bet, and simulate `call`, which places it, on the same block. Raises RpcError if no node
+    answers."""
     calls = [
         contracts.settler.call("market", bet.market_id),
         contracts.settler.call("books", bet.market_id),
@@ -90,8 +90,8 @@ def _room(opposite: Mapping[str, int]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Landing:
-    """How a bet stands on the chain: in `tx`, or certainly `absent`. Neither: the nodes that were asked do not have its
-    block yet, or it was long ago; or, `unreachable`, none answered."""
+    """Where a bet is on the chain: in `tx`, or certainly `absent`. Neither means unknown: the nodes do not have its
+    block yet, it was too long ago, or, if `unreachable`, no node answered."""
 
     tx: bytes | None = None
     absent: bool = False
@@ -103,8 +103,9 @@ _UNKNOWN, _ABSENT = Landing(), Landing(absent=True)
 
 @dataclass(frozen=True, slots=True)
 class _Indexed:
-    """The index's record of a bet, up to the block `number`; empty when the index cannot be read. tx: the transaction
-    that brought it; unpaired: one that used its authorization and has a payment to us that it did not make."""
+    """The index's record of a bet, up to the block `number`; empty if the index cannot be read. tx: the transaction
+    that placed it. unpaired: a transaction that used its authorization and has a payment to us that did not come from
+    it."""
 
     number: int = 0
     hash: bytes | None = None
@@ -112,7 +113,7 @@ class _Indexed:
     unpaired: bytes | None = None
 
 
-async def landing_of(
+async def find_landing(
     engine: AsyncEngine,
     client: ChainClient,
     contracts: StockContracts,
@@ -124,10 +125,10 @@ async def landing_of(
 ) -> Landing:
     """Check whether the chain has a bet: by the index, else by the authorization's state in a named block.
 
-    seen: a block seen before; older views prove nothing. None: none was seen, so the node's newest is used. spent: a
-    node said that the authorization is used, which no other view takes back.
+    seen: a block seen before, since older views prove nothing; None uses the node's newest. spent: a node reported the
+    authorization as used, and no older view can revoke that.
     """
-    index = await _indexed(engine, bet, timeout_seconds)
+    index = await _read_index(engine, bet, timeout_seconds)
     if index.tx is not None:
         return Landing(index.tx)
     try:
@@ -139,12 +140,12 @@ async def landing_of(
                 state = contracts.token.call("authorizationState", bet.signer, bet.nonce)
                 if not values(await client.read_many([state], block, timeout_seconds=timeout_seconds))[0]:
                     return _ABSENT
-            return await _spent_on(client, contracts, bet, index, block, timeout_seconds)
+            return await _find_use(client, contracts, bet, index, block, timeout_seconds)
     except (RpcError, TimeoutError):
         return Landing(unreachable=True)
 
 
-async def _indexed(engine: AsyncEngine, bet: StockBet, timeout_seconds: float) -> _Indexed:
+async def _read_index(engine: AsyncEngine, bet: StockBet, timeout_seconds: float) -> _Indexed:
     """Return the index's record of the bet's authorization, or an empty one when it cannot be read."""
     spent = token_authorization
     query = (
@@ -172,46 +173,46 @@ async def _indexed(engine: AsyncEngine, bet: StockBet, timeout_seconds: float) -
     return _Indexed(max(0, number), block_hash, tx if is_ours else None, tx if state == "unpaired" else None)
 
 
-async def _spent_on(
+async def _find_use(
     client: ChainClient, contracts: StockContracts, bet: StockBet, index: _Indexed, head: int, timeout_seconds: float
 ) -> Landing:
     """Find what the bet's authorization was spent on by the block `head`.
 
     The index has every payment to us. If the authorization was spent by the indexed block and the index has no payment,
-    there is none, and the logs are not searched: anyone may cancel an authorization and ask forever. A block on a fork
-    that the index has not left yet proves nothing.
+    there is none, and no logs are searched: otherwise anyone could cancel an authorization and make us search forever.
+    A block on a fork that the index has not left yet proves nothing.
     """
     if index.unpaired is not None:
-        return await _in_transaction(client, contracts, bet, index.unpaired)
+        return await _check_transaction(client, contracts, bet, index.unpaired)
     since = 0
     if index.hash is not None:
         state = contracts.token.call("authorizationState", bet.signer, bet.nonce)
         (by_then,) = await client.read_many([state], hex_of(index.hash), timeout_seconds=timeout_seconds)
         if by_then is True:
-            standing = await client.block(index.number)
-            if standing is not None and standing.hash == hex_of(index.hash):
+            canonical = await client.block(index.number)
+            if canonical is not None and canonical.hash == hex_of(index.hash):
                 return _ABSENT
         if by_then is False:
             since = index.number + 1
-    return await _by_logs(client, contracts, bet, since, head)
+    return await _search_logs(client, contracts, bet, since, head)
 
 
-async def _in_transaction(client: ChainClient, contracts: StockContracts, bet: StockBet, tx: bytes) -> Landing:
+async def _check_transaction(client: ChainClient, contracts: StockContracts, bet: StockBet, tx: bytes) -> Landing:
     receipt = await client.receipt(hex_of(tx))
     if receipt is None:
-        return _UNKNOWN  # it is late
-    return Landing(tx) if position_in(receipt, contracts, bet) is not None else _ABSENT
+        return _UNKNOWN  # this node does not have it yet
+    return Landing(tx) if find_position(receipt, contracts, bet) is not None else _ABSENT
 
 
-async def _by_logs(client: ChainClient, contracts: StockContracts, bet: StockBet, since: int, head: int) -> Landing:
-    """Search the chain's logs from the block `since` on for what spent the bet's authorization."""
+async def _search_logs(client: ChainClient, contracts: StockContracts, bet: StockBet, since: int, head: int) -> Landing:
+    """Search the logs from block `since` on for the transaction that used the bet's authorization."""
     topics = (SPENT_TOPICS, _topic(bet.signer), hex_of(bet.nonce))
     lowest = max(since, head - _MAX_SEARCH_BLOCKS)
     while head >= lowest:
         since = max(lowest, head - _SEARCH_STEP_BLOCKS + 1)
         logs = await client.logs(since, head, [contracts.token.address], topics)
         for log in logs:
-            landing = await _in_transaction(client, contracts, bet, data_bytes(log.transaction_hash))
+            landing = await _check_transaction(client, contracts, bet, data_bytes(log.transaction_hash))
             if not landing.absent:
                 return landing
         if logs:
@@ -220,8 +221,8 @@ async def _by_logs(client: ChainClient, contracts: StockContracts, bet: StockBet
     return _UNKNOWN
 
 
-def position_in(receipt: Receipt, contracts: StockContracts, bet: StockBet) -> int | None:
-    """Return the id of the position the bet made in this transaction."""
+def find_position(receipt: Receipt, contracts: StockContracts, bet: StockBet) -> int | None:
+    """Return the id of the position that the bet opened in this transaction, or None."""
     for log in receipt.logs:
         topics, data = b"".join(map(data_bytes, log.topics)), data_bytes(log.data)
         if checksum(log.address) != contracts.settler.address or topics[:32] != ENTERED.topic:

@@ -1,7 +1,7 @@
-"""The outcomes of bets: whether the chain has one, how its transaction ended, and whether a refusal is final.
+"""The outcomes of bets: whether a bet is on the chain, how its transaction ended, and whether a refusal is final.
 
-A bet is accepted once its row is written here, and has landed once the chain has it, no matter who sent it. Its bettor
-sees it as confirmed, pending or reverted, the words of the specification.
+A bet is accepted once its row is written, and has landed once it is on the chain, whoever sent it. To its bettor it is
+confirmed, pending or reverted, the words of the specification.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Literal
 
 from api.context import Context
 from api.http.problem import Problem
-from api.payments.attempts import Attempts, asks_again
+from api.payments.attempts import Attempts, is_retriable
 from api.stock import refusals
 from api.stock.bets import KnownBet, RelayedBet
 from api.stock.bodies.relay import RelayBody
-from api.stock.landing import landing_of, position_in
+from api.stock.landing import find_landing, find_position
 from api.stock.sources import StockSources
 from core.chain import RpcError
 from core.hexadecimal import hex_of
@@ -27,11 +27,11 @@ from core.outbox import PAYER_REASONS, Intent, MinedOutcome
 log = get_logger(__name__)
 
 SPENT = "AuthorizationSpent"
-"""A reason: the token says that the bet's authorization is used."""
+"""The relayer's reason when the token reports the bet's authorization as used."""
 
 
 class BetOutcomes:
-    """The outcomes of bets, by the relayer, the index and the chain itself."""
+    """The outcomes of bets, from the relayer, the index and the chain itself."""
 
     def __init__(self, context: Context, sources: StockSources, attempts: Attempts) -> None:
         self._contracts = sources.contracts
@@ -46,7 +46,7 @@ class BetOutcomes:
         if taken_in.confirmation_sent and taken_in.intent.succeeded:
             assert taken_in.intent.tx_hash is not None
             position = await self._position(relayed, taken_in.intent.tx_hash)
-            raise refusals.landed_before(relayed, taken_in.intent.tx_hash, position)
+            raise refusals.already_booked(relayed, taken_in.intent.tx_hash, position)
         left = max(0.0, until - asyncio.get_running_loop().time())
         return await self._ended(relayed, await self._attempts.result(taken_in.intent, left))
 
@@ -64,12 +64,12 @@ class BetOutcomes:
             return relay_body(relayed, intent.tx_hash, "reverted", block=intent.block_number, final=final)
         if intent.refused:
             if intent.reason_code in PAYER_REASONS:
-                raise refusals.of_its_payer(intent, relayed)
+                raise refusals.payer_limited(intent, relayed)
             # A block no older than the one that refused the bet does not have it, so it was not refused because someone
-            # else had already sent it. If the relayer's nodes agreed on no such block, that may be the reason.
-            raise refusals.unproven(relayed) if intent.block_number is None else refusals.not_sent(intent)
+            # else had already sent it. If the relayer's nodes did not agree on such a block, that may be the reason.
+            raise refusals.nodes_disagree(relayed) if intent.block_number is None else refusals.not_sent(intent)
         if intent.tx_hash is None or intent.state.ended or intent.outcome is not None:
-            raise refusals.failed(relayed)
+            raise refusals.outcome_unknown(relayed)
         return relay_body(relayed, intent.tx_hash, "pending")
 
     async def confirmed(self, relayed: RelayedBet, tx: bytes, block: int | None = None) -> RelayBody:
@@ -78,11 +78,11 @@ class BetOutcomes:
     # ------------------------------------------------------------ on the chain
 
     async def landed(self, relayed: RelayedBet, *, seen: int | None, spent: bool = False) -> bytes | None:
-        """Return the transaction in which the chain has the bet, or None when it certainly has it in none; a 502 when
-        that is unknown (see `landing_of`). No bet is said to be refused or not sent before this was asked."""
+        """Return the transaction in which the bet landed, or None if it certainly has not; raise a 502 if that is
+        unknown (see `find_landing`). Must be called before any answer says that a bet was refused or not sent."""
         if self._client is None or self._contracts is None:
-            raise refusals.failed(relayed)
-        landing = await landing_of(
+            raise refusals.outcome_unknown(relayed)
+        landing = await find_landing(
             self._engine,
             self._client,
             self._contracts,
@@ -92,11 +92,11 @@ class BetOutcomes:
             spent=spent,
         )
         if landing.tx is None and not landing.absent:
-            raise refusals.failed(relayed) if landing.unreachable else refusals.unproven(relayed)
+            raise refusals.outcome_unknown(relayed) if landing.unreachable else refusals.nodes_disagree(relayed)
         return landing.tx
 
     async def _position(self, relayed: RelayedBet, tx: bytes) -> str | None:
-        """Return the position's id, if the receipt can be had quickly."""
+        """Return the position's id, if a node returns the receipt quickly."""
         if self._client is None or self._contracts is None:
             return None
         try:
@@ -104,23 +104,23 @@ class BetOutcomes:
                 receipt = await self._client.receipt(hex_of(tx))
         except (RpcError, TimeoutError):
             return None
-        position_id = None if receipt is None else position_in(receipt, self._contracts, relayed.bet)
+        position_id = None if receipt is None else find_position(receipt, self._contracts, relayed.bet)
         return None if position_id is None else str(position_id)
 
-    # ------------------------------------------------------------ for good?
+    # ------------------------------------------------------------ final or not
 
     @contextlib.asynccontextmanager
     async def judging(self, relayed: RelayedBet, *, was_attempted: bool) -> AsyncIterator[None]:
-        """Mark a refusal raised inside as not final while an attempt to bring the bet to the chain may still do so.
-        was_attempted: as this request found it; another may make one while this one is checked."""
+        """Mark a refusal raised inside as not final if an attempt to place the bet may still land. was_attempted:
+        whether this request found an attempt; another request may make one meanwhile."""
         try:
             yield
         except Problem as refusal:
-            # Where none was found, a request that is sent again will see, and a stranger's signature brings nothing.
-            is_clear = not was_attempted and (asks_again(refusal) or not relayed.is_signed)
+            # Without an attempt, a retriable refusal needs no mark, and a stranger's signature can never place the bet.
+            is_clear = not was_attempted and (is_retriable(refusal) or not relayed.is_signed)
             if is_clear or refusal.extra.get("receipt") == "confirmed":
                 raise
-            raise await self._attempts.worded(refusal, relayed.key.read_intent_keys) from None
+            raise await self._attempts.mark_if_not_final(refusal, relayed.key.read_intent_keys) from None
 
 
 def relay_body(

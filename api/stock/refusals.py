@@ -1,4 +1,5 @@
-"""The refusals of the relay that no check words (`checks`). What a bettor may do without us comes with the call."""
+"""Refusals of the relay other than those of `checks`. Most include the call, so that a bettor can send it without
+us."""
 
 from __future__ import annotations
 
@@ -19,12 +20,12 @@ _FAILED = (
 )
 
 
-class UnprovenBet(Problem):
-    """The 502 of a bet about which the nodes contradict each other, as when its payer moves money back and forth. It
-    raises no alarm; nodes that do not answer do."""
+class NodesDisagree(Problem):
+    """The 502 for a bet about which nodes contradict each other, as when its payer moves money back and forth. It
+    raises no alarm, unlike nodes that do not answer."""
 
 
-def closed_region(region: str) -> Problem:
+def region_blocked(region: str) -> Problem:
     return Problem(403, "region_blocked", f"Stock-price markets are not offered in {region}.")
 
 
@@ -32,21 +33,21 @@ def not_deployed() -> Problem:
     return Problem(503, "not_deployed", "The stock markets are not deployed yet; there is nothing to bet on.")
 
 
-def landed_before(relayed: RelayedBet, tx: bytes, position: str | None) -> Problem:
-    """Refuse a bet whose bettor already got its confirmation. This must not look like a failure, or the bettor bets
-    again. position: the id that its transaction made."""
+def already_booked(relayed: RelayedBet, tx: bytes, position: str | None) -> Problem:
+    """Refuse a bet whose bettor already received its confirmation. This must not look like a failure, or the bettor
+    would bet again. `position`: the id of its position, if known."""
     as_position = "" if position is None else f" as position {position}"
     return Problem(
         409,
         "already_used",
-        f"This very bet is booked{as_position} in transaction {hex_of(tx)}; nothing more is to be sent. "
-        "Its signature is used up: only for another bet, sign a new bet.",
+        f"This bet is already booked{as_position} in transaction {hex_of(tx)}; send nothing more. "
+        "Its signature is used: to place another bet, sign a new one.",
         extra={"nonce": relayed.nonce_hex, "txHash": hex_of(tx), "positionId": position, "receipt": "confirmed"},
     )
 
 
 def not_sent(intent: Intent) -> Problem:
-    """Refuse a bet that the relayer refused before it had a nonce."""
+    """Refuse a bet that the relayer refused before giving it a nonce."""
     return Problem(
         422,
         "simulation_failed",
@@ -55,24 +56,24 @@ def not_sent(intent: Intent) -> Problem:
     )
 
 
-def of_its_payer(intent: Intent, relayed: RelayedBet) -> Problem:
-    """Refuse a bet for now because of what its wallet's bets have cost us."""
-    message = f"The bet was not sent. {intent.reason} Or send the call in escapeKit yourself."
+def payer_limited(intent: Intent, relayed: RelayedBet) -> Problem:
+    """Refuse a bet for now because its wallet's reverted bets have cost us too much gas."""
+    message = f"The bet was not sent. {intent.reason} You can also send the call in escapeKit yourself."
     return _later(429, "rate_limited", message, 300, relayed)
 
 
-def money_on_its_way(promised: int, balance: int, relayed: RelayedBet) -> Problem:
+def funds_reserved(reserved: int, balance: int, relayed: RelayedBet) -> Problem:
     message = (
-        f"The wallet holds {decimal_text(balance)} USDG, and its bets on their way take {decimal_text(promised)} of "
-        "it: too little is left for this one. Send the same body again once those are booked."
+        f"The wallet holds {decimal_text(balance)} USDG, and its pending bets need {decimal_text(reserved)} of it, "
+        "which leaves too little for this one. Send the same body again once they are booked."
     )
     return _later(429, "rate_limited", message, 5, relayed)
 
 
-def returned(bets: int, relayed: RelayedBet) -> Problem:
+def too_many_returned(bets: int, relayed: RelayedBet) -> Problem:
     message = (
-        f"{bets} bets of this wallet within an hour came back nearly whole: their sides were full. Bet later, "
-        "where there is headroom, or send the call in escapeKit yourself."
+        f"In the past hour {bets} bets of this wallet were refunded almost entirely, because their sides were full. "
+        "Bet later, on a side with headroom, or send the call in escapeKit yourself."
     )
     return _later(429, "rate_limited", message, 600, relayed)
 
@@ -80,21 +81,21 @@ def returned(bets: int, relayed: RelayedBet) -> Problem:
 def busy(waiting: int, relayed: RelayedBet) -> Problem:
     # About a second for every fifty bets ahead, and never longer than a few Ethereum blocks.
     seconds = min(30, 2 + waiting // 50)
-    message = f"Many bets are on their way. Send the same body again in {seconds} s."
+    message = f"Many bets are pending. Send the same body again in {seconds} s."
     return _later(503, "busy", message, seconds, relayed, retryAfter=seconds)
 
 
-def off(relayed: RelayedBet) -> Problem:
-    message = "The relayer is off or out of gas. Send the call in escapeKit yourself, or try again later."
+def relayer_unavailable(relayed: RelayedBet) -> Problem:
+    message = "The relayer is down or out of gas. Send the call in escapeKit yourself, or try again later."
     return _later(503, "relay_unavailable", message, 30, relayed)
 
 
-def failed(relayed: RelayedBet) -> Problem:
+def outcome_unknown(relayed: RelayedBet) -> Problem:
     return Problem(502, "relay_failed", _FAILED, extra=with_kit(relayed))
 
 
-def unproven(relayed: RelayedBet) -> UnprovenBet:
-    return UnprovenBet(502, "relay_failed", _FAILED, extra=with_kit(relayed))
+def nodes_disagree(relayed: RelayedBet) -> NodesDisagree:
+    return NodesDisagree(502, "relay_failed", _FAILED, extra=with_kit(relayed))
 
 
 def _later(status: int, code: str, message: str, seconds: int, relayed: RelayedBet, **more: Any) -> Problem:

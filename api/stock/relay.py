@@ -1,7 +1,7 @@
-"""POST /api/relay/enter: checks a signed bet, cheapest checks first, has it sent once, and returns its outcome.
+"""POST /api/relay/enter: check a signed bet, cheapest checks first, send it once, and return its outcome.
 
-Resubmitting a bet never books it twice, no matter who sends it: the contract takes an authorization once. The table
-kept here (`relay_bet`) only lets the same bet find its first transaction again.
+Resubmitting a bet never books it twice, whoever sends it: the contract takes an authorization once. The table
+`relay_bet` only lets the same bet find its first transaction again.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from api.http.caller import blocked_region, caller_ip
 from api.http.problem import Problem
 from api.http.requests import read_json, validated_body
 from api.payments.attempts import READ_SECONDS, Attempts
-from api.payments.funds import Funds, MoneyPromised
+from api.payments.funds import Funds, FundsReserved
 from api.stock import bets, checks, refusals
 from api.stock.bets import BetKey, KnownBet, RelayedBet
 from api.stock.bodies.relay import RelayBody
@@ -38,17 +38,17 @@ from core.outbox import RELAY, report
 
 log = get_logger(__name__)
 
-ANSWERS = counter("vpm_stock_relay_answers", "What the relay answered", ("answer",))
+ANSWERS = counter("vpm_stock_relay_answers", "Answers of the relay, by result or error code", ("answer",))
 
 RELAY_RATE = parse("10/minute")
 RECEIPT_WAIT_SECONDS = 10.0
 BODY_LIMIT = 16 * 1024
 
-# What a 502 is counted as when every node answers, and they contradict each other about the bet.
+# The metric label of a 502 when all nodes answer but contradict each other about the bet.
 UNPROVEN = "unproven"
 
-# After so many bets of a signer within an hour of which less than the least bet was accepted, no more of its are sent:
-# each costs our gas twice, to book it and to give it back, and costs its bettor nothing.
+# A signer with this many bets in an hour that were accepted with less than the smallest bet gets no more bets sent:
+# each costs us gas twice, to book it and to refund it, and costs the bettor nothing.
 RETURNED_BETS = 5
 
 
@@ -65,7 +65,7 @@ class Relay:
         self._oracle = sources.oracle
         self._pool = context.pool
         self._limits = context.limits
-        self._attempts = Attempts(context, "stock", "GET /api/relay/receipt tells.")
+        self._attempts = Attempts(context, "stock", "Check GET /api/relay/receipt.")
         self._outcomes = BetOutcomes(context, sources, self._attempts)
 
     async def enter(self, request: web.Request) -> web.StreamResponse:
@@ -73,11 +73,11 @@ class Relay:
         try:
             relayed, body = await self._enter(request, until)
         except Problem as problem:
-            ANSWERS.labels(UNPROVEN if isinstance(problem, refusals.UnprovenBet) else problem.code).inc()
+            ANSWERS.labels(UNPROVEN if isinstance(problem, refusals.NodesDisagree) else problem.code).inc()
             raise
         ANSWERS.labels(body.receipt).inc()
         response = json_response(body)
-        # Only after this answer has arrived may later ones say that the signature is used: if the connection is lost,
+        # Later answers may say that the signature is used only after this one was delivered: if the connection is lost,
         # the same body is answered with its first transaction again.
         if body.receipt == "confirmed" and await _written(request, response):
             await self._mark_confirmation_sent(relayed.key)
@@ -88,28 +88,28 @@ class Relay:
     async def _enter(self, request: web.Request, until: float) -> tuple[RelayedBet, RelayBody]:
         await self._limits.take(RELAY_RATE, "relay-ip", caller_ip(request, self._settings), refusals.TOO_MANY)
         region = blocked_region(request, self._settings)
-        closed = None if region is None else refusals.closed_region(region)
+        closed = None if region is None else refusals.region_blocked(region)
         try:
             relayed = await self._read(request)
         except Problem as refusal:
             raise (closed or refusal) from None
-        with self._attempts.place(request, lambda: refusals.busy(self._settings.payments_in_hand, relayed)):
-            taken_in = await self._taken_in_before(relayed)
-            attempts = 0 if taken_in is None else taken_in.attempt
+        with self._attempts.checking_slot(request, lambda: refusals.busy(self._settings.payments_in_hand, relayed)):
+            known = await self._known_before(relayed)
+            attempts = 0 if known is None else known.attempt
             async with self._outcomes.judging(relayed, was_attempted=attempts > 0):
-                # A bet accepted before is answered from its transaction, even if its market closed or it expired since,
-                # and wherever its bettor is now.
-                if taken_in is not None and taken_in.intent.may_land and relayed.is_signed:
+                # A bet accepted before is answered from its transaction, even if its market has closed, it has expired
+                # or its bettor is in a blocked region now.
+                if known is not None and known.intent.may_land and relayed.is_signed:
                     checks.check_domain(relayed)
-                    whereabouts: KnownBet | bytes = taken_in
+                    found: KnownBet | bytes = known
                 elif closed is not None:
                     raise closed
                 else:
-                    whereabouts = await self._checked(relayed, attempts)
-        if isinstance(whereabouts, bytes):
-            return relayed, await self._outcomes.confirmed(relayed, whereabouts)
+                    found = await self._answer(relayed, attempts)
+        if isinstance(found, bytes):
+            return relayed, await self._outcomes.confirmed(relayed, found)
         async with self._outcomes.judging(relayed, was_attempted=True):
-            return relayed, await self._outcomes.of(relayed, whereabouts, until)
+            return relayed, await self._outcomes.of(relayed, found, until)
 
     async def _read(self, request: web.Request) -> RelayedBet:
         if self._contracts is None:
@@ -117,25 +117,25 @@ class Relay:
         content = await read_json(request, limit=BODY_LIMIT)
         signer = content.get("from") if isinstance(content, dict) else None
         if isinstance(signer, str):
-            # Counted only once the signature is theirs: a stranger cannot use up another signer's minute.
+            # Only checked here and counted once the signature is verified: a stranger cannot use up a signer's limit.
             await self._limits.check(RELAY_RATE, "relay-signer", signer.lower(), refusals.TOO_MANY)
         body = validated_body(RelayRequest, content)
         relayed = RelayedBet.of(body, self._contracts, self._token, self._chain_id)
         checks.check_amount(relayed.bet.amount)
         return relayed
 
-    async def _taken_in_before(self, relayed: RelayedBet) -> KnownBet | None:
-        async with self._database(lambda: refusals.off(relayed)) as connection:
+    async def _known_before(self, relayed: RelayedBet) -> KnownBet | None:
+        async with self._database(lambda: refusals.relayer_unavailable(relayed)) as connection:
             return await bets.find(connection, relayed.key)
 
-    async def _checked(self, relayed: RelayedBet, attempts: int) -> KnownBet | bytes:
-        """Check the bet and ask for it; return it, or the transaction in which the chain has it already."""
+    async def _answer(self, relayed: RelayedBet, attempts: int) -> KnownBet | bytes:
+        """Check the bet and enqueue it; return it, or the transaction in which it has already landed."""
         bet, facts = relayed.bet, await self._facts(relayed)
         checks.check_bounds(bet, facts)
         if facts.authorization_used and relayed.is_signed:
             checks.check_domain(relayed)
             if (tx := await self._outcomes.landed(relayed, seen=facts.block, spent=True)) is not None:
-                return tx  # even if closed or expired since: the chain has it
+                return tx  # on the chain, even if its market has closed or it has expired
         now = chain_now(facts.timestamp)
         try:
             checks.check_window(bet, facts.timestamp, now)
@@ -166,15 +166,15 @@ class Relay:
 
     async def _facts(self, relayed: RelayedBet) -> ChainFacts:
         if self._client is None or self._contracts is None:
-            raise refusals.off(relayed)
-        patience = self._settings.rpc_request_path_timeout_seconds
+            raise refusals.relayer_unavailable(relayed)
+        timeout = self._settings.rpc_request_path_timeout_seconds
         try:
-            # What another signed for a wallet with code would have the node run that code, however dear.
+            # An unverified signature would let a stranger run a contract wallet's code on our node.
             call = relayed.call if relayed.is_signed else None
-            return await read_facts(self._client, self._contracts, relayed.bet, call, patience)
+            return await read_facts(self._client, self._contracts, relayed.bet, call, timeout)
         except RpcError as error:
             log.warning("RPC unavailable for the relay", action="relay.no_chain", why=error)
-            raise refusals.off(relayed) from None
+            raise refusals.relayer_unavailable(relayed) from None
 
     def _why_halted(self, market_id: int) -> str | None:
         if self._oracle is None or self._index is None or self._index.snapshot is None:
@@ -182,32 +182,32 @@ class Relay:
         return self._oracle.halt_reason(self._index.snapshot.markets.get(market_id))
 
     async def _check_lanes(self, relayed: RelayedBet) -> None:
-        """Refuse a bet that no lane would send now."""
-        async with self._database(lambda: refusals.off(relayed)) as connection:
+        """Refuse a bet that no lane would send now, or whose wallet had too many bets returned."""
+        async with self._database(lambda: refusals.relayer_unavailable(relayed)) as connection:
             lanes = await report(connection, self._chain_id, RELAY)
             returned = await bets.count_recent_returns(connection, relayed.key)
         if not lanes.works:
-            raise refusals.off(relayed)
+            raise refusals.relayer_unavailable(relayed)
         if returned >= RETURNED_BETS:
-            raise refusals.returned(RETURNED_BETS, relayed)
+            raise refusals.too_many_returned(RETURNED_BETS, relayed)
         waiting = lanes.in_flight + lanes.queued
         if waiting >= max(1, self._settings.relay_busy_above):
             raise refusals.busy(waiting, relayed)
 
     async def _ask(self, relayed: RelayedBet, attempt: int, funds: Funds) -> KnownBet:
-        """Have the relayer send it, unless another request asked first."""
+        """Enqueue the bet for the relayer, unless another request did so first."""
         try:
             async with (
-                self._database(lambda: refusals.failed(relayed)) as connection,
+                self._database(lambda: refusals.outcome_unknown(relayed)) as connection,
                 connection.transaction(),
             ):
                 return await bets.ask(connection, relayed, attempt, funds)
-        except MoneyPromised as promised:
-            raise refusals.money_on_its_way(promised.args[0], funds.amount, relayed) from None
+        except FundsReserved as reserved:
+            raise refusals.funds_reserved(reserved.args[0], funds.amount, relayed) from None
 
     @contextlib.asynccontextmanager
     async def _database(self, unavailable: Callable[[], Problem]) -> AsyncIterator[Connection]:
-        """Yield a connection for a few seconds; a database that fails is the refusal `unavailable`."""
+        """Yield a connection for a few seconds; if the database fails, raise the refusal `unavailable`."""
         async with (
             reading("The relay's record", seconds=READ_SECONDS, refusal=lambda _: unavailable()),
             self._pool.connection() as connection,

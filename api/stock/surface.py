@@ -87,14 +87,14 @@ receipt: `confirmed`, `reverted`, or `pending` with the hash.
 
 A signature books once. Send the same body again after `pending`, `busy` or `relay_failed`, or when no answer came: it
 gives the first transaction and never bets twice. Once a bet was answered as `confirmed`, the same body is
-`already_used`, with `receipt: "confirmed"`, the hash and the position: it is booked, and there is nothing more to send.
-Whatever else the wallet signs with this nonce, for another time, is the same bet, and answered so.
+`already_used`, with `receipt: "confirmed"`, the hash and the position: it is booked; send nothing more. The same nonce
+signed for another window is the same bet and gets the same answer.
 
-A bet that the wallet's balance does not cover beside its bets on their way is `rate_limited` until those are booked.
+A bet that the wallet's balance does not cover on top of its pending bets is `rate_limited` until those are booked.
 
-A refusal with `final: false`, `reverted` or an error, was made by a block that is not final: should the chain undo that
-block, the bet, which is signed, may still be taken. `GET /api/relay/receipt` tells, until `validBefore` is past; the
-same body again would be a new attempt.
+`final: false` in an answer (`reverted` or an error) means that the block which refused the bet is not final: if the
+chain undoes it, the signed bet may still be taken. Check `GET /api/relay/receipt` until `validBefore` is past; the same
+body again would be a new attempt.
 """
 
 
@@ -245,7 +245,7 @@ def _relay_operations(relay: Relay, ready_to_sign: Handler, receipts: BetReceipt
             relay.enter,
             "Relay a signed bet, without gas",
             {
-                200: DocumentedAnswer("Sent; `receipt` says what is known of it.", RelayBody),
+                200: DocumentedAnswer("Sent; `receipt` is its state.", RelayBody),
                 400: _error("`invalid_request`, `bad_signature`, `contract_signer`, `expired`, `amount_out_of_bounds`"),
                 403: _error("`region_blocked`"),
                 404: _error("`market_not_found`"),
@@ -280,15 +280,15 @@ def _relay_operations(relay: Relay, ready_to_sign: Handler, receipts: BetReceipt
             "GET",
             "/api/relay/receipt",
             receipts.get,
-            "What became of a signed bet",
+            "The outcome of a signed bet",
             {
                 200: DocumentedAnswer("Its block, its position, and whether that is final.", ReceiptBody),
                 400: _error("`invalid_request`"),
                 429: _RATE,
                 503: _error("`not_deployed`, `unavailable`"),
             },
-            description="By its signer and its nonce, whoever sent it. Ask again until `receipt` is `final`. Never "
-            "cached. 60 requests a minute per IP.",
+            description="By its signer and nonce, whoever sent it. Ask again until `receipt` is `final`. Never cached. "
+            "60 requests a minute per IP.",
             query=ReceiptQuery,
         ),
     )

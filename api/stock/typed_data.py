@@ -1,4 +1,4 @@
-"""GET /api/relay/typed-data: a bet ready to sign, and the relay's body without the signature."""
+"""GET /api/relay/typed-data: a bet ready to sign, and the request body without the signature."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ZERO_ADDRESS = "0x" + "00" * 20
 
 
 async def typed_data(sources: StockSources, request: web.Request) -> web.StreamResponse:
-    """Answer with what a wallet signs for a bet."""
+    """Answer with the typed data that a wallet signs for a bet."""
     contracts, index = sources.contracts, sources.index
     query = read_query(request, TypedDataQuery)
     if contracts is None or index is None:

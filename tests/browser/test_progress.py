@@ -157,15 +157,15 @@ def test_a_bet_the_relay_will_not_send_now_is_shown_with_the_way_around_it(site:
     """Its wallet's money is on its way: the page says so, not that nothing is known, and offers to send it oneself."""
     market = site.open_market(ticker="NVDA")
     visit = visitor.visit()
-    why = "The wallet holds 5 USDG, and its bets on their way take 5 of it."
+    why = "The wallet holds 5 USDG, and its pending bets need 5 of it."
     refusal = {"error": "rate_limited", "message": why, "escapeKit": {"to": "0x" + "11" * 20, "data": "0x"}}
     sent: list[object] = []
 
-    def spoken_for(route: Route) -> None:
+    def refuse(route: Route) -> None:
         sent.append(route.request.post_data_json)
         route.fulfill(status=429, json=refusal, headers={"Retry-After": "1"})
 
-    visit.page.route("**/api/relay/enter", spoken_for)
+    visit.page.route("**/api/relay/enter", refuse)
     page = _begin(site, visit, market)
     own = page.get_by_role("button", name="Send it from my wallet (costs gas)")
     expect(page.locator("#bet-status")).to_have_text(why)
@@ -212,7 +212,7 @@ def test_a_bet_is_not_called_sent_while_the_relayer_is_away(site: Site, visitor:
     with relayer_away(site):
         page = _begin(site, visit, market)
         status = page.locator("#bet-status")
-        expect(status).to_have_text(re.compile("could not be confirmed|relayer is off"))
+        expect(status).to_have_text(re.compile("could not be confirmed|relayer is down"))
         expect(page.locator("#bet-progress .done")).to_have_text(["signed"])
         page.reload()
         expect(page.locator("#bet-progress .done")).to_have_text(["signed"])

@@ -14,7 +14,7 @@ from eth_utils.crypto import keccak
 from api.agent.storage import free_connection, storage
 from api.agent.trade import store
 from api.http.problem import Problem
-from api.payments.funds import Funds, MoneyPromised
+from api.payments.funds import Funds, FundsReserved
 from core.agent.bet import Bet
 from core.db.engine import ConnectionPool, make_pool
 from core.outbox import RELAY, Intent, IntentRequest
@@ -104,7 +104,7 @@ async def test_one_key_is_attempted_once(pool: ConnectionPool) -> None:
     """The same call many times: one is made, the others know that another was first."""
     outcomes = await all_at_once(pool, [BET] * AT_ONCE, [keccak(text="one nonce")] * AT_ONCE)
     assert sum(isinstance(each, Intent) for each in outcomes) == 1, outcomes
-    assert sum(isinstance(each, store.Overtaken) for each in outcomes) == AT_ONCE - 1, outcomes
+    assert sum(isinstance(each, store.AttemptTaken) for each in outcomes) == AT_ONCE - 1, outcomes
     assert await counted(pool, "outbox_intent") == 1
 
 
@@ -117,7 +117,7 @@ async def test_what_is_on_its_way_is_not_promised_twice(pool: ConnectionPool) ->
     ]
     outcomes = await asyncio.gather(*calls, return_exceptions=True)
     assert sum(isinstance(each, Intent) for each in outcomes) == 2, outcomes
-    assert sum(isinstance(each, MoneyPromised) for each in outcomes) == AT_ONCE - 2, outcomes
+    assert sum(isinstance(each, FundsReserved) for each in outcomes) == AT_ONCE - 2, outcomes
     assert await counted(pool, "outbox_intent") == 2
     ended = b"UPDATE outbox_intent SET state = 'failed', reason = 'x' WHERE id = (SELECT min(id) FROM outbox_intent)"
     async with pool.connection() as connection:
@@ -141,7 +141,7 @@ async def test_what_is_mined_above_the_block_of_the_balance_is_still_in_it(
     else:
         async with pool.connection() as connection:
             await connection.execute(SPENT, ("paid", BLOCK + 1, asked.id))
-    with pytest.raises(MoneyPromised, match=str(first.amount)):
+    with pytest.raises(FundsReserved, match=str(first.amount)):
         await take_in(pool, 2, second, keccak(text="another nonce"), balance=first.amount)
     await take_in(pool, 2, second, keccak(text="another nonce"), balance=first.amount, block=BLOCK + 1)
 

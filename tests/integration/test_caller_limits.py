@@ -40,8 +40,8 @@ async def url() -> AsyncIterator[str]:
         asked = await TradeRequest.read(request, allow_private=False)
         paid = "PAYMENT-SIGNATURE" in request.headers
         try:
-            if await rates.arrived(request, asked, paid=paid):
-                await rates.asked(request, asked, paid=paid, settled=False)
+            if await rates.count_call(request, asked, paid=paid):
+                await rates.count_trade(request, asked, paid=paid, settled=False)
         except Problem as problem:
             return web.json_response({"error": problem.code}, status=problem.status, headers=problem.headers)
         return web.json_response({})

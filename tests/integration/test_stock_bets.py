@@ -12,7 +12,7 @@ import pytest
 
 from api.http.problem import Problem
 from api.payments.attempts import Attempts
-from api.payments.funds import Funds, MoneyPromised
+from api.payments.funds import Funds, FundsReserved
 from api.stock import bets, checks
 from api.stock.bets import KnownBet, RelayedBet
 from api.stock.outcomes import BetOutcomes
@@ -54,14 +54,14 @@ async def test_what_is_on_its_way_is_not_promised_twice(pool: ConnectionPool) ->
     results = await asyncio.gather(*asked, return_exceptions=True)
     taken = [each for each in results if isinstance(each, KnownBet)]
     assert len(taken) == 2, results
-    assert sum(isinstance(each, MoneyPromised) for each in results) == AT_ONCE - 2, results
+    assert sum(isinstance(each, FundsReserved) for each in results) == AT_ONCE - 2, results
     for table in (b"relay_bet", b"outbox_intent"):
         assert await rows(pool, b"SELECT count(*) FROM " + table) == [(2,)]
     # What has ended holds nothing up, and what the index shows taken is no longer in the balance.
     first, second = (each.intent for each in taken)
     await rows(pool, b"UPDATE outbox_intent SET state = 'failed', reason = 'x' WHERE id = %s RETURNING id", first.id)
     assert isinstance(await ask(pool, relayed(AT_ONCE, 5_500_000)), KnownBet)
-    with pytest.raises(MoneyPromised, match="10500000"):
+    with pytest.raises(FundsReserved, match="10500000"):
         await ask(pool, relayed(AT_ONCE + 1))
     await rows(pool, SPENT, "paid", BLOCK, second.id)
     assert isinstance(await ask(pool, relayed(AT_ONCE + 1)), KnownBet)
@@ -77,7 +77,7 @@ async def test_what_is_mined_above_the_block_of_the_balance_is_still_in_it(
         await mined(pool, first.id, BLOCK + 1)
     else:
         await rows(pool, SPENT, "paid", BLOCK + 1, first.id)
-    with pytest.raises(MoneyPromised, match="5000000"):
+    with pytest.raises(FundsReserved, match="5000000"):
         await ask(pool, relayed(2), balance=5_000_000)
     assert isinstance(await ask(pool, relayed(2), balance=5_000_000, block=BLOCK + 1), KnownBet)
 

@@ -177,7 +177,7 @@ async def test_one_cancelled_authorization_repeats_no_log_query_and_raises_no_al
     async with ChainProvider((chain.url,), chain_id=chain.deployment.chain_id) as node:
         engine, client = make_engine(service.env["DATABASE_URL"], pool_size=1), ChainClient(node)
         monkeypatch.setattr(client, "logs", lambda *_: pytest.fail("a log was asked for"))
-        found = await landing.landing_of(engine, client, chain.contracts, bet, 5.0, seen=chain.block, spent=True)
+        found = await landing.find_landing(engine, client, chain.contracts, bet, 5.0, seen=chain.block, spent=True)
         await engine.dispose()
     assert found.absent
 
@@ -211,14 +211,14 @@ async def test_a_wallet_whose_bets_come_back_whole_has_us_send_a_few_and_no_more
     elsewhere = chain.signed(wallet, chain.bet(wallet, chain.open_market()))
     sql = "SELECT count(*) FROM stock_vintage WHERE market_id = %s AND accepted_up < offered_up"
     await until(lambda: rows(service, sql, market) == [(1,)])
-    answer = await refused(door, elsewhere, 429, "rate_limited", "came back")
+    answer = await refused(door, elsewhere, 429, "rate_limited", "refunded almost entirely")
     assert answer["escapeKit"]["data"].startswith("0x")
     # Who gives them away placed them still.
     for (position,) in rows(service, "SELECT position_id FROM stock_position WHERE owner = %s", wallet_bytes):
         give = chain.contracts.settler.call("transferPosition", position, wallets.DEV[6].address)
         chain.send(give, wallet.address)
     await until(lambda: rows(service, "SELECT 1 FROM stock_position WHERE owner = %s", wallet_bytes) == [])
-    await refused(door, elsewhere, 429, "rate_limited", "came back")
+    await refused(door, elsewhere, 429, "rate_limited", "refunded almost entirely")
 
 
 async def test_what_is_on_its_way_is_not_promised_twice(service: StockService, door: Door) -> None:
@@ -247,7 +247,7 @@ async def test_what_is_on_its_way_is_not_promised_twice(service: StockService, d
     for response, answer in answers:
         if response.status != 200:
             assert (response.status, answer["error"]) == (429, "rate_limited"), answer
-            assert "on their way" in answer["message"]
+            assert "pending bets need" in answer["message"]
             assert int(response.headers["Retry-After"]) <= 10
             assert answer["escapeKit"]["data"].startswith("0x")
     chain.send(mint, wallets.DEPLOYER.address)
@@ -553,8 +553,8 @@ async def test_a_confirmed_signature_is_used_up(service: StockService, door: Doo
     bare = body | {"salt": body["salt"][2:], "signature": body["signature"][2:]}
     response, first = await door.post("/api/relay/enter", bare)
     assert (response.status, first["receipt"]) == (200, "confirmed")
-    booked = f"booked as position {first['positionId']} in transaction {first['txHash']}"
-    again = await refused(door, body, 409, "already_used", booked, "nothing more is to be sent")
+    booked = f"already booked as position {first['positionId']} in transaction {first['txHash']}"
+    again = await refused(door, body, 409, "already_used", booked, "send nothing more")
     assert (again["txHash"], again["positionId"]) == (first["txHash"], first["positionId"])
     assert again["receipt"] == "confirmed"
     # Another window with the same nonce is another signature, of the same bet.

@@ -10,7 +10,7 @@ import pytest
 from api.agent.bodies.parts import ErrorBody
 from api.agent.errors import CATALOGUE, RESERVED, RETRIABLE, error_body, problem
 from api.http.problem import Problem
-from api.payments.attempts import for_now
+from api.payments.attempts import mark_not_final
 from core.paths import REPOSITORY
 
 # Errors of any HTTP service; documented, as the decisions ask.
@@ -59,12 +59,14 @@ def test_every_code_says_what_to_do(code: str) -> None:
 
 def test_what_may_still_be_taken_is_not_called_hopeless() -> None:
     """A client that obeys `retriable: false` bets again under another key, and a reorg may then take both bets."""
-    refused = for_now(problem("market_closed", "It closed."), "The same request tells.")
+    refused = mark_not_final(problem("market_closed", "It closed."), "Send the same request again for the outcome.")
     body = error_body(refused, "id", "https://example.org/errors")
     assert (body["error"], body["final"], body["retriable"]) == ("market_closed", False, True)
     assert "same request" in body["hint"]
     assert "another market" not in body["hint"]
-    waits = for_now(problem("rate_limited", "Wait.", hint="Wait for it."), "The same request tells.")
+    waits = mark_not_final(
+        problem("rate_limited", "Wait.", hint="Wait for it."), "Send the same request again for the outcome."
+    )
     assert error_body(waits, "id", "https://example.org/errors")["hint"].startswith("Wait for it.")
 
 

@@ -32,9 +32,9 @@ def intent(reason_code: str | None, *, reason: str = "The token said no.") -> In
 
 
 USED = [
-    trade_refusals.unseen(),
+    trade_refusals.payment_not_indexed(),
     trade_refusals.unpaired(TX),
-    trade_refusals.arriving(5_000_000, TX),
+    trade_refusals.not_booked_yet(5_000_000, TX),
     trade_refusals.refused(intent("AuthorizationAlreadyUsed"), None),
     trade_refusals.refused(intent("AuthorizationUsedOrCanceled"), None),
     trade_refusals.refused(intent("AuthorizationAlreadyBooked"), None),
@@ -45,7 +45,7 @@ USED = [
     trade_refusals.unknown("0x", None),
 ]
 SETTLED = [
-    trade_refusals.spoken_for(),
+    trade_refusals.authorization_taken(),
     trade_refusals.other_amount(1, 5_000_000, TX),
     trade_refusals.other_use("another size.", TX),
     trade_refusals.has_paid(stake(0, 1, 0, 1)),
@@ -80,8 +80,8 @@ async def test_whoever_asks_after_a_bet_is_not_told_that_it_is_refused_for_good(
 @pytest.mark.parametrize(
     "refusal",
     [
-        trade_refusals.promised(5_000_000, None),
-        trade_refusals.twin(TX),
+        trade_refusals.funds_reserved(5_000_000, None),
+        trade_refusals.duplicate_in_flight(TX),
         trade_refusals.unavailable("Base cannot be reached"),
         trade_refusals.refused(intent("StakesArePaused"), None),
         *(each for each in USED if "Retry-After" in each.headers),
@@ -124,7 +124,7 @@ def test_the_catalogues_own_hint_asks_for_no_other_payment() -> None:
 def test_every_refund_says_why(reason: RefundReason) -> None:
     said = trade_refusals.refunded(stake(None, 2_500_000, 0, 0, refund_reason=reason))
     assert "2.5 USDC" in said.message
-    assert "given back whole" in said.message
+    assert "refunded in full" in said.message
 
 
 @pytest.mark.parametrize("reason", sorted(PAYER_REASONS))

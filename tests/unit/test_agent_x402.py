@@ -107,7 +107,7 @@ CLOSES = NOW + 3_600
 
 def checked(payment: Authorization, *, closes_at: int = CLOSES) -> None:
     paying.check_parties(payment, wallet=WALLET, pay_to=PAY_TO)
-    why = paying.not_for(payment, 5_000_000, BET) or paying.outside_its_window(
+    why = paying.mismatch(payment, 5_000_000, BET) or paying.window_fault(
         payment, head_time=NOW - 20, now=NOW, closes_at=closes_at
     )
     if why is not None:
@@ -162,9 +162,9 @@ def test_the_nonces_mark_alone_tells_the_form(nonce: bytes, form: Form) -> None:
 
 def test_a_bound_authorization_pays_for_its_own_bet_only() -> None:
     bound, marked, random = decoded(validAfter=3009), decoded(nonce="0x" + MARKED.hex()), decoded()
-    assert [paying.not_for(each, each.value, BET) for each in (bound, marked)] == [None, None]
-    assert paying.not_for(random, random.value, b"\x34" * 32) is None  # it is bound to nothing
-    why = [paying.not_for(each, each.value, b"\x34" * 32) or "" for each in (bound, marked)]
+    assert [paying.mismatch(each, each.value, BET) for each in (bound, marked)] == [None, None]
+    assert paying.mismatch(random, random.value, b"\x34" * 32) is None  # it is bound to nothing
+    why = [paying.mismatch(each, each.value, b"\x34" * 32) or "" for each in (bound, marked)]
     assert "validAfter 3009 binds it to another bet" in why[0]
     assert "mark of bound payments and belongs to another bet" in why[1]
 
@@ -247,10 +247,10 @@ def envelope_v2(terms: dict[str, Any] | None = None, **authorization: Any) -> di
 def test_a_payment_is_the_same_in_both_versions() -> None:
     one = x402.decode(header(envelope_v2()), SELLER)
     assert one == decoded()
-    assert x402.offered([], SELLER) is None
-    assert x402.offered([header(envelope()), header(envelope_v2())], SELLER) == one
+    assert x402.read_payment([], SELLER) is None
+    assert x402.read_payment([header(envelope()), header(envelope_v2())], SELLER) == one
     with pytest.raises(PaymentsDiffer):
-        x402.offered([header(envelope()), header(envelope_v2(nonce="0x" + "35" * 32))], SELLER)
+        x402.read_payment([header(envelope()), header(envelope_v2(nonce="0x" + "35" * 32))], SELLER)
 
 
 def test_only_the_terms_that_matter_are_compared() -> None:
@@ -268,7 +268,7 @@ def test_only_the_terms_that_matter_are_compared() -> None:
         ({"asset": PAY_TO}, f"accepted.asset must be {TOKEN.address.lower()}."),
         ({"payTo": WALLET}, f"accepted.payTo must be {PAY_TO}."),
         ({"amount": "4000000"}, "authorization.value is not accepted.amount."),
-        ({"amount": 5_000_000}, "accepted.amount is missing or not in the right form."),
+        ({"amount": 5_000_000}, "accepted.amount is missing or malformed."),
     ],
 )
 def test_other_terms_than_ours_are_named(terms: dict[str, Any], said: str) -> None:

@@ -1,4 +1,4 @@
-"""The answers to a trade: the 402 that asks for its payment, the signed receipt of what is on chain, a simulation."""
+"""The answers to a trade: the 402 that asks for payment, the signed receipt, and the simulated receipt."""
 
 from __future__ import annotations
 
@@ -36,28 +36,28 @@ class TradeAnswers:
         self._attester = attester
         self._links = links
 
-    def payment_in(self, request: web.Request, trade: TradeRequest) -> tuple[Authorization | None, str | None]:
-        """Return the payment of the headers, if it is this wallet's to us; or what is wrong with it."""
+    def read_payment(self, request: web.Request, trade: TradeRequest) -> tuple[Authorization | None, str | None]:
+        """Return the payment in the headers if it is from this wallet to us, or what is wrong with it."""
         headers = [value for name in x402.PAYMENT_HEADERS for value in request.headers.getall(name, ())]
         if trade.simulate:
             return None, None
         try:
-            payment = x402.offered(headers, self._seller)
+            payment = x402.read_payment(headers, self._seller)
             if payment is not None:
                 paying.check_parties(payment, wallet=trade.wallet, pay_to=self._seller.pay_to)
         except paying.PaymentRejected as why:
             return None, str(why)
         except x402.PaymentsDiffer:
             names = " and ".join(x402.PAYMENT_HEADERS)
-            issues = [{"field": name, "problem": "holds another payment"} for name in x402.PAYMENT_HEADERS]
+            issues = [{"field": name, "problem": "holds a different payment"} for name in x402.PAYMENT_HEADERS]
             raise problem(
-                "invalid_request", f"{names} hold two payments that differ: send the one that is meant.", issues=issues
+                "invalid_request", f"{names} hold two different payments: send only one.", issues=issues
             ) from None
         return payment, None
 
     def challenge(self, order: Order, error: str | None, now: int) -> web.Response:
-        """Ask for the payment of an order. `error`: why the payment before was not taken. `now`: the chain's clock;
-        nothing that is signed is good for longer than stakes are taken."""
+        """Ask for the payment of an order. `error`: why the previous payment was not accepted. `now`: the chain's
+        clock; a payment is valid no longer than stakes are accepted."""
         side = order.market.outcomes[order.outcome].key
         offer = x402.Offer(
             self._seller,
@@ -75,7 +75,8 @@ class TradeAnswers:
     def settled(
         self, market: ListedMarket, stake: Stake, totals: BookTotals | None, *, replay: bool, kit: dict[str, Any] | None
     ) -> web.Response:
-        """`totals`: what stood on each outcome right after the stake; None for a payment owed back."""
+        """Answer with the receipt of a stake. `totals`: of each outcome right after it; None for a payment to
+        refund."""
         if totals is None:
             raise trade_refusals.refunded(stake)
         body = TradeBody(
@@ -91,7 +92,8 @@ class TradeAnswers:
         return json_response(body, headers=headers)
 
     def simulated(self, order: Order, *, now: int, balance: int | None) -> web.Response:
-        """`now`: the chain's clock; `balance`: what the wallet holds, None when that cannot be read."""
+        """Answer with a simulated receipt. `now`: the chain's clock; `balance`: the wallet's, None if it cannot be
+        read."""
         ahead = projection.project_quote(order.market, order.outcome, order.got, now=now, balance=balance)
         simulated = AgentTradeReceipt(
             **times(order.market),

@@ -18,7 +18,7 @@ from core.hexadecimal import hex_of
 
 
 class Attester:
-    """The signer of offers and receipts; without a key it signs nothing, and bodies go out without the extension."""
+    """The signer of offers and receipts. Without a key, bodies are sent without the extension."""
 
     def __init__(self, key: str | None, chain_id: int) -> None:
         self._account: LocalAccount | None = None if key is None else Account.from_key(key)

@@ -1,4 +1,4 @@
-"""From a request to an order, and whether it is accepted: every check before payment."""
+"""Orders: what a request would stake, and every check of it before payment."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MAX_POINTS = 40 * 10**16  # wad: what one trade may move the price by
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """A trade as it would be settled. `hash` is its public id; `got` is what the book gives for it now."""
+    """A trade as it would settle. `hash` is its public id; `got` is the book's current quote for it."""
 
     request: TradeRequest
     market: ListedMarket
@@ -45,7 +45,7 @@ class Order:
 
 
 class OrderEntry:
-    """What turns a request into the order its payer signs."""
+    """The maker of orders, which turns a request into the bet that its payer signs."""
 
     def __init__(self, pool: ConnectionPool, contracts: AgentContracts, switch: Trading) -> None:
         self._pool = pool
@@ -53,7 +53,7 @@ class OrderEntry:
         self._switch = switch
 
     def order(self, trade: TradeRequest, market: ListedMarket, key_hash: bytes) -> Order | None:
-        """The bet that the request's payer signs, whether it can be taken or not; None when there is no such side."""
+        """Return the order for a request, whether it can be taken or not; None if there is no such side."""
         outcome = market.outcome(trade.side)
         if outcome is None:
             return None
@@ -74,7 +74,7 @@ class OrderEntry:
     async def check(
         self, trade: TradeRequest, market: ListedMarket, order: Order | None, snapshot: MarketsSnapshot
     ) -> Order:
-        """The order, or why it is refused, in the order the documentation gives the checks."""
+        """Return the order, or refuse it; the checks run in the documented order."""
         if (reason := self._switch.why_off(snapshot)) is not None:
             raise problem("platform_paused", reason, retry_after=AGAIN_SECONDS)
         check_open(market, chain_now(snapshot.now))
@@ -85,7 +85,7 @@ class OrderEntry:
         if order.got.shares < order.bet.min_shares:
             raise problem(
                 "slippage_exceeded",
-                f"The book gives {decimal_text(order.got.shares)} shares now; your limits ask for "
+                f"The bet would get {decimal_text(order.got.shares)} shares now; your limits require "
                 f"{decimal_text(order.bet.min_shares)}.",
             )
         check_impact(market, order.outcome, order.got)
@@ -106,19 +106,19 @@ class OrderEntry:
             raise problem("quote_mismatch", "The quote is for another market, side or size.")
         mine = (bytes_of(trade.wallet), order.bet.idem_hash)
         if lock.wallet is not None and (lock.wallet, lock.idem_hash) != mine:
-            raise problem("quote_mismatch", "The quote has served another trade.")
+            raise problem("quote_mismatch", "The quote was used for another trade.")
         if lock.expired:
             raise problem("quote_expired", "The quote is older than 60 seconds.")
 
 
 def check_open(market: ListedMarket, now: int) -> None:
-    """409 unless the contract takes stakes on it in this second."""
+    """Refuse with 409 unless the contract accepts stakes on the market at `now`."""
     if market.opens_later(now):
         raise problem("market_closed", f"Market {market.id} is not open yet.")
     if market.status(now) != "open":
         raise problem("market_closed", f"Market {market.id} is {market.status(now)}; it takes no bets.")
     if not market.supported:
-        raise problem("unsupported_market", f"Market {market.id} is not one this service can settle on Base.")
+        raise problem("unsupported_market", f"Market {market.id} cannot be settled by this service on Base.")
 
 
 def side_of(market: ListedMarket, side: str) -> int:
@@ -134,13 +134,13 @@ def no_such_side(market: ListedMarket, side: str) -> Problem:
 
 
 def check_impact(market: ListedMarket, outcome: int, got: Quote) -> None:
-    """422 for a bet that alone would move the price too far, or for which its side has no room."""
+    """Refuse with 422 a bet that alone would move the price too far, or for which its side has no room."""
     room = market.book.room(outcome, market.pot_cap)
     if got.amount > room:
         side = market.outcomes[outcome].key
         limit, why = (
             "pot_cap",
-            f"The side {side} takes {decimal_text(room)} USDC more; other sides have room of their own.",
+            f"The side {side} takes {decimal_text(room)} USDC more; each side has its own limit.",
         )
     elif got.price_after - got.price_before > MAX_POINTS:
         limit, why = "price", "This bet alone would move the price by more than 40 points."
@@ -153,7 +153,7 @@ def check_impact(market: ListedMarket, outcome: int, got: Quote) -> None:
 
 
 def largest_size(market: ListedMarket, outcome: int) -> int:
-    """The largest bet that neither limit refuses; 0 when none of them takes the least there is."""
+    """Return the largest bet that neither limit refuses; 0 if not even the smallest bet fits."""
     largest = min(market.book.room(outcome, market.pot_cap), max_unmoving(market.book, outcome))
     return largest if largest >= MIN_SIZE else 0
 

@@ -1,11 +1,11 @@
-"""The outcome of a trade: what its key did before, what the chain and the index say now, and the answer that says so.
+"""The outcomes of trades: what the chain, the index and the outbox show of a trade, as answers.
 
-A trade is accepted once its payment is recorded here, and has landed once the index shows the result, no matter who
-sent it: a stake, or a payment to give back. Its receipt calls it settled, the word of the specification. While a
-payment may still be taken no answer asks for another: it is the receipt, or says that the outcome is not known yet.
+A trade is accepted once its payment is recorded, and has landed once the index shows the result, whoever sent it: a
+stake, or a payment to refund. Its receipt calls it settled, the word of the specification. While a payment may still be
+taken no answer asks for another: it is the receipt, or says that the outcome is not known yet.
 
-A payment that the token calls used while its key has settled nothing was brought past us. The keeper books it, from a
-final block, for the bet that its payer brought it for; here its payer learns what became of it.
+A payment that the token reports as used while its key has settled nothing reached the contract without us. The keeper
+books it, from a final block, for the bet it was sent for; here its payer learns the outcome.
 """
 
 from __future__ import annotations
@@ -56,16 +56,16 @@ INDEX_WAIT_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True)
 class LandedBet:
-    """What settled under a key, and what stood on each outcome right after it; None for a payment owed back."""
+    """What settled under a key, and the totals of each outcome right after it; None for a payment to refund."""
 
     stake: Stake
     totals: BookTotals | None
 
 
 @dataclass(frozen=True, slots=True)
-class PastTrade:
-    """What a key did before: what settled under it, or else the payment taken in last, and the nonces of all that were
-    brought under it."""
+class PreviousTrade:
+    """The earlier calls of a key: what settled under it, or else its last accepted payment and the nonces of all its
+    authorizations."""
 
     landed: LandedBet | None
     trade: store.KnownTrade | None = None
@@ -76,7 +76,7 @@ class PastTrade:
         return 0 if self.trade is None else self.trade.attempt
 
     @property
-    def is_on_its_way(self) -> bool:
+    def in_flight(self) -> bool:
         return self.trade is not None and self.trade.intent.may_land
 
     @property
@@ -90,17 +90,17 @@ class PastTrade:
         bet = self.trade if self.landed is None else self.landed.stake
         return bet is not None and bet.market_key == key_from_name(market_id)
 
-    def check_same(self, asked: TradeRequest, market: ListedMarket) -> None:
-        """409 when the payment taken in last was for another trade than the one asked for."""
-        if (booked := self.trade) is None:
+    def check_same(self, trade: TradeRequest, market: ListedMarket) -> None:
+        """Refuse with 409 if the last accepted payment was for a different trade."""
+        if (known := self.trade) is None:
             return
-        same = (market.key, market.outcome(asked.side), asked.size, asked.builder or ZERO_ADDRESS)
-        if same != (booked.market_key, booked.outcome, booked.amount, booked.builder):
-            raise trade_refusals.conflict(asked.idem_key)
+        same = (market.key, market.outcome(trade.side), trade.size, trade.builder or ZERO_ADDRESS)
+        if same != (known.market_key, known.outcome, known.amount, known.builder):
+            raise trade_refusals.conflict(trade.idem_key)
 
 
 class TradeOutcomes:
-    """What became of trades, as the answers to their payers."""
+    """The outcomes of trades, as the answers to their payers."""
 
     def __init__(
         self,
@@ -111,41 +111,41 @@ class TradeOutcomes:
         attempts: Attempts,
     ) -> None:
         self._contracts = contracts
-        self._primary = context.primary  # what is said of money must not be behind what was just written
+        self._primary = context.primary  # answers about money must include what was just written
         self._pool = context.pool
         self._index = index
-        # How deep a block lies that nothing undoes, where the node does not say.
+        # The depth of a final block, for nodes that do not report finality.
         self._finality_blocks = context.settings.chain("base").finality_blocks
         self._answers = answers
         self._attempts = attempts
 
-    async def before(self, trade: TradeRequest, key_hash: bytes) -> PastTrade:
-        """Return what the idempotency key did before, even if this request is for another bet."""
+    async def previous(self, trade: TradeRequest, key_hash: bytes) -> PreviousTrade:
+        """Return the idempotency key's earlier calls, even if this request is for another bet."""
         async with storage("The trade records"), self._primary.connect() as connection:
             landed = await _read_landed(connection, trade.wallet, key_hash)
         if landed is not None:
-            return PastTrade(landed)
+            return PreviousTrade(landed)
         wallet = bytes_of(trade.wallet)
         async with storage("The trade records"), free_connection(self._pool) as connection:
             booked = await store.find_trade(connection, wallet, key_hash)
-            return PastTrade(None, booked, await store.nonces_of(connection, wallet, key_hash))
+            return PreviousTrade(None, booked, await store.read_nonces(connection, wallet, key_hash))
 
     async def repeated(self, trade: TradeRequest, intent: Intent) -> web.StreamResponse:
-        """Answer a call whose key is already on its way."""
+        """Answer a call whose key is already in flight."""
         intent = await self._attempts.result(intent, SAME_KEY_WAIT_SECONDS)
         return await self.answered(trade, intent, None, replay=True)
 
-    async def settled_soon(self, trade: TradeRequest, block: int) -> web.StreamResponse:
-        """Answer with the receipt of what is on chain, which the index is about to show."""
+    async def wait_for_receipt(self, trade: TradeRequest, block: int) -> web.StreamResponse:
+        """Answer with the receipt of a stake that is on chain, once the index shows it."""
         await self._index.wait_for_block(block, INDEX_WAIT_SECONDS)
         return await self._receipt_if_landed(trade, None)
 
     async def answered(
         self, trade: TradeRequest, intent: Intent, kit: dict[str, Any] | None, *, replay: bool
     ) -> web.StreamResponse:
-        """Answer with what is known of an attempt.
+        """Answer with the state of an attempt.
 
-        That the bet is refused for good is not known here: the next call finds the attempt over, and asks the chain.
+        Never refuse for good here: the next call finds the attempt ended, and checks the chain.
         """
         if intent.succeeded:
             assert intent.block_number is not None
@@ -156,43 +156,43 @@ class TradeOutcomes:
             raise refusal if refusal.code in RETRIABLE else trade_refusals.settling(kit, intent.tx_hash_hex)
         if intent.tx_hash_hex is not None and not replay:
             raise trade_refusals.unknown(intent.tx_hash_hex, kit)
-        raise trade_refusals.settling(kit, intent.tx_hash_hex, is_on_its_way=True)
+        raise trade_refusals.settling(kit, intent.tx_hash_hex, in_flight=True)
 
-    async def after_all(
+    async def receipt_or_refusal(
         self, refusal: Problem, trade: TradeRequest, market: ListedMarket, key_hash: bytes
     ) -> web.StreamResponse:
-        """Answer with the receipt of a bet that landed while it was checked: what refuses it may be what it did itself,
-        in a block that the index has and the node that was asked does not. Else raise the refusal, marked as not final
-        while an attempt to settle the bet may still do so."""
+        """Answer with the receipt if the bet landed while it was checked: its own effects may be the reason for the
+        refusal, in a block that the index has and the node lacks. Otherwise raise the refusal, marked as not final if
+        an attempt may still settle the bet."""
         if refusal.code == "idem_conflict" or refusal.extra.get("moneyMoved"):
-            raise refusal  # of another bet than was sent; of what the payment did
+            raise refusal  # about a different bet; about what the payment did
         landed = await self._landed(trade, key_hash)
         if landed is not None:
             return await self.receipt(trade, landed, replay=True, named=market)
         if refusal.code == "internal_error" and "txHash" in refusal.extra:
             UNKNOWN.inc()  # pages the operator
-        raise await self._attempts.worded(refusal, self._keys(trade, key_hash))
+        raise await self._attempts.mark_if_not_final(refusal, self._keys(trade, key_hash))
 
     async def may_settle(self, trade: TradeRequest, key_hash: bytes) -> bool:
-        """Return whether an attempt to settle the key may still be mined; True if that is unknown."""
+        """Return whether an attempt under the key may still be mined; True if that is unknown."""
         return await self._attempts.may_land(self._keys(trade, key_hash))
 
     def _keys(self, trade: TradeRequest, key_hash: bytes) -> ReadKeys:
         return partial(_read_intent_keys, self._contracts.chain_id, trade.wallet, key_hash)
 
     async def _landed(self, trade: TradeRequest, key_hash: bytes) -> LandedBet | None:
-        """Return what the index shows under the key; None also when it cannot be read."""
+        """Return what the index shows under the key; None also if it cannot be read."""
         try:
             async with asyncio.timeout(INDEX_WAIT_SECONDS), self._primary.connect() as connection:
                 return await _read_landed(connection, trade.wallet, key_hash)
         except DATABASE_ERRORS as error:
-            log.warning("a settled trade cannot be read", action="agent.no_database", why=error)
+            log.warning("failed to read a settled trade", action="agent.no_database", why=error)
             return None
 
     async def _receipt_if_landed(
         self, trade: TradeRequest, tx_hash: str | None, *, replay: bool = True, kit: dict[str, Any] | None = None
     ) -> web.StreamResponse:
-        """Answer with the receipt of what is on chain, if the index shows it."""
+        """Answer with the receipt if the index shows one, else report the outcome as unknown."""
         landed = await self._landed(trade, idem_hash(trade.idem_key))
         if landed is None:
             raise trade_refusals.unknown(tx_hash, kit) if tx_hash is not None else trade_refusals.settling(kit)
@@ -207,8 +207,8 @@ class TradeOutcomes:
         kit: dict[str, Any] | None = None,
         named: ListedMarket | None = None,
     ) -> web.Response:
-        """Answer with the receipt of what settled under the key; 409 when that was another trade than the one asked
-        for. `named`: the market that was, once it is known."""
+        """Answer with the receipt of what settled under the key; refuse with 409 if that was a different trade.
+        `named`: the request's market, if already known."""
         stake = landed.stake
         named = await self._index.market(trade.market_id) if named is None else named
         if named is not None and not _same(trade, named, stake):
@@ -216,11 +216,11 @@ class TradeOutcomes:
         market = (await self._index.markets((stake.market_key,)))[stake.market_key]
         return self._answers.settled(market, stake, landed.totals, replay=replay, kit=kit)
 
-    # ------------------------------------------------------------ payments brought past us
+    # ------------------------------------------------------------ payments that reached the contract without us
 
     async def account_for(self, wallet: str, amount: int, nonces: tuple[bytes, ...], facts: PaymentFacts) -> None:
-        """Raise what became of a payment that was brought under this key before and used since; nothing if all of them
-        were cancelled, so that another may be asked for."""
+        """Raise the outcome of an earlier payment of this key that was used since. If all were cancelled, raise
+        nothing, so that another may be asked for."""
         for nonce in nonces:
             if facts.was_used_elsewhere(nonce):
                 arrival, is_final = await self._read(wallet, nonce, facts.block)
@@ -228,8 +228,8 @@ class TradeOutcomes:
                     self._refuse(arrival, amount, is_final=is_final)
 
     async def used(self, payment: Authorization, amount: int, facts: PaymentFacts, *, fault: str | None) -> Stake:
-        """Return what an authorization was booked as; raise what became of it if it was not. `fault`: why it does not
-        pay for this bet of `amount`."""
+        """Return the stake that a used authorization was booked as; raise its outcome if it was not booked. `fault`:
+        why it does not pay for this bet of `amount`."""
         if payment.nonce in facts.booked:
             return await self._booked(payment, facts.block)
         arrival, is_final = await self._read(payment.payer, payment.nonce, facts.block)
@@ -243,26 +243,26 @@ class TradeOutcomes:
         self._refuse(arrival, amount, is_final=is_final)
 
     def _refuse(self, arrival: Arrival | None, amount: int, *, is_final: bool) -> NoReturn:
-        """Raise what is known of a payment that was not cancelled. The index holds no payments but those to us."""
+        """Raise what is known of a payment that was not cancelled. The index holds only payments to us."""
         if arrival is None:
-            raise trade_refusals.unseen()
+            raise trade_refusals.payment_not_indexed()
         if arrival.value is None:
             raise trade_refusals.unpaired(arrival.tx)
         if is_final and arrival.value != amount:
             raise trade_refusals.other_amount(arrival.value, amount, arrival.tx)
-        raise trade_refusals.arriving(arrival.value, arrival.tx)
+        raise trade_refusals.not_booked_yet(arrival.value, arrival.tx)
 
     async def _booked(self, payment: Authorization, block: int) -> Stake:
-        """Wait for the index to show an authorization that is booked, however late that is noticed."""
+        """Wait for the index to show the stake of a booked authorization."""
         await self._index.wait_for_block(block, INDEX_WAIT_SECONDS)
         async with storage("The payment records"), self._primary.connect() as connection:
             stake = await read_by_nonce(connection, payment.payer, payment.nonce)
         if stake is None:
-            raise trade_refusals.unseen()
+            raise trade_refusals.payment_not_indexed()
         return stake
 
     async def _read(self, payer: str, nonce: bytes, block: int) -> tuple[Arrival | None, bool]:
-        """Return what the index holds of it once it holds this block, and whether that is final."""
+        """Return what the index holds of an authorization once it has this block, and whether that is final."""
         await self._index.wait_for_block(block, INDEX_WAIT_SECONDS)
         async with storage("The payment records"), self._primary.connect() as connection:
             arrival = await read_arrival(
@@ -277,7 +277,7 @@ def _same(trade: TradeRequest, named: ListedMarket, stake: Stake) -> bool:
         return False
     if trade.size != stake.amount and stake.refund_reason is not RefundReason.OTHER_AMOUNT:
         return False
-    # A payment owed back says no side.
+    # A payment to refund has no side.
     return stake.outcome is None or (named.outcome(trade.side), trade.builder) == (stake.outcome, stake.builder)
 
 
@@ -290,8 +290,8 @@ async def _read_intent_keys(chain_id: int, wallet: str, key_hash: bytes, connect
     """Return the keys of all attempts so far."""
     trade = agent_trade.c
     query = select(trade.attempt).where(trade.wallet == bytes_of(wallet), trade.idem_hash == key_hash)
-    made = (await connection.execute(query)).scalar() or 0
-    return [intent_key(chain_id, wallet, key_hash, each) for each in range(1, made + 1)]
+    attempts = (await connection.execute(query)).scalar() or 0
+    return [intent_key(chain_id, wallet, key_hash, each) for each in range(1, attempts + 1)]
 
 
 def intent_key(chain_id: int, wallet: str, key_hash: bytes, attempt: int) -> str:

@@ -15,46 +15,46 @@ from core.contracts.statuses import Form
 from core.eip3009 import RECEIVE, TRANSFER
 
 TIMEOUT_SECONDS = 120
-# Payers' clocks differ from ours; beyond this much more the window was not made for this challenge.
+# Payers' clocks differ from ours; a window longer than this was not made for this challenge.
 CLOCK_SLACK_SECONDS = 60
-# An authorization that ends sooner could run out while its transaction waits for a block.
+# An authorization that ends sooner could expire while its transaction waits for a block.
 MIN_LEFT_SECONDS = 6
 
 PRIMARY_TYPES = {Form.TRANSFER: TRANSFER, Form.RECEIVE: RECEIVE}
 
 
 class PaymentRejected(Exception):
-    """The refusal of a header that does not pay for this trade; the sentence goes into the next challenge's `error`."""
+    """A payment header does not pay for this trade; its message becomes the next challenge's `error`."""
 
 
 def form_of(payment: Authorization) -> Form:
-    """Return the form that the nonce says."""
+    """Return the form that the nonce implies."""
     return Form.RECEIVE if is_marked(payment.nonce) else Form.TRANSFER
 
 
 def is_bound_to(payment: Authorization, bet_hash: bytes) -> bool:
-    """Return whether the contract takes it for this bet, from any sender."""
+    """Return whether the contract accepts the payment for this bet alone, from any sender."""
     return payment.nonce == (bound_nonce(bet_hash) if form_of(payment) is Form.RECEIVE else bet_hash)
 
 
 def seconds_to_pay(now: int, closes_at: int) -> int:
-    """Return how long a payment signed now may be good for: not past the end of stakes."""
+    """Return how long a payment signed now may be valid: not past the end of stakes."""
     return max(0, min(TIMEOUT_SECONDS, closes_at - now))
 
 
 def check_parties(payment: Authorization, *, wallet: str, pay_to: str) -> None:
-    """Raise PaymentRejected, which names what is wrong, unless it is from this wallet to us."""
+    """Raise PaymentRejected unless the payment is from this wallet to us."""
     if payment.payer != wallet.lower():
         raise PaymentRejected("authorization.from is not walletAddress.")
     if payment.to != pay_to.lower():
         raise PaymentRejected("authorization.to is not the payTo of the offer.")
 
 
-def outside_its_window(payment: Authorization, *, head_time: int, now: int, closes_at: int) -> str | None:
-    """Return why it can no longer or not yet be sent, or None. head_time: of the newest block, on which it is tried
-    before it is sent, and must be valid. `now`: the chain's clock, which runs on between blocks.
+def window_fault(payment: Authorization, *, head_time: int, now: int, closes_at: int) -> str | None:
+    """Return why the payment is not valid now, or None. head_time: time of the newest block, on which it is simulated.
+    `now`: the chain's clock, which runs on between blocks.
 
-    One that was used already has no window any more: what it brought is booked whenever its payer comes.
+    Not for authorizations that were used: their payment is booked whenever the payer comes back.
     """
     seconds = seconds_to_pay(now, closes_at)
     if payment.valid_after >= head_time:
@@ -66,9 +66,9 @@ def outside_its_window(payment: Authorization, *, head_time: int, now: int, clos
     return None
 
 
-def not_for(payment: Authorization, amount: int, bet_hash: bytes) -> str | None:
-    """Return why it does not pay this amount for this bet, or None: the contract, too, would refuse what its payer
-    bound to another one. Its window is another question: what was used has none any more."""
+def mismatch(payment: Authorization, amount: int, bet_hash: bytes) -> str | None:
+    """Return why the payment is not for this amount and bet, or None. The contract, too, refuses a payment bound to
+    another bet. Its window is checked separately (`window_fault`)."""
     if payment.value != amount:
         return "authorization.value is not the amount of the offer."
     if is_bound_to(payment, bet_hash):
@@ -86,7 +86,7 @@ def not_for(payment: Authorization, amount: int, bet_hash: bytes) -> str | None:
 
 
 def wrong_form(form: Form) -> str:
-    """Word the refusal of a signature of the other form than the nonce says. `form`: what the nonce says."""
+    """Return why a signature of the other form is wrong. `form`: the form that the nonce implies."""
     if form is Form.RECEIVE:
         return (
             "The nonce has the mark of bound payments, which take a signature over ReceiveWithAuthorization; this one "
@@ -99,7 +99,7 @@ def wrong_form(form: Form) -> str:
 
 
 def payment_call(contracts: AgentContracts, name: str, bet: Bet, payment: Authorization) -> Call:
-    """Build `settle` or `credit` of a payment; what follows the selector is the same for both."""
+    """Build the call `settle` or `credit` for a payment; their arguments are the same."""
     return contracts.settlement.call(
         name,
         (

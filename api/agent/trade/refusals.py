@@ -1,7 +1,7 @@
-"""The refusals of a trade, worded in one place.
+"""The refusals of a trade, with all their texts.
 
-No payer whose authorization was used is asked for another payment, unless the index holds it as cancelled; as long as
-anything else may have become of it, the answer can be asked for again.
+A payer whose authorization was used is asked for another payment only if the index shows it as cancelled. While its
+outcome is not known, the answer is retriable.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ _PAUSED = frozenset({"StakesArePaused", "MissingRole"})
 _SPENT = frozenset(
     {"AuthorizationAlreadyUsed", "AuthorizationUsedOrCanceled", "AuthorizationAlreadyBooked", "IdempotencyKeyUsed"}
 )
-# It was not settled, and the same request can be: others of its block came first, or it waited for a block too long.
+# The bet did not settle, but the same request may: other bets came first in its block, or it was not mined in time.
 _MISSED = frozenset({OVERTAKEN, EXPIRED})
-_YOURS = "Your money is not lost: send the same request again, and pay nothing more for this bet."
-_LATER = "Send the same request again later. A wallet whose bets succeed is not held up."
-# How long to wait before asking again after a payment whose block is not final.
+_MONEY_SAFE = "Your money is safe: send the same request again, and do not pay for this bet again."
+_RETRY_LATER = "Send the same request again later. Wallets whose bets succeed are not limited."
+# How long to wait before retrying after a payment whose block is not final.
 FINALITY_SECONDS = 10
-# How long to wait when too many trades are being checked: a place is held for less than a second.
+# How long to wait when too many trades are being checked: a check takes less than a second.
 CROWDED_SECONDS = 2
 
 _REFUNDED_BECAUSE = {
@@ -41,25 +41,25 @@ _REFUNDED_BECAUSE = {
     RefundReason.POT_FULL: "its side of the market was full",
     RefundReason.KEY_USED: "its idemKey had settled another payment",
     RefundReason.BOUND: "it was bound to another bet",
-    RefundReason.SHARES: "the book had moved past the bet's limits",
-    RefundReason.OTHER_AMOUNT: "it brought another amount than the bet says",
+    RefundReason.SHARES: "the price had moved past the bet's limits",
+    RefundReason.OTHER_AMOUNT: "its amount differed from the bet's",
 }
 
 
-def _again(message: str, hint: str, seconds: int = AGAIN_SECONDS, tx_hash: str | None = None, **extra: Any) -> Problem:
-    """Word a 429: the same request may succeed in so many seconds."""
+def _retry(message: str, hint: str, seconds: int = AGAIN_SECONDS, tx_hash: str | None = None, **extra: Any) -> Problem:
+    """Return a 429: the same request may succeed in `seconds`."""
     if tx_hash is not None:
         extra["txHash"] = tx_hash
     return problem("rate_limited", message, hint=hint, retry_after=seconds, **extra)
 
 
-def _yours(message: str, tx_hash: str | None) -> Problem:
-    """Word a 429: what becomes of the money is known once a block is final."""
-    return _again(message, _YOURS, FINALITY_SECONDS, tx_hash)
+def _money_safe(message: str, tx_hash: str | None) -> Problem:
+    """Return a 429: the outcome of the payment is known once a block is final."""
+    return _retry(message, _MONEY_SAFE, FINALITY_SECONDS, tx_hash)
 
 
 def _paid(message: str, hint: str, *, moved: bool = True, **extra: Any) -> Problem:
-    """Word the end of a payment. `moved`: whether it moved money."""
+    """Return a final refusal of a payment. `moved`: whether it moved money."""
     return problem("payment_invalid", message, hint=hint, moneyMoved=moved, **extra)
 
 
@@ -68,14 +68,14 @@ def unavailable(why: str, kit: dict[str, Any] | None = None) -> Problem:
 
 
 def no_market(name: str, *, paid: bool) -> Problem:
-    """`paid`: a payment came with the request, and was never brought for any bet before."""
-    said = f"There is no market {name!r}."
+    """Refuse an unknown market. `paid`: the request has a payment, which was never sent for any bet before."""
+    message = f"There is no market {name!r}."
     if not paid:
-        return problem("market_not_found", said)
+        return problem("market_not_found", message)
     return problem(
         "market_not_found",
-        f"{said} If it was listed a moment ago, a reorganization of the chain has undone that.",
-        hint="We did not send your payment, and keep nothing of it: bet on another market.",
+        f"{message} If it was listed a moment ago, a chain reorganization has undone that.",
+        hint="Your payment was not sent: bet on another market.",
     )
 
 
@@ -83,57 +83,56 @@ def conflict(idem_key: str) -> Problem:
     return problem("idem_conflict", f"The idemKey {idem_key!r} was used for a different trade.")
 
 
-def spoken_for() -> Problem:
+def authorization_taken() -> Problem:
     return problem(
         "payment_invalid",
-        "This authorization was brought for another trade and pays for that one only.",
-        hint="Send that trade's request again to learn what became of it. Another bet takes a payment of its own.",
+        "This authorization was sent for another trade and pays only for that one.",
+        hint="Send that trade's request again to learn its outcome. Another bet needs a separate payment.",
     )
 
 
-def twin(first: bytes) -> Problem:
-    """`first`: the hash of the bet that is on its way."""
+def duplicate_in_flight(first: bytes) -> Problem:
+    """Refuse a bet while the same bet is in flight under another key. `first`: the hash of that bet."""
     trade = hex_of(first)
-    return _again(
+    return _retry(
         "The same bet by this wallet is still settling under another idemKey.",
         f"Wait for trade {trade} to settle, or send this again after a minute to bet once more.",
         tradeId=trade,
     )
 
 
-def crowded() -> Problem:
-    return _again(
-        "Many trades are being checked, and this one was not looked at.",
-        "Send the same request again; a payment that was accepted before settles all the same.",
+def too_many_checked() -> Problem:
+    return _retry(
+        "Too many trades are being checked at the moment, and this one was not.",
+        "Send the same request again; this does not affect a payment that was accepted before.",
         CROWDED_SECONDS,
     )
 
 
-def promised(amount: int, kit: dict[str, Any] | None) -> Problem:
-    """`amount`: what the wallet's other trades will take."""
-    return _again(
-        f"Trades of this wallet for {decimal_text(amount)} USDC are on their way, and beside them it holds too little "
-        "for this one.",
-        "Send the same request again once they have settled; nothing of this one was sent.",
+def funds_reserved(amount: int, kit: dict[str, Any] | None) -> Problem:
+    """Refuse a trade that the wallet cannot pay on top of its pending ones, which need `amount`."""
+    return _retry(
+        f"This wallet's pending trades need {decimal_text(amount)} USDC, which leaves too little for this one.",
+        "Send the same request again once they have settled; this trade was not sent.",
         escapeKit=kit,
     )
 
 
-def settling(kit: dict[str, Any] | None, tx_hash: str | None = None, *, is_on_its_way: bool = False) -> Problem:
-    """`tx_hash`: of its latest transaction, once it is signed. `is_on_its_way`: a call that asks again then is not
-    counted (`rates`), and may come soon."""
-    seconds = 1 if is_on_its_way else AGAIN_SECONDS
+def settling(kit: dict[str, Any] | None, tx_hash: str | None = None, *, in_flight: bool = False) -> Problem:
+    """Report a trade whose outcome is not known yet. `tx_hash`: of its latest transaction, once it is signed.
+    `in_flight`: repeated calls are not counted (`rates`), so the client may retry soon."""
+    seconds = 1 if in_flight else AGAIN_SECONDS
     hint = "Send the same request again shortly to fetch the receipt."
-    return _again("This idemKey is settling.", hint, seconds, tx_hash, escapeKit=kit)
+    return _retry("The trade with this idemKey is still settling.", hint, seconds, tx_hash, escapeKit=kit)
 
 
 def closing() -> Problem:
-    """The clock has closed the market, and the block that was asked is from before that: a later one may have the
-    stake."""
-    return _again(
-        "The market has closed by the clock, and the newest block is from before that; whether this bet came in is "
-        "known with the next block.",
-        "Send the same request again in a few seconds, and pay nothing more for this bet.",
+    """Refuse to answer yet: the market has closed by the clock, but the newest block read is older, and a later one may
+    have the stake."""
+    return _retry(
+        "The market has closed by the clock, and the newest block is from before that; the next block shows whether "
+        "this bet was placed in time.",
+        "Send the same request again in a few seconds, and do not pay for this bet again.",
     )
 
 
@@ -147,74 +146,77 @@ def unknown(tx_hash: str, kit: dict[str, Any] | None) -> Problem:
     )
 
 
-def undone(tx_hash: str | None) -> Problem:
+def listing_undone(tx_hash: str | None) -> Problem:
     message = (
-        "A reorganization of the chain undid the listing of this market, and the bet with it; whether they come back "
-        "is known once the new blocks are final."
+        "A chain reorganization undid the listing of this market and this bet; whether they return is known once the "
+        "new blocks are final."
     )
-    return _yours(message, tx_hash)
+    return _money_safe(message, tx_hash)
 
 
 # ---------------------------------------------------------------- payments that were used
 
 
-def unseen() -> Problem:
-    return _again(
-        "The token says that this authorization was used; by what is not seen yet.",
-        "Send the same request again, and pay nothing more for this bet. Should this stay the answer while GET "
-        "/health is ok, whoever holds this wallet's key signed the same nonce for somebody else, who was paid.",
+def payment_not_indexed() -> Problem:
+    return _retry(
+        "The token reports this authorization as used, and the transaction that used it is not indexed yet.",
+        "Send the same request again, and do not pay for this bet again. If the answer stays the same while GET "
+        "/health is ok, this wallet signed the same nonce for another recipient, who was paid.",
     )
 
 
 def unpaired(tx: bytes) -> Problem:
     message = (
-        "This authorization was used, and the token's log does not show what it brought; the operator looks at it."
+        "This authorization was used, and the token's log does not show its payment; the operator will investigate."
     )
-    return _yours(message, hex_of(tx))
+    return _money_safe(message, hex_of(tx))
 
 
-def arriving(value: int, tx: bytes) -> Problem:
-    message = f"The payment of {decimal_text(value)} USDC arrived by itself and is booked once its block is final."
-    return _yours(message, hex_of(tx))
+def not_booked_yet(value: int, tx: bytes) -> Problem:
+    message = (
+        f"The payment of {decimal_text(value)} USDC reached the contract directly; it is booked once its block is "
+        "final."
+    )
+    return _money_safe(message, hex_of(tx))
 
 
 def other_amount(value: int, amount: int, tx: bytes) -> Problem:
-    brought = f"This authorization brought {decimal_text(value)} USDC, and the bet is {decimal_text(amount)};"
+    paid = f"This authorization paid {decimal_text(value)} USDC, and the bet is {decimal_text(amount)};"
     if value < MIN_STAKE:
         return _paid(
-            f"{brought} less than {decimal_text(MIN_STAKE)} USDC is not booked: it is a gift.",
-            "Nothing comes back. Another bet needs a fresh authorization and a fresh idemKey.",
+            f"{paid} payments under {decimal_text(MIN_STAKE)} USDC are not booked and count as a gift.",
+            "It is not refunded. Another bet needs a fresh authorization and a fresh idemKey.",
             txHash=hex_of(tx),
         )
     return _paid(
-        f"{brought} what it brought goes back to the wallet.",
-        "Nothing to do: the refund is sent to your wallet. Another bet needs a fresh idemKey.",
+        f"{paid} the payment is refunded to the wallet.",
+        "No action is needed: the refund goes to your wallet. Another bet needs a fresh idemKey.",
         txHash=hex_of(tx),
     )
 
 
 def other_use(why: str, tx: bytes) -> Problem:
-    """It brought money, and it does not pay for the bet it is offered for."""
+    """Refuse an authorization that moved money and does not pay for the bet it was sent for."""
     return _paid(
-        f"This authorization was used already, and it does not pay for this bet: {why}",
-        "Send the request that it was signed for.",
+        f"This authorization was already used, and it does not pay for this bet: {why}",
+        "Send the request it was signed for.",
         txHash=hex_of(tx),
     )
 
 
 def has_paid(stake: Stake) -> Problem:
-    """It has paid for another trade. `stake`: what it was booked as."""
+    """Refuse an authorization that has paid for another trade. `stake`: the stake it was booked as."""
     return _paid(
         "This authorization has already paid for another trade.",
-        "Nothing to do: GET /positions shows what it was booked as.",
+        "No action is needed: GET /positions shows the position it paid for.",
         tradeId=hex_of(stake.bet_hash),
     )
 
 
 def cancelled(tx: bytes) -> Problem:
-    """The one case in which a fresh authorization is asked for."""
+    """Refuse a cancelled authorization: the only case in which a fresh one is asked for."""
     return _paid(
-        "This authorization was cancelled by its signer; it brought nothing and never will.",
+        "This authorization was cancelled by its signer and can never pay.",
         "Sign a new authorization with a fresh nonce and send the trade again.",
         moved=False,
         txHash=hex_of(tx),
@@ -224,8 +226,8 @@ def cancelled(tx: bytes) -> Problem:
 def refunded(stake: Stake) -> Problem:
     why = "it could no longer be staked" if stake.refund_reason is None else _REFUNDED_BECAUSE[stake.refund_reason]
     return _paid(
-        f"The payment of {decimal_text(stake.amount)} USDC reached the contract when {why}; it is given back whole.",
-        "Nothing to do: the refund is sent to your wallet. Another bet needs a fresh idemKey.",
+        f"The payment of {decimal_text(stake.amount)} USDC reached the contract when {why}; it is refunded in full.",
+        "No action is needed: the refund goes to your wallet. Another bet needs a fresh idemKey.",
         txHash=hex_of(stake.tx),
     )
 
@@ -234,16 +236,16 @@ def refunded(stake: Stake) -> Problem:
 
 
 def refused(intent: Intent, kit: dict[str, Any] | None) -> Problem:
-    """Return what the contract's refusal means, or the relayer's; no money moved by it. `kit`: the call that the payer
-    may send without the relayer.
+    """Return the refusal that the contract's or the relayer's reason stands for; it moved no money. `kit`: the call
+    that the payer may send without the relayer.
 
-    Return a final refusal only once the chain is known to hold no stake under the key: the bet may have been refused
-    because another sender had already placed it.
+    Send a final one only once the chain is known to hold no stake under the key: the bet may have been refused because
+    another sender had already placed it.
     """
     why, tx_hash = intent.reason_code or "", intent.tx_hash_hex
     extra: dict[str, Any] = {} if tx_hash is None else {"txHash": tx_hash}
     if why == "TooFewShares":
-        return problem("slippage_exceeded", "The book moved past your limits before the bet could settle.", **extra)
+        return problem("slippage_exceeded", "The price moved past your limits before the bet could settle.", **extra)
     if why in _CLOSED:
         return problem("market_closed", "The market closed before the bet could settle.", **extra)
     if why == "PotFull":
@@ -252,13 +254,13 @@ def refused(intent: Intent, kit: dict[str, Any] | None) -> Problem:
     if why in _PAUSED:
         return problem("platform_paused", "Stakes are paused.", retry_after=AGAIN_SECONDS, **extra)
     if why in _SPENT:
-        message = "This authorization, or this idemKey, was used before the bet could settle."
-        return _again(message, _YOURS, tx_hash=tx_hash)
+        message = "This authorization or this idemKey was used before the bet could settle."
+        return _retry(message, _MONEY_SAFE, tx_hash=tx_hash)
     if why in _MISSED:
-        message = "The bet was sent and did not get in: others came first, or its time ran out; no money moved."
-        return _again(message, "Send the same request again.", tx_hash=tx_hash)
+        message = "The bet was sent and not placed: other bets came first, or its time ran out; no money moved."
+        return _retry(message, "Send the same request again.", tx_hash=tx_hash)
     if why in PAYER_REASONS:
-        return _again(f"The bet was not sent. {intent.reason}", _LATER, 300, escapeKit=kit)
+        return _retry(f"The bet was not sent. {intent.reason}", _RETRY_LATER, 300, escapeKit=kit)
     if why == "ERC20InsufficientBalance":
         return problem("insufficient_balance", "The wallet's USDC no longer covers the bet.", **extra)
     sentence = (intent.reason or "The chain refused the payment.").rstrip(".")

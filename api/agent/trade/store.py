@@ -1,4 +1,4 @@
-"""Price locks and the payments taken in, in Postgres."""
+"""Price locks and accepted payments, in PostgreSQL."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from datetime import datetime
 from api.agent.errors import problem
 from api.agent.notices.endpoints import add_callback
 from api.agent.trade import refusals as trade_refusals
-from api.payments.funds import Funds, Promises
+from api.payments.funds import Funds, PendingSpends
 from core.agent.bet import ZERO_ADDRESS, Bet
 from core.db.engine import Connection
 from core.hexadecimal import bytes_of, hex_of
@@ -19,12 +19,12 @@ LOCK_SECONDS = 60
 GUARD_SECONDS = 60
 MAX_NONCES = 8
 
-_PROMISES = Promises(b"SELECT wallet, nonce, amount, intent_id, created_at FROM agent_trade")
+_PENDING_SPENDS = PendingSpends(b"SELECT wallet, nonce, amount, intent_id, created_at FROM agent_trade")
 
 
 @dataclass(frozen=True, slots=True)
 class Lock:
-    """A price lock as stored. `expired` by the database's clock, which made it."""
+    """A stored price lock. `expired`: by the database's clock."""
 
     market_key: bytes
     outcome: int
@@ -36,7 +36,7 @@ class Lock:
 
 @dataclass(frozen=True, slots=True)
 class KnownTrade:
-    """A payment taken in before, and how its transaction stands."""
+    """The last accepted payment of a key, and its intent."""
 
     market_key: bytes
     outcome: int
@@ -53,7 +53,7 @@ def new_quote_id() -> str:
 async def save_lock(
     connection: Connection, quote_id: str, market_key: bytes, outcome: int, amount: int, seconds: int
 ) -> datetime:
-    """Store a lock for so many seconds and return when it expires."""
+    """Store a lock for `seconds` and return when it expires."""
     cursor = await connection.execute(
         "INSERT INTO agent_quote (quote_id, market_id, outcome, amount, expires_at) "
         "VALUES (%s, %s, %s, %s, now() + make_interval(secs => %s)) RETURNING expires_at",
@@ -92,8 +92,8 @@ async def find_trade(connection: Connection, wallet: bytes, idem_hash: bytes) ->
     return KnownTrade(row[0], row[1], int(row[2]), builder, row[4], intent)
 
 
-async def nonces_of(connection: Connection, wallet: bytes, idem_hash: bytes) -> tuple[bytes, ...]:
-    """Return the payments brought under a key, the newest first: one that nothing was booked for may have been used."""
+async def read_nonces(connection: Connection, wallet: bytes, idem_hash: bytes) -> tuple[bytes, ...]:
+    """Return the nonces of all authorizations sent under a key, newest first: each may have been used."""
     cursor = await connection.execute(
         "SELECT nonce FROM agent_authorization WHERE wallet = %s AND idem_hash = %s ORDER BY brought_at DESC LIMIT %s",
         (wallet, idem_hash, MAX_NONCES),
@@ -101,9 +101,9 @@ async def nonces_of(connection: Connection, wallet: bytes, idem_hash: bytes) -> 
     return tuple(row[0] for row in await cursor.fetchall())
 
 
-async def check_twin(connection: Connection, trade: Bet) -> None:
-    """Refuse a trade while one like it under another key, begun within a minute, is not known to be done. The index may
-    show its stake before the relayer has written down that its transaction was mined."""
+async def check_duplicate(connection: Connection, trade: Bet) -> None:
+    """Refuse a trade while the same one under another key, begun within a minute, is not known to have ended. The index
+    may show its stake before the relayer has recorded that its transaction was mined."""
     cursor = await connection.execute(
         "SELECT t.bet_hash FROM agent_trade t JOIN outbox_intent i ON i.id = t.intent_id "
         "WHERE t.wallet = %s AND t.market_id = %s AND t.outcome = %s AND t.amount = %s AND t.idem_hash <> %s "
@@ -120,15 +120,15 @@ async def check_twin(connection: Connection, trade: Bet) -> None:
     )
     row = await cursor.fetchone()
     if row is not None:
-        raise trade_refusals.twin(row[0])
+        raise trade_refusals.duplicate_in_flight(row[0])
 
 
-class Overtaken(Exception):
-    """The refusal of an attempt that another call has made already."""
+class AttemptTaken(Exception):
+    """Another call has already made this attempt."""
 
 
-async def brought_for(connection: Connection, wallet: bytes, nonce: bytes) -> bytes | None:
-    """Return the hash of the bet an authorization was first brought for, or None."""
+async def bet_of_authorization(connection: Connection, wallet: bytes, nonce: bytes) -> bytes | None:
+    """Return the hash of the bet an authorization was first sent for, or None."""
     cursor = await connection.execute(
         "SELECT bet_hash FROM agent_authorization WHERE wallet = %s AND nonce = %s", (wallet, nonce)
     )
@@ -138,7 +138,7 @@ async def brought_for(connection: Connection, wallet: bytes, nonce: bytes) -> by
 
 @dataclass(frozen=True, slots=True)
 class SignedBet:
-    """A bet and the payment its payer signed for it. `arguments`: both, as `settle` and `credit` take them."""
+    """A bet and the payment its payer signed for it. `arguments`: both, encoded for `settle` and `credit`."""
 
     bet: Bet
     bet_hash: bytes
@@ -150,11 +150,11 @@ class SignedBet:
         return bytes_of(self.bet.wallet)
 
 
-async def bring(connection: Connection, brought: SignedBet, callback_url: str | None) -> None:
-    """Record what an authorization is to pay for; refused when that was another bet.
+async def record_authorization(connection: Connection, brought: SignedBet, callback_url: str | None) -> None:
+    """Record which bet an authorization pays for; refuse it if that was another bet before.
 
-    A failed transaction makes its authorization public: it pays for what its payer brought it for, or nothing. And if
-    its money reaches the contract past us, the keeper books it by this row alone.
+    A failed transaction makes its authorization public, so it pays for the bet it was first sent for, or nothing. And
+    if its payment reaches the contract without us, the keeper books it by this row alone.
     """
     bet = brought.bet
     await connection.execute(
@@ -162,8 +162,8 @@ async def bring(connection: Connection, brought: SignedBet, callback_url: str | 
         "VALUES (%s, %s, %s, %s, %s, %s) ON CONFLICT DO NOTHING",
         (brought.wallet, brought.nonce, brought.bet_hash, bet.idem_hash, bet.amount, brought.arguments),
     )
-    if await brought_for(connection, brought.wallet, brought.nonce) != brought.bet_hash:
-        raise trade_refusals.spoken_for()
+    if await bet_of_authorization(connection, brought.wallet, brought.nonce) != brought.bet_hash:
+        raise trade_refusals.authorization_taken()
     if callback_url is not None:
         await add_callback(connection, brought.wallet, brought.bet_hash, callback_url)
 
@@ -178,17 +178,17 @@ async def take_in(
     quote_id: str | None,
     callback_url: str | None,
 ) -> Intent:
-    """Book the payment and queue its transaction, in the caller's database transaction; Overtaken when another call
-    has made this attempt. `funds`: of the wallet."""
+    """Record the payment and enqueue its transaction, in the caller's database transaction. Raises AttemptTaken if
+    another call has made this attempt. `funds`: the wallet's balance."""
     trade, wallet = brought.bet, brought.wallet
-    # One wallet's payments are taken in one after the other: the checks below and the booking belong together.
-    await _PROMISES.wait_for_turn(connection, request.chain_id, wallet)
+    # One wallet's payments are accepted one at a time: the checks below hold until the insert commits.
+    await _PENDING_SPENDS.lock_wallet(connection, request.chain_id, wallet)
     booked = await find_trade(connection, wallet, trade.idem_hash)
     if (0 if booked is None else booked.attempt) != after_attempt:
-        raise Overtaken
-    await bring(connection, brought, callback_url)
-    await check_twin(connection, trade)
-    await _PROMISES.check(
+        raise AttemptTaken
+    await record_authorization(connection, brought, callback_url)
+    await check_duplicate(connection, trade)
+    await _PENDING_SPENDS.check(
         connection, funds, chain_id=request.chain_id, wallet=wallet, nonce=brought.nonce, amount=trade.amount
     )
     if quote_id is not None:
@@ -198,7 +198,7 @@ async def take_in(
             (wallet, trade.idem_hash, quote_id, wallet, trade.idem_hash),
         )
         if await cursor.fetchone() is None:
-            raise problem("quote_mismatch", "The quote has served another trade.")
+            raise problem("quote_mismatch", "The quote was used for another trade.")
     intent = await enqueue(connection, request)
     builder = None if trade.builder == ZERO_ADDRESS else bytes_of(trade.builder)
     await connection.execute(

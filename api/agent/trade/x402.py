@@ -1,8 +1,9 @@
-"""The two versions of x402 on the wire: what a 402 asks for, the payment that comes back, and the news that it settled.
+"""The two versions of x402 on the wire: the challenge of a 402, the payment that answers it, and the settlement
+headers.
 
-Version 1 is a JSON body and the header `X-PAYMENT`; version 2 says the same in headers alone. A payment's `x402Version`
-decides which one it is, not the header it came in. Schemas and codecs are those of the x402 package; the fields of an
-authorization are read here, so that what is wrong with one is named. Pure.
+Version 1 is a JSON body and the header `X-PAYMENT`; version 2 uses headers only. A payment's version is its
+`x402Version`, whichever header it came in. Schemas and codecs are those of the x402 package; the fields of an
+authorization are read here, so that errors name the field. Pure.
 """
 
 from __future__ import annotations
@@ -41,14 +42,14 @@ from core.signatures import with_usual_v
 PAYMENT_HEADERS: Final = (PAYMENT_SIGNATURE_HEADER, X_PAYMENT_HEADER)
 REQUIRED_HEADER: Final = PAYMENT_REQUIRED_HEADER
 SETTLED_HEADER: Final = PAYMENT_RESPONSE_HEADER
-SETTLED_HEADER_V1: Final = "X-Payment-Response"  # as our specification spells it
+SETTLED_HEADER_V1: Final = "X-Payment-Response"  # the spelling of our specification
 NETWORK_V1: Final = "base"
 MIME_TYPE: Final = "application/json"
 SERVICE_NAME: Final = "VPM agent markets"
 TAGS: Final = ["prediction-markets", "betting", "base", "usdc"]
 # Clients of version 2 echo the whole offer with its extensions.
 MAX_PAYMENT_CHARACTERS: Final = 32 * 1024
-# What proxies and clients accept for one header among others.
+# The size that proxies and clients accept for one header.
 MAX_REQUIRED_CHARACTERS: Final = 4 * 1024
 MAX_DESCRIPTION_CHARACTERS: Final = 300  # in the header
 
@@ -60,12 +61,12 @@ _Envelope = TypeVar("_Envelope", PaymentPayload, PaymentPayloadV1)
 
 
 class PaymentsDiffer(Exception):
-    """The refusal of one request with two payments: it is unclear which one is meant."""
+    """A request holds two different payments."""
 
 
 @dataclass(frozen=True, slots=True)
 class Seller:
-    """The receiving side of a payment: who is paid, in what, and where."""
+    """The receiving side of a payment: address, token and chain."""
 
     pay_to: str
     token: Token
@@ -77,14 +78,14 @@ class Seller:
 
     @property
     def network(self) -> str:
-        """As CAIP-2 names the chain, and with it version 2."""
+        """Return the CAIP-2 name of the chain, which version 2 uses."""
         return f"eip155:{self.chain_id}"
 
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """What a 402 asks for. `amount` in token units; `seconds`: how long the payment may be good for; `resource`: the
-    address of the trade with its hash; `body`: the request that it answers."""
+    """The payment that a 402 asks for. `amount` in token units; `seconds`: how long the payment may be valid;
+    `resource`: the URL of the trade with its hash; `body`: the request it answers."""
 
     seller: Seller
     resource: str
@@ -95,7 +96,7 @@ class Offer:
     body: dict[str, Any]
 
     def challenge(self, error: str | None, extensions: dict[str, Any]) -> dict[str, Any]:
-        """The body, in version 1. `error`: why the payment before was not taken."""
+        """Return the body, in version 1. `error`: why the previous payment was not accepted."""
         accepted = PaymentRequirementsV1(
             scheme=SCHEME_EXACT,
             network=NETWORK_V1,
@@ -108,14 +109,14 @@ class Offer:
             asset=self.seller.token.address,
             extra=self._extra(),
         )
-        made = PaymentRequiredV1(accepts=[accepted]).model_dump(by_alias=True, exclude_none=True)
-        # Null is part of the answer; other absent fields are left out.
-        body = {"x402Version": made["x402Version"], "error": error, "accepts": made["accepts"]}
+        challenge = PaymentRequiredV1(accepts=[accepted]).model_dump(by_alias=True, exclude_none=True)
+        # `error` may be null; other absent fields are left out.
+        body = {"x402Version": challenge["x402Version"], "error": error, "accepts": challenge["accepts"]}
         return body | ({"extensions": extensions} if extensions else {})
 
     def required(self, error: str | None, extensions: dict[str, Any]) -> str:
-        """Return the header of version 2. If there is room, it shows directories how to call this service."""
-        signed = {name: {**given, "schema": _OFFERS_SCHEMA} for name, given in extensions.items()}
+        """Return the header of version 2, with an example call for directories if there is room."""
+        signed = {name: {**extension, "schema": _OFFERS_SCHEMA} for name, extension in extensions.items()}
         full = self._required(error, {**signed, "bazaar": {"info": self._input(), "schema": _INPUT_SCHEMA}})
         return full if len(full) <= MAX_REQUIRED_CHARACTERS else self._required(error, signed)
 
@@ -160,9 +161,9 @@ class Offer:
         return {"input": {"type": "http", "method": "POST", "bodyType": "json", "body": self.body}}
 
 
-def offered(headers: Iterable[str], seller: Seller) -> Authorization | None:
-    """Return the payment of these headers' values; None when there are none. PaymentRejected says what is wrong with
-    one, PaymentsDiffer that there are two."""
+def read_payment(headers: Iterable[str], seller: Seller) -> Authorization | None:
+    """Return the payment in these header values, or None. Raises PaymentRejected for a bad one and PaymentsDiffer for
+    two different ones."""
     payments = {decode(header, seller) for header in headers}
     if len(payments) > 1:
         raise PaymentsDiffer
@@ -170,7 +171,7 @@ def offered(headers: Iterable[str], seller: Seller) -> Authorization | None:
 
 
 def decode(header: str, seller: Seller) -> Authorization:
-    """Return what a header pays with; PaymentRejected with what is wrong in it."""
+    """Return the authorization in a header; raises PaymentRejected, which names the fault."""
     if len(header) > MAX_PAYMENT_CHARACTERS:
         raise PaymentRejected(f"The payment is longer than {MAX_PAYMENT_CHARACTERS} characters.")
     try:
@@ -187,9 +188,9 @@ def decode(header: str, seller: Seller) -> Authorization:
     version = str(envelope.get("x402Version"))
     if version not in ("1", "2"):
         raise PaymentRejected("x402Version must be 1 or 2.")
-    # The echo of anything else in the offer is not read: it may be anything.
+    # Clients may echo these from the offer; they are not validated.
     terms = {name: value for name, value in envelope.items() if name not in ("extensions", "resource")}
-    payload, amount = _of_v1(terms) if version == "1" else _of_v2(terms, seller)
+    payload, amount = _read_v1(terms) if version == "1" else _read_v2(terms, seller)
     authorization = payload.get("authorization")
     if not isinstance(authorization, dict):
         raise PaymentRejected("payload must hold signature and authorization.")
@@ -208,7 +209,7 @@ def decode(header: str, seller: Seller) -> Authorization:
 
 
 def settled_headers(transaction: str, payer: str, network: str, extensions: dict[str, Any]) -> dict[str, str]:
-    """Build what a 200 says of the payment, in both versions. `network`: as CAIP-2 names it."""
+    """Build the settlement headers of a 200, in both versions. `network`: the CAIP-2 name."""
 
     def summary(on: str) -> str:
         return encode_payment_response_header(
@@ -220,42 +221,42 @@ def settled_headers(transaction: str, payer: str, network: str, extensions: dict
     return {SETTLED_HEADER_V1: summary(NETWORK_V1), SETTLED_HEADER: summary(network)}
 
 
-def _of_v1(envelope: dict[str, Any]) -> tuple[dict[str, Any], None]:
-    made = _parsed(PaymentPayloadV1, {**envelope, "x402Version": 1})
-    _same("scheme", made.scheme, SCHEME_EXACT)
-    _same("network", made.network, NETWORK_V1)
-    return made.payload, None
+def _read_v1(envelope: dict[str, Any]) -> tuple[dict[str, Any], None]:
+    parsed = _parse(PaymentPayloadV1, {**envelope, "x402Version": 1})
+    _check_equal("scheme", parsed.scheme, SCHEME_EXACT)
+    _check_equal("network", parsed.network, NETWORK_V1)
+    return parsed.payload, None
 
 
-def _of_v2(envelope: dict[str, Any], seller: Seller) -> tuple[dict[str, Any], str]:
-    """The payload, and the amount of the terms that it accepts."""
-    made = _parsed(PaymentPayload, {**envelope, "x402Version": 2})
-    terms = made.accepted
-    _same("accepted.scheme", terms.scheme, SCHEME_EXACT)
-    _same("accepted.network", terms.network, seller.network)
-    _same("accepted.asset", terms.asset.lower(), seller.token.address.lower())
-    _same("accepted.payTo", terms.pay_to.lower(), seller.pay_to.lower())
-    return made.payload, terms.amount
+def _read_v2(envelope: dict[str, Any], seller: Seller) -> tuple[dict[str, Any], str]:
+    """Return the payload and the amount of the accepted terms."""
+    parsed = _parse(PaymentPayload, {**envelope, "x402Version": 2})
+    terms = parsed.accepted
+    _check_equal("accepted.scheme", terms.scheme, SCHEME_EXACT)
+    _check_equal("accepted.network", terms.network, seller.network)
+    _check_equal("accepted.asset", terms.asset.lower(), seller.token.address.lower())
+    _check_equal("accepted.payTo", terms.pay_to.lower(), seller.pay_to.lower())
+    return parsed.payload, terms.amount
 
 
-def _parsed(model: type[_Envelope], envelope: dict[str, Any]) -> _Envelope:
+def _parse(model: type[_Envelope], envelope: dict[str, Any]) -> _Envelope:
     try:
         return model.model_validate(envelope)
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
         where = ".".join(str(part) for part in first["loc"])
-        raise PaymentRejected(f"{where} is missing or not in the right form.") from None
+        raise PaymentRejected(f"{where} is missing or malformed.") from None
 
 
-def _same(name: str, given: str, expected: str) -> None:
-    if given != expected:
+def _check_equal(name: str, value: str, expected: str) -> None:
+    if value != expected:
         raise PaymentRejected(f"{name} must be {expected}.")
 
 
 def _text(holder: dict[str, Any], name: str, form: re.Pattern[str]) -> str:
     value = holder.get(name)
     if not isinstance(value, str) or not form.fullmatch(value):
-        raise PaymentRejected(f"{name} is missing or not in the right form.")
+        raise PaymentRejected(f"{name} is missing or malformed.")
     return value
 
 

@@ -1,4 +1,4 @@
-"""The bodies of /api/relay: what became of a bet, and one ready to sign."""
+"""The bodies of /api/relay: the outcome of a bet, and a bet ready to sign."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class EscapeKit(Body):
 
 
 class RelayBody(Body):
-    """What became of a relayed bet. `ok` is false only for `reverted`. `pending`: it was sent and is not mined yet;
-    sending the same body again asks after it and never bets twice."""
+    """The outcome of a relayed bet. `ok` is false only for `reverted`. `pending`: it was sent and is not mined yet;
+    send the same body again for its outcome, which never bets twice."""
 
     ok: bool
     tx_hash: HexHash
@@ -33,35 +33,36 @@ class RelayBody(Body):
     position_id: Annotated[
         str | None,
         Meta(
-            description="Once it is known. While the block that took the bet may be undone, another bet may get this "
-            "id instead: GET /api/relay/receipt answers `final` when it stands. The nonce names the bet for good."
+            description="Null until it is known. While a reorganization may undo the bet's block, another bet may get "
+            "this id instead: it is certain once GET /api/relay/receipt answers `final`. The nonce never changes."
         ),
     ]
     block_number: Integer | None
     final: Annotated[
         bool | None,
         Meta(
-            description="Of `reverted`: false while the block that refused the bet may be undone. What was signed may "
-            "then still be taken in another block; GET /api/relay/receipt tells. Null of the others."
+            description="For `reverted`: false while a reorganization may undo the block that refused the bet. The "
+            "signed bet may then still be taken in another block; check GET /api/relay/receipt. Otherwise null."
         ),
     ]
     escape_kit: EscapeKit
 
 
 class ReceiptBody(Body):
-    """A bet's receipt, whoever sent it. `pending`: not in any block up to `head`; once `head` is past the bet's
-    validBefore it never will be. `confirmed`: in a block that a reorganization may still replace. `final`: in one that
-    nothing undoes."""
+    """A bet's receipt, whoever sent it. `pending`: in no block up to `head`; once `head` is past the bet's validBefore,
+    it never will be. `confirmed`: in a block that a reorganization may still replace. `final`: in a final block."""
 
     receipt: Literal["pending", "confirmed", "final"]
     tx_hash: HexHash | None
     block_number: Integer | None
     position: Annotated[
         PositionBody | None,
-        Meta(description="What it made. Null while pending, and where its transaction made several alike."),
+        Meta(
+            description="The bet's position. Null while pending, or if its transaction opened several identical ones."
+        ),
     ]
     head: HeadBody
-    final_block: Annotated[Integer, Meta(description="The last block that nothing undoes.")]
+    final_block: Annotated[Integer, Meta(description="The last final block.")]
     read_at: ReadAt
     stale: Stale
 
@@ -74,7 +75,7 @@ class DomainBody(Body):
 
 
 class AuthorizationBody(Body):
-    """The token's ReceiveWithAuthorization; numbers as text, so that no wallet rounds them."""
+    """The token's ReceiveWithAuthorization. Numbers are text, so that no wallet rounds them."""
 
     from_: HexAddress = field(name="from")
     to: HexAddress
@@ -85,8 +86,8 @@ class AuthorizationBody(Body):
 
 
 class TypedDataBody(Body):
-    """What to sign with `eth_signTypedData_v4` (domain, types, primaryType, message), and the relay's body without the
-    signature. Fill in `message.from` and `request.from` when the query did not name the signer."""
+    """What to sign with `eth_signTypedData_v4` (domain, types, primaryType, message), and the request body for the
+    relay without the signature. Fill in `message.from` and `request.from` if the query did not name the signer."""
 
     domain: DomainBody
     types: dict[str, list[dict[str, str]]]

@@ -1,4 +1,4 @@
-"""Bets the relay took in, by the authorization that pays for them: what makes sending a body again harmless."""
+"""Bets the relay accepted, by the authorization that pays for them, so that resubmitting a body is harmless."""
 
 from __future__ import annotations
 
@@ -20,6 +20,6 @@ relay_bet = Table(
     Column("attempt", Integer, nullable=False, server_default="1"),
     Column("intent_id", BigInteger, nullable=False),  # of the last attempt
     Column("asked_at", UtcDateTime, nullable=False, server_default=func.now()),  # for its last attempt
-    Column("confirmation_sent_at", UtcDateTime),  # when an answer first said that it is booked
+    Column("confirmation_sent_at", UtcDateTime),  # when its confirmation first reached its sender
     CheckConstraint("attempt >= 1", name="attempts_count_from_one"),
 )
