@@ -1,13 +1,14 @@
-"""The keeper: scheduled jobs that list, settle and pay, each a read, a pure decision, and a request to the outbox.
+"""The keeper: scheduled jobs that list, settle and pay. Each job reads, decides with pure functions, and submits
+transaction requests to the outbox.
 
-Everything it does anyone may do with the public contract calls; it only sees to it that it is done. No job holds a
-key, and every job may be run by hand: `python -m keeper run-once resolve --dry-run`.
+Anyone could make the same public contract calls; the keeper makes sure that someone does. Jobs hold no keys, and each
+can be run by hand: `python -m keeper run-once resolve --dry-run`.
 
-- `jobs`: which jobs there are, for which chain, and how often; `service` runs them while this process leads.
-- `stock`, `agent`, `cup`: the jobs of each side, with the pure decisions that they rest on.
-- `payouts`, `settling`: what the jobs of both sides share when they pay and when they end a market; `settling` also
-  asks other nodes before money is given back.
-- `run`, `attempts`: what a job reads, twice where money is given back on it, and how it asks: one attempt at a time
-  for each subject, whichever keeper runs.
+- `jobs`: the list of jobs, their chains and periods; `service` runs them while this process is the leader.
+- `stock`, `agent`, `cup`: the jobs of each side and their pure decisions.
+- `payouts`, `settling`: code that stock and agent jobs share for paying and for ending markets; `settling` also checks
+  with other nodes before money is refunded.
+- `run`, `attempts`: what a job can read, and how it submits requests: one attempt at a time for each subject, however
+  many keepers run.
 - `sources`: where observations come from.
 """

@@ -1,8 +1,8 @@
 """One attempt at a time for each subject, however many keepers run and however often they are killed.
 
-A subject is a text such as `stock:resolve:17`; a transaction may serve many (a batch of deliveries). An attempt is
-stored in one database transaction with its outbox intent, and only if no other process stored it since it was read: the
-number of attempts is compared and swapped. What the index does not show yet counts as under way.
+A subject is a text such as `stock:resolve:17`; one transaction may serve several (a batch of deliveries). An attempt
+and its outbox intent are stored in one database transaction, and only if no other process has stored the attempt since
+it was read: the number of attempts is compared and swapped. A result that is not indexed yet counts as in progress.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ from core.outbox import KEEPER, Intent, IntentConflict, IntentRequest, MinedOutc
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """The latest attempt for a subject, counted from 1. `failures`: how many right before it failed in a row.
-    `rested_seconds`: since it was asked for, by the database's clock alone; negative once that clock was set back."""
+    """The latest attempt for a subject, counted from 1. `failures`: the number of consecutive failures before it.
+    `age_seconds`: since it was submitted, by the database's clock; negative if that clock was set back."""
 
     subject: str
     number: int
     failures: int
-    rested_seconds: float
+    age_seconds: float
     intent: Intent
 
     @property
-    def failures_now(self) -> int:
-        """In a row, the latest attempt counted: it failed, unless the chain says it succeeded."""
+    def failures_in_a_row(self) -> int:
+        """Return the number of consecutive failures, including this attempt unless it succeeded on chain."""
         return 0 if self.intent.outcome is MinedOutcome.SUCCEEDED else self.failures + 1
 
 
 @dataclass(frozen=True, slots=True)
 class RetryWaits:
-    """The seconds before another attempt: after one that succeeded without reaching its aim, and after one that failed,
-    which doubles with each attempt up to `longest_seconds`."""
+    """The waits before another attempt: after one that succeeded although more is due, and after one that failed. The
+    second doubles with each failure, up to `longest_seconds`."""
 
     after_success_seconds: float = 60.0
     after_failure_seconds: float = 10.0
@@ -61,35 +61,35 @@ class TransactionRequest:
     payer: str | None = None
 
 
-def waits(attempt: Attempt | None, indexed_block: int, retry: RetryWaits) -> str | None:
-    """Return why no new attempt may be made yet, or None when it may.
+def wait_reason(attempt: Attempt | None, indexed_block: int, retry: RetryWaits) -> str | None:
+    """Return why no new attempt may be made yet, or None if it may.
 
-    indexed_block: the last block the index holds; a success above it is not visible in what the job read.
+    indexed_block: the last indexed block; what the job read does not show a success above it.
     """
     if attempt is None:
         return None
     intent = attempt.intent
     if intent.outcome is MinedOutcome.SUCCEEDED:
         if intent.block_number is not None and intent.block_number > indexed_block:
-            return f"done in block {intent.block_number}, which the index has not read yet"
-        return _resting(attempt, retry.after_success_seconds, "was done, yet more is due")
+            return f"done in block {intent.block_number}, which is not indexed yet"
+        return _resting(attempt, retry.after_success_seconds, "it succeeded, but more is due")
     if not intent.state.ended:
-        said = f" ({intent.tx_hash_hex})" if intent.tx_hash_hex else ""
-        return f"already asked for: {intent.state}{said}"
+        tx = f" ({intent.tx_hash_hex})" if intent.tx_hash_hex else ""
+        return f"already submitted: {intent.state}{tx}"
     pause = min(retry.after_failure_seconds * 2.0 ** min(attempt.failures, 20), retry.longest_seconds)
     return _resting(attempt, pause, f"it failed: {intent.reason or intent.state}")
 
 
 def _resting(attempt: Attempt, pause: float, why: str) -> str | None:
-    if not 0 <= attempt.rested_seconds < pause:
+    if not 0 <= attempt.age_seconds < pause:
         return None
-    return f"{why}; next try in {pause - attempt.rested_seconds:.0f} s"
+    return f"{why}; next try in {pause - attempt.age_seconds:.0f} s"
 
 
-async def recall(connection: Connection, chain_id: int, subjects: Iterable[str]) -> dict[str, Attempt]:
-    """Return the latest attempts for those subjects that ever had one."""
+async def latest_attempts(connection: Connection, chain_id: int, subjects: Iterable[str]) -> dict[str, Attempt]:
+    """Return the latest attempt of each subject that has one."""
     rows = await connection.fetch_all(
-        "SELECT subject, attempts, failures, extract(epoch FROM clock_timestamp() - asked_at)::float8, intent_id "
+        "SELECT subject, attempts, failures, extract(epoch FROM clock_timestamp() - requested_at)::float8, intent_id "
         "FROM keeper_attempt WHERE chain_id = %s AND subject = ANY(%s)",
         (chain_id, list(subjects)),
     )
@@ -99,26 +99,28 @@ async def recall(connection: Connection, chain_id: int, subjects: Iterable[str])
         if intent_id not in intents:
             intents[intent_id] = await read(connection, intent_id)
         intent = intents[intent_id]
-        if intent is not None:  # else both were forgotten between the two statements
+        if intent is not None:  # else both were deleted between the two statements
             latest[subject] = Attempt(subject, number, failures, rested, intent)
     return latest
 
 
-class _Overtaken(Exception):
-    """The news that another keeper made this attempt first."""
+class _LostRace(Exception):
+    """Another keeper stored this attempt first."""
 
 
-async def ask(
+async def submit(
     connection: Connection,
     chain_id: int,
     request: TransactionRequest,
-    recalled: Mapping[str, Attempt],
+    known_attempts: Mapping[str, Attempt],
 ) -> Intent | None:
-    """Ask for the transaction as the next attempt of its subjects; None when another keeper was first.
+    """Store the transaction request as the next attempt of its subjects; return None if another keeper was first.
 
-    `recalled` is what `recall` said when the decision was made.
+    known_attempts: what `latest_attempts` returned when the decision was made.
     """
-    attempts = {subject: recalled[subject].number if subject in recalled else 0 for subject in request.subjects}
+    attempts = {
+        subject: known_attempts[subject].number if subject in known_attempts else 0 for subject in request.subjects
+    }
     wanted = IntentRequest(
         key=_key(chain_id, request.kind, attempts),
         chain_id=chain_id,
@@ -135,32 +137,34 @@ async def ask(
     try:
         async with connection.transaction():
             intent = await enqueue(connection, wanted)
-            # In one order, so that two keepers with subjects in common cannot deadlock.
+            # Sorted, so that two keepers with subjects in common cannot deadlock.
             ordered = sorted(attempts)
             cursor = await connection.execute(
                 "INSERT INTO keeper_attempt (chain_id, subject, attempts, failures, intent_id) "
                 "SELECT %s, s, a + 1, f, %s FROM unnest(%s::text[], %s::int[], %s::int[]) AS u(s, a, f) "
                 "ON CONFLICT (chain_id, subject) DO UPDATE SET attempts = excluded.attempts, "
                 "failures = excluded.failures, intent_id = excluded.intent_id, "
-                "asked_at = now() WHERE keeper_attempt.attempts = excluded.attempts - 1",
+                "requested_at = now() WHERE keeper_attempt.attempts = excluded.attempts - 1",
                 (
                     chain_id,
                     intent.id,
                     ordered,
                     [attempts[subject] for subject in ordered],
-                    [recalled[subject].failures_now if subject in recalled else 0 for subject in ordered],
+                    [
+                        known_attempts[subject].failures_in_a_row if subject in known_attempts else 0
+                        for subject in ordered
+                    ],
                 ),
             )
             if cursor.rowcount != len(ordered):
-                raise _Overtaken
-    except (_Overtaken, IntentConflict):
+                raise _LostRace
+    except (_LostRace, IntentConflict):
         return None
     return intent
 
 
 def _key(chain_id: int, kind: str, attempts: Mapping[str, int]) -> str:
-    """Return the key of exactly this attempt. It has the day in it because counts restart once an old attempt is
-    forgotten."""
+    """Return the key of this attempt. It contains the day because counts restart after an old attempt is deleted."""
     today = f"{datetime.now(UTC):%Y-%m-%d}"
     if len(attempts) == 1:
         ((subject, count),) = attempts.items()
@@ -170,11 +174,11 @@ def _key(chain_id: int, kind: str, attempts: Mapping[str, int]) -> str:
 
 
 def key_prefix(chain_id: int) -> str:
-    """Return what the keys of all attempts begin with."""
+    """Return the prefix of all attempts' keys."""
     return f"keeper:{chain_id}:"
 
 
 async def forget(connection: Connection, intents: Sequence[int]) -> int:
-    """Forget the subjects whose latest attempts these intents were; returns how many."""
+    """Delete the attempts whose latest intents these are; return how many."""
     cursor = await connection.execute("DELETE FROM keeper_attempt WHERE intent_id = ANY(%s)", (list(intents),))
     return cursor.rowcount

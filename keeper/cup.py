@@ -1,8 +1,7 @@
-"""The jobs of the cup: paper markets that follow the listed ones, and the roulette.
+"""The jobs of the cup: paper markets that mirror the listed ones, and the roulette.
 
-`cup-roulette` publishes the hash of a closed round's bets, and finishes the round once its beacon is mined; a run that
-finds it over opens the next. It keeps nothing in memory: killed at any point, the next run, in any process, goes on
-from the rows.
+`cup-roulette` publishes the hash of a closed round's bets, finishes the round once its beacon is mined, and then opens
+the next. All state is in the database: after a kill at any point, the next run continues, in any process.
 """
 
 from __future__ import annotations
@@ -19,21 +18,21 @@ from keeper.run import JobRun
 
 
 async def follow_markets(run: JobRun) -> None:
-    """Settle what has ended, also when the tournament is over; open new paper markets only while it runs."""
+    """Settle ended paper markets, even after the tournament; open new ones only while it runs."""
     finality_blocks = run.keeper.settings.chain("base").finality_blocks
     async with run.keeper.pool.connection() as connection:
         for slug, winner in await settling.due(connection, run.chain.chain_id, finality_blocks):
-            detail = "void: give every stake back" if winner is None else f"outcome {winner} won: pay its positions"
+            detail = "void: refund every stake" if winner is None else f"outcome {winner} won: pay its positions"
             if run.dry_run:
                 run.report.actions.append(Action("cup-settle", slug, "dry-run", detail))
                 continue
             try:
                 positions = await settling.settle(connection, slug, winner, now_utc)
-            except Exception as error:  # what is wrong with one market keeps no player of another from being paid
+            except Exception as error:  # a fault in one market must not delay the payouts of others
                 if connection.closed:
                     raise
                 why = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
-                run.report.errors.append(f"The paper market {slug} is not settled: {why}")
+                run.report.errors.append(f"Could not settle the paper market {slug}: {why}")
                 continue
             if positions is not None:
                 run.report.actions.append(Action("cup-settle", slug, "done", f"{detail}; {positions} positions"))
@@ -45,7 +44,9 @@ async def follow_markets(run: JobRun) -> None:
         else:
             observed = feed_keys(run.chain.deployment.agent_feeds)
             for slug in await books.mirror(connection, now, observed):
-                run.report.actions.append(Action("cup-open", slug, "done", "a paper market next to the listed one"))
+                run.report.actions.append(
+                    Action("cup-open", slug, "done", "a paper market that mirrors the listed one")
+                )
 
 
 def now_utc() -> datetime:
@@ -58,7 +59,7 @@ def tournament_runs(run: JobRun, now: datetime) -> bool:
 
 
 CONFIRMATIONS = 1
-"""Blocks that must follow the beacon's, so that it does not vanish with the youngest block."""
+"""Blocks that must follow the beacon's, so that a reorganization of the newest block does not remove it."""
 
 
 async def spin(run: JobRun) -> None:
@@ -71,7 +72,7 @@ async def spin(run: JobRun) -> None:
             await _close(run, live)
         await _finish(run, live)
     if phase != "settled":
-        return  # the next is for another run: by now the clocks this one read are old
+        return  # the next run opens the next round: by now this run's clock readings are old
     if not tournament_runs(run, now):
         run.report.skip("the next round", "the tournament is not running")
         return
@@ -97,7 +98,9 @@ async def _close(run: JobRun, live: RouletteRound) -> None:
 async def _finish(run: JobRun, live: RouletteRound) -> None:
     target = f"round {live.round_no}"
     if live.chain_id != run.chain.chain_id:
-        run.report.errors.append(f"{target} waits for a block of chain {live.chain_id}; this is {run.chain.chain_id}.")
+        run.report.errors.append(
+            f"{target} needs a block of chain {live.chain_id}, but this is chain {run.chain.chain_id}."
+        )
         return
     beacon = await find_beacon(run.chain.client, live.beacon_after, live.head_number, run.head - CONFIRMATIONS)
     if beacon is None:
@@ -116,11 +119,11 @@ async def _finish(run: JobRun, live: RouletteRound) -> None:
 
 
 async def find_beacon(client: ChainClient, after: int, lowest: int, newest: int) -> tuple[int, str] | None:
-    """Number and hash of the first block whose time is at or after `after` (Unix seconds), among those above `lowest`
-    and up to `newest`; None when there is none.
+    """Return the number and hash of the first block with a time at or after `after` (Unix seconds), among blocks above
+    `lowest` and up to `newest`, or None.
 
-    `lowest` was the head before `after`. On a chain that is shorter than that (a local one that was set up afresh) the
-    search begins at its start.
+    `lowest` was the head before `after`. On a shorter chain (a local one that was recreated) the search starts at the
+    first block.
     """
     low = lowest if lowest < newest else -1
     high = newest

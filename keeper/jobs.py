@@ -1,4 +1,4 @@
-"""Every job: its name, what it is for, the chain it is about, and how often it runs; and one run of it."""
+"""The list of jobs (name, purpose, chain, period), and how one is run."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from core.log import get_logger
 from core.outbox import HAS_HASH, IntentWatch
 from keeper import metrics
 from keeper.agent.canary_job import canary
-from keeper.agent.caps_job import work_out_caps
+from keeper.agent.caps_job import check_caps
 from keeper.agent.credit_job import credit
 from keeper.agent.listing import list_rounds, list_series
 from keeper.agent.pay import pay
@@ -44,12 +44,12 @@ log = get_logger(__name__)
 
 TIMEOUT_SECONDS = 90.0
 TIDY_SECONDS = 3600.0
-CAPS_SECONDS = 1800.0  # every tick of each pool is read: thousands of calls of a node
+CAPS_SECONDS = 1800.0  # reads every tick of each pool: thousands of node calls
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One kind of run. `every` gives its period in seconds, None for on demand only."""
+    """A job. `every` returns its period in seconds, or None if it runs only on demand."""
 
     name: str
     purpose: str
@@ -57,8 +57,8 @@ class Job:
     work: Callable[[JobRun], Awaitable[None]]
     every: Callable[[KeeperSettings], float | None]
     local_only: bool = False
-    local_every: float | None = None
-    """The longest period on local deployments, where a person watches."""
+    local_period: float | None = None
+    """The longest period on local deployments, where a person is watching."""
 
 
 _LIST = attrgetter("list_every_seconds")
@@ -68,12 +68,12 @@ _SNAPSHOT = attrgetter("snapshot_every_seconds")
 
 JOBS: tuple[Job, ...] = (
     Job("open", "list today's daily and this week's weekly markets", "stock", open_markets, _LIST),
-    Job("witness", "have the resolver remember pauses and splits of stocks", "stock", witness_stocks, _SETTLE),
+    Job("witness", "record pauses and splits of stocks in the resolver", "stock", witness_stocks, _SETTLE),
     Job("resolve", "settle or void stock markets past their bell", "stock", resolve_markets, _SETTLE),
-    Job("deliver", "send payouts and refunds; poke, residue, fees", "stock", deliver, _SETTLE),
+    Job("deliver", "send payouts and refunds; finalize vintages; sweep residue and fees", "stock", deliver, _SETTLE),
     Job(
         "drill",
-        "keep short markets going",
+        "keep short markets open",
         "stock",
         open_drills,
         lambda how: 5.0 if how.local_drills else None,
@@ -88,45 +88,57 @@ JOBS: tuple[Job, ...] = (
         lambda how: min(15.0, how.snapshot_every_seconds) if how.local_prices else None,
         local_only=True,
     ),
-    Job("agent-snapshot", "post observations to our feeds", "base", snapshot, _SNAPSHOT, local_every=15.0),
-    Job("agent-list", "list the standing series of agent markets", "base", list_series, _LIST, local_every=8.0),
-    Job("agent-rounds", "list the next up/down rounds", "base", list_rounds, _LIST, local_every=8.0),
+    Job("agent-snapshot", "post observations to our feeds", "base", snapshot, _SNAPSHOT, local_period=15.0),
+    Job("agent-list", "list the standing series of agent markets", "base", list_series, _LIST, local_period=8.0),
+    Job("agent-rounds", "list the next up/down rounds", "base", list_rounds, _LIST, local_period=8.0),
     Job("agent-record", "record the readings of pool feeds that markets need", "base", record_readings, _SETTLE),
-    Job("agent-caps", "work out anew what the pools of feeds bear", "base", work_out_caps, lambda _: CAPS_SECONDS),
+    Job("agent-caps", "recompute the caps that the feeds' pools support", "base", check_caps, lambda _: CAPS_SECONDS),
     Job("agent-resolve", "settle or void agent markets", "base", resolve_agent_markets, _SETTLE),
     Job("agent-pay", "pay winners and refunds; sweep fees", "base", pay, _SETTLE),
-    Job("agent-credit", "book payments sent past us", "base", credit, lambda _: 15.0),
+    Job("agent-credit", "book payments sent directly to the token", "base", credit, lambda _: 15.0),
     Job(
         "agent-canary",
         "quote and trade (simulated) through the public address",
         "base",
         canary,
         lambda how: how.canary_every_seconds if how.canary else None,
-        local_every=60.0,
+        local_period=60.0,
     ),
     Job(
         "tidy",
-        "thin out and drop old transactions, attempts and requests",
+        "thin out and delete old transactions, attempts and requests",
         "stock",
         tidy,
         lambda _: TIDY_SECONDS,
     ),
-    Job("agent-tidy", "the same on Base; and forget old price locks", "base", tidy_agent, lambda _: TIDY_SECONDS),
-    Job("cup-markets", "open and settle paper markets for the listed ones", "base", follow_markets, lambda _: 5.0),
-    Job("cup-roulette", "finish the roulette round whose beacon is mined, or open one", "base", spin, lambda _: 1.0),
+    Job("agent-tidy", "the same on Base; also delete old price locks", "base", tidy_agent, lambda _: TIDY_SECONDS),
+    Job(
+        "cup-markets",
+        "open and settle paper markets that mirror the listed ones",
+        "base",
+        follow_markets,
+        lambda _: 5.0,
+    ),
+    Job(
+        "cup-roulette",
+        "finish the roulette round once its beacon is mined, or open the next",
+        "base",
+        spin,
+        lambda _: 1.0,
+    ),
 )
 
 BY_NAME = {job.name: job for job in JOBS}
 
 
 class Runner:
-    """The jobs of one keeper, at most one run of each at once in this process."""
+    """Runs the jobs of one keeper, at most one run of each at a time in this process."""
 
     def __init__(self, keeper: Keeper) -> None:
         self.keeper = keeper
         self._busy: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
-    def unable(self, job: Job) -> str | None:
+    def unavailable_reason(self, job: Job) -> str | None:
         """Return why a job cannot run with this configuration, or None."""
         chain = self.keeper.chains.get(job.chain)
         if chain is None:
@@ -138,20 +150,20 @@ class Runner:
         return None
 
     def period(self, job: Job) -> float | None:
-        """Return the seconds from one run of a job to the next; None if it is not scheduled."""
+        """Return a job's period in seconds; None if it is not scheduled."""
         period = job.every(self.keeper.how)
-        if period is None or self.unable(job) is not None:
+        if period is None or self.unavailable_reason(job) is not None:
             return None
         is_local = self.keeper.chains[job.chain].is_local
-        return min(period, job.local_every) if job.local_every is not None and is_local else period
+        return min(period, job.local_period) if job.local_period is not None and is_local else period
 
     async def run(self, job: Job, *, dry_run: bool = False) -> RunReport:
-        """Run a job once. Faults are in the report; only cancellation is raised."""
+        """Run a job once. Errors go into the report; only cancellation is raised."""
         async with self._busy[job.name]:
             report = RunReport(job.name, datetime.now(UTC))
-            unable = self.unable(job)
-            if unable is not None:
-                report.skip("everything", unable)
+            unavailable_reason = self.unavailable_reason(job)
+            if unavailable_reason is not None:
+                report.skip("everything", unavailable_reason)
             else:
                 await self._work(job, report, dry_run)
             report.finished_at = datetime.now(UTC)
@@ -182,7 +194,7 @@ class Runner:
         except VpmError as error:
             report.errors.append(error.sentence())
         except TimeoutError:
-            report.errors.append(f"It was given up after {TIMEOUT_SECONDS:g} s.")
+            report.errors.append(f"The run timed out after {TIMEOUT_SECONDS:g} s.")
         except (psycopg.Error, SQLAlchemyError) as error:
             report.errors.append(f"The database: {' '.join(str(error).split())[:300]}")
         except Exception as error:
@@ -198,10 +210,10 @@ class Runner:
         metrics.RUNS.labels(report.job, "ok" if report.ok else "errors").inc()
         metrics.RUN_SECONDS.labels(report.job).observe((report.finished_at - report.started_at).total_seconds())
         if report.ok:
-            metrics.ran_ok(report.job)
+            metrics.record_success(report.job)
 
     async def _write(self, report: RunReport, period: float | None) -> None:
-        """Store each job's last run, for health and people; if the database is away, only this record is lost."""
+        """Store the job's last run, for health checks and operators. Without a database only this record is lost."""
         acted = report.finished_at if report.actions else None
         try:
             async with self.keeper.pool.connection() as connection:
@@ -214,18 +226,22 @@ class Runner:
                     (report.job, report.started_at, report.finished_at, report.ok, acted, period, Jsonb(report.body())),
                 )
         except (psycopg.Error, TimeoutError) as error:
-            log.warning("a run was not written down", action="keeper.run_not_written", job=report.job, why=error)
+            log.warning("failed to store the run", action="keeper.run_not_written", job=report.job, why=error)
 
 
-async def follow(report: RunReport, watch: IntentWatch, seconds: float) -> None:
-    """Wait a little for what was asked to have hashes, for a person or a scheduler that reads the report."""
+async def wait_for_hashes(report: RunReport, watch: IntentWatch, seconds: float) -> None:
+    """Wait until the submitted transactions have hashes, for readers of the report."""
     deadline = asyncio.get_running_loop().time() + seconds
 
     async def one(position: int, intent_id: int) -> None:
         left = max(0.0, deadline - asyncio.get_running_loop().time())
-        with contextlib.suppress(psycopg.Error, TimeoutError, LookupError):  # else the report says what was asked for
+        with contextlib.suppress(
+            psycopg.Error, TimeoutError, LookupError
+        ):  # then the report shows the state at submission
             intent = await watch.wait(intent_id, HAS_HASH, timeout_seconds=left)
             report.update(position, str(intent.state), intent.tx_hash_hex)
 
-    asked = [(position, each.intent_id) for position, each in enumerate(report.actions) if each.intent_id is not None]
-    await asyncio.gather(*(one(position, intent_id) for position, intent_id in asked))
+    submitted = [
+        (position, each.intent_id) for position, each in enumerate(report.actions) if each.intent_id is not None
+    ]
+    await asyncio.gather(*(one(position, intent_id) for position, intent_id in submitted))

@@ -1,4 +1,4 @@
-"""What the keeper measures."""
+"""The keeper's metrics."""
 
 from __future__ import annotations
 
@@ -11,51 +11,52 @@ RUNS = counter("vpm_keeper_runs", "Runs of a job by result: ok or errors", ("job
 RUN_SECONDS = histogram(
     "vpm_keeper_run_seconds", "How long a run took", ("job",), (0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
 )
-OK_AGE = gauge(
-    "vpm_keeper_ok_age_seconds",
-    "How long ago a job last ran without an error; until it has, how long ago this keeper first began to lead",
+SUCCESS_AGE = gauge(
+    "vpm_keeper_success_age_seconds",
+    "Time since a job last succeeded, or since this keeper first became the leader",
     ("job",),
 )
-PERIOD = gauge("vpm_keeper_period_seconds", "How often a job runs here", ("job",))
-ACTIONS = counter("vpm_keeper_actions", "Transactions asked for", ("job", "kind"))
-DUE = gauge("vpm_keeper_due", "What a job found due and not done yet", ("job", "what"))
+PERIOD = gauge("vpm_keeper_period_seconds", "Seconds between runs of a job", ("job",))
+ACTIONS = counter("vpm_keeper_actions", "Transactions submitted to the outbox", ("job", "kind"))
+DUE = gauge("vpm_keeper_due", "Work that a job found due and not done yet", ("job", "what"))
 DUE_OLDEST = gauge(
     "vpm_keeper_due_oldest_seconds",
-    "How long the oldest of what is due has been so, by the chain's clock",
+    "How long the oldest due work has been due, by the chain's clock",
     ("job", "what"),
 )
 OBSERVED = gauge("vpm_keeper_observation", "The last value posted, in units of the feed", ("feed",))
-REFUSALS = counter("vpm_keeper_source_refusals", "Observations not posted, by why", ("feed", "why"))
-FEED_BEHIND = gauge("vpm_feed_behind_seconds", "Age of the oldest reading that markets wait for", ("feed",))
+REFUSALS = counter("vpm_keeper_source_refusals", "Observations not posted, by reason", ("feed", "why"))
+FEED_BEHIND = gauge("vpm_feed_behind_seconds", "Age of the oldest reading that markets are waiting for", ("feed",))
 FEED_LOST = gauge(
-    "vpm_feed_lost_readings", "Deciding readings that were not recorded before they were forgotten", ("feed",)
+    "vpm_feed_lost_readings", "Deciding readings that were not recorded while the pools still had them", ("feed",)
 )
 POOL_DEPTH = gauge("vpm_pool_depth", "A pool's liquidity over the window as a share of its reference", ("feed", "pool"))
-POOL_QUIET = gauge("vpm_pool_quiet", "A pool's silence as a share of what makes readings bad", ("feed", "pool"))
-FEED_CAP_BORNE = gauge("vpm_feed_cap_borne", "What a feed's pools bear now, as a share of its cap", ("feed",))
+POOL_QUIET = gauge("vpm_pool_quiet", "Time since a pool's last trade as a share of the limit", ("feed", "pool"))
+FEED_CAP_SUPPORTED = gauge(
+    "vpm_feed_cap_supported", "The cap that a feed's pools support now, as a share of its cap", ("feed",)
+)
 FEED_ROOM = gauge("vpm_feed_room", "How many more markets fit under a feed's cap", ("feed",))
 CANARY = counter("vpm_keeper_canary", "Canary steps by result", ("step", "result"))
 CANARY_SECONDS = histogram("vpm_keeper_canary_seconds", "How long a canary step took", ("step",))
-TIDIED = counter("vpm_keeper_tidied_rows", "Old rows thinned out or removed, by what they were", ("chain", "what"))
+TIDIED = counter("vpm_keeper_tidied_rows", "Old rows thinned out or deleted, by kind", ("chain", "what"))
 
 
-def ran_ok(job: str) -> None:
-    """Start the age of a job's last good run, by the monotonic clock: a time of day would be in the future once the
-    clock is set back."""
+def record_success(job: str) -> None:
+    """Reset the age of a job's last success. It uses the monotonic clock, because wall time can be set back."""
     at = time.monotonic()
-    OK_AGE.labels(job).set_function(lambda: time.monotonic() - at)
+    SUCCESS_AGE.labels(job).set_function(lambda: time.monotonic() - at)
 
 
-def show_feeds(what: Gauge, values: Mapping[str, float]) -> None:
-    """Set a gauge by feed, and drop the feeds that have no value now: their last one would stand for ever."""
+def set_by_feed(what: Gauge, values: Mapping[str, float]) -> None:
+    """Set a gauge by feed and remove feeds without a value, which would keep their last one forever."""
     what.clear()
     for feed, value in values.items():
         what.labels(feed).set(value)
 
 
-def forget_state() -> None:
-    """Clear the gauges of a keeper that leads no longer: the next leader reports them, and values left here would raise
-    alarms forever."""
-    of_feeds = (FEED_BEHIND, FEED_LOST, POOL_DEPTH, POOL_QUIET, FEED_CAP_BORNE, FEED_ROOM)
+def clear_state() -> None:
+    """Clear the gauges after losing the leadership: the next leader reports them, and stale values here would keep
+    raising alarms."""
+    of_feeds = (FEED_BEHIND, FEED_LOST, POOL_DEPTH, POOL_QUIET, FEED_CAP_SUPPORTED, FEED_ROOM)
     for each in (DUE, DUE_OLDEST, PERIOD, *of_feeds):
         each.clear()

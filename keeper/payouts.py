@@ -1,4 +1,4 @@
-"""What stock and agent markets share when they pay: batches, what the token refuses, and fees."""
+"""Paying, as stock and agent markets share it: batches, transfers that the token refuses, and fees."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ SWEEP_RETRY = RetryWaits(after_success_seconds=3600.0)
 
 MAX_REFUSED_SECONDS = 3600.0
 REFUSED_TIMES = 3
-"""So often refused within a quarter of an hour, a payment waits for the token and not for us."""
+"""After this many refusals (a quarter of an hour) a payment is waiting for the token, not for us."""
 
 PAYOUTS_AT_ONCE = 50
-"""In one `pay` or `deliver`."""
+"""In one call of `pay` or `deliver`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Payout:
-    """A debt to an owner, in token units. `id`: of the position or stake; `failed`: how often the token refused it;
-    `due_at`: the chain time since which we owe it."""
+    """A payment due to an owner, in token units. `id`: of the position or stake; `failed`: how often the token refused
+    it; `due_at`: chain time."""
 
     subject: str
     id: int
@@ -35,9 +35,9 @@ class Payout:
     due_at: int
 
 
-def after_refusals(times: int) -> RetryWaits:
-    """Return the waits after so many refusals by the token. A frozen owner mostly stays frozen, but a token that was
-    paused for everyone pays again: so the wait begins at minutes and doubles up to an hour."""
+def retry_after_refusals(times: int) -> RetryWaits:
+    """Return the waits after this many refusals by the token. A frozen owner usually stays frozen, but a paused token
+    resumes for everyone: so the wait starts at minutes and doubles up to an hour."""
     if times == 0:
         return RETRY
     grown = min(RETRY.after_success_seconds * 2.0 ** min(times, 16), MAX_REFUSED_SECONDS)
@@ -45,7 +45,7 @@ def after_refusals(times: int) -> RetryWaits:
 
 
 def in_batches(due: Sequence[Payout]) -> list[tuple[Payout, ...]]:
-    """Group payouts by transaction. Those that the token refused before go together, so they never delay the others."""
+    """Group payouts by transaction, those refused before apart from the others, so that they never delay them."""
     groups = [each for each in due if not each.failed], [each for each in due if each.failed]
     return [
         tuple(group[start : start + PAYOUTS_AT_ONCE])
@@ -55,19 +55,19 @@ def in_batches(due: Sequence[Payout]) -> list[tuple[Payout, ...]]:
 
 
 async def ready(run: JobRun, due: Sequence[Payout]) -> list[Payout]:
-    """Return those that need not wait; the report says why the others do."""
+    """Return the payouts that can be sent now; the report says why the others must wait."""
     free: list[Payout] = []
     for failed in sorted({each.failed for each in due}):
         alike = {each.subject: each for each in due if each.failed == failed}
         names = {subject: f"payout {each.id} of {each.market}" for subject, each in alike.items()}
-        free += [alike[subject] for subject in await run.ready(names, after_refusals(failed))]
+        free += [alike[subject] for subject in await run.ready(names, retry_after_refusals(failed))]
     return free
 
 
 async def send(
     run: JobRun, kind: str, due: Sequence[Payout], call: Callable[[list[int]], Call], *, priority: int = 0
 ) -> None:
-    """Ask for the transactions that send these to their owners."""
+    """Submit the transactions that send these payouts."""
     for batch in in_batches(due):
         markets = sorted({each.market for each in batch})
         request = TransactionRequest(
@@ -78,29 +78,29 @@ async def send(
             call=call([each.id for each in batch]),
             priority=priority,
         )
-        await run.ask(request, after_refusals(min(each.failed for each in batch)))
+        await run.submit(request, retry_after_refusals(min(each.failed for each in batch)))
 
 
 def measure(run: JobRun, what: str, due: Sequence[Payout]) -> None:
-    """Set the gauges of what is due and, apart from it, of owners whom the token sends nothing: one that it has frozen
-    is no reason to think that payouts are late."""
+    """Set the gauges of due payouts and, separately, of owners that the token refuses to pay: a frozen owner does not
+    mean that payouts are late."""
     run.measure_due(what, (each.due_at for each in due if each.failed < REFUSED_TIMES))
     refused = {each.owner for each in due if each.failed >= REFUSED_TIMES}
     metrics.DUE.labels(run.report.job, "owners refused").set(len(refused))
 
 
 async def sweep(run: JobRun, fees: int, call: Call) -> None:
-    """Ask for the fees of this chain's contract to be brought to the treasury, once there are enough of them."""
+    """Submit the sweep of the contract's fees to the treasury once they reach the configured amount."""
     least = run.keeper.how.sweep_from_units
     if fees < least:
-        run.report.skip("fees", f"{fees} units are ready, swept from {least} on")
+        run.report.skip("fees", f"{fees} units have accrued; they are swept from {least} on")
         return
     request = TransactionRequest(
         kind="sweep",
         subjects=("fees:sweep",),
         target="fees",
-        detail=f"bring {fees} units of fees to the treasury",
+        detail=f"send {fees} units of fees to the treasury",
         call=call,
         priority=-10,
     )
-    await run.ask(request, SWEEP_RETRY)
+    await run.submit(request, SWEEP_RETRY)

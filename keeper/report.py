@@ -1,4 +1,4 @@
-"""What a run did, skipped and why; the body that the scheduler's HTTP door returns."""
+"""The report of a run: what it did, skipped and failed at. The cron endpoint returns it as JSON."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Any
 from core.iso import iso_datetime
 
 SKIPPED_SHOWN = 200
-"""A thousand positions that wait for one token say the same; the body stays of a size to read and to store."""
+"""The limit in a body: thousands of positions may be skipped for the same reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """Something asked for. `status` is an intent's state, or `dry-run` when nothing was really asked."""
+    """A submitted transaction. `status` is the intent's state, or `dry-run` if nothing was submitted."""
 
     kind: str
     target: str
@@ -36,7 +36,7 @@ class Action:
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """Something looked at and left alone, and why."""
+    """A target that the run left alone, and why."""
 
     target: str
     reason: str
@@ -67,13 +67,13 @@ class RunReport:
         self.skipped += [Skipped(target, reason) for target in targets]
 
     def update(self, position: int, status: str, tx_hash: str | None) -> None:
-        """Note what became of an action since it was asked for."""
+        """Update an action's state and transaction hash."""
         self.actions[position] = replace(self.actions[position], status=status, tx_hash=tx_hash)
 
     def body(self) -> dict[str, Any]:
         left = [each.body() for each in self.skipped[:SKIPPED_SHOWN]]
         if len(self.skipped) > SKIPPED_SHOWN:
-            left.append({"target": "others", "reason": f"{len(self.skipped) - SKIPPED_SHOWN} more are not listed here"})
+            left.append({"target": "others", "reason": f"{len(self.skipped) - SKIPPED_SHOWN} more are not listed"})
         return {
             "job": self.job,
             "ok": self.ok,

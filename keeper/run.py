@@ -1,7 +1,7 @@
-"""One run of a job: the chain it is about, the clock and the index as they stand, and a way to ask.
+"""One run of a job: its chain, the current head and index, and a way to submit transactions.
 
-A job is `async def job(run: JobRun) -> None`. It reads through `run.chain`, decides with pure functions, and asks with
-`run.ask`; in a dry run asking only writes down what would have been asked.
+A job is `async def job(run: JobRun) -> None`. It reads through `run.chain`, decides with pure functions, and submits
+with `run.submit`; in a dry run that only adds to the report.
 """
 
 from __future__ import annotations
@@ -32,24 +32,23 @@ from keeper.report import Action, RunReport
 log = get_logger(__name__)
 
 APART_SECONDS = 60
-"""Of the chain's clock, between the first and the last of the reads that agree."""
+"""The least chain time between two reads that confirm each other."""
 
-_SAID_SINCE = b"SELECT since FROM keeper_confirmation WHERE chain_id = %s AND subject = %s AND what = %s"
-# A read that says something new starts the wait afresh; one that says the same keeps its start, unless time went back.
-_NOTE_READ = b"""
+_CLAIMED_SINCE = b"SELECT since FROM keeper_confirmation WHERE chain_id = %s AND subject = %s AND what = %s"
+# A read with a new result restarts the wait; the same result keeps the start, unless time went back.
+_RECORD_CLAIM = b"""
 INSERT INTO keeper_confirmation AS c (chain_id, subject, what, since) VALUES (%s, %s, %s, %s)
 ON CONFLICT (chain_id, subject) DO UPDATE SET what = excluded.what, since = excluded.since
 WHERE c.what <> excluded.what OR c.since > excluded.since
 """
 
 INDEX_LAG_SECONDS = 60
-"""How far, on the chain's clock, the index may trail the head before nothing new is listed on its word."""
+"""Nothing new is listed while the index is further behind the head than this, in chain time."""
 
 
 @dataclass(frozen=True)
 class KeeperChain:
-    """One chain and what a job does on it. `single_nodes`: clients of one URL each, where two or more are
-    configured."""
+    """A chain as jobs use it. `single_nodes`: one client for each URL, if two or more are configured."""
 
     name: ChainName
     deployment: Deployment
@@ -65,8 +64,8 @@ class KeeperChain:
         return self.deployment.kind == "local"
 
     def contract(self, name: str, *others: str) -> Contract:
-        """Return one of ours by its name in the deployment file; `others` name contracts whose errors may come through
-        it."""
+        """Return one of our contracts by its name in the deployment file; `others` name contracts whose errors it may
+        pass on."""
         return Contract(self.deployment.contract(name).address, abi(name), *(abi(each) for each in others))
 
     def at(self, address: str, interface: str) -> Contract:
@@ -75,8 +74,8 @@ class KeeperChain:
 
 @dataclass(frozen=True, slots=True)
 class IndexState:
-    """How far the index is. `number` and `time` are of its last block, `l1_number` what contracts saw there;
-    `finalized`: the node's finalized block, None where it has no such notion."""
+    """The state of a chain's index: number and time of its last block, `block.number` as contracts saw it there
+    (`l1_number`), and the node's finalized block, if it has one."""
 
     number: int
     time: int
@@ -85,15 +84,15 @@ class IndexState:
     finalized: int | None = None
 
     def trails(self, now: int) -> str | None:
-        """Return why it cannot be taken for the present state of the chain, or None when it can."""
+        """Return why the index is not current, or None if it is."""
         if self.state != "tail":
             return f"the index is in state {self.state}"
         behind = now - self.time
-        return f"the index trails the chain by {behind} s" if behind > INDEX_LAG_SECONDS else None
+        return f"the index is {behind} s behind the chain" if behind > INDEX_LAG_SECONDS else None
 
 
 async def index_state(engine: AsyncEngine, chain_id: int) -> IndexState | None:
-    """Return the state of a chain's index; None before the first block is indexed."""
+    """Return the state of a chain's index, or None before the first block is indexed."""
     columns = chain_cursor.c
     query = select(columns.number, columns.block_time, columns.l1_block_number, columns.state, columns.finalized_number)
     async with engine.connect() as connection:
@@ -103,13 +102,13 @@ async def index_state(engine: AsyncEngine, chain_id: int) -> IndexState | None:
     return IndexState(row.number, row.block_time, row.l1_block_number or row.number, row.state, row.finalized_number)
 
 
-ROUTINE = ("price", "observe", "record")
-"""Asked for all the time: they would drown the rest of the log."""
+FREQUENT_KINDS = ("price", "observe", "record")
+"""Submitted so often that they are logged at debug level."""
 
 
 @dataclass(frozen=True)
 class Keeper:
-    """What every job of this process shares."""
+    """The dependencies that all jobs of this process share."""
 
     settings: Settings
     how: KeeperSettings
@@ -122,8 +121,8 @@ class Keeper:
 
 @dataclass
 class JobRun:
-    """One run of one job on one chain. `now` is the chain's clock, `head` its newest block; `head_late`: why that is
-    no block of the present, or None."""
+    """One run of a job. `now` is the chain's time, `head` its newest block; `head_late`: why that block is too old, or
+    None."""
 
     keeper: Keeper
     chain: KeeperChain
@@ -133,7 +132,7 @@ class JobRun:
     index: IndexState | None
     head_late: str | None = None
     dry_run: bool = False
-    recalled: dict[str, Attempt] = field(default_factory=dict)
+    known_attempts: dict[str, Attempt] = field(default_factory=dict)
 
     @property
     def indexed_block(self) -> int:
@@ -141,43 +140,47 @@ class JobRun:
 
     @property
     def final_block(self) -> int:
-        """The newest indexed block that nothing undoes; negative before there is one."""
+        """The newest indexed block that is final; negative before there is one."""
         if self.index is None:
             return -1
         depth = self.keeper.settings.chain(self.chain.name).finality_blocks
         return final_block(self.index.number, self.index.finalized, depth)
 
     def index_problem(self) -> str | None:
-        """Return why nothing new may be listed on the word of the index, or None."""
-        return "the index has read nothing of this chain yet" if self.index is None else self.index.trails(self.now)
+        """Return why nothing may be listed by this index, or None."""
+        return "nothing of this chain is indexed yet" if self.index is None else self.index.trails(self.now)
 
-    def stops(self, problem: str | None) -> bool:
-        """Return whether there is a problem that keeps the job from everything; then the report says so."""
+    def skip_if(self, problem: str | None) -> bool:
+        """Report that everything is skipped because of a problem, if there is one; return whether there is."""
         if problem is not None:
             self.report.skip("everything", problem)
         return problem is not None
 
-    async def free(self, subjects: Sequence[str], retry: RetryWaits) -> dict[str, str | None]:
-        """Per subject why it must wait, or None when an attempt may be made now. Remembers the attempts for `ask`."""
+    async def wait_reasons(self, subjects: Sequence[str], retry: RetryWaits) -> dict[str, str | None]:
+        """Return for each subject why it must wait, or None if an attempt may be made now. `submit` uses the
+        attempts."""
         async with self.keeper.pool.connection() as connection:
-            self.recalled.update(await attempts.recall(connection, self.chain.chain_id, subjects))
-        return {each: attempts.waits(self.recalled.get(each), self.indexed_block, retry) for each in subjects}
+            self.known_attempts.update(await attempts.latest_attempts(connection, self.chain.chain_id, subjects))
+        return {
+            each: attempts.wait_reason(self.known_attempts.get(each), self.indexed_block, retry) for each in subjects
+        }
 
     async def ready(self, targets: Mapping[str, str], retry: RetryWaits) -> list[str]:
-        """Return the subjects that need not wait; the report says why the others do. `targets`: their names in it."""
-        waiting = await self.free(list(targets), retry)
+        """Return the subjects that may be attempted now; the report says why the others must wait. `targets`: their
+        names in the report."""
+        waiting = await self.wait_reasons(list(targets), retry)
         for subject, reason in waiting.items():
             if reason is not None:
                 self.report.skip(targets[subject], reason)
         return [subject for subject, reason in waiting.items() if reason is None]
 
-    async def ask(self, request: TransactionRequest, retry: RetryWaits) -> Action | None:
-        """Ask, unless one of the subjects must wait; then that is why it is skipped."""
-        missing = [subject for subject in request.subjects if subject not in self.recalled]
+    async def submit(self, request: TransactionRequest, retry: RetryWaits) -> Action | None:
+        """Submit the transaction, or skip it with the reason if one of its subjects must wait."""
+        missing = [subject for subject in request.subjects if subject not in self.known_attempts]
         if missing:
-            await self.free(missing, retry)
+            await self.wait_reasons(missing, retry)
         for subject in request.subjects:
-            why = attempts.waits(self.recalled.get(subject), self.indexed_block, retry)
+            why = attempts.wait_reason(self.known_attempts.get(subject), self.indexed_block, retry)
             if why is not None:
                 self.report.skip(request.target, why)
                 return None
@@ -186,55 +189,54 @@ class JobRun:
             self.report.actions.append(action)
             return action
         async with self.keeper.pool.connection() as connection:
-            intent = await attempts.ask(connection, self.chain.chain_id, request, self.recalled)
+            intent = await attempts.submit(connection, self.chain.chain_id, request, self.known_attempts)
         if intent is None:
-            self.report.skip(request.target, "another keeper asked for it a moment ago")
+            self.report.skip(request.target, "another keeper submitted it a moment ago")
             return None
         action = Action(request.kind, request.target, str(intent.state), request.detail, intent.tx_hash_hex, intent.id)
         self.report.actions.append(action)
         metrics.ACTIONS.labels(self.report.job, request.kind).inc()
-        say = log.debug if request.kind in ROUTINE else log.info
-        say(request.detail, action="keeper.asked", job=self.report.job, kind=request.kind, target=request.target)
+        say = log.debug if request.kind in FREQUENT_KINDS else log.info
+        say(request.detail, action="keeper.submitted", job=self.report.job, kind=request.kind, target=request.target)
         return action
 
-    async def agreed(self, subject: str, what: str) -> bool:
-        """Return whether a read some time ago, and every one since, said the same of it: money is only given back when
-        two agree. Remembers this one, except in a dry run."""
-        return self.now - await self.said_since(subject, what) >= APART_SECONDS
+    async def is_confirmed(self, subject: str, what: str) -> bool:
+        """Record this read's result, except in a dry run; return whether all reads have had it for long enough. Money
+        is only refunded on two reads that agree."""
+        return self.now - await self.claimed_since(subject, what) >= APART_SECONDS
 
-    async def said_since(self, subject: str, what: str) -> int:
-        """Return since when every read has said this of it, whichever keeper read. Remembers this one, except in a dry
-        run."""
+    async def claimed_since(self, subject: str, what: str) -> int:
+        """Record this read's result, except in a dry run; return since when all reads have had it, by any keeper."""
         async with self.keeper.pool.connection() as connection:
             if not self.dry_run:
-                await connection.execute(_NOTE_READ, (self.chain.chain_id, subject, what, self.now))
-            since: int | None = await connection.fetch_value(_SAID_SINCE, (self.chain.chain_id, subject, what))
+                await connection.execute(_RECORD_CLAIM, (self.chain.chain_id, subject, what, self.now))
+            since: int | None = await connection.fetch_value(_CLAIMED_SINCE, (self.chain.chain_id, subject, what))
         return self.now if since is None else since
 
     def measure_due(self, what: str, due_at: Iterable[int], units: int | None = None) -> None:
-        """Measure how much is due (`units`, else how many things), each since a time of the chain, so that each
-        leader says the same. Its age is by the block that the index is at: while that reads the past, what was done in
-        time is not late."""
+        """Set the gauges of due work: its amount (`units`, or the count) and the age of the oldest. Times are chain
+        times, so every leader reports the same age. It is measured at the indexed block: during a backfill, work that
+        was done in time is not late."""
         now = self.now if self.index is None else self.index.time
         ages = [max(0, now - at) for at in due_at]
         metrics.DUE.labels(self.report.job, what).set(len(ages) if units is None else units)
         metrics.DUE_OLDEST.labels(self.report.job, what).set(max(ages, default=0))
 
     async def lanes_problem(self, group: str) -> str | None:
-        """Return why what is asked of this group would only pile up, or None. Lanes that are only
-        down are waited for."""
+        """Return why submitted transactions of this group would only pile up, or None. Lanes that are merely down do
+        not count."""
         if not await self.lanes(group):
             return f"no relayer has a key for the lane group {group} on this chain"
         return None
 
     async def lanes(self, group: str) -> list[LaneReport]:
-        """Return the lanes that serve this group; not those whose key was taken away."""
+        """Return the lanes of this group, except those whose key was removed."""
         async with self.keeper.pool.connection() as connection:
             report = await lane_report(connection, self.chain.chain_id, group)
         return [lane for lane in report.lanes if not lane.is_gone]
 
     async def rows(self, query: Executable, values: Mapping[str, Any] | None = None) -> list[Any]:
-        """Return what the index holds."""
+        """Query the database."""
         async with self.keeper.engine.connect() as connection:
             return list((await connection.execute(query, values)).all())
 
@@ -243,18 +245,18 @@ class JobRun:
         return await self.chain.client.read(call, self.head)
 
     async def read_all(
-        self, calls: Sequence[Call], answers_too: Collection[RpcErrorKind] = (RpcErrorKind.REVERTED,)
+        self, calls: Sequence[Call], accepted_errors: Collection[RpcErrorKind] = (RpcErrorKind.REVERTED,)
     ) -> list[object | RpcError]:
-        """Read views at this run's head; each gives its value, or an error that counts as an answer. Any other error,
-        such as a node's failure, fails the run."""
+        """Read views at this run's head; return for each its value, or its error if it is of `accepted_errors`. Any
+        other error, such as a node failure, is raised."""
         answers = await self.chain.client.read_many(calls, self.head)
         for answer in answers:
-            if isinstance(answer, RpcError) and answer.kind not in answers_too:
+            if isinstance(answer, RpcError) and answer.kind not in accepted_errors:
                 raise answer
         return answers
 
-    async def objection(self, call: Call) -> str | None:
-        """Return why the contract would refuse this call now, or None."""
+    async def revert_reason(self, call: Call) -> str | None:
+        """Return the error with which the contract would revert this call now, or None."""
         try:
             await self.chain.client.simulate(call)
         except RpcError as error:

@@ -1,4 +1,5 @@
-"""The keeper as a daemon: takes part in the election, and while it leads runs the jobs and serves requests for them."""
+"""The keeper daemon: it takes part in the leader election, and as the leader runs the jobs, on schedule and on
+request."""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ from core.service import jobs
 from core.service.cancelling import cancel_and_wait, raise_if_cancelled
 from core.service.daemon import Daemon
 from keeper import metrics
-from keeper.jobs import BY_NAME, JOBS, Job, Runner, follow
+from keeper.jobs import BY_NAME, JOBS, Job, Runner, wait_for_hashes
 from keeper.report import RunReport
 from keeper.run import Keeper, KeeperChain
 from keeper.sources.settings import load_sources
@@ -43,20 +44,20 @@ ROLE = "keeper"
 STALLED_AFTER_PERIODS = 5
 MIN_STALLED_SECONDS = 120.0
 SPREAD_SECONDS = 0.1
-"""Between the first runs of two jobs, so that a start is not a burst."""
+"""Between the first runs of the jobs, so that they do not all start at once."""
 REQUEST_HASH_SECONDS = 8.0
-ASK_AGAIN_SECONDS = 1.0
-LOOK_AGAIN_SECONDS = 30.0
+DATABASE_RETRY_SECONDS = 1.0
+POLL_SECONDS = 30.0
 CLOCK_CHECK_SECONDS = 1.0
 CLOCK_STEP_SECONDS = 0.5
-"""More than a clock is slewed by between two checks, so that it was set."""
+"""A larger change between two checks means that the clock was set, not slewed."""
 
-logging.getLogger("apscheduler").setLevel(logging.ERROR)  # a line for each run, and for each that is still going on
+logging.getLogger("apscheduler").setLevel(logging.ERROR)  # it logs every run
 
 
 @contextlib.asynccontextmanager
-async def keeping(settings: Settings, how: KeeperSettings) -> AsyncIterator[Keeper]:
-    """Open what the jobs need; check the database, its schema, the sources file, and which chains the nodes serve."""
+async def open_keeper(settings: Settings, how: KeeperSettings) -> AsyncIterator[Keeper]:
+    """Open the keeper's dependencies; check the database, its schema, the sources file and the nodes' chains."""
     url = settings.database_url.get_secret_value()
     load_sources(how.sources_file)
     await check_fit(settings)
@@ -79,7 +80,7 @@ async def keeping(settings: Settings, how: KeeperSettings) -> AsyncIterator[Keep
             stack.push_async_callback(rpc.close)
             try:
                 await rpc.start()
-            except RpcError as error:  # a node that is away is not fatal; a wrong chain is another error, and is
+            except RpcError as error:  # an unreachable node is not fatal; a wrong chain raises another error
                 log.warning(error.message, action="keeper.no_node", chain=name)
                 rpc.open()
             client = ChainClient(rpc)
@@ -89,8 +90,8 @@ async def keeping(settings: Settings, how: KeeperSettings) -> AsyncIterator[Keep
         yield Keeper(settings, how, pool, engine, http, chains)
 
 
-class Keeping:
-    """The jobs of one process, while it leads."""
+class KeeperService:
+    """Runs the jobs while this process is the leader."""
 
     def __init__(self, keeper: Keeper, url: str) -> None:
         self.runner = Runner(keeper)
@@ -110,18 +111,18 @@ class Keeping:
         is_first, self._led_since = not self._led_since, time.monotonic()
         self._finished.clear()
         self._failed = asyncio.get_running_loop().create_future()
-        # A run that was missed, or still goes on when its next is due, is made up for by one run.
+        # Missed runs, and runs due while one is still going, are replaced by a single run.
         once = {"coalesce": True, "max_instances": 1, "misfire_grace_time": None}
         scheduler = AsyncIOScheduler(timezone=UTC, job_defaults=once)
         for job in JOBS:
-            if (unable := self.runner.unable(job)) is not None:
-                log.info(unable, action="keeper.job_off", job=job.name)
+            if (unavailable_reason := self.runner.unavailable_reason(job)) is not None:
+                log.info(unavailable_reason, action="keeper.job_off", job=job.name)
             if (period := self.runner.period(job)) is None:
                 continue
             self._periods[job.name] = period
             metrics.PERIOD.labels(job.name).set(period)
             if is_first:
-                metrics.ran_ok(job.name)
+                metrics.record_success(job.name)
             first = datetime.now(UTC) + timedelta(seconds=len(scheduler.get_jobs()) * SPREAD_SECONDS)
             every = IntervalTrigger(seconds=period, timezone=UTC)
             scheduler.add_job(self._run, every, [job], id=job.name, next_run_time=first)
@@ -129,13 +130,13 @@ class Keeping:
         tasks = [asyncio.ensure_future(self._serve_requests()), asyncio.ensure_future(_watch_the_clock(scheduler))]
         try:
             ended, _ = await asyncio.wait([*tasks, self._failed], return_when=asyncio.FIRST_COMPLETED)
-            for each in ended:  # by a fault: none of them returns otherwise
+            for each in ended:  # none of them returns without an error
                 each.result()
         finally:
             scheduler.shutdown(wait=False)
             await cancel_and_wait(*tasks, *self._runs)
-            metrics.forget_state()
-            self._keeper.backlog.forget()
+            metrics.clear_state()
+            self._keeper.backlog.clear()
 
     async def _run(self, job: Job) -> None:
         task = asyncio.current_task()
@@ -152,39 +153,39 @@ class Keeping:
             self._runs.discard(task)
 
     async def _serve_requests(self) -> None:
-        """Run what was asked for from outside, one after the other, until cancelled. Look by the clock, too: no
-        notification comes for a job whose keeper died with it."""
-        signals = Subscription()
-        async with IntentWatch(self._url, self._keeper.pool) as watch, signals.listening(self._url, KEEPER_JOB):
+        """Run requested jobs one after the other until cancelled. Poll as well: no notification comes for a job whose
+        keeper died while running it."""
+        requests = Subscription()
+        async with IntentWatch(self._url, self._keeper.pool) as watch, requests.listening(self._url, KEEPER_JOB):
             while True:
-                signals.clear()
+                requests.clear()
                 await self._serve_all(watch)
-                await signals.wait(LOOK_AGAIN_SECONDS)
+                await requests.wait(POLL_SECONDS)
 
     async def _serve_all(self, watch: IntentWatch) -> None:
-        while (asked := await self._patiently(lambda connection: jobs.claim(connection, INSTANCE))) is not None:
-            job = BY_NAME.get(asked.job)
+        while (request := await self._with_retries(lambda connection: jobs.claim(connection, INSTANCE))) is not None:
+            job = BY_NAME.get(request.job)
             if job is None:
                 now = datetime.now(UTC)
-                why = f"There is no job {asked.job}; there are {', '.join(BY_NAME)}."
-                report = RunReport(asked.job, now, now, errors=[why])
+                why = f"There is no job {request.job}; the jobs are {', '.join(BY_NAME)}."
+                report = RunReport(request.job, now, now, errors=[why])
             else:
                 report = await self.runner.run(job)
-                await follow(report, watch, REQUEST_HASH_SECONDS)
-            await self._patiently(partial(jobs.finish, job_id=asked.id, report=report.body()))
+                await wait_for_hashes(report, watch, REQUEST_HASH_SECONDS)
+            await self._with_retries(partial(jobs.finish, job_id=request.id, report=report.body()))
 
-    async def _patiently(self, ask: Callable[[Connection], Awaitable[T]]) -> T:
-        """Repeat until the database answers: a request is announced once, and its maker waits for the report."""
+    async def _with_retries(self, ask: Callable[[Connection], Awaitable[T]]) -> T:
+        """Retry until the database answers: a request is announced once, and the requester waits for the report."""
         while True:
             try:
                 async with self._keeper.pool.connection() as connection:
                     return await ask(connection)
             except (psycopg.Error, TimeoutError) as error:
-                log.warning("no database for requests", action="keeper.requests_wait", why=error)
-                await asyncio.sleep(ASK_AGAIN_SECONDS)
+                log.warning("database unavailable for job requests; retrying", action="keeper.requests_wait", why=error)
+                await asyncio.sleep(DATABASE_RETRY_SECONDS)
 
     async def health(self) -> tuple[bool, str]:
-        """Leading with every job on time, or standing by."""
+        """Report whether this keeper stands by, or leads with every job on time."""
         if not self.leadership.is_leader:
             return True, "standing by"
         now = time.monotonic()
@@ -197,14 +198,18 @@ class Keeping:
 
 
 async def _watch_the_clock(scheduler: AsyncIOScheduler) -> None:
-    """Run every job soon after the machine's clock was set. Jobs are due at times of day, so that for as long as it was
-    set back none would run."""
+    """Run every job soon after the machine's clock was set. Jobs are scheduled by wall time: after the clock is set
+    back, none would run until it has caught up."""
     ahead = time.time() - time.monotonic()
     while True:
         await asyncio.sleep(CLOCK_CHECK_SECONDS)
         before, ahead = ahead, time.time() - time.monotonic()
         if abs(ahead - before) > CLOCK_STEP_SECONDS:
-            log.warning("the machine's clock was set", action="keeper.clock_set", seconds=round(ahead - before, 1))
+            log.warning(
+                "the system clock was set; rescheduling all jobs",
+                action="keeper.clock_set",
+                seconds=round(ahead - before, 1),
+            )
             for job in scheduler.get_jobs():
                 job.modify(next_run_time=datetime.now(UTC))
 
@@ -212,8 +217,8 @@ async def _watch_the_clock(scheduler: AsyncIOScheduler) -> None:
 @contextlib.asynccontextmanager
 async def setup(daemon: Daemon) -> AsyncIterator[None]:
     settings = daemon.settings
-    async with keeping(settings, load(KeeperSettings)) as keeper:
-        work = Keeping(keeper, settings.database_url.get_secret_value())
+    async with open_keeper(settings, load(KeeperSettings)) as keeper:
+        work = KeeperService(keeper, settings.database_url.get_secret_value())
         daemon.health.add_check("jobs", work.health)
         for chain in keeper.chains.values():
             daemon.health.add_check(f"chain {chain.name}", _chain_check(chain))

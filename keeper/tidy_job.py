@@ -1,7 +1,7 @@
-"""`tidy`, `agent-tidy`: old finished transactions, attempts, requests and price locks make room.
+"""`tidy`, `agent-tidy`: delete old finished transactions, attempts, requests and price locks.
 
-What an intent's key still guards is kept: see core.outbox.retention. Attempts guard themselves by their counts, so what
-they asked for can go for good, together with the attempt.
+Intents whose key still prevents a duplicate are kept: see core.outbox.retention. Attempts prevent duplicates by their
+counts, so their intents are deleted with them.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from keeper.run import JobRun
 
 AT_ONCE = 500
 MAX_BATCHES = 40
-"""A run takes away at most so much; the next goes on."""
+"""The most that one run deletes; the next continues."""
 KEEP_LOCKS_SECONDS = 24 * 3600
-"""For so long a spent or expired price lock is distinguished from one that never existed."""
+"""How long a spent or expired price lock is distinguished from one that never existed."""
 
 
 async def tidy(run: JobRun) -> None:
@@ -48,7 +48,7 @@ async def _transactions(run: JobRun) -> None:
     for _ in range(MAX_BATCHES):
         async with run.keeper.pool.connection() as connection, connection.transaction():
             old = await retention.long_ended(connection, chain_id, days=days, limit=AT_ONCE)
-            gone, attempts_gone = await _take_away(connection, chain_id, old)
+            gone, attempts_gone = await _delete_old(connection, chain_id, old)
         thinned += len(old) - gone
         dropped += gone
         forgotten += attempts_gone
@@ -59,8 +59,8 @@ async def _transactions(run: JobRun) -> None:
     _report_rows(run, "attempts", forgotten)
 
 
-async def _take_away(connection: Connection, chain_id: int, old: list[retention.Old]) -> tuple[int, int]:
-    """Return how many intents and attempts are gone."""
+async def _delete_old(connection: Connection, chain_id: int, old: list[retention.Old]) -> tuple[int, int]:
+    """Delete or thin out old intents; return how many intents and attempts were deleted."""
     if not old:
         return 0, 0
     prefix = attempts.key_prefix(chain_id)

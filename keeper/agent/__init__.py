@@ -1,1 +1,1 @@
-"""Markets of the agent API: observations, standing series, rounds, settling, paying, the canary."""
+"""Jobs for markets of the agent API: observations, standing series, rounds, settling, paying, the canary."""

@@ -1,6 +1,6 @@
-"""`agent-canary`: quotes and trades (simulated) through the public address, as an agent would: is the whole path alive?
+"""`agent-canary`: quotes and makes a simulated trade through the public address, as an agent would.
 
-It moves no money. What it finds wrong is an error of its run, and so in health and metrics.
+It moves no money. A failed step is an error of the run, and so visible in health and metrics.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ SIZE_USD = 1
 WALLET = "0x00000000000000000000000000000000Ca4a4700"  # it needs no money
 
 
-class Sick(Exception):
-    """A step that did not go as it should; the message is a sentence."""
+class CanaryFailure(Exception):
+    """A step failed. The message is a sentence."""
 
 
 async def canary(run: JobRun) -> None:
@@ -36,7 +36,7 @@ async def canary(run: JobRun) -> None:
     try:
         health = await _step(run, "health", "GET", f"{base}/health")
         if not _object(health, "health").get("ok"):
-            run.report.skip("trade", "trading is paused or settlement is down, says /health")
+            run.report.skip("trade", "/health says that trading is paused or settlement is down")
             return
         markets = (await _step(run, "markets", "GET", f"{base}/markets?status=open&limit=1")).get("markets")
         if not isinstance(markets, list) or not markets:
@@ -48,7 +48,7 @@ async def canary(run: JobRun) -> None:
         quote = _object(await _step(run, "quote", "GET", f"{base}/quote?{query}"), "quote")
         price = quote.get("priceCents")
         if isinstance(price, bool) or not isinstance(price, int | float) or not 0 < price < 100:
-            raise Sick(f"The quote's price is {price!r} cents.")
+            raise CanaryFailure(f"The quote's price is {price!r} cents, not between 0 and 100.")
         trade = {
             "marketId": market["id"],
             "side": side,
@@ -59,17 +59,17 @@ async def canary(run: JobRun) -> None:
         }
         receipt = _object(await _step(run, "trade", "POST", f"{base}/trade", trade), "receipt")
         if receipt.get("simulated") is not True or receipt.get("txHash") is not None:
-            raise Sick("A simulated trade was answered with a receipt that is not simulated.")
+            raise CanaryFailure("A simulated trade returned a receipt that is not simulated.")
         detail = f"{side} at {price} cents, {receipt['position']['shares']} shares for {SIZE_USD} USD"
         run.report.actions.append(Action("canary", market["id"], "ok", detail))
-    except Sick as error:
+    except CanaryFailure as error:
         run.report.errors.append(str(error))
     except (KeyError, TypeError, IndexError) as error:
-        run.report.errors.append(f"An answer is not of the documented shape: {type(error).__name__} {error}.")
+        run.report.errors.append(f"An answer does not match the documented format: {type(error).__name__} {error}.")
 
 
 async def _step(run: JobRun, step: str, method: str, url: str, body: Any = None) -> dict[str, Any]:
-    """Make one request; return the JSON object of a 200 answer, else raise Sick."""
+    """Make one request and return its JSON object; raise CanaryFailure unless the status is 200."""
     began = time.monotonic()
     timeout = aiohttp.ClientTimeout(total=TIMEOUT_SECONDS)
     try:
@@ -77,20 +77,20 @@ async def _step(run: JobRun, step: str, method: str, url: str, body: Any = None)
             content, status = await response.read(), response.status
         answer = orjson.loads(content)
         if status != 200:
-            said = answer.get("error") if isinstance(answer, dict) else None
-            raise Sick(f"The {step} step was answered {status} ({said}).")
+            code = answer.get("error") if isinstance(answer, dict) else None
+            raise CanaryFailure(f"The {step} step returned HTTP {status} ({code}).")
         if not isinstance(answer, dict):
-            raise Sick(f"The {step} step was not answered with an object.")
+            raise CanaryFailure(f"The {step} step did not return a JSON object.")
     except TimeoutError:
         metrics.CANARY.labels(step, "late").inc()
-        raise Sick(f"The {step} step had no answer within {TIMEOUT_SECONDS:g} s.") from None
+        raise CanaryFailure(f"The {step} step timed out after {TIMEOUT_SECONDS:g} s.") from None
     except aiohttp.ClientError as error:
         metrics.CANARY.labels(step, "unreachable").inc()
-        raise Sick(f"The {step} step got no answer: {redact_text(str(error))}.") from None
+        raise CanaryFailure(f"The {step} step could not connect: {redact_text(str(error))}.") from None
     except orjson.JSONDecodeError:
         metrics.CANARY.labels(step, "wrong").inc()
-        raise Sick(f"The {step} step was answered {status} without JSON.") from None
-    except Sick:
+        raise CanaryFailure(f"The {step} step returned HTTP {status} without JSON.") from None
+    except CanaryFailure:
         metrics.CANARY.labels(step, "wrong").inc()
         raise
     metrics.CANARY.labels(step, "ok").inc()
@@ -101,5 +101,5 @@ async def _step(run: JobRun, step: str, method: str, url: str, body: Any = None)
 def _object(answer: dict[str, Any], key: str) -> dict[str, Any]:
     value = answer.get(key)
     if not isinstance(value, dict):
-        raise Sick(f"The answer holds no {key}.")
+        raise CanaryFailure(f"The answer has no {key}.")
     return value

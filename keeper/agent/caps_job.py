@@ -1,8 +1,8 @@
-"""`agent-caps`: works each pool feed's cap out anew, and has `agent-list` stop where the pools bear too little of it.
+"""`agent-caps`: recomputes the cap that each feed's pools support, and stops `agent-list` where that is too little.
 
-A cap was right for the liquidity, the volatility and the fee of the day the Safe set it. Where less than 70% of it is
-left, a push of the price may earn more than a bet's fee costs, so nothing is listed on that feed until its pools bear
-more again or the Safe has set a smaller cap: the keeper cannot change one.
+The Safe sets a cap for the liquidity, volatility and fee of that day. If the pools support less than 70% of it,
+manipulating the price may earn more than it costs, so nothing is listed on that feed until its pools support more, or
+the Safe sets a smaller cap: the keeper cannot change it.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from keeper.run import JobRun
 log = get_logger(__name__)
 
 MIN_PERCENT = 70  # of the cap; VpmFeedCapFell rings there
-ENOUGH, TOO_LITTLE = "the pools bear the cap", "the pools bear too little of the cap"
+ENOUGH, TOO_LITTLE = "the pools support the cap", "the pools support too little of the cap"
 
 
-async def work_out_caps(run: JobRun) -> None:
+async def check_caps(run: JobRun) -> None:
     if not _watches(run):
         run.report.skip("everything", "VPM_KEEPER_WATCH_CAPS is 0, or this is a local deployment")
         return
@@ -36,17 +36,17 @@ async def work_out_caps(run: JobRun) -> None:
             continue
         to_bear = _to_bear(feed, terms["feedCap"])
         if to_bear is None:
-            run.report.skip(feed.key, "its cap rests on evidence, and the deployment file names no borneCapUnits")
+            run.report.skip(feed.key, "its cap was set on evidence, but the deployment file has no borneCapUnits")
             continue
         factories = run.chain.deployment.pool_factories
         try:
             borne = await live_cap_units(run.chain.client, factories, feed, bounds["feeBps"])
         except (CostUnknown, NoPool) as unknown:
-            run.report.skip(feed.key, f"its cap cannot be worked out: {unknown.sentence()}")
+            run.report.skip(feed.key, f"its cap cannot be computed: {unknown.sentence()}")
             continue
         shares[feed.key] = borne / to_bear
         await _conclude(run, feed.key, borne, to_bear)
-    metrics.show_feeds(metrics.FEED_CAP_BORNE, shares)
+    metrics.set_by_feed(metrics.FEED_CAP_SUPPORTED, shares)
 
 
 def _watches(run: JobRun) -> bool:
@@ -55,28 +55,29 @@ def _watches(run: JobRun) -> bool:
 
 
 def _to_bear(feed: PoolFeed, feed_cap: int) -> int | None:
-    """Return what the pools have to bear: the Safe's cap, or what they bore when the Safe took evidence for more."""
+    """Return the cap that the pools must support: the Safe's, or what they supported when the Safe set a higher one on
+    evidence."""
     if feed.pot_cap_evidence is None:
         return feed_cap
     return None if feed.borne_cap_units is None else min(feed_cap, feed.borne_cap_units)
 
 
 async def _conclude(run: JobRun, key: str, borne: int, to_bear: int) -> None:
-    """Remember whether the pools bear enough, and log it once when that has changed."""
-    enough, before = borne * 100 >= MIN_PERCENT * to_bear, await bears_its_cap(run, key)
-    await run.said_since(_subject(key), ENOUGH if enough else TOO_LITTLE)
+    """Record whether the pools support enough of the cap; log a change once."""
+    enough, before = borne * 100 >= MIN_PERCENT * to_bear, await supports_its_cap(run, key)
+    await run.claimed_since(_subject(key), ENOUGH if enough else TOO_LITTLE)
     if enough == before or run.dry_run:
         return
-    of = f"its pools bear {borne} units of the {to_bear} that they have to"
+    of = f"its pools support {borne} of the required {to_bear} units"
     if enough:
-        log.info(f"listing on {key} goes on: {of}", action="keeper.cap_is_back", feed=key)
+        log.info(f"listing on {key} resumes: {of}", action="keeper.cap_is_back", feed=key)
     else:
         log.warning(f"listing on {key} stops: {of}", action="keeper.cap_fell", feed=key)
 
 
-async def bears_its_cap(run: JobRun, key: str) -> bool:
-    """Return whether a feed's pools bore enough when that was last worked out; True before, and where caps are not
-    watched."""
+async def supports_its_cap(run: JobRun, key: str) -> bool:
+    """Return whether a feed's pools supported enough of its cap at the last check; True before the first, and if caps
+    are not watched."""
     if not _watches(run):
         return True
     async with run.keeper.pool.connection() as connection:

@@ -1,9 +1,9 @@
-"""`agent-credit`: books payments that were sent past us.
+"""`agent-credit`: books payments that were sent directly to the token.
 
-Anyone may use an authorization directly on the token; then the money lies in the settlement wallet without a stake, and
-our transaction for it has failed. What the payer meant it for is on record: `credit` takes that as it stands, as a
-stake if it still can be one, else as a refund. Where the payer let another amount through under the same nonce, what
-was really signed stands in the transaction that moved it, and that amount goes back.
+Anyone may use an authorization directly on the token. Then the money is in the settlement wallet without a stake, and
+our transaction for it has failed. The bet that the payer signed is on record: `credit` books it, as a stake if that is
+still possible, else as a refund. If the payer signed another amount under the same nonce, that authorization is in the
+transaction that moved it, and the amount is refunded.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from keeper.agent.crediting import (
     LOOK_BACK_SECONDS,
     ArrivedPayment,
     Backlog,
-    BroughtBet,
+    SignedBet,
     TokenCall,
-    brought_of,
+    credit_call,
     credit_function,
-    credit_of,
+    decode_signed_bet,
 )
 from keeper.attempts import RetryWaits, TransactionRequest
 from keeper.run import JobRun
@@ -38,15 +38,15 @@ log = get_logger(__name__)
 
 RETRY = RetryWaits(after_success_seconds=600.0, after_failure_seconds=60.0, longest_seconds=6 * 3600.0)
 MAX_ROWS = 1_000
-"""Payments looked at in one run. Those meant as stakes come first: anyone may send us money without a reason."""
+"""Payments read in one run, those with a bet on record first: anyone may send us money without one."""
 
 # A separate query: with a known number PostgreSQL uses the index of blocks and need not scan the whole history.
 _BLOCK_BEFORE = text("""
 SELECT block_number FROM token_authorization WHERE chain_id = :chain AND at <= :since ORDER BY block_number DESC LIMIT 1
 """)
-# Marked nonces are of the receive form: the contract alone can use them, and books what they bring in the same call.
-# What is under the least stake the contract refuses: it is a gift, and booking it would cost more than it is worth.
-_PAST_US = text("""
+# Marked nonces have the receive form: only the contract can use them, and it books the payment in the same call.
+# The contract refuses payments under the minimum stake, and booking one would cost more than it is worth.
+_DIRECT_PAYMENTS = text("""
 WITH looked_at AS (
     SELECT authorizer, nonce FROM token_authorization WHERE chain_id = :chain AND block_number > :after
     UNION SELECT * FROM unnest(CAST(:payers AS bytea[]), CAST(:nonces AS bytea[]))
@@ -60,8 +60,8 @@ AND substring(a.nonce FROM 1 FOR :marked) <> :mark
 AND NOT EXISTS (SELECT FROM agent_stake s WHERE s.wallet = a.authorizer AND s.nonce = a.nonce)
 ORDER BY b.amount IS NULL, b.amount <> a.value, a.block_number DESC, a.log_index DESC LIMIT :limit
 """)
-# A stake whose payment is no pair of that amount: the token has changed its ways, and nothing built on them holds.
-_STRANGE = text("""
+# A stake without a matching payment: the token's behaviour has changed, and our assumptions about it do not hold.
+_MISMATCHED_STAKES = text("""
 SELECT s.stake_id, a.state, a.value, s.amount FROM agent_stake s JOIN token_authorization a
 ON a.chain_id = :chain AND a.authorizer = s.wallet AND a.nonce = s.nonce
 WHERE s.staked_at > :since AND a.value IS DISTINCT FROM s.amount ORDER BY s.stake_id LIMIT 20
@@ -69,66 +69,66 @@ WHERE s.staked_at > :since AND a.value IS DISTINCT FROM s.amount ORDER BY s.stak
 
 
 async def credit(run: JobRun) -> None:
-    await _look_at_our_own(run)
+    await _check_stakes_paid(run)
     wallet = run.chain.contract("SettlementWallet")
     token = bytes_of(run.chain.deployment.token("USDC").address)
     settlement = bytes_of(wallet.address)
     backlog, began = run.keeper.backlog, time.monotonic()
-    whole = backlog.begins_anew(began)
-    payments = await _past_us(run, settlement, token, backlog, whole=whole)
+    whole = backlog.needs_full_scan(began)
+    payments = await _direct_payments(run, settlement, token, backlog, whole=whole)
     booked = await run.read_all([wallet.call("booked", checksum(each.wallet), each.nonce) for each, _ in payments])
     open_ = [each for each, is_booked in zip(payments, booked, strict=True) if is_booked is not True]
     explained = [(payment, brought) for payment, brought in open_ if brought is not None]
     for payment, brought in open_:
         if brought is None:
-            run.report.skip(_target(payment), "nothing on record says what it was to pay for")
+            run.report.skip(_target(payment), "no bet is on record for it")
     problem = await run.lanes_problem(CREDIT) if explained else None
-    await run.free([_subject(payment) for payment, _ in explained], RETRY)
+    await run.wait_reasons([_subject(payment) for payment, _ in explained], RETRY)
     due = []
     for payment, brought in explained:
         if problem is not None:
             run.report.skip(_target(payment), problem)
-        key, attempt = (payment.wallet, payment.nonce), run.recalled.get(_subject(payment))
+        key, attempt = (payment.wallet, payment.nonce), run.known_attempts.get(_subject(payment))
         is_refused = backlog.is_refused(key, None if attempt is None else attempt.intent)
         if (problem is not None or await _credit(run, payment, brought, settlement, token)) and not is_refused:
             due.append(payment)
-    backlog.leave(((each.wallet, each.nonce) for each in due), began if whole else None)
+    backlog.record_run(((each.wallet, each.nonce) for each in due), began if whole else None)
     lag = await _finality_lag(run) if due else 0
     run.measure_due("payments", (each.at + lag for each in due))
-    # Of these nothing can be done, and their number is up to strangers: no person is to be woken for them.
+    # Nothing can be done about these, and strangers control their number: they must not page anyone.
     metrics.DUE.labels(run.report.job, "unproven payments").set(len(explained) - len(due))
     metrics.DUE.labels(run.report.job, "unexplained payments").set(len(open_) - len(explained))
 
 
 async def _finality_lag(run: JobRun) -> int:
-    """Return the seconds a block now takes to become final: before that nothing is booked, and nothing is late."""
+    """Return how many seconds blocks now take to become final: until then a payment is neither booked nor late."""
     final = await run.chain.client.block(run.final_block)
     return 0 if final is None else run.now - final.timestamp
 
 
-async def _credit(run: JobRun, payment: ArrivedPayment, brought: BroughtBet, settlement: bytes, token: bytes) -> bool:
-    """Ask for it, or say in the report why it must wait; False when it cannot be proven what it was."""
+async def _credit(run: JobRun, payment: ArrivedPayment, brought: SignedBet, settlement: bytes, token: bytes) -> bool:
+    """Submit the credit, or report why it must wait; return False if the payment cannot be proven."""
     target = _target(payment)
     used = None
     if brought.bet["amount"] != payment.value:
         used = await _transaction(run, payment)
-    made = credit_of(payment, brought, settlement, token, used)
+    made = credit_call(payment, brought, settlement, token, used)
     if isinstance(made, str):
         run.report.skip(target, made)
         log.warning(made, action="keeper.cannot_credit", payer=hex_of(payment.wallet), tx=hex_of(payment.tx))
         return False
-    said = "give back" if made.is_refund else "book"
+    verb = "refund" if made.is_refund else "book"
     request = TransactionRequest(
         kind="credit",
         subjects=(_subject(payment),),
         target=target,
-        detail=f"{said} a {target}, which was sent past us",
+        detail=f"{verb} a {target}, sent directly to the token",
         call=Call(checksum(settlement), made.data, credit_function()),
         group=CREDIT,
         priority=2,
         payer=checksum(payment.wallet),
     )
-    await run.ask(request, RETRY)
+    await run.submit(request, RETRY)
     return True
 
 
@@ -140,11 +140,11 @@ def _target(payment: ArrivedPayment) -> str:
     return f"payment of {payment.value} units by {hex_of(payment.wallet)}"
 
 
-async def _past_us(
+async def _direct_payments(
     run: JobRun, settlement: bytes, token: bytes, backlog: Backlog, *, whole: bool
-) -> list[tuple[ArrivedPayment, BroughtBet | None]]:
-    """Find pairs in final blocks that no stake carries, each with what its payer meant it for. Older ones count only if
-    they brought the intended amount: strangers can make any number of others, which we would look at forever."""
+) -> list[tuple[ArrivedPayment, SignedBet | None]]:
+    """Find payments in final blocks without a stake, each with the bet on record for it. Older ones count only if they
+    brought the intended amount: strangers can make any number of others, which we would check forever."""
     final = run.final_block
     if final < 0:
         return []
@@ -167,9 +167,9 @@ async def _past_us(
     return [
         (
             ArrivedPayment(bytes(authorizer), bytes(nonce), int(value), at, bytes(tx)),
-            None if arguments is None else brought_of(bytes(arguments)),
+            None if arguments is None else decode_signed_bet(bytes(arguments)),
         )
-        for authorizer, nonce, value, at, tx, arguments in await run.rows(_PAST_US, values)
+        for authorizer, nonce, value, at, tx, arguments in await run.rows(_DIRECT_PAYMENTS, values)
     ]
 
 
@@ -180,12 +180,12 @@ async def _transaction(run: JobRun, payment: ArrivedPayment) -> TokenCall | None
     return TokenCall(None if sent.to is None else bytes_of(sent.to), data_bytes(sent.input))
 
 
-async def _look_at_our_own(run: JobRun) -> None:
-    """Report as a fault each stake, ours too, that was not paid by a pair of its amount."""
+async def _check_stakes_paid(run: JobRun) -> None:
+    """Report an error for each stake without a payment of its amount."""
     values: dict[str, Any] = {"chain": run.chain.chain_id, "since": run.now - LOOK_BACK_SECONDS}
-    for stake_id, state, value, amount in await run.rows(_STRANGE, values):
+    for stake_id, state, value, amount in await run.rows(_MISMATCHED_STAKES, values):
         arrival = f"{state}, {value} units" if value is not None else state
         run.report.errors.append(
-            f"Stake {stake_id} is of {amount} units, and the token's logs say of its payment: {arrival}. Was the token "
-            "upgraded? Pause stakes, and look."
+            f"Stake {stake_id} is {amount} units, but the token's logs show its payment as: {arrival}. Pause stakes "
+            "and check whether the token was upgraded."
         )

@@ -1,8 +1,8 @@
-"""Decides whether a payment that came without a stake may be booked, and by which call. Pure.
+"""Decisions whether a payment without a stake may be booked, and by which call. Pure.
 
-The token keeps one bit for each nonce, so the settlement wallet believes its creditor about what an authorization
-brought. Nothing here is believed: the payment is a pair of logs in a final block, the bet is what its payer signed for
-exactly that payer and nonce, decoded by the ABI, and amounts are compared.
+The token keeps one bit for each nonce, so the settlement wallet trusts its creditor about the amount that an
+authorization brought. This module trusts nothing: the payment is a pair of logs in a final block, the bet is the
+one on record for exactly that payer and nonce, decoded by the ABI, and the amounts are compared.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from core.hexadecimal import bytes_of
 from core.outbox import Intent
 
 LOOK_BACK_SECONDS = 7 * 86_400
-"""Chain time. What arrived since is looked at in every run, what is older only as long as it is due."""
+"""Chain time. Younger payments are checked in every run, older ones only while they are due."""
 WHOLE_EVERY_SECONDS = 3600.0
 
-REFUSED_FOR_GOOD = ("NotSignedBy", "UnknownMarket", "AmountOutOfBounds")
-"""The contract's words for a payment that none of us can book: its payer's contract says no, a reorganization undid
-its market's listing, or it brought less than the least stake. Strangers can make such."""
+PERMANENT_REFUSALS = ("NotSignedBy", "UnknownMarket", "AmountOutOfBounds")
+"""Contract errors for payments that can never be booked: the payer's contract rejects the signature, a reorganization
+removed the market's listing, or the amount is under the minimum stake. Strangers can create such payments."""
 
 WITH_BYTES = "transferWithAuthorization(address,address,uint256,uint256,uint256,bytes32,bytes)"
 WITH_PARTS = "transferWithAuthorization(address,address,uint256,uint256,uint256,bytes32,uint8,bytes32,bytes32)"
@@ -35,8 +35,8 @@ _FROM, _TO, _VALUE, _AFTER, _BEFORE, _NONCE = range(6)
 
 @dataclass(frozen=True, slots=True)
 class ArrivedPayment:
-    """What an authorization brought to the settlement wallet: its AuthorizationUsed and the Transfer right after it, in
-    a final block. `value` in token units, `at` in Unix seconds."""
+    """A payment to the settlement wallet by authorization: AuthorizationUsed and the Transfer right after it, in a
+    final block. `value` in token units, `at` in Unix seconds."""
 
     wallet: bytes
     nonce: bytes
@@ -46,8 +46,8 @@ class ArrivedPayment:
 
 
 @dataclass(frozen=True, slots=True)
-class BroughtBet:
-    """A bet and the authorization its payer brought for it, by the names of their ABI components."""
+class SignedBet:
+    """A bet and its payer's authorization, by the names of their ABI components."""
 
     bet: Mapping[str, Any]
     authorization: Mapping[str, Any]
@@ -55,7 +55,7 @@ class BroughtBet:
 
 @dataclass(frozen=True, slots=True)
 class TokenCall:
-    """A transaction: whom it called, and with what."""
+    """A transaction's recipient and call data."""
 
     to: bytes | None
     data: bytes
@@ -63,7 +63,7 @@ class TokenCall:
 
 @dataclass(frozen=True, slots=True)
 class Credit:
-    """The call data that books a payment; `is_refund`: it brought another amount than the bet says."""
+    """The call data that books a payment. `is_refund`: its amount differs from the bet's."""
 
     data: bytes
     is_refund: bool
@@ -71,44 +71,44 @@ class Credit:
 
 @dataclass
 class Backlog:
-    """What the runs of one leadership have left due. With every look at all that ever arrived it begins anew: almost
-    all of that is booked, so most runs look at the last days and at what was due in the run before."""
+    """The payments that the previous run left due. Almost all payments are booked, so most runs check only the last
+    days and these; a full scan every hour starts over."""
 
     due: set[tuple[bytes, bytes]] = field(default_factory=set)  # payer and nonce
     refused: set[tuple[bytes, bytes]] = field(default_factory=set)
     _whole_at: float | None = None  # by the monotonic clock
 
-    def begins_anew(self, now: float) -> bool:
+    def needs_full_scan(self, now: float) -> bool:
         return self._whole_at is None or now - self._whole_at >= WHOLE_EVERY_SECONDS
 
     def is_refused(self, key: tuple[bytes, bytes], latest: Intent | None) -> bool:
-        """Return what the latest ended attempt says: while another one is under way, what was said before it counts."""
+        """Return whether the latest finished attempt was refused for good; an attempt in progress changes nothing."""
         if latest is not None and (latest.state.ended or latest.outcome is not None):
-            (self.refused.add if latest.reason_code in REFUSED_FOR_GOOD else self.refused.discard)(key)
+            (self.refused.add if latest.reason_code in PERMANENT_REFUSALS else self.refused.discard)(key)
         return key in self.refused
 
-    def leave(self, due: Iterable[tuple[bytes, bytes]], whole_at: float | None) -> None:
-        """Record a run that reached its end; `whole_at`: when it began, if it looked at everything."""
+    def record_run(self, due: Iterable[tuple[bytes, bytes]], whole_at: float | None) -> None:
+        """Record a completed run. `whole_at`: when it began, if it was a full scan."""
         self.due = set(due)
         self._whole_at = self._whole_at if whole_at is None else whole_at
 
-    def forget(self) -> None:
-        self.leave((), None)
+    def clear(self) -> None:
+        self.record_run((), None)
         self.refused.clear()
         self._whole_at = None
 
 
-def brought_of(arguments: bytes) -> BroughtBet | None:
-    """Decode ABI-encoded arguments of `credit`; None when they are none."""
+def decode_signed_bet(arguments: bytes) -> SignedBet | None:
+    """Decode ABI-encoded arguments of `credit`; return None if they are invalid."""
     try:
         decoded = credit_function().decode_inputs(bytes(4) + arguments)
     except (DecodingError, OverflowError, ValueError):
         return None
-    return BroughtBet(decoded["b"], decoded["a"])
+    return SignedBet(decoded["b"], decoded["a"])
 
 
-def is_for(brought: BroughtBet, payment: ArrivedPayment) -> bool:
-    """Return whether it is by this payer, under this nonce, in the form that others can send without us."""
+def _is_bet_for(brought: SignedBet, payment: ArrivedPayment) -> bool:
+    """Return whether the bet is for this payment: same payer and nonce, in the form that anyone can send."""
     return (
         brought.authorization["form"] == Form.TRANSFER
         and _address(brought.bet["wallet"]) == payment.wallet
@@ -116,35 +116,35 @@ def is_for(brought: BroughtBet, payment: ArrivedPayment) -> bool:
     )
 
 
-def credit_of(
-    payment: ArrivedPayment, brought: BroughtBet, settlement: bytes, token: bytes, used: TokenCall | None
+def credit_call(
+    payment: ArrivedPayment, brought: SignedBet, settlement: bytes, token: bytes, used: TokenCall | None
 ) -> Credit | str:
     """Return the call that books a payment, or why there is none.
 
-    used: the transaction that moved it, if that is known; needed where it brought another amount than the bet says.
-    Then it is credited with the authorization that was really used, and the contract gives it back.
+    used: the transaction that moved it, if known; needed if the amount differs from the bet's. Then the payment is
+    credited with the authorization that was actually used, and the contract refunds it.
     """
-    if not is_for(brought, payment):
-        return "what was brought for it is by another payer, or for another payment"
+    if not _is_bet_for(brought, payment):
+        return "the bet on record is for another payer or another payment"
     amounts = (brought.bet["amount"], brought.authorization["value"])
     if amounts == (payment.value, payment.value):
         return Credit(credit_function().encode(brought.bet, brought.authorization), is_refund=False)
     if used is None:
-        return f"it brought {payment.value} units instead of {amounts[0]}, and its transaction is not known"
-    really = used_authorization(used, payment, settlement, token)
-    if really is None:
+        return f"it brought {payment.value} units instead of {amounts[0]}, and its transaction is unknown"
+    actual = used_authorization(used, payment, settlement, token)
+    if actual is None:
         return (
-            f"it brought {payment.value} units instead of {amounts[0]}, and its transaction is no plain call of the "
-            "token, so what was signed is not known"
+            f"it brought {payment.value} units instead of {amounts[0]}, and its transaction is not a direct call of "
+            "the token, so the signed authorization is unknown"
         )
-    return Credit(credit_function().encode(brought.bet, really), is_refund=True)
+    return Credit(credit_function().encode(brought.bet, actual), is_refund=True)
 
 
 def used_authorization(
     used: TokenCall, payment: ArrivedPayment, settlement: bytes, token: bytes
 ) -> dict[str, Any] | None:
-    """Return the authorization in a direct call of the token, if it is the one that made this payment: the payer, the
-    recipient, the amount and the nonce are the pair's."""
+    """Return the authorization in a direct call of the token, if payer, recipient, amount and nonce are those of this
+    payment."""
     if used.to != token:
         return None
     for signature in (WITH_BYTES, WITH_PARTS):
@@ -154,7 +154,7 @@ def used_authorization(
     else:
         return None
     try:
-        # The token reads no further than its arguments, and accepts any bytes after them.
+        # The token ignores any bytes after its arguments.
         values = list(function.decode_inputs(used.data + bytes(-len(used.data[4:]) % 32)).values())
     except (DecodingError, OverflowError, ValueError):
         return None

@@ -1,5 +1,5 @@
-"""`agent-list`: the standing threshold and ladder series. `agent-rounds`: the next up/down rounds. First which slots of
-the series are empty and what fills them, which is pure; then the jobs."""
+"""`agent-list`: lists the standing threshold and ladder series. `agent-rounds`: lists the next up/down rounds. First
+the pure decisions (which slots are empty, and which market fills each), then the jobs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from core.db.schema.index_agent import agent_market
 from core.hexadecimal import bytes_of
 from core.outbox import LISTER
 from keeper import metrics
-from keeper.agent.caps_job import bears_its_cap
+from keeper.agent.caps_job import supports_its_cap
 from keeper.agent.prior import VOLATILITY, WeightBounds, weights_for
 from keeper.agent.series import (
     HOUR,
@@ -43,12 +43,12 @@ from keeper.sources.sample import LatestRound
 
 STANDING = (Series.TOUCH, Series.DAY, Series.FAR, Series.LADDER)
 FRESH_SECONDS = 900
-"""A market is listed on a feed only if its value is at most this old: without new values every stake would go back."""
+"""A market is only listed if its feed's value is at most this old: without new values every stake would be refunded."""
 
 
 @dataclass(frozen=True, slots=True)
 class Priors:
-    """How weights are made: units an outcome on average, and the volatility of a year, 1 being a hundred percent."""
+    """Parameters of weights: the average units per outcome, and the yearly volatility (1 is 100%)."""
 
     average: int
     volatility: float
@@ -59,7 +59,7 @@ _CHOSEN = ("kind", "target", "bounds", "earlyResolvable", "opensAt", "closesAt",
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """A market to list: what it fills, and all that the contract and the log are given."""
+    """A market to list: its slot, and the arguments for the contract."""
 
     slot: Slot
     feed: Feed
@@ -72,13 +72,13 @@ class Listing:
         return self.metadata.id
 
     def arguments(self) -> dict[str, object]:
-        """MarketSpec by component name."""
+        """Return the MarketSpec by component names."""
         return {"feed": checksum(self.feed.address), **camel_fields(self.spec, *_CHOSEN)}
 
 
 @dataclass(frozen=True, slots=True)
 class SeriesPlan:
-    """A series of a feed, what the feed says now, and which ladder is its own."""
+    """A series of a feed, with the feed's newest round. `position` varies the ladder."""
 
     series: Series
     feed: Feed
@@ -92,7 +92,7 @@ class SeriesPlan:
 
 
 def standing_plans(feeds: Sequence[Feed], latest: Sequence[LatestRound | None]) -> list[SeriesPlan]:
-    """Threshold and ladder markets. `latest` is each feed's newest round."""
+    """Return the threshold and ladder series of these feeds. `latest`: each feed's newest round."""
     return [
         SeriesPlan(series, feed, last, position)
         for position, (feed, last) in enumerate(zip(feeds, latest, strict=True))
@@ -103,8 +103,8 @@ def standing_plans(feeds: Sequence[Feed], latest: Sequence[LatestRound | None]) 
 def round_plans(
     feeds: Sequence[Feed], latest: Sequence[LatestRound | None], seconds: int, *, quick: bool
 ) -> list[SeriesPlan]:
-    """Up/down rounds of every feed and, if `quick`, short ones of the first that is quick enough for them: preferably
-    one without a publisher, since its rounds have no dispute window."""
+    """Return the up/down rounds of every feed and, if `quick`, short ones of the first feed that allows them,
+    preferably one without a publisher, since its rounds have no dispute window."""
     plans = [
         SeriesPlan(Series.HOUR, feed, last, round_seconds=seconds) for feed, last in zip(feeds, latest, strict=True)
     ]
@@ -122,19 +122,19 @@ def round_plans(
 def decide(
     plans: Iterable[SeriesPlan], filled: Set[Slot], now: int, bounds: ListingBounds, priors: Priors
 ) -> tuple[list[Listing], list[Skipped]]:
-    """Return what to list now."""
+    """Return the markets to list now, and why others are not."""
     listings: list[Listing] = []
     skipped: list[Skipped] = []
     for plan in plans:
         if plan.series in STANDING and plan.feed.metric != "market_cap":
-            skipped.append(Skipped(plan.name, f"its series are about market caps, not {plan.feed.metric}"))
+            skipped.append(Skipped(plan.name, f"standing series are about market caps, not {plan.feed.metric}"))
             continue
         empty = [
             turn for turn in open_turns(plan.series, plan.feed, now, plan.round_seconds) if turn.slot not in filled
         ]
         doubt = _doubt(plan.last, now)
         if not empty:
-            skipped.append(Skipped(plan.name, "it is listed"))
+            skipped.append(Skipped(plan.name, "already listed"))
         elif plan.last is None or doubt is not None:
             skipped.append(Skipped(plan.name, str(doubt)))
         else:
@@ -150,11 +150,11 @@ def decide(
 def _listing(
     plan: SeriesPlan, last: LatestRound, turn: Turn, now: int, bounds: ListingBounds, priors: Priors
 ) -> Listing | str:
-    """Return a market for a turn, or the rule it would break."""
+    """Return a market for a turn, or the rule that it would break."""
     value = last.answer
     design = design_of(plan.series, plan.feed, value, plan.position)
     if design.kind is MarketKind.RANGE and not rises(design.bounds):
-        return "its value is too small for ranges of their own"
+        return "its value is too small for distinct ranges"
     try:
         spec = MarketSpec(
             kind=design.kind,
@@ -168,22 +168,22 @@ def _listing(
             early_resolvable=design.early_resolvable,
         )
         terms = listing_terms(spec, plan.feed.terms, bounds, now)
-    except ValueError as problem:  # Unlistable, or weights for which the Safe's bounds have no room
+    except ValueError as problem:  # Unlistable, or weights outside the Safe's bounds
         return str(problem)
     age = now - last.updated_at
-    if not plan.feed.terms.step and age > terms.max_age:  # a grid's readings are recorded when they are needed
-        return f"its feed's last value is {age} s old, and one older than {terms.max_age} s would decide nothing"
+    if not plan.feed.terms.step and age > terms.max_age:  # readings of a grid are recorded when needed
+        return f"its feed's last value is {age} s old; values older than {terms.max_age} s cannot decide a market"
     if plan.feed.terms.pot_cap < len(spec.weights) * MIN_STAKE:
-        return f"its feed lets a market hold too little for the least stake on each of {len(spec.weights)} outcomes"
-    words = draft_document(Specification.from_listing(spec, bytes_of(plan.feed.address), terms), plan.feed.key)
-    return Listing(turn.slot, plan.feed, spec, words.question, Metadata(words.id, str(plan.series)))
+        return f"its feed's pot cap is below the minimum stake on each of {len(spec.weights)} outcomes"
+    text = draft_document(Specification.from_listing(spec, bytes_of(plan.feed.address), terms), plan.feed.key)
+    return Listing(turn.slot, plan.feed, spec, text.question, Metadata(text.id, str(plan.series)))
 
 
 def _weights(
     design: Design, value: int, turn: Turn, now: int, bounds: ListingBounds, priors: Priors, pot_cap: int
 ) -> tuple[int, ...]:
-    """Return the prior by the present value, within the Safe's bounds. Virtual weights that outweigh all the money
-    there may be would keep its prices where they are, so they add up to the pot cap at most."""
+    """Return the prior at the present value, within the Safe's bounds. Virtual weights larger than all the money that a
+    market may hold would freeze its prices, so their sum is at most the pot cap."""
     outcomes = len(design.bounds) + 1 if design.kind is MarketKind.RANGE else 2
     average = min(max(min(priors.average, pot_cap // outcomes), bounds.min_weight), bounds.max_weight)  # down
     return weights_for(
@@ -204,7 +204,7 @@ def _doubt(last: LatestRound | None, now: int) -> str | None:
     if last is None:
         return "its feed has no value yet"
     if last.answer <= 0:
-        return "its feed's last reading is not good"
+        return "its feed's last reading is invalid"
     age = now - last.updated_at
     return f"its feed's last value is {age} s old" if age > FRESH_SECONDS else None
 
@@ -214,7 +214,7 @@ def _doubt(last: LatestRound | None, now: int) -> str | None:
 
 RETRY = RetryWaits(after_success_seconds=600.0, after_failure_seconds=20.0)
 LAST_CALL_SECONDS = 15
-"""Before bets on a market would end, a listing that is not mined is given up."""
+"""A listing that is not mined this long before its bets end is dropped."""
 
 MARKETS = agent_market.c
 
@@ -223,14 +223,14 @@ async def list_series(run: JobRun) -> None:
     if not _standing_series(run):
         run.report.skip("everything", "VPM_KEEPER_LIST_SERIES is not set, and this is not a local deployment")
         return
-    if await _cannot_list(run):
+    if await _listing_is_blocked(run):
         return
     feeds = await _feeds(run)
     await _list(run, feeds, standing_plans(feeds, await _latest(run, feeds)))
 
 
 async def list_rounds(run: JobRun) -> None:
-    if await _cannot_list(run):
+    if await _listing_is_blocked(run):
         return
     feeds, seconds = await _feeds(run), run.keeper.how.round_seconds
     await _list(run, feeds, round_plans(feeds, await _latest(run, feeds), seconds, quick=run.chain.is_local))
@@ -241,12 +241,12 @@ def _standing_series(run: JobRun) -> bool:
     return run.chain.is_local if chosen is None else chosen
 
 
-async def _cannot_list(run: JobRun) -> bool:
-    return run.stops(run.index_problem() or await run.lanes_problem(LISTER))
+async def _listing_is_blocked(run: JobRun) -> bool:
+    return run.skip_if(run.index_problem() or await run.lanes_problem(LISTER))
 
 
 async def _feeds(run: JobRun) -> list[Feed]:
-    """Return those of the deployment file that the Safe allows, with its numbers."""
+    """Return the feeds of the deployment file that the Safe allows, with its terms."""
     lister = run.chain.contract("AgentLister")
     sources = run.chain.deployment.agent_feeds
     answers = values(await run.read_all([lister.call("feed", each.address) for each in sources]))
@@ -255,8 +255,8 @@ async def _feeds(run: JobRun) -> list[Feed]:
         if answer["condemned"] or not answer["allowed"]:
             why = "the Safe has condemned its feed" if answer["condemned"] else "the Safe does not allow its feed"
             run.report.skip(source.key, why)
-        elif not await bears_its_cap(run, source.key):
-            run.report.skip(source.key, f"its pools bear too little of its feed's cap now; {CAP_REMEDY}")
+        elif not await supports_its_cap(run, source.key):
+            run.report.skip(source.key, f"its pools support too little of its cap now; {CAP_REMEDY}")
         else:
             feeds.append(Feed(source.key, source.address, from_answer(FeedTerms, answer)))
     return feeds
@@ -279,7 +279,7 @@ def _priors(run: JobRun) -> Priors:
 
 
 async def _filled(run: JobRun) -> set[Slot]:
-    """Return the slots of markets still to end, whether or not we listed them: their metadata names the series."""
+    """Return the slots of markets that have not ended, no matter who listed them: their metadata names the series."""
     keys = feed_keys(run.chain.deployment.agent_feeds)
     query = select(MARKETS.document, MARKETS.feed, MARKETS.ends_at).where(
         MARKETS.ends_at > run.now, MARKETS.document.is_not(None)
@@ -292,24 +292,24 @@ async def _filled(run: JobRun) -> set[Slot]:
     return slots
 
 
-CAP_REMEDY = "markets are listed again once they bear it, or once the Safe has set a smaller one (ape run allow_feed)"
+CAP_REMEDY = "listing resumes once they support it, or once the Safe sets a smaller cap (ape run allow_feed)"
 
 REMEDIES = {
-    "supply moved": "; a feed's supply is fixed: deploy one with the new supply and have the Safe allow it",
-    "pool is shallow": "; markets are listed again once half of the liquidity of its reference is back",
-    "pool is quiet": "; markets are listed again after the next trade in the pool",
-    "ring too short": "; grow what the pool remembers, or let agent-record do it",
+    "supply moved": "; a feed's supply is fixed: deploy a feed with the new supply and have the Safe allow it",
+    "pool is shallow": "; listing resumes once half of its reference liquidity is back",
+    "pool is quiet": "; listing resumes after the next trade in the pool",
+    "ring too short": "; enlarge the pool's observation ring, or let agent-record do it",
 }
-"""What to do about an error that waiting does not fix."""
+"""What to do about contract errors, by a part of their text."""
 
 
 async def _list(run: JobRun, feeds: Sequence[Feed], plans: Iterable[SeriesPlan]) -> None:
     listings, skipped = decide(plans, await _filled(run), run.now, await _bounds(run), _priors(run))
     run.report.skipped += skipped
-    await run.free([each.slot.subject for each in listings], RETRY)
+    await run.wait_reasons([each.slot.subject for each in listings], RETRY)
     rooms = {feed.address: feed.terms.feed_cap - await _open_on(run, feed) for feed in feeds}
     left = {feed.key: max(0, rooms[feed.address] // feed.terms.pot_cap) for feed in feeds}  # down
-    metrics.show_feeds(metrics.FEED_ROOM, left)
+    metrics.set_by_feed(metrics.FEED_ROOM, left)
     for each in listings:
         feed = each.feed
         if rooms[feed.address] < feed.terms.pot_cap:
@@ -319,18 +319,18 @@ async def _list(run: JobRun, feeds: Sequence[Feed], plans: Iterable[SeriesPlan])
 
 
 async def _open_on(run: JobRun, feed: Feed) -> int:
-    """Return what the pot caps of a feed's unsettled markets add up to."""
+    """Return the sum of the pot caps of a feed's unsettled markets."""
     open_: Any = await run.read(run.chain.contract("AgentLister").call("openOn", feed.address))
     return int(open_)
 
 
 async def _ask(run: JobRun, listing: Listing) -> bool:
-    """Ask for a listing that the contract itself would take now; return whether it would."""
+    """Submit a listing if the contract would accept it now; return whether it would."""
     lister = run.chain.contract("AgentLister", "SettlementWallet", "FeedResolver", "PoolFeed")
-    objection = await run.objection(lister.call("preview", listing.arguments()))
-    if objection is not None:
-        remedy = next((each for name, each in REMEDIES.items() if name in objection), "")
-        run.report.skip(listing.id, objection + remedy)
+    revert_reason = await run.revert_reason(lister.call("preview", listing.arguments()))
+    if revert_reason is not None:
+        remedy = next((each for name, each in REMEDIES.items() if name in revert_reason), "")
+        run.report.skip(listing.id, revert_reason + remedy)
         return False
     call = lister.call("list", market_key(listing.id), listing.arguments(), listing.metadata.canonical())
     request = TransactionRequest(
@@ -342,5 +342,5 @@ async def _ask(run: JobRun, listing: Listing) -> bool:
         call=call,
         not_after=listing.spec.closes_at - LAST_CALL_SECONDS,
     )
-    await run.ask(request, RETRY)
+    await run.submit(request, RETRY)
     return True

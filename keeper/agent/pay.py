@@ -1,7 +1,7 @@
-"""`agent-pay`: pays winners, gives refunds back, and brings fees to the treasury. Amounts in token units.
+"""`agent-pay`: pays winners and refunds, and sends fees to the treasury. Amounts in token units.
 
-The index says whom we owe. The contract counts too, and where it owes more than the index knows, its views say to whom:
-no owner waits for money because a row is gone.
+Payouts come from the index. If the contract owes more than the index shows, its views are read instead, so that a
+missing row does not delay anyone's money.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ from keeper.run import JobRun, index_state
 
 log = get_logger(__name__)
 
-MIN_LOST = 500_000
-"""What the contract owes beyond what the index knows, from which on its counters are compared: less than the least that
-a stake can be owed, more than what is left of divisions."""
+MIN_MISSING_UNITS = 500_000
+"""The difference between contract and index from which on stakes are compared: less than the smallest payout, more than
+rounding residue."""
 
 
 @dataclass(frozen=True, slots=True)
 class Counters:
-    """A market in numbers, of the contract or of the index."""
+    """A market's counters, from the contract or from the index."""
 
     status: int
     paid_out: int
     paid_shares: int
 
 
-def dues(market: Any, book: Book, stakes: Sequence[Any]) -> list[Payout]:
-    """Return the payouts due from one market, by its row and those of its stakes. A late payment goes back no matter
-    how the market ends."""
+def payouts_due(market: Any, book: Book, stakes: Sequence[Any]) -> list[Payout]:
+    """Return the payouts due from a market. `market`, `stakes`: rows. A late payment is refunded however the market
+    ends."""
     is_settled = market.status in (AgentMarketStatus.RESOLVED, AgentMarketStatus.VOID)
     winner = market.winner if market.status == AgentMarketStatus.RESOLVED else None
     owing = []
@@ -60,23 +60,22 @@ def _payout(stake_id: int, market: str, owner: bytes, amount: int, failed: int, 
     return Payout(f"agent:pay:{stake_id}", stake_id, market, owner, amount, failed, due_at)
 
 
-def has_lost(unpaid: int, indexed: int) -> bool:
-    """Return whether the contract owes more than the index knows of, both at one block."""
-    return unpaid - indexed >= MIN_LOST
+def is_missing(unpaid: int, indexed: int) -> bool:
+    """Return whether the contract owes more than the index shows, both at the same block."""
+    return unpaid - indexed >= MIN_MISSING_UNITS
 
 
-def lost_ids(
-    index: int, stakes: int, chain: Counters, indexed: Counters | None, looked_at: Collection[int]
+def unindexed_ids(
+    index: int, stakes: int, chain: Counters, indexed: Counters | None, known_ids: Collection[int]
 ) -> list[int]:
-    """Return the ids of a market's stakes that must be asked of the contract: those whose rows were not `looked_at`,
-    and all of a market whose numbers differ. `index`: its position in opening order; `stakes`: how many ids it gave
-    out."""
+    """Return the ids of a market's stakes to read from the contract: those without `known_ids`, or all if the counters
+    differ. `index`: the market's position in opening order; `stakes`: how many ids it has assigned."""
     ids = [index << 32 | n for n in range(stakes)]
-    return ids if chain != indexed else [each for each in ids if each not in looked_at]
+    return ids if chain != indexed else [each for each in ids if each not in known_ids]
 
 
 MAX_ROWS = 1_000
-"""Stakes of one market looked at in one run."""
+"""Stakes of one market read in one run."""
 
 MARKETS, OUTCOMES, STAKES = agent_market.c, agent_outcome.c, agent_stake.c
 
@@ -92,12 +91,12 @@ async def pay(run: JobRun) -> None:
         await _pay(run, market.market_id, owed)
     payouts.measure(run, "stakes", owed_in_all)
     if is_all:
-        await _pay_what_the_index_lost(run, owed_by_index)
+        await _pay_missing_from_index(run, owed_by_index)
     await _sweep(run)
 
 
 async def _markets(run: JobRun) -> list[Any]:
-    """Return those that owe a stake something."""
+    """Return the markets with unpaid stakes."""
     return await run.rows(select(agent_market).where(MARKETS.unpaid > 0).order_by(MARKETS.closed_at, MARKETS.market_id))
 
 
@@ -120,7 +119,7 @@ async def _owed(run: JobRun, market: Any) -> list[Payout]:
         .order_by(STAKES.failed_payouts, STAKES.stake_id)
         .limit(MAX_ROWS)
     )
-    return dues(market, book, rows)
+    return payouts_due(market, book, rows)
 
 
 async def _pay(run: JobRun, market_id: bytes, owed: list[Payout]) -> None:
@@ -129,24 +128,24 @@ async def _pay(run: JobRun, market_id: bytes, owed: list[Payout]) -> None:
     await payouts.send(run, "pay", ready, lambda ids: wallet.call("pay", market_id, ids), priority=3)
 
 
-# ---------------------------------------------------------------- what the index lost
+# ---------------------------------------------------------------- stakes missing from the index
 
 
-async def _pay_what_the_index_lost(run: JobRun, indexed: int) -> None:
-    """Compare what the contract owes at the index's block with what the index says, and pay the rest by its views."""
+async def _pay_missing_from_index(run: JobRun, indexed: int) -> None:
+    """Compare the contract's liabilities at the indexed block with the index; pay the rest by the contract's views."""
     if run.index is None or run.index.state != "tail":
         return
     if await index_state(run.keeper.engine, run.chain.chain_id) != run.index:
-        return  # it moved while it was read; the next run is seconds away
+        return  # it moved during the reads; the next run is seconds away
     wallet, block = run.chain.contract("SettlementWallet"), run.indexed_block
     _, unpaid, _ = await run.chain.client.read(wallet.call("liabilities"), block)
-    lost = unpaid - indexed if has_lost(unpaid, indexed) else 0
-    since = await run.said_since("agent:pay:index", "lost" if lost else "whole")
-    run.measure_due("units the index lost", [since] if lost else [], lost)
+    lost = unpaid - indexed if is_missing(unpaid, indexed) else 0
+    since = await run.claimed_since("agent:pay:index", "lost" if lost else "whole")
+    run.measure_due("units missing from the index", [since] if lost else [], lost)
     if not lost:
         return
     log.error(
-        "the contract owes more than the index knows; asking the contract",
+        "the contract owes more than the index shows; paying by the contract's views",
         action="keeper.index_lost",
         owed=unpaid,
         known=indexed,
@@ -157,20 +156,20 @@ async def _pay_what_the_index_lost(run: JobRun, indexed: int) -> None:
         ids = await _views(run, [wallet.call("marketIdAt", each) for each in positions])
         views = await _views(run, [wallet.call("market", each) for each in ids])
         for market_id, view in zip(ids, views, strict=True):
-            await _pay_lost(run, wallet, market_id, view)
+            await _pay_unindexed(run, wallet, market_id, view)
 
 
-async def _pay_lost(run: JobRun, wallet: Contract, market_id: bytes, view: Any) -> None:
+async def _pay_unindexed(run: JobRun, wallet: Contract, market_id: bytes, view: Any) -> None:
     chain = Counters(view["status"], view["paidOut"], view["paidShares"])
     indexed = [
         Counters(row.status, int(row.paid_out), int(row.paid_shares))
         for row in await run.rows(select(agent_market).where(MARKETS.market_id == market_id))
     ]
-    # Of a market that the index takes for paid nothing was looked at before.
-    looked_at = select(STAKES.stake_id).join(agent_market, MARKETS.market_id == STAKES.market_id)
-    looked_at = looked_at.where(STAKES.market_id == market_id, MARKETS.unpaid > 0)
-    looked_at_ids = {row.stake_id for row in await run.rows(looked_at)}
-    ids = lost_ids(view["index"], view["stakes"], chain, indexed[0] if indexed else None, looked_at_ids)
+    # Stakes of a market without unpaid stakes in the index were not read before.
+    known = select(STAKES.stake_id).join(agent_market, MARKETS.market_id == STAKES.market_id)
+    known = known.where(STAKES.market_id == market_id, MARKETS.unpaid > 0)
+    known_ids = {row.stake_id for row in await run.rows(known)}
+    ids = unindexed_ids(view["index"], view["stakes"], chain, indexed[0] if indexed else None, known_ids)
     owed = []
     for start in range(0, len(ids), MAX_ROWS):
         part = ids[start : start + MAX_ROWS]
@@ -184,7 +183,7 @@ async def _pay_lost(run: JobRun, wallet: Contract, market_id: bytes, view: Any) 
 
 
 async def _views(run: JobRun, calls: list[Call]) -> list[Any]:
-    """At the index's block; what the contract listed there is never unknown to it."""
+    """Read views at the indexed block. Listed markets are never unknown to the contract."""
     return values(await run.chain.client.read_many(calls, run.indexed_block))
 
 

@@ -1,7 +1,7 @@
-"""`agent-record`: records the readings of pool feeds that markets are decided by, and lets their pools remember longer.
+"""`agent-record`: records the pool-feed readings that decide markets, and enlarges the pools' observation rings.
 
-A reading is a function of the pools' past, so it does not matter who records it, nor when, while the pools remember:
-what strangers or another keeper recorded is left out. The oldest come first, because those are forgotten first.
+A reading is a function of the pools' past, so it does not matter who records it, or when, while the pools still have
+it: readings recorded by others are skipped. The oldest are recorded first, because pools drop those first.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ from keeper.run import JobRun
 BATCH = 20
 """Readings in one transaction: up to 2.6 million gas with two pools."""
 BATCHES = 3
-"""Transactions asked for in one run: an outage of twelve hours is made good in two minutes."""
+"""Transactions in one run: recovering from an outage of twelve hours takes two minutes."""
 FRESH_SECONDS = 300
-"""While markets are listed on a feed, its newest reading is kept about this young: nothing is listed on an old one."""
+"""The age at which the newest reading of a feed with listings is renewed: nothing is listed on an old one."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecordingState:
-    """A feed's recorded readings and those its pools can still give. `recorded`: grid times from `oldest` on."""
+    """A feed's recorded readings and those that its pools still have. `recorded`: grid times from `oldest` on."""
 
     feed: PoolFeed
-    oldest: int  # the first grid time that all its pools still remember
+    oldest: int  # the first grid time that all its pools still have
     recorded: Set[int]
-    needs: tuple[Needs, ...]  # of the markets that are open on it
+    needs: tuple[Needs, ...]  # of its open markets
     listed_on: bool = False  # whether new markets are listed on it
 
     def due(self, now: int) -> list[int]:
@@ -49,14 +49,14 @@ class RecordingState:
         return missing(self.needs, self.recorded, self.feed.step_seconds, self.oldest, now)
 
     def lost(self, now: int) -> list[int]:
-        """Return the moments that open markets are decided by and whose reading was not recorded and no longer can
-        be: the one before, if it was recorded and is young enough, stands in."""
+        """Return the deciding moments of open markets whose reading was not recorded and no longer can be. An earlier
+        reading that is fresh enough replaces it."""
         step = self.feed.step_seconds
         gone = {grid_time(moment, step) for need in self.needs for moment in need.moments if moment < now}
         return sorted(at for at in gone - self.recorded if at < self.oldest)
 
     def to_record(self, now: int) -> list[int]:
-        """Return what is due, and one reading for the next listing. What no market waits for is not paid for."""
+        """Return what is due, and one reading for the next listing; nothing that no market needs."""
         needs = self.needs
         if self.listed_on and max(self.recorded, default=0) < now - FRESH_SECONDS:
             needs += (Needs((now - 1,)),)
@@ -71,18 +71,18 @@ RETRY = RetryWaits(after_success_seconds=60.0, after_failure_seconds=10.0, longe
 GROW_RETRY = RetryWaits(after_success_seconds=0.0, after_failure_seconds=60.0)
 
 GROW_BY = 400
-"""Observations a transaction makes room for: about 9 million gas, within what one transaction may use anywhere."""
+"""Observations added by a transaction: about 9 million gas, within every chain's limit for one."""
 
 OUTAGE_SECONDS = 43_200
 LOCAL_OUTAGE_SECONDS = 3_600
-"""What local pools remember from the start. A local node keeps a copy of its state for each block: tens of thousands of
-observations more would fill its memory in minutes."""
+"""The initial ring of local pools. A local node keeps its state for each block: tens of thousands of observations more
+would fill its memory in minutes."""
 
 MARKETS, ROUNDS, FEEDS = agent_market.c, oracle_round.c, agent_feed.c
 
 
 async def record_readings(run: JobRun) -> None:
-    if run.stops(await run.lanes_problem(KEEPER)):
+    if run.skip_if(await run.lanes_problem(KEEPER)):
         return
     feeds = run.chain.deployment.pool_feeds
     needs, listed_on = await _needs(run), await _listed_on(run)
@@ -102,11 +102,11 @@ async def record_readings(run: JobRun) -> None:
     await _grow(run, feeds)
 
 
-# ---------------------------------------------------------------- what is there and what is needed
+# ---------------------------------------------------------------- recorded and needed readings
 
 
 async def _needs(run: JobRun) -> defaultdict[bytes, list[Needs]]:
-    """Return what open markets need of each feed; nothing of one whose feed is condemned."""
+    """Return the readings that open markets need, by feed; none for condemned feeds."""
     query = (
         select(
             MARKETS.feed, MARKETS.kind, MARKETS.early_resolvable, MARKETS.early_from, MARKETS.start_at, MARKETS.ends_at
@@ -134,7 +134,7 @@ async def _standing(run: JobRun, feed: PoolFeed, needs: Sequence[Needs], listed_
         run.report.skip(feed.key, f"its pools cannot be read: {oldest.message}")
         return None
     assert isinstance(oldest, int)
-    # Moments that the pools no longer remember are looked up too, to see which of them were lost.
+    # Moments that the pools have dropped are included, to see which readings were lost.
     moments = [grid_time(moment, feed.step_seconds) for need in needs for moment in need.moments]
     query = select(ROUNDS.updated_at).where(
         ROUNDS.chain_id == run.chain.chain_id,
@@ -151,13 +151,13 @@ async def _standing(run: JobRun, feed: PoolFeed, needs: Sequence[Needs], listed_
 async def _record(run: JobRun, standing: RecordingState) -> None:
     feed, contract = standing.feed, run.chain.at(standing.feed.address, "PoolFeed")
     due = standing.to_record(run.now)
-    free = await run.free([subject(feed, at) for at in due], RETRY)
+    free = await run.wait_reasons([subject(feed, at) for at in due], RETRY)
     for batch in batches([at for at in due if free[subject(feed, at)] is None], BATCH, BATCHES):
         answers: list[Any] = await run.read_all([contract.call("qualityOf", at) for at in batch])
         times = [at for at, quality in zip(batch, answers, strict=True) if not quality]  # 0: unrecorded
         others = sorted(set(batch) - set(times))
         if others:
-            run.report.skip(feed.key, f"{_in_words(others)} is recorded; the index has not read that yet")
+            run.report.skip(feed.key, f"recorded but not indexed yet: {_readings_text(others)}")
         if not times:
             continue
         call = contract.call("record", times)
@@ -165,26 +165,26 @@ async def _record(run: JobRun, standing: RecordingState) -> None:
             kind="record",
             subjects=tuple(subject(feed, at) for at in times),
             target=feed.key,
-            detail=f"record {_in_words(times)}",
+            detail=f"record {_readings_text(times)}",
             call=call,
             priority=5,
         )
-        await run.ask(request, RETRY)
+        await run.submit(request, RETRY)
 
 
-def _in_words(times: Sequence[int]) -> str:
-    return f"the reading of {times[0]}" if len(times) == 1 else f"{len(times)} readings, of {times[0]} to {times[-1]}"
+def _readings_text(times: Sequence[int]) -> str:
+    return f"the reading of {times[0]}" if len(times) == 1 else f"{len(times)} readings, from {times[0]} to {times[-1]}"
 
 
 # ---------------------------------------------------------------- the pools
 
 
 async def _watch(run: JobRun, feed: PoolFeed) -> None:
-    """Measure how deep and how quiet its pools are now, as a reading would see it."""
+    """Set the gauges of the pools' liquidity and silence, as a reading would measure them now."""
     at = grid_time(run.now - 1, feed.step_seconds)
     (answer,) = await run.read_all([run.chain.at(feed.address, "PoolFeed").call("measure", at)])
     if isinstance(answer, RpcError):
-        return  # they do not remember a whole window yet
+        return  # they do not have a whole window yet
     assert isinstance(answer, tuple)
     measures = answer[2]
     for pool, measure in zip(feed.pools, measures, strict=True):
@@ -200,7 +200,7 @@ def _outage(run: JobRun) -> int:
 
 
 async def _grow(run: JobRun, feeds: Iterable[PoolFeed]) -> None:
-    """Make room for observations, a step at a time, until an outage as long as is set would lose nothing."""
+    """Enlarge the rings step by step, until an outage of the configured length would lose nothing."""
     outage = _outage(run)
     if outage == 0:
         return
@@ -221,7 +221,7 @@ async def _grow(run: JobRun, feeds: Iterable[PoolFeed]) -> None:
             kind="grow",
             subjects=(f"agent:grow:{address}",),
             target=pool.name,
-            detail=f"make room for {min(room + GROW_BY, needed)} of {needed} observations",
+            detail=f"enlarge the ring to {min(room + GROW_BY, needed)} of {needed} observations",
             call=call,
         )
-        await run.ask(request, GROW_RETRY)
+        await run.submit(request, GROW_RETRY)

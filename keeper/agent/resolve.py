@@ -1,6 +1,6 @@
-"""`agent-resolve`: settles agent markets by their feeds: early when a target is reached, at once when the feed is
-condemned, else when their end can be read and the dispute window is over, with waits before anything that gives money
-back."""
+"""`agent-resolve`: settles agent markets by their feeds: early if the target is reached, at once if the feed is
+condemned, else once the end can be read and the dispute window is over. It waits before voiding for a missing
+reading."""
 
 from __future__ import annotations
 
@@ -18,31 +18,31 @@ from core.feeds.reader import FeedReader, NotRecorded
 from core.feeds.rounds import RoundReading
 from core.hexadecimal import hex_of
 from keeper.run import JobRun
-from keeper.settling import NO_OTHER_NODES, NodeQuorum, NodeVerdict, Wait, ask_each, ask_to_end, wait_before_void
+from keeper.settling import NO_OTHER_NODES, NodeQuorum, NodeVerdict, Wait, poll_nodes, request_ending, wait_before_void
 
 BY_FINDING = 0
-"""As a round: the contract finds it."""
+"""As a round id: the contract finds the round."""
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """An unsettled market at one block. `crossed`: a reading of its interval that counts is at or over its target."""
+    """An unsettled market at one block. `crossed`: a valid reading of its interval is at or over the target."""
 
     terms: DecidingTerms
-    is_open: bool  # as the contract says, not the index
+    is_open: bool  # according to the contract, not the index
     condemned: bool = False  # the Safe condemned its feed
     crossed: bool = False
     end: RoundReading | None = None
     start: RoundReading | None = None
-    unrecorded: int | None = None  # a deciding reading that its pool feed can still be given, and has not been
-    agreed: bool = False  # two reads, apart, say the same
-    quorum: NodeQuorum = NO_OTHER_NODES  # of the other nodes
+    unrecorded: int | None = None  # a deciding reading that can still be recorded on its pool feed
+    agreed: bool = False  # two reads some time apart agree
+    quorum: NodeQuorum = NO_OTHER_NODES
 
 
 @dataclass(frozen=True, slots=True)
 class Settle:
-    """The call that ends a market: `resolveWith` or `voidWith`, with rounds; 0 for one that the contract finds or that
-    plays no part."""
+    """The call that ends a market: `resolveWith` or `voidWith`, with its rounds; 0 for a round that the contract finds,
+    or that does not matter."""
 
     function: str
     end_round: int
@@ -55,10 +55,10 @@ VOID = "voidWith"
 
 
 def decide_market(facts: Facts, now: int) -> Settle | Wait:
-    """`now` is the chain's clock."""
+    """Decide how a market ends now, if it does. `now`: chain time."""
     terms = facts.terms
     if not facts.is_open:
-        return Wait("it is settled; the index has not read that yet")
+        return Wait("it is settled, which is not indexed yet")
     if facts.condemned:
         return Settle(VOID, BY_FINDING, BY_FINDING, "its feed is condemned")
     if facts.crossed:
@@ -70,7 +70,7 @@ def decide_market(facts: Facts, now: int) -> Settle | Wait:
     if facts.unrecorded is not None:
         return Wait(f"the reading of {facts.unrecorded} is not recorded yet")
     if facts.end is None:
-        return Wait("its reading was not looked up")
+        return Wait("its reading has not been read")
     if _unreadable(facts):
         left = terms.voids_after + 1 - now
         return Wait(f"its feed cannot be read ({_problem(facts)}); anyone may void it in {left} s")
@@ -87,7 +87,7 @@ def _by_readings(facts: Facts, end: RoundReading, now: int) -> Settle | Wait:
     if reason in (VoidReason.TIE, VoidReason.MET_BEFORE_START):
         return Settle(RESOLVE, end.round_id, start.round_id, f"it is void: {_word(reason)}")
     if reason is VoidReason.BAD_ANSWER:
-        return Settle(VOID, end.round_id, start.round_id, "a reading in effect holds no value")
+        return Settle(VOID, end.round_id, start.round_id, "a reading in effect has no value")
     why = _word(reason)
     wait = wait_before_void(why, terms.settles_after, now, agreed=facts.agreed, quorum=facts.quorum, waited_long=False)
     return wait or Settle(VOID, end.round_id, start.round_id, f"{why}{facts.quorum.remark}")
@@ -96,15 +96,15 @@ def _by_readings(facts: Facts, end: RoundReading, now: int) -> Settle | Wait:
 def _too_early(terms: DecidingTerms, now: int) -> str:
     left = terms.settles_after + 1 - now
     if now < terms.ends_at:
-        return f"what decides it is measured until {terms.ends_at}"
+        return f"its deciding reading is measured until {terms.ends_at}"
     if terms.published:
         return f"its last readings and the dispute window take {left} s more"
-    return f"its last readings may still come in for {left} s"
+    return f"its last readings may still arrive for {left} s"
 
 
 def claim(facts: Facts) -> str | None:
-    """Return what a void for want of a reading would rest on, as a text that must be read twice; None when it would
-    not."""
+    """Return the evidence for a void by a missing reading, as a text that two reads must agree on; None if it would not
+    be voided for that."""
     end = facts.end
     if end is None or _unreadable(facts):
         return None
@@ -119,8 +119,8 @@ def claim(facts: Facts) -> str | None:
 
 
 def _unreadable(facts: Facts) -> bool:
-    """Return whether a reading is unproven: a feed that answers without a round proves there is none, silence does
-    not."""
+    """Return whether a reading is unproven: a feed that answers without a round proves that there is none; a feed that
+    does not answer does not."""
     proven = (RoundProblem.OK, RoundProblem.NO_ROUND)
     return any(each is not None and each.problem not in proven for each in (facts.end, facts.start))
 
@@ -134,9 +134,9 @@ def _word(reason: VoidReason | None) -> str:
     if reason is None:
         return "it cannot be decided"
     return {
-        VoidReason.STALE: "a reading is older than its bound",
+        VoidReason.STALE: "a reading is older than its limit",
         VoidReason.NO_READING: "its feed had no round at a deciding moment",
-        VoidReason.TIE: "start and end are the same",
+        VoidReason.TIE: "start and end are equal",
         VoidReason.MET_BEFORE_START: "the target was met before its interval began",
     }.get(reason, str(reason))
 
@@ -157,16 +157,16 @@ async def resolve_markets(run: JobRun) -> None:
             run.report.skip(name, decision.reason)
             continue
         call = resolver.call(decision.function, row.market_id, decision.end_round, decision.start_round)
-        await ask_to_end(run, f"agent:resolve:{hex_of(row.market_id)}", name, call, decision.why)
+        await request_ending(run, f"agent:resolve:{hex_of(row.market_id)}", name, call, decision.why)
 
 
 def _resolver(run: JobRun) -> Contract:
-    """Return the resolver. Its calls end in the settlement wallet, whose errors may come through."""
+    """Return the resolver. It calls the settlement wallet, whose errors it may pass on."""
     return run.chain.contract("FeedResolver", "SettlementWallet")
 
 
 async def _due(run: JobRun) -> list[Any]:
-    """Unsettled markets past their end, early-resolvable ones before it, and all of condemned feeds."""
+    """Return unsettled markets past their end, early-resolvable ones before it, and all markets of condemned feeds."""
     condemned = func.coalesce(FEEDS.condemned, False)
     early = MARKETS.early_resolvable & (MARKETS.early_from <= run.now)
     query = (
@@ -182,10 +182,9 @@ async def _due(run: JobRun) -> list[Any]:
 
 
 async def _due_at(run: JobRun, markets: list[Any]) -> list[int]:
-    """Return since when those that ought to be settled ought to be: since their end, or since their feed was
-    condemned."""
+    """Return since when markets have been due: since their end, or since their feed was condemned."""
     condemned = {row.feed for row in markets if row.condemned and row.published}
-    since = {feed: await run.said_since(f"agent:feed:{hex_of(feed)}", "condemned") for feed in condemned}
+    since = {feed: await run.claimed_since(f"agent:feed:{hex_of(feed)}", "condemned") for feed in condemned}
     due = []
     for row in markets:
         ends = [row.settles_after] if row.settles_after < run.now else []
@@ -196,7 +195,7 @@ async def _due_at(run: JobRun, markets: list[Any]) -> list[int]:
 
 async def _facts(run: JobRun, row: Any, view: Any) -> Facts:
     if isinstance(view, RpcError):
-        raise view  # listed markets are never unknown; the node is behind the index
+        raise view  # listed markets are never unknown: the node is behind the index
     terms = Specification.from_row(row)
     if row.published and run.now > row.settles_after:
         settles_after, voids_after = await run.chain.client.read(_resolver(run).call("due", row.market_id), run.head)
@@ -216,7 +215,7 @@ async def _facts(run: JobRun, row: Any, view: Any) -> Facts:
 
 
 async def _crossed(run: JobRun, row: Any) -> bool:
-    """Return whether a crossing counts, by the feed's own word. One that cannot be read says no; the contract waits for
+    """Return whether the feed reports a crossing that counts; False if it cannot be read, as the contract waits for
     it."""
     feed = run.chain.at(hex_of(row.feed), "PoolFeed")
     try:
@@ -229,8 +228,8 @@ async def _crossed(run: JobRun, row: Any) -> bool:
 
 
 async def readings(client: ChainClient, row: Any, block: int) -> tuple[RoundReading, RoundReading | None]:
-    """Return the readings that count at the end and, for a direction, at the start. NotRecorded while one has to be
-    recorded."""
+    """Return the readings that count at the end and, for a direction, at the start. Raise NotRecorded if one must be
+    recorded first."""
     feed, of_pools = FeedReader(client, hex_of(row.feed), block), bool(row.step)
     end = await feed.deciding_reading(row.ends_at, row.max_age, of_pools=of_pools)
     if MarketKind(row.kind) is not MarketKind.DIRECTION:
@@ -239,14 +238,13 @@ async def readings(client: ChainClient, row: Any, block: int) -> tuple[RoundRead
 
 
 async def _agreement(run: JobRun, row: Any, facts: Facts) -> Facts:
-    """Return the facts, with whether an earlier read said so too, and what each other node says of the same
-    readings."""
+    """Return the facts; for a missing reading, with whether an earlier read and the other nodes agree."""
     what = claim(facts) if facts.is_open and not facts.crossed else None
     if what is None:
         return facts
-    if not await run.agreed(f"agent:stale:{hex_of(row.market_id)}", what):
+    if not await run.is_confirmed(f"agent:stale:{hex_of(row.market_id)}", what):
         return facts
-    quorum = await ask_each(run.chain.single_nodes, lambda client: _verdict(client, row, run.head, facts, what))
+    quorum = await poll_nodes(run.chain.single_nodes, lambda client: _verdict(client, row, run.head, facts, what))
     return replace(facts, agreed=True, quorum=quorum)
 
 

@@ -1,5 +1,5 @@
-"""The standing series of agent markets: which markets each of them should have open now, worked out from the clock and
-what the Safe allows of the feed. Pure.
+"""The standing series of agent markets: the markets that each should have open now, by the time and the Safe's terms
+for the feed. Pure.
 
     touch    threshold a little above, over the hour that begins at the next half hour
     day      threshold at about the present value, decided by the reading at a midnight UTC
@@ -11,10 +11,10 @@ what the Safe allows of the feed. Pure.
 On a feed without a publisher, touch and far are settled as soon as a reading reaches their target. On a feed with one,
 the reading at their end decides.
 
-Bets end before anything that decides is measured: a minute and the feed's memory before the measuring begins. So every
-market is made from the moment its measuring begins, its turn; the turns of a series follow each other at one period,
-and a market is listed while bets on the one before it are still open. Values have 8 decimals, times are Unix seconds,
-UTC. A series has one market per feed and turn, its slot.
+Bets end before the deciding measurement begins: a minute plus the feed's memory before it. Each market is a turn,
+defined by when its measurement begins; the turns of a series follow each other at a fixed period, and a market is
+listed while bets on the previous one are still open. A series has one market for each feed and turn: its slot. Values
+have 8 decimals; times are Unix seconds, UTC.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ WEEK = 7 * DAY
 
 QUICK_SECONDS = 600
 MIN_OPEN_SECONDS = 45
-"""A market with less time left for bets is not listed any more: it would close before anyone saw it."""
+"""A market with less time left for bets is not listed: it would close before anyone saw it."""
 OVERLAP_SECONDS = 180
-"""So long before bets end the next market is listed."""
+"""How long before bets end the next market is listed."""
 
 
 class Series(StrEnum):
-    """The series of agent markets: what the next market of each asks, and when it ends."""
+    """The series of agent markets."""
 
     TOUCH = "touch"
     DAY = "day"
@@ -52,7 +52,7 @@ class Series(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Feed:
-    """A feed of the Safe's list: its key, like `BNKR/market_cap`, and what the Safe says of it."""
+    """A feed that the Safe allows: its key, like `BNKR/market_cap`, and its terms."""
 
     key: str
     address: str
@@ -69,7 +69,7 @@ class Feed:
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """The place in a series that has at most one market, named by the moment that decides it in the end."""
+    """A place in a series for at most one market, named by when that market ends."""
 
     series: Series
     key: str  # of the feed: two feeds of one token have a market each
@@ -82,7 +82,7 @@ class Slot:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One market of a series. `begins_at`: nothing earlier decides it."""
+    """A market of a series. `begins_at`: when its deciding measurement begins."""
 
     slot: Slot
     begins_at: int
@@ -95,7 +95,7 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Design:
-    """What a market asks, without its weights."""
+    """A market's question, without its weights."""
 
     kind: MarketKind
     target: int = 0
@@ -107,7 +107,7 @@ class Design:
 
 
 def open_turns(series: Series, feed: Feed, now: int, round_seconds: int = HOUR) -> list[Turn]:
-    """Return the market that takes bets now, and the next once bets on this one end soon."""
+    """Return the turn that takes bets now, and the next one if bets on this one end soon."""
     current = _turn(series, feed, now + MIN_OPEN_SECONDS, round_seconds)
     if current.closes_at - now > OVERLAP_SECONDS:
         return [current]
@@ -115,7 +115,7 @@ def open_turns(series: Series, feed: Feed, now: int, round_seconds: int = HOUR) 
 
 
 def _turn(series: Series, feed: Feed, moment: int, round_seconds: int) -> Turn:
-    """Return the first whose bets end at `moment` or later."""
+    """Return the first turn whose bets end at `moment` or later."""
     ahead = MARGIN + feed.terms.memory
     begins_at = _begins(series, feed, moment + ahead, round_seconds)
     slot = Slot(series, feed.key, _ends(series, feed, begins_at, round_seconds))
@@ -123,13 +123,13 @@ def _turn(series: Series, feed: Feed, moment: int, round_seconds: int) -> Turn:
 
 
 def round_length(feed: Feed, seconds: int) -> int:
-    """Return the seconds of a feed's up/down round: as set, or the first multiple of it that is at least twice as long
-    as a reading looks back."""
+    """Return the length of a feed's up/down round: `seconds`, or its first multiple of at least twice the feed's
+    memory."""
     return boundary(max(seconds, 2 * feed.terms.memory), seconds)
 
 
 def _begins(series: Series, feed: Feed, moment: int, round_seconds: int) -> int:
-    """Return when the measuring of the first turn at or after `moment` begins."""
+    """Return when the measurement of the first turn at or after `moment` begins."""
     if series is Series.TOUCH:
         return boundary(moment, HOUR // 2)
     if series is Series.DAY:
@@ -143,7 +143,7 @@ def _begins(series: Series, feed: Feed, moment: int, round_seconds: int) -> int:
 
 
 def _ends(series: Series, feed: Feed, begins_at: int, round_seconds: int) -> int:
-    """Return when the measuring ends. It takes longer than a turn and its overlap: bets are open for at most half."""
+    """Return when the measurement ends. It is longer than a turn and its overlap, so bets are open for at most half."""
     if series is Series.TOUCH:
         return begins_at + HOUR
     if series is Series.DAY:
@@ -161,7 +161,7 @@ def boundary(moment: int, period: int) -> int:
 
 
 def _month(moment: int, on: int) -> int:
-    """Return the first second of the month so many after that of `moment`."""
+    """Return the first second of the month that is `on` months after that of `moment`."""
     when = datetime.fromtimestamp(moment, UTC)
     year, month = divmod(when.year * 12 + when.month - 1 + on, 12)
     return int(datetime(year, month + 1, 1, tzinfo=UTC).timestamp())
@@ -171,7 +171,7 @@ def _month(moment: int, on: int) -> int:
 
 
 def design_of(series: Series, feed: Feed, value: int, position: int) -> Design:
-    """Return what a market of the series asks at the present value. `position` of the feed varies its ladder."""
+    """Return the question of a series' market at the present value. `position`: of the feed; it varies the ladder."""
     early = feed.terms.step != 0 and not feed.terms.published
     match series:
         case Series.LADDER:
@@ -193,7 +193,7 @@ def ladder(value: int, buckets: int) -> tuple[int, ...]:
 
 
 def significant(value: int, digits: int, *, up: bool) -> int:
-    """Rounded to so many leading digits, up or to the nearest; `value` above 0."""
+    """Round a value above 0 to this many leading digits, up or to the nearest."""
     unit: int = 10 ** max(0, len(str(value)) - digits)
     return -(-value // unit) * unit if up else (value + unit // 2) // unit * unit
 
@@ -205,5 +205,5 @@ def landmark(value: int) -> int:
 
 
 def rises(bounds: Sequence[int]) -> bool:
-    """Return whether a ladder's bounds rise from above zero; of a tiny value they may fall together."""
+    """Return whether a ladder's bounds are positive and rising; for a tiny value they may coincide."""
     return all(low < high for low, high in zip((0, *bounds), bounds, strict=False))

@@ -1,4 +1,5 @@
-"""`agent-snapshot`: asks every source and posts what they agree on to our observation feeds. Doubt posts nothing."""
+"""`agent-snapshot`: reads every source and posts the values they agree on to our observation feeds; in doubt,
+nothing."""
 
 from __future__ import annotations
 
@@ -15,9 +16,9 @@ from keeper.run import JobRun
 from keeper.sources import remote, simulated
 from keeper.sources.sample import (
     LatestRound,
+    RefusalReason,
     Sample,
     SampleRefused,
-    Why,
     agree,
     check_move,
     check_time,
@@ -41,18 +42,18 @@ RETRY = RetryWaits(after_success_seconds=0.0, after_failure_seconds=15.0, longes
 
 async def snapshot(run: JobRun) -> None:
     feeds = run.chain.deployment.published_feeds
-    # What is seen now must not be dated into a past whose markets still take bets.
-    if run.stops(run.head_late):
+    # A current value must not be dated into a past when markets still took bets.
+    if run.skip_if(run.head_late):
         for feed in feeds:
-            metrics.REFUSALS.labels(feed.key, str(Why.LATE)).inc()
+            metrics.REFUSALS.labels(feed.key, str(RefusalReason.LATE)).inc()
         return
-    if run.stops(await run.lanes_problem(PUBLISHER)):
+    if run.skip_if(await run.lanes_problem(PUBLISHER)):
         return
     configured = load_sources(run.keeper.how.sources_file)
     keys = {feed.key for feed in feeds}
     run.report.skip_all([key for key in configured if key not in keys], "the deployment has no such feed")
     observing = (_observe(run, feed, configured.get(feed.key)) for feed in feeds)
-    # One that fails must neither end the others nor leave them running when the job is over.
+    # One failure must neither end the others nor leave them running after the job.
     for failed in filter(None, await asyncio.gather(*observing, return_exceptions=True)):
         raise failed
 
@@ -63,14 +64,14 @@ async def _observe(run: JobRun, feed: PublishedFeed, observed: FeedSources | Non
     contract = run.chain.at(feed.address, "ObservationFeed")
     try:
         if observed is None:
-            raise SampleRefused(Why.UNCONFIGURED, "no source is configured for it")
+            raise SampleRefused(RefusalReason.UNCONFIGURED, "no source is configured for it")
         last = await remote.latest_round(run.chain.client, contract, run.head)
         lag = int(await run.chain.client.read(contract.call("maxLag"), run.head))
-        believed = await _believe(run, feed, contract, observed, last)
-        if not is_new(believed, last):
-            run.report.skip(feed.key, f"{believed.source} says nothing new since the last round")
+        value = await _agreed_sample(run, feed, contract, observed, last)
+        if not is_new(value, last):
+            run.report.skip(feed.key, f"{value.source} has nothing new since the last round")
             return
-        sample = check_time(believed, run.now, lag)
+        sample = check_time(value, run.now, lag)
     except SampleRefused as refusal:
         metrics.REFUSALS.labels(feed.key, str(refusal.why)).inc()
         run.report.skip(feed.key, f"{refusal.why}: {refusal.message}")
@@ -81,21 +82,21 @@ async def _observe(run: JobRun, feed: PublishedFeed, observed: FeedSources | Non
         kind="observe",
         subjects=(f"agent:observe:{feed.key}",),
         target=feed.key,
-        detail=f"post ${dollars(sample.value)} by {sample.source}",
+        detail=f"post ${dollars(sample.value)} from {sample.source}",
         group=PUBLISHER,
         call=call,
         not_after=sample.observed_at + lag,
         priority=5,
     )
-    if await run.ask(request, RETRY) is not None:
+    if await run.submit(request, RETRY) is not None:
         metrics.OBSERVED.labels(feed.key).set(sample.value / 10**8)
 
 
-async def _believe(
+async def _agreed_sample(
     run: JobRun, feed: PublishedFeed, contract: Contract, observed: FeedSources, last: LatestRound | None
 ) -> Sample:
-    asked = [_sample(run, feed, contract, source, last) for source in observed.sources]
-    answers = await asyncio.gather(*asked, return_exceptions=True)
+    reads = [_sample(run, feed, contract, source, last) for source in observed.sources]
+    answers = await asyncio.gather(*reads, return_exceptions=True)
     samples = [each for each in answers if isinstance(each, Sample)]
     refusals = []
     for each in answers:
@@ -103,7 +104,7 @@ async def _believe(
             case SampleRefused():
                 refusals.append(each)
             case RpcError():
-                refusals.append(SampleRefused(Why.DOWN, each.message))
+                refusals.append(SampleRefused(RefusalReason.DOWN, each.message))
             case BaseException():
                 raise each
     for refusal in refusals:
@@ -123,7 +124,7 @@ async def _sample(
             return await remote.feed_sample(run.chain.client, other, source, run.now, run.head)
         case SimulatedSource():
             if not run.chain.is_local:
-                raise SampleRefused(Why.UNCONFIGURED, "simulated values are for local deployments only")
+                raise SampleRefused(RefusalReason.UNCONFIGURED, "simulated values are for local deployments only")
             home = await _home(run, feed, contract)
             return simulated.sample(last, home, simulated.SEED, feed.key, run.now)
         case _:
@@ -131,6 +132,6 @@ async def _sample(
 
 
 async def _home(run: JobRun, feed: PublishedFeed, contract: Contract) -> int:
-    """Return where the walk began: the feed's first round."""
+    """Return the first value of the walk: the feed's first round."""
     answers: list[Any] = await run.read_all([contract.call("getRoundData", simulated.FIRST_ROUND)])
     return answers[0][1] if isinstance(answers[0], tuple) else simulated.first_value(feed.key)

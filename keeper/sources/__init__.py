@@ -1,6 +1,6 @@
-"""Where observations come from, and what makes one fit to be posted.
+"""The sources of observations, and the checks before one is posted.
 
-A source gives a sample or raises `SampleRefused`. Every source of a feed is asked; `sample.agree` makes one value of
-what they say, or refuses. Refusing is always the right answer to doubt: a feed without a round voids a market and gives
-every stake back, a wrong round decides it.
+A source returns a sample or raises `SampleRefused`. All sources of a feed are read; `sample.agree` combines their
+samples into one value, or refuses. When in doubt, refuse: without a round a market is void and every stake is refunded,
+while a wrong round decides it.
 """

@@ -1,4 +1,4 @@
-"""What a source gives: the newest answer of another feed on the chain, or a number in a JSON document on the web."""
+"""Reading remote sources: another feed on the chain, or a number in a JSON document on the web."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import aiohttp
 
 from core.chain import ChainClient, Contract, RpcError, RpcErrorKind
 from core.log import redact_text
-from keeper.sources.sample import LatestRound, Sample, SampleRefused, Why, units
+from keeper.sources.sample import LatestRound, RefusalReason, Sample, SampleRefused, units
 from keeper.sources.settings import ChainlinkSource, HttpSource
 
 
 async def latest_round(client: ChainClient, feed: Contract, block: int) -> LatestRound | None:
-    """Return the feed's newest round at a block; None when it has none. A node that cannot say is another matter, and
-    raises: a feed taken for empty would take any value for its first."""
+    """Return the feed's newest round at a block, or None if it has none. A node failure raises: a feed mistaken for
+    empty would accept any value as its first."""
     try:
         _, answer, _, updated_at, _ = await client.read(feed.call("latestRoundData"), block)
     except RpcError as error:
@@ -30,9 +30,9 @@ async def feed_sample(client: ChainClient, feed: Contract, source: ChainlinkSour
     """Return the feed's newest answer, scaled to 8 decimals."""
     latest = await latest_round(client, feed, block)
     if latest is None:
-        raise SampleRefused(Why.DOWN, f"{source.name} has no round")
+        raise SampleRefused(RefusalReason.DOWN, f"{source.name} has no round")
     if now - latest.updated_at > source.max_age_seconds:
-        raise SampleRefused(Why.LATE, f"{source.name} was last updated {now - latest.updated_at} s ago")
+        raise SampleRefused(RefusalReason.LATE, f"{source.name} was last updated {now - latest.updated_at} s ago")
     decimals = int(await client.read(feed.call("decimals"), block))
     scale = Decimal(10) ** -decimals
     value = units(Decimal(latest.answer) * scale, source.multiply)
@@ -41,14 +41,13 @@ async def feed_sample(client: ChainClient, feed: Contract, source: ChainlinkSour
 
 MAX_BODY_BYTES = 2_000_000
 MAX_AHEAD_SECONDS = 15
-"""How far a source's own time may be ahead of the chain's: blocks come a little late, and clocks run fast."""
+"""How far a source's time may be ahead of the chain's: blocks come a little late, and clocks run fast."""
 MILLISECONDS_FROM = 10**11
 """A time above this is in milliseconds: in seconds it would be the year 5138."""
 
 
 async def http_sample(http: aiohttp.ClientSession, source: HttpSource, now: int) -> Sample:
-    """Return the number as it stands now; the document's own time counts where it has one. `now` is the chain's
-    clock."""
+    """Return the number in the document, with the document's time if it has one, else `now`, the chain's time."""
     document = await _document(http, source)
     number = _number(document, source.value, source.name)
     observed_at = now
@@ -56,9 +55,9 @@ async def http_sample(http: aiohttp.ClientSession, source: HttpSource, now: int)
         stamp = units(_number(document, source.observed_at, source.name)) // 10**8
         observed_at = stamp // 1000 if stamp > MILLISECONDS_FROM else stamp
         if now - observed_at > source.max_age_seconds:
-            raise SampleRefused(Why.LATE, f"{source.name} is {now - observed_at} s old")
+            raise SampleRefused(RefusalReason.LATE, f"{source.name} is {now - observed_at} s old")
         if observed_at - now > MAX_AHEAD_SECONDS:
-            raise SampleRefused(Why.LATE, f"the chain is {observed_at - now} s behind {source.name}")
+            raise SampleRefused(RefusalReason.LATE, f"the chain is {observed_at - now} s behind {source.name}")
         observed_at = min(observed_at, now)
     return Sample(units(number, source.multiply), observed_at, source.name)
 
@@ -68,20 +67,22 @@ async def _document(http: aiohttp.ClientSession, source: HttpSource) -> Any:
     try:
         async with http.get(source.url, timeout=timeout, headers={"Accept": "application/json"}) as response:
             if response.status != 200:
-                raise SampleRefused(Why.DOWN, f"{source.name} answers {response.status}")
+                raise SampleRefused(RefusalReason.DOWN, f"{source.name} returned HTTP {response.status}")
             body = await response.content.read(MAX_BODY_BYTES + 1)
             while len(body) <= MAX_BODY_BYTES and (more := await response.content.read(MAX_BODY_BYTES)):
                 body += more
     except TimeoutError:
-        raise SampleRefused(Why.LATE, f"{source.name} did not answer within {source.timeout_seconds:g} s") from None
+        raise SampleRefused(
+            RefusalReason.LATE, f"{source.name} did not answer within {source.timeout_seconds:g} s"
+        ) from None
     except aiohttp.ClientError as error:
-        raise SampleRefused(Why.DOWN, f"{source.name} cannot be reached: {redact_text(str(error))}") from None
+        raise SampleRefused(RefusalReason.DOWN, f"{source.name} cannot be reached: {redact_text(str(error))}") from None
     if len(body) > MAX_BODY_BYTES:
-        raise SampleRefused(Why.ABSURD, f"{source.name} answers with more than {MAX_BODY_BYTES} bytes")
+        raise SampleRefused(RefusalReason.ABSURD, f"{source.name} returned more than {MAX_BODY_BYTES} bytes")
     try:
         return json.loads(body, parse_float=Decimal, parse_constant=_no_number)
     except (ValueError, RecursionError):
-        raise SampleRefused(Why.ABSURD, f"{source.name} does not answer with JSON") from None
+        raise SampleRefused(RefusalReason.ABSURD, f"{source.name} did not return JSON") from None
 
 
 def _no_number(word: str) -> None:
@@ -91,7 +92,7 @@ def _no_number(word: str) -> None:
 def _number(document: Any, path: str, name: str) -> int | Decimal | str:
     number = _at(document, path, name)
     if isinstance(number, bool) or not isinstance(number, int | Decimal | str):
-        raise SampleRefused(Why.ABSURD, f"{name} has {type(number).__name__} where {path} should be a number")
+        raise SampleRefused(RefusalReason.ABSURD, f"{name} has {type(number).__name__} where {path} should be a number")
     return number
 
 
@@ -102,5 +103,5 @@ def _at(document: Any, path: str, name: str) -> Any:
         try:
             value = value[int(part)] if isinstance(value, list) else value[part]
         except (KeyError, IndexError, TypeError, ValueError):
-            raise SampleRefused(Why.ABSURD, f"{name} has no {path} in its answer") from None
+            raise SampleRefused(RefusalReason.ABSURD, f"{name} has no {path} in its answer") from None
     return value

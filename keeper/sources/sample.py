@@ -1,4 +1,4 @@
-"""What sources say: samples and refusals, and one value of several samples, or a refusal. Pure.
+"""Samples of sources, and how several are combined and checked. Pure.
 
 Values have the feed's 8 decimals; times are Unix seconds of the chain's clock.
 """
@@ -15,8 +15,8 @@ ONE = 10**8
 INT192_MAX = 2**191 - 1
 
 
-class Why(StrEnum):
-    """Why nothing is posted."""
+class RefusalReason(StrEnum):
+    """The reason why nothing is posted."""
 
     UNCONFIGURED = "unconfigured"
     DOWN = "down"
@@ -26,9 +26,9 @@ class Why(StrEnum):
 
 
 class SampleRefused(Exception):
-    """The refusal of a sample; `why` is a word for metrics, the message a sentence."""
+    """A sample cannot be used. `why` is the reason for metrics; the message is a sentence."""
 
-    def __init__(self, why: Why, message: str) -> None:
+    def __init__(self, why: RefusalReason, message: str) -> None:
         super().__init__(message)
         self.why = why
         self.message = message
@@ -36,7 +36,7 @@ class SampleRefused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What one source said."""
+    """A value from one source."""
 
     value: int
     observed_at: int
@@ -52,15 +52,15 @@ class LatestRound:
 
 
 def units(number: Decimal | int | str, multiply: Decimal = Decimal(1)) -> int:
-    """Return a number, times `multiply`, with 8 decimals, rounded down. ABSURD when it is none, or not above 0."""
+    """Return a number times `multiply`, with 8 decimals, rounded down. Refuse it as ABSURD unless it is above 0."""
     try:
         value = (Decimal(number) * multiply * ONE).to_integral_value(rounding=ROUND_DOWN)
         fits = 0 < value <= INT192_MAX
     except ArithmeticError:
-        raise SampleRefused(Why.ABSURD, f"{str(number)[:40]!r} is not a number") from None
+        raise SampleRefused(RefusalReason.ABSURD, f"{str(number)[:40]!r} is not a number") from None
     if not fits:
-        raise SampleRefused(Why.ABSURD, f"{str(number)[:40]} is not a positive amount a feed can hold")
-    return int(value)  # only now: of what does not fit, every digit would be written out
+        raise SampleRefused(RefusalReason.ABSURD, f"{str(number)[:40]} is not a positive amount a feed can hold")
+    return int(value)  # only after the check: int() of a huge number would write out every digit
 
 
 def dollars(value: int) -> str:
@@ -73,8 +73,8 @@ BPS = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The limits of what a feed may say. Values with 8 decimals. max_move_bps: from the last round, unless two sources
-    agree on the new value. agree_within_bps: the most two sources may differ, in parts of the lower."""
+    """The limits for a feed's values, with 8 decimals. max_move_bps: the largest change since the last round, unless
+    two sources agree on the value. agree_within_bps: how far two sources may differ, relative to the lower."""
 
     lowest: int = 1
     highest: int = 10**15 * 10**8
@@ -83,61 +83,65 @@ class Bounds:
 
 
 def agree(samples: Sequence[Sample], refusals: Sequence[SampleRefused], bounds: Bounds) -> Sample:
-    """Return the value to believe. With two or more sources configured, two must agree.
+    """Combine samples into one value. If two or more sources are configured, two must agree.
 
-    Of the closest pair the newer counts, of two of one time the lower, and the other is its witness. It keeps its own
-    time: under the older one, a value of now would be dated into the past, and a feed had no more readings than its
-    slowest source.
+    Of the closest pair the newer one is returned, or the lower if both have the same time; the other one confirms it.
+    It keeps its own time: with the older time a current value would be dated into the past, and the feed would have no
+    more readings than its slowest source.
     """
     configured = len(samples) + len(refusals)
     sane = [each for each in samples if bounds.lowest <= each.value <= bounds.highest]
     if not sane:
         if samples:
-            raise SampleRefused(Why.ABSURD, f"{samples[0].source} says {dollars(samples[0].value)}, out of bounds")
+            raise SampleRefused(
+                RefusalReason.ABSURD, f"{samples[0].source} reports {dollars(samples[0].value)}, which is out of bounds"
+            )
         if refusals:
             raise SampleRefused(refusals[0].why, "; ".join(each.message for each in refusals))
-        raise SampleRefused(Why.UNCONFIGURED, "no source is configured")
+        raise SampleRefused(RefusalReason.UNCONFIGURED, "no source is configured")
     if configured == 1:
         return sane[0]
     if len(sane) == 1:
         others = "; ".join(each.message for each in refusals) or "the others are out of bounds"
         raise SampleRefused(
-            refusals[0].why if refusals else Why.ABSURD, f"only {sane[0].source} gives a value: {others}"
+            refusals[0].why if refusals else RefusalReason.ABSURD, f"only {sane[0].source} has a usable value: {others}"
         )
     ordered = sorted(sane, key=lambda each: (each.value, each.source))
     low, high = min(itertools.pairwise(ordered), key=lambda pair: pair[1].value - pair[0].value)
     if (high.value - low.value) * BPS > low.value * bounds.agree_within_bps:
         raise SampleRefused(
-            Why.DISAGREE,
-            f"{low.source} says {dollars(low.value)}, {high.source} says {dollars(high.value)}",
+            RefusalReason.DISAGREE,
+            f"{low.source} reports {dollars(low.value)}, {high.source} reports {dollars(high.value)}",
         )
     newer = low if low.observed_at >= high.observed_at else high
     return replace(newer, source=f"{low.source} + {high.source}")
 
 
 def check_move(sample: Sample, last: LatestRound | None, bounds: Bounds, *, agreed: bool) -> Sample:
-    """Return the sample, unless a single source moved further from the last round than is believable at once."""
+    """Return the sample; refuse it if a single source moved implausibly far from the last round."""
     if last is None or last.answer <= 0 or agreed:
         return sample
     moved = abs(sample.value - last.answer)
     if moved * BPS > last.answer * bounds.max_move_bps:
         raise SampleRefused(
-            Why.ABSURD,
-            f"{sample.source} says {dollars(sample.value)} after {dollars(last.answer)}; "
-            "a second source would have to agree on such a move",
+            RefusalReason.ABSURD,
+            f"{sample.source} reports {dollars(sample.value)} after {dollars(last.answer)}; "
+            "a second source would have to confirm such a move",
         )
     return sample
 
 
 def is_new(sample: Sample, last: LatestRound | None) -> bool:
-    """Return whether it was observed after the last round: a sound source may be slower than we ask."""
+    """Return whether it was observed after the last round: a source may update less often than we read it."""
     return last is None or sample.observed_at > last.updated_at
 
 
 def check_time(sample: Sample, now: int, max_lag: int) -> Sample:
-    """Return the new sample, if the feed can take it: not from the future, not too old."""
+    """Return the sample; refuse it if it is from the future or too old for the feed."""
     if sample.observed_at > now:
-        raise SampleRefused(Why.ABSURD, f"{sample.source} is {sample.observed_at - now} s ahead of the chain")
+        raise SampleRefused(RefusalReason.ABSURD, f"{sample.source} is {sample.observed_at - now} s ahead of the chain")
     if now - sample.observed_at > max_lag:
-        raise SampleRefused(Why.LATE, f"{sample.source} is {now - sample.observed_at} s old, at most {max_lag} s count")
+        raise SampleRefused(
+            RefusalReason.LATE, f"{sample.source} is {now - sample.observed_at} s old; at most {max_lag} s are accepted"
+        )
     return sample

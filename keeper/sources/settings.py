@@ -1,7 +1,7 @@
-"""Which sources observe what, from the TOML file that VPM_KEEPER_SOURCES_FILE names.
+"""The sources of each feed, from the TOML file that VPM_KEEPER_SOURCES_FILE names.
 
     ["BNKR/market_cap"]                       # a published feed of the deployment file
-    lowest_usd = 1_000_000                    # outside these a value is absurd
+    lowest_usd = 1_000_000                    # values outside these bounds are refused
     highest_usd = 5_000_000_000
     max_move_percent = 30                     # from the last round, unless two sources agree
     agree_within_percent = 2
@@ -10,7 +10,7 @@
     kind = "http"
     name = "dexscreener"
     url = "https://api.dexscreener.com/latest/dex/pairs/base/0x..."
-    value = "pairs.0.marketCap"               # where the number stands in the answer
+    value = "pairs.0.marketCap"               # the path of the number in the document
     timeout_seconds = 5
 
     [["BNKR/market_cap".sources]]
@@ -20,7 +20,7 @@
     multiply = "100000000000"                 # a price times the supply is a market cap
     max_age_seconds = 3600
 
-On a local deployment a feed without an entry is simulated; elsewhere it is not posted to.
+On a local deployment a feed without an entry is simulated; elsewhere nothing is posted to it.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class _Part(BaseModel):
 
 
 class HttpSource(_Part):
-    """A JSON document and the places of the number in it and, where it says one, of its time in Unix seconds or ms."""
+    """A JSON document, with the paths of the number and, optionally, of its time in Unix seconds or milliseconds."""
 
     kind: Literal["http"]
     name: Annotated[str, Field(min_length=1, max_length=40)]
@@ -57,7 +57,7 @@ class HttpSource(_Part):
 
 
 class ChainlinkSource(_Part):
-    """An AggregatorV3 feed on the chain that is posted to."""
+    """An AggregatorV3 feed on the same chain."""
 
     kind: Literal["chainlink"]
     name: Annotated[str, Field(min_length=1, max_length=40)]
@@ -67,7 +67,7 @@ class ChainlinkSource(_Part):
 
 
 class SimulatedSource(_Part):
-    """A random walk; for chains where nothing is worth anything."""
+    """A random walk, for local chains."""
 
     kind: Literal["simulated"]
 
@@ -76,7 +76,7 @@ AnySource = Annotated[HttpSource | ChainlinkSource | SimulatedSource, Field(disc
 
 
 class FeedSources(_Part):
-    """One feed's sources and what its values may be."""
+    """A feed's sources and the bounds of its values."""
 
     sources: Annotated[tuple[AnySource, ...], Field(min_length=1)]
     lowest_usd: Annotated[Decimal, Field(gt=0)] = Decimal(1)
@@ -100,19 +100,19 @@ _FILE = TypeAdapter(dict[str, FeedSources])
 
 
 def load_sources(path: Path | None) -> dict[str, FeedSources]:
-    """Per feed key; empty without a file. ConfigError saying what is wrong where."""
+    """Load the sources by feed key; without a file there are none. Raise ConfigError for an invalid file."""
     if path is None:
         return {}
     try:
         content = tomllib.loads(path.read_text(), parse_float=Decimal)
         return _FILE.validate_python(content)
     except OSError as error:
-        raise ConfigError(f"{VARIABLE} names {path}, which cannot be read: {error.strerror}.") from None
+        raise ConfigError(f"Cannot read {path}, which {VARIABLE} names: {error.strerror}.") from None
     except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{path} cannot be read as TOML: {error}.") from None
+        raise ConfigError(f"{path} is not valid TOML: {error}.") from None
     except ValidationError as error:
-        said = "; ".join(
+        problems = "; ".join(
             f"{'.'.join(str(part) for part in problem['loc'])}: {problem['msg']}"
             for problem in error.errors(include_url=False, include_input=False)
         )
-        raise ConfigError(f"{path} is wrong: {said}.") from None
+        raise ConfigError(f"{path} is invalid: {problems}.") from None

@@ -1,7 +1,7 @@
-"""Prices for chains without trade: a seeded random walk that a person can watch move.
+"""Simulated prices for local chains: a seeded random walk.
 
-The next value follows from the last round on the feed, the seed and the time, so it needs no memory: the next
-keeper goes on from where the chain stands, and the same seed and times give the same walk. Integers throughout.
+The next value follows from the feed's last round, the seed and the time, so no state is kept: any keeper continues the
+walk, and the same seed and times give the same walk. Integers throughout.
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ import math
 
 from keeper.sources.sample import ONE, LatestRound, Sample
 
-# Dollars; what an observation feed without a round begins at, and local pools. Price feeds begin with the rounds they
-# were set up with.
+# Dollars; the first values of observation feeds and local pools. Price feeds start with the rounds from their setup.
 FIRST_DOLLARS = {
     "BNKR/market_cap": 82_400_000,
     "AIXBT/market_cap": 41_700_000,
@@ -25,14 +24,14 @@ SEED = "vpm"
 VOLATILITY_PPM_PER_MINUTE = 4_000
 """A standard deviation of 0.4% a minute, 3% an hour: enough to see, not enough to leave the range of its markets."""
 YEARLY_VOLATILITY = VOLATILITY_PPM_PER_MINUTE / 10**6 * math.sqrt(365.25 * 24 * 60)
-"""For priors; 1 is a hundred percent."""
+"""For priors; 1 is 100%."""
 HOME_MINUTES = 360
-"""Half of the way back to where it began takes about four hours."""
+"""The walk returns halfway to its first value in about four hours."""
 MAX_STEP_SECONDS = 900
-"""After a longer silence it moves as if only this long had passed."""
+"""After a longer gap it moves as if only this much time had passed."""
 
 FIRST_ROUND = (1 << 64) | 1
-"""The id of a feed's first round, from which its walk began."""
+"""The id of a feed's first round, where its walk starts."""
 
 
 def first_value(key: str) -> int:
@@ -40,7 +39,7 @@ def first_value(key: str) -> int:
 
 
 def step(last: LatestRound, home: int, seed: str, key: str, now: int) -> int:
-    """Return the value at `now`, in the feed's 8 decimals, at least 1. Every division rounds towards zero or down."""
+    """Return the value at `now`, with the feed's 8 decimals, at least 1. Every division rounds down."""
     seconds = min(max(now - last.updated_at, 1), MAX_STEP_SECONDS)
     # Standard deviation grows with the square root of time; isqrt of seconds * 1e6 keeps three decimals.
     scale = VOLATILITY_PPM_PER_MINUTE * math.isqrt(seconds * 1_000_000 // 60) // 1000
@@ -55,7 +54,8 @@ def sample(last: LatestRound | None, home: int, seed: str, key: str, now: int) -
 
 
 def _gauss(seed: str, key: str, now: int) -> int:
-    """About normal, in thousandths of a standard deviation: twelve uniform numbers less their mean."""
+    """Return an approximately normal number in thousandths of a standard deviation: the sum of twelve uniform numbers
+    minus its mean."""
     digest = hashlib.sha256(f"{seed}\n{key}\n{now}".encode()).digest()
     words = [int.from_bytes(digest[at : at + 2]) for at in range(0, 24, 2)]
     return (sum(words) - 6 * 65_535) * 1000 // 65_536

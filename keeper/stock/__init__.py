@@ -1,1 +1,1 @@
-"""Up/down markets on stock prices: sessions, opening, settling, delivering."""
+"""Jobs for up/down markets on stock prices: opening, settling, delivering."""

@@ -1,4 +1,4 @@
-"""`deliver`: pays owners what we owe them, finishes vintages, and brings dust and fees to the treasury."""
+"""`deliver`: pays winners and refunds, finalizes vintages, and sends rounding residue and fees to the treasury."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from keeper.payouts import RETRY, Payout
 from keeper.run import JobRun
 
 POKE_AFTER_SECONDS = 60
-"""The next entry finalizes a vintage anyway; only one that waited this long is worth a transaction."""
+"""The next entry finalizes a vintage anyway; only a wait this long is worth a transaction."""
 
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """A position with its market and vintage, as the index has them."""
+    """A position with its market and vintage, from the index."""
 
     market: VestedMarket
     position: Position
@@ -31,14 +31,14 @@ class Holding:
     closed_at: int | None
 
 
-def dues(holdings: Iterable[Holding], now: Moment) -> list[Payout]:
-    """Return what a delivery would send, by market and position."""
+def payouts_due(holdings: Iterable[Holding], now: Moment) -> list[Payout]:
+    """Return the payouts that a delivery would send, by market and position."""
     owed = []
     for holding in sorted(holdings, key=lambda each: (each.position.market_id, each.position.position_id)):
         market, position = holding.market, holding.position
         what = settlement(market, position, holding.vintage, now)
         if what.total:
-            # A refused part and a settlement have two subjects: the one done does not hold up the other.
+            # A refused remainder and a settlement are separate subjects, so that neither delays the other.
             word = "deliver" if market.settled else "return"
             has_refused_part = what.refund and not position.refunded
             payout = Payout(
@@ -48,38 +48,40 @@ def dues(holdings: Iterable[Holding], now: Moment) -> list[Payout]:
                 owner=position.owner,
                 amount=what.total,
                 failed=holding.failed,
-                # A refused part is due from the next block on.
+                # A refused remainder is due from the next block on.
                 due_at=holding.entered_at if has_refused_part or holding.closed_at is None else holding.closed_at,
             )
             owed.append(payout)
     return owed
 
 
-def poke(market: VestedMarket, entered_at: int, now: Moment) -> str | None:
+def why_poke(market: VestedMarket, entered_at: int, now: Moment) -> str | None:
     """Return why its pending vintage should be finalized, or None. entered_at: chain time of the vintage's last
     entry."""
     if market.vintage is None or market.settled or not finished(market, now):
         return None
     waited = now.timestamp - entered_at
-    return f"its vintage {market.vintage.number} waits since {waited} s" if waited >= POKE_AFTER_SECONDS else None
+    return (
+        f"its vintage {market.vintage.number} has been waiting for {waited} s" if waited >= POKE_AFTER_SECONDS else None
+    )
 
 
 def residue_due(market: VestedMarket) -> int:
-    """Floor dust that may go to the treasury now: every winning position has been paid."""
+    """Return the rounding residue that may go to the treasury now, after every winning position was paid."""
     if not market.settled or market.residue_claimed or market.unpaid_principal:
         return 0
     return residue(market) or 0
 
 
 MAX_ROWS = 1_000
-"""Positions sent in one run, and read at once; the rest is for the next."""
+"""Positions read at once and sent in one run; the next run sends the rest."""
 
 MARKETS, POSITIONS, VINTAGES = stock_market.c, stock_position.c, stock_vintage.c
 
 
 async def deliver(run: JobRun) -> None:
     if run.index is None:
-        run.report.skip("everything", "the index has read nothing of this chain yet")
+        run.report.skip("everything", "nothing of this chain is indexed yet")
         return
     indexed = Moment(run.index.l1_number, run.index.time)
     await _pay(run, indexed)
@@ -89,15 +91,15 @@ async def deliver(run: JobRun) -> None:
 
 
 async def _pay(run: JobRun, now: Moment) -> None:
-    """Send every payout that is due and may be sent now, page by page. Candidates without a payout, or that must wait
-    (the token refuses their owner, an attempt is under way), never hide those behind them."""
+    """Send every payout that is due and may be sent now, page by page. Positions without a payout, or that must wait
+    (the token refuses their owner, an attempt is in progress), never block those behind them."""
     ready: list[Payout] = []
     owed_in_all: list[Payout] = []
     owing = [row.market_id for row in await run.rows(select(MARKETS.market_id).where(text(OWING)))]
     after = (-1, -1)
     while len(ready) < MAX_ROWS:
         page = await _holdings(run, owing, after)
-        owed = dues(page, now)
+        owed = payouts_due(page, now)
         owed_in_all += owed
         ready += await payouts.ready(run, owed)
         if len(page) < MAX_ROWS:
@@ -109,8 +111,8 @@ async def _pay(run: JobRun, now: Moment) -> None:
 
 
 async def _holdings(run: JobRun, owing: Sequence[int], after: tuple[int, int]) -> list[Holding]:
-    """Return positions of these markets that may have a payout due, ordered by how often the token refused them, then
-    by id. `after` is where the page before ended."""
+    """Return a page of positions of these markets that may have a payout due, by number of refusals, then by id.
+    `after`: the last position of the page before."""
     place = tuple_(POSITIONS.failed_deliveries, POSITIONS.position_id)
     query = (
         select(POSITIONS.position_id)
@@ -142,7 +144,7 @@ async def _holdings(run: JobRun, owing: Sequence[int], after: tuple[int, int]) -
 
 
 async def _poke(run: JobRun, now: Moment) -> None:
-    """Open markets only: settling finalizes the pending vintage itself."""
+    """Finalize vintages of open markets that have waited too long; settling a market finalizes its own."""
     entered = (
         select(func.max(POSITIONS.entered_at))
         .where(POSITIONS.market_id == MARKETS.market_id, POSITIONS.vintage == MARKETS.pending_vintage)
@@ -153,7 +155,7 @@ async def _poke(run: JobRun, now: Moment) -> None:
     )
     settler = run.chain.contract("VestedMarkets")
     for row in await run.rows(query):
-        reason = poke(market_of(row), row.last_entry, now)
+        reason = why_poke(market_of(row), row.last_entry, now)
         if reason is None:
             continue
         call = settler.call("finalizeVintage", row.market_id)
@@ -165,7 +167,7 @@ async def _poke(run: JobRun, now: Moment) -> None:
             call=call,
             priority=-5,
         )
-        await run.ask(request, RETRY)
+        await run.submit(request, RETRY)
 
 
 async def _residue(run: JobRun) -> None:
@@ -179,11 +181,11 @@ async def _residue(run: JobRun) -> None:
             kind="residue",
             subjects=(f"stock:residue:{row.market_id}",),
             target=f"{row.ticker or 'market'} #{row.market_id}",
-            detail=f"bring {amount} units of rounding dust to the treasury",
+            detail=f"send {amount} units of rounding residue to the treasury",
             call=call,
             priority=-10,
         )
-        await run.ask(request, RETRY)
+        await run.submit(request, RETRY)
 
 
 async def _sweep(run: JobRun) -> None:

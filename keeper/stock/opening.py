@@ -1,8 +1,8 @@
-"""`open`: today's daily and this week's weekly markets, before the opening bell, for every allowed ticker, as far as
-the opener's money goes. `drill`: short markets, always some under way, on local deployments. `refund-drill`: one that
-will be void, on demand.
+"""`open`: lists today's daily and this week's weekly markets before the opening bell, for every allowed ticker, as far
+as the opener's balance allows. `drill`: keeps short markets running on local deployments. `refund-drill`: lists one
+that will be void, on demand.
 
-Windows follow from New York's sessions.
+Windows follow from New York trading sessions.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from core.stock.settling import REFUND_DRILL_AGE_SECONDS
 from keeper.attempts import RetryWaits, TransactionRequest
 from keeper.report import Skipped
 from keeper.run import JobRun
-from keeper.stock.witness import SAYS_NOTHING
+from keeper.stock.witness import VIEW_ERRORS
 
 MIN_LEAD_SECONDS = 60
-"""A market listed later than this before its strike would strike before anyone saw it."""
+"""The least time between listing and strike, so that people can see the market first."""
 
 
 @dataclass(frozen=True, slots=True)
 class MarketWindow:
-    """What a market compares: the reading at `strike` with the one at `final`."""
+    """The period of a market: the reading at `strike` is compared with the one at `final`."""
 
     family: Family
     strike: int
@@ -41,41 +41,41 @@ class MarketWindow:
 
 
 def daily_window(sessions: Sequence[Session], now: int, lead: int) -> MarketWindow | Skipped:
-    """Return the next session, open to close, once it is at most `lead` away; else why it is not listed."""
+    """Return the next session, open to close, if it opens within `lead`; else why it is not listed."""
     coming = next((each for each in sessions if each.opens - now >= MIN_LEAD_SECONDS), None)
     return _listed_from(Family.DAILY, coming, coming, now, lead)
 
 
 def weekly_window(sessions: Sequence[Session], now: int, lead: int) -> MarketWindow | Skipped:
-    """Return the next week whose first bell has not rung: its first open to its last close."""
+    """Return the next week that has not opened yet: first open to last close."""
     for week in weeks(sessions):
         if week[0].opens - now >= MIN_LEAD_SECONDS:
             return _listed_from(Family.WEEKLY, week[0], week[-1], now, lead)
-    return Skipped(Family.WEEKLY.word, "the calendar holds no week that is still to begin")
+    return Skipped(Family.WEEKLY.word, "the calendar has no upcoming week")
 
 
 def _listed_from(
     family: Family, first: Session | None, last: Session | None, now: int, lead: int
 ) -> MarketWindow | Skipped:
     if first is None or last is None:
-        return Skipped(family.word, "the calendar holds no session that is still to open")
+        return Skipped(family.word, "the calendar has no upcoming session")
     if first.opens - now > lead:
-        opens, listed = said(first.opens), said(first.opens - lead)
-        return Skipped(family.word, f"the next bell is at {opens}; it is listed from {listed} on")
+        opens, listed = utc_text(first.opens), utc_text(first.opens - lead)
+        return Skipped(family.word, f"the next session opens at {opens}; it is listed from {listed} on")
     return MarketWindow(family, first.opens, last.closes)
 
 
-def said(moment: int) -> str:
+def utc_text(moment: int) -> str:
     return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
 NOT_AFTER_MARGIN_SECONDS = 5
-"""A listing must be mined this long before its strike; the relayer gives it up at that moment."""
+"""A listing must be mined this long before its strike; after that the relayer drops it."""
 
 
 @dataclass(frozen=True, slots=True)
 class FeedState:
-    """A feed of the deployment as the lister knows it now. Ages in seconds."""
+    """A feed of the deployment with the lister's present settings. Ages in seconds."""
 
     ticker: str
     address: str
@@ -85,8 +85,8 @@ class FeedState:
     is_paused: bool = False
 
     @property
-    def hindrance(self) -> str | None:
-        """Return why the lister would refuse a market on it now, or None."""
+    def obstacle(self) -> str | None:
+        """Why the lister would refuse a market on it now, or None."""
         if not self.allowed:
             return f"the lister does not allow the feed {self.address}"
         return "its stock's oracle is paused" if self.is_paused else None
@@ -94,7 +94,7 @@ class FeedState:
 
 @dataclass(frozen=True, slots=True)
 class ListingTerms:
-    """What the venue lists with; token units."""
+    """The stakes of new markets, in token units."""
 
     seed_per_leg: int
     min_entry: int
@@ -103,7 +103,7 @@ class ListingTerms:
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """One market to list."""
+    """A market to list."""
 
     feed: FeedState
     window: MarketWindow
@@ -113,7 +113,7 @@ class Opening:
 
     @property
     def target(self) -> str:
-        return f"{self.feed.ticker} {self.window.family.word} {said(self.window.strike)}"
+        return f"{self.feed.ticker} {self.window.family.word} {utc_text(self.window.strike)}"
 
 
 ListedKey = tuple[str, int, int, int]
@@ -127,7 +127,7 @@ def listed_key(feed: str, window: MarketWindow) -> ListedKey:
 def decide_openings(
     feeds: Sequence[FeedState], windows: Sequence[MarketWindow | Skipped], listed: Set[ListedKey]
 ) -> tuple[list[Opening], list[Skipped]]:
-    """Return an opening for every feed and family, or why there is none, nearest strike first."""
+    """Return an opening for every feed and family, or why there is none; earliest strike first."""
     openings: list[Opening] = []
     skipped: list[Skipped] = []
     for window in windows:
@@ -137,10 +137,10 @@ def decide_openings(
         for feed in feeds:
             subject = f"stock:open:{feed.ticker}:{window.family.word}:{window.strike}:{window.final}"
             opening = Opening(feed, window, feed.max_strike_age, feed.max_final_age, subject)
-            if feed.hindrance is not None:
-                skipped.append(Skipped(opening.target, feed.hindrance))
+            if feed.obstacle is not None:
+                skipped.append(Skipped(opening.target, feed.obstacle))
             elif listed_key(feed.address, window) in listed:
-                skipped.append(Skipped(opening.target, "it is listed"))
+                skipped.append(Skipped(opening.target, "already listed"))
             else:
                 openings.append(opening)
     openings.sort(key=lambda each: (each.window.strike, each.window.final, each.feed.ticker))
@@ -148,8 +148,8 @@ def decide_openings(
 
 
 def opener_of(lanes: Sequence[str], named: str | None) -> str:
-    """Whose seeds they are: the key of the opener's lane. Of several the one that the deployment file names, or else
-    the newest; at least one, oldest first."""
+    """Return the address that pays the seeds: of the opener's lanes (at least one, oldest first) the one that the
+    deployment file names, else the newest."""
     of_file = [each for each in lanes if named is not None and each.lower() == named.lower()]
     return (of_file or lanes)[-1]
 
@@ -157,12 +157,12 @@ def opener_of(lanes: Sequence[str], named: str | None) -> str:
 def affordable(
     openings: Sequence[Opening], terms: ListingTerms, balance: int, allowance: int
 ) -> tuple[list[Opening], list[Skipped], int | None]:
-    """Return the openings whose seeds the opener's token balance covers, those it does not, and the allowance to ask
-    for: None where `allowance`, which the lister has, will do."""
+    """Return the openings whose seeds the opener's balance covers, the others as skipped, and the allowance to approve:
+    None if the lister's present `allowance` is enough."""
     each = 2 * terms.seed_per_leg
     count = min(len(openings), balance // each)  # down: half a seed opens nothing
     short = [
-        Skipped(opening.target, f"the opener holds {balance} units, too few for its seed of {each}")
+        Skipped(opening.target, f"the opener has only {balance} units; its seed needs {each}")
         for opening in openings[count:]
     ]
     needed = count * each
@@ -184,19 +184,19 @@ class DrillPlan:
 def decide_drills(
     feeds: Sequence[FeedState], last_final: Mapping[str, int], last_opened: int | None, now: int, plan: DrillPlan
 ) -> tuple[Opening | None, list[Skipped]]:
-    """Return the next short market to open: of the ticker that has been without one for longest, one at a time.
+    """Return the next short market to open: of the ticker that has gone without one for longest, one at a time.
 
-    last_final: per feed address in lower case, the latest bell of a short market. last_opened: when any was listed.
-    Opening them `apart` keeps them in different phases, so at any moment one can be seen in each.
+    last_final: the latest close of a short market, by feed address in lower case. last_opened: when any was listed.
+    They are opened `apart` seconds apart, so that at any moment there is one in each phase.
     """
     skipped: list[Skipped] = []
     wanting: list[tuple[int, str, FeedState]] = []
     for feed in feeds:
         final = last_final.get(feed.address.lower(), 0)
-        if feed.hindrance is not None:
-            skipped.append(Skipped(f"{feed.ticker} drill", feed.hindrance))
+        if feed.obstacle is not None:
+            skipped.append(Skipped(f"{feed.ticker} drill", feed.obstacle))
         elif final > now:
-            skipped.append(Skipped(f"{feed.ticker} drill", f"one is under way until {said(final)}"))
+            skipped.append(Skipped(f"{feed.ticker} drill", f"one is open until {utc_text(final)}"))
         else:
             wanting.append((final, feed.ticker, feed))
     if not wanting:
@@ -208,12 +208,12 @@ def decide_drills(
     feed = wanting[0][2]
     skipped += [Skipped(f"{ticker} drill", "another ticker's is opened first") for _, ticker, _ in wanting[1:]]
     window = MarketWindow(Family.DRILL, now + plan.lead, now + plan.lead + plan.life)
-    # By ticker, not by time: two keepers that look a second apart must ask for the same thing.
+    # By ticker, not by time: two keepers that run a second apart must submit the same subject.
     return Opening(feed, window, feed.max_strike_age, feed.max_final_age, f"stock:drill:{feed.ticker}"), skipped
 
 
 def refund_drill(feed: FeedState, now: int, plan: DrillPlan) -> Opening:
-    """Return a short market that will provably be void: no round is young enough for it, so every stake goes back."""
+    """Return a short market that is certain to be void: no round is fresh enough for it, so every stake is refunded."""
     window = MarketWindow(Family.DRILL, now + plan.lead, now + plan.lead + plan.life)
     return Opening(feed, window, REFUND_DRILL_AGE_SECONDS, REFUND_DRILL_AGE_SECONDS, "stock:refund-drill")
 
@@ -230,7 +230,7 @@ MARKETS = stock_market.c
 
 
 async def open_markets(run: JobRun) -> None:
-    if await _cannot_list(run):
+    if await _listing_is_blocked(run):
         return
     how = run.keeper.how
     sessions = sessions_around(run.now)
@@ -244,7 +244,7 @@ async def open_markets(run: JobRun) -> None:
 
 
 async def open_drills(run: JobRun) -> None:
-    if await _cannot_list(run):
+    if await _listing_is_blocked(run):
         return
     finals, last_opened = await _drills(run)
     opening, skipped = decide_drills(await feed_states(run), finals, last_opened, run.now, DRILLS)
@@ -254,21 +254,21 @@ async def open_drills(run: JobRun) -> None:
 
 
 async def open_refund_drill(run: JobRun) -> None:
-    if await _cannot_list(run):
+    if await _listing_is_blocked(run):
         return
-    allowed = [feed for feed in await feed_states(run) if feed.hindrance is None]
+    allowed = [feed for feed in await feed_states(run) if feed.obstacle is None]
     if not allowed:
-        run.report.skip("refund drill", "the lister allows no feed, or their stocks' oracles are paused")
+        run.report.skip("refund drill", "the lister allows no feed, or all oracles are paused")
         return
     await _open(run, [refund_drill(allowed[0], run.now, DRILLS)], DRILL_RETRY)
 
 
 async def feed_states(run: JobRun) -> list[FeedState]:
-    """Return the deployment's feeds as the lister knows them at this run's head."""
+    """Read the lister's settings for the deployment's feeds at this run's head."""
     lister, feeds = run.chain.contract("MarketLister"), run.chain.deployment.price_feeds
     answers: list[Any] = await run.read_all([lister.call("feed", feed.proxy) for feed in feeds])
     flags = [Contract(feed.stock_token, abi("LocalStockToken")).call("oraclePaused") for feed in feeds]
-    paused = await run.read_all(flags, SAYS_NOTHING)
+    paused = await run.read_all(flags, VIEW_ERRORS)
     return [
         FeedState(
             ticker=feed.ticker,
@@ -282,12 +282,12 @@ async def feed_states(run: JobRun) -> list[FeedState]:
     ]
 
 
-async def _cannot_list(run: JobRun) -> bool:
-    """Say why nothing may be listed now, if so: money is only put down where the present state is known."""
+async def _listing_is_blocked(run: JobRun) -> bool:
+    """Report why nothing may be listed now, if so: seeds are only paid if the present state is known."""
     problem = run.index_problem() or await run.lanes_problem(OPENER)
     if problem is None and await run.read(run.chain.contract("VestedMarkets").call("entriesPaused")):
         problem = "the guardian has paused new markets"
-    return run.stops(problem)
+    return run.skip_if(problem)
 
 
 async def _listed(run: JobRun) -> set[ListedKey]:
@@ -308,7 +308,7 @@ async def _drills(run: JobRun) -> tuple[dict[str, int], int | None]:
 
 
 async def _open(run: JobRun, openings: Sequence[Opening], retry: RetryWaits) -> None:
-    """Ask for the openings the opener can pay for, after an allowance where one is needed."""
+    """Submit the openings that the opener can pay for, after an approval if one is needed."""
     subjects = await run.ready({each.subject: each.target for each in openings}, retry)
     ready = [each for each in openings if each.subject in subjects]
     if not ready:
@@ -316,7 +316,7 @@ async def _open(run: JobRun, openings: Sequence[Opening], retry: RetryWaits) -> 
     deployment = run.chain.deployment
     openers = [hex_of(lane.address) for lane in await run.lanes(OPENER)]
     if not openers:
-        run.report.skip_all([each.target for each in ready], "the opener's lane has just been given back")
+        run.report.skip_all([each.target for each in ready], "the opener's lane was just released")
         return
     opener = opener_of(openers, deployment.operator_wallets.get("opener"))
     token = deployment.token("USDG").address
@@ -335,17 +335,17 @@ async def _open(run: JobRun, openings: Sequence[Opening], retry: RetryWaits) -> 
             kind="approve",
             subjects=(f"stock:approve:{opener.lower()}",),
             target=f"allowance of {opener}",
-            detail=f"let the lister take seeds of up to {approval} units from the opener",
+            detail=f"allow the lister to take seeds of up to {approval} units from the opener",
             group=OPENER,
             call=call,
         )
-        action = await run.ask(request, RetryWaits(after_success_seconds=30.0))
+        action = await run.submit(request, RetryWaits(after_success_seconds=30.0))
         if action is None:
-            run.report.skip_all([opening.target for opening in payable], "its seed waits for an allowance")
+            run.report.skip_all([opening.target for opening in payable], "its seed needs an allowance first")
             return
         depends_on = action.intent_id
     for opening in payable:
-        await run.ask(_request(run, opening, terms, depends_on), retry)
+        await run.submit(_request(run, opening, terms, depends_on), retry)
 
 
 def _request(run: JobRun, opening: Opening, terms: ListingTerms, depends_on: int | None) -> TransactionRequest:

@@ -1,4 +1,4 @@
-"""`prices`: moves the price feeds of a local deployment, so that its markets have something to be about."""
+"""`prices`: moves the simulated price feeds of a local deployment."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from keeper.sources.simulated import FIRST_ROUND
 
 RETRY = RetryWaits(after_success_seconds=0.0, after_failure_seconds=15.0, longest_seconds=120.0)
 LATE_SECONDS = 120
-"""A price that could not be written for so long is not written any more: the next one is better."""
+"""After this long an unwritten price is dropped: the next one is better."""
 
 
 async def move_prices(run: JobRun) -> None:
-    """Post each feed's next round, one at a time per feed, so that its times never go back."""
+    """Post each feed's next round, one at a time for each feed, so that its times never go back."""
     feeds = run.chain.deployment.price_feeds
     contracts = [run.chain.at(feed.proxy, "LocalFeed") for feed in feeds]
     last = await asyncio.gather(*(remote.latest_round(run.chain.client, each, run.head) for each in contracts))
     first: list[Any] = await run.read_all([each.call("getRoundData", FIRST_ROUND) for each in contracts])
     for feed, contract, latest, began in zip(feeds, contracts, last, first, strict=True):
         if latest is None:
-            run.report.skip(feed.ticker, "its feed holds no round to go on from")
+            run.report.skip(feed.ticker, "its feed has no round to continue from")
             continue
         if latest.updated_at >= run.now:
             run.report.skip(feed.ticker, "its last round is as new as the newest block")
@@ -47,5 +47,5 @@ async def _push(run: JobRun, ticker: str, call: Call, value: int) -> None:
         priority=-1,
         replay_safe=False,
     )
-    if await run.ask(request, RETRY) is not None:
+    if await run.submit(request, RETRY) is not None:
         metrics.OBSERVED.labels(ticker).set(value / 10**8)

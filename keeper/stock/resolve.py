@@ -1,5 +1,5 @@
-"""`resolve`: settles every market a minute after its bell, or voids it on proof: the resolver's word, with waits before
-anything that gives money back."""
+"""`resolve`: settles each market a minute after its close, as the resolver's preview says, or voids it on proof. It
+waits before voiding for a missing reading."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ from core.db.schema.index_stock import stock_market
 from core.hexadecimal import hex_of
 from core.stock.settling import EndingCall, ending_call
 from keeper.run import JobRun
-from keeper.settling import NO_OTHER_NODES, NodeQuorum, NodeVerdict, Wait, ask_each, ask_to_end, wait_before_void
+from keeper.settling import NO_OTHER_NODES, NodeQuorum, NodeVerdict, Wait, poll_nodes, request_ending, wait_before_void
 
 AFTER_BELL_SECONDS = 60
-"""Nothing is done earlier: a round of the final second may still be on its way into a block. The resolver's own delay
-comes on top where it is longer."""
+"""Markets are settled no earlier: a round of the final second may still be on its way into a block. The resolver's own
+delay may be longer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """An unsettled market at one block. Rounds are 0 where none is in effect; problems are the round finder's."""
+    """An unsettled market at one block. A round is 0 if none is in effect; the problems are the round finder's."""
 
     market_id: int
     final_time: int
     freeze_time: int
     void_delay: int
-    is_open: bool  # as the settler says, not the index
+    is_open: bool  # according to the contract, not the index
     status: PreviewStatus
     strike_round: int = 0
     final_round: int = 0
     strike_problem: RoundProblem = RoundProblem.OK
     final_problem: RoundProblem = RoundProblem.OK
-    agreed: bool = False  # two reads, apart, say the same
-    quorum: NodeQuorum = NO_OTHER_NODES  # of the other nodes
+    agreed: bool = False  # two reads some time apart agree
+    quorum: NodeQuorum = NO_OTHER_NODES
 
     @property
     def rounds(self) -> tuple[int, int]:
@@ -56,17 +56,17 @@ class Settle:
 
 
 def decide(facts: Facts, now: int) -> Settle | Wait:
-    """`now` is the chain's clock."""
+    """Decide how a market ends now, if it does. `now`: chain time."""
     if not facts.is_open:
-        return Wait("it is settled; the index has not read that yet")
+        return Wait("it is settled, which is not indexed yet")
     if now < facts.final_time + AFTER_BELL_SECONDS:
-        return Wait(f"{facts.final_time + AFTER_BELL_SECONDS - now} s to go until a minute after its bell")
+        return Wait(f"{facts.final_time + AFTER_BELL_SECONDS - now} s left until a minute after its close")
     match facts.status:
         case PreviewStatus.UP | PreviewStatus.DOWN | PreviewStatus.FLAT:
             word = "flat, so it is void" if facts.status is PreviewStatus.FLAT else facts.status.name
             return _settle(facts, f"the rounds say {word}")
         case PreviewStatus.BAD_ANSWER:
-            return _settle(facts, "a round in effect holds no price")
+            return _settle(facts, "a round in effect has no price")
         case PreviewStatus.STALE:
             wait = wait_before_void(
                 "its readings are stale",
@@ -76,16 +76,16 @@ def decide(facts: Facts, now: int) -> Settle | Wait:
                 quorum=facts.quorum,
                 waited_long=now >= facts.anyone_voids_from,
             )
-            why = f"a reading is older than its bound, or from an outage of the sequencer{facts.quorum.remark}"
+            why = f"a reading is older than its limit, or from a sequencer outage{facts.quorum.remark}"
             return wait or _settle(facts, why)
         case PreviewStatus.PAUSED:
-            return _settle(facts, "the stock's oracle was paused over a reading, or its multiplier changed")
+            return _settle(facts, "the stock's oracle was paused at a reading, or its multiplier changed")
         case PreviewStatus.BAD_PROOF:
             if now >= facts.anyone_voids_from:
                 return _settle(facts, f"nothing could settle it: {_problem(facts)}")
             return Wait(f"{_problem(facts)}; anyone may void it in {facts.anyone_voids_from - now} s")
         case PreviewStatus.NOT_READY:
-            return Wait("the resolver waits for late rounds or for the chain's sequencer")
+            return Wait("the resolver is waiting for late rounds or for the sequencer")
 
 
 def _settle(facts: Facts, why: str) -> Settle:
@@ -113,11 +113,11 @@ async def resolve_markets(run: JobRun) -> None:
             run.report.skip(name, decision.reason)
             continue
         call = run.chain.contract(decision.call.contract).call(decision.call.function, *decision.call.arguments)
-        await ask_to_end(run, f"stock:resolve:{row.market_id}", name, call, decision.why)
+        await request_ending(run, f"stock:resolve:{row.market_id}", name, call, decision.why)
 
 
 async def _due(run: JobRun) -> list[Any]:
-    """Return markets past their bell that the index holds open."""
+    """Return the markets past their close that are open in the index."""
     query = (
         select(
             MARKETS.market_id,
@@ -135,7 +135,7 @@ async def _due(run: JobRun) -> list[Any]:
 
 
 async def _facts(run: JobRun, due: list[Any]) -> list[Facts]:
-    """Return what settler, resolver and round finder say at this run's head."""
+    """Read the settler, the resolver and the round finder at this run's head."""
     settler, resolver = run.chain.contract("VestedMarkets"), run.chain.contract("RoundResolver")
     calls = []
     for row in due:
@@ -146,7 +146,7 @@ async def _facts(run: JobRun, due: list[Any]) -> list[Facts]:
             resolver.call("findRound", feed, row.strike_time),
             resolver.call("findRound", feed, row.final_time),
         ]
-    answers = values(await run.read_all(calls))  # views of ours that never revert
+    answers = values(await run.read_all(calls))  # our own views never revert
     return [
         Facts(
             market_id=row.market_id,
@@ -167,15 +167,14 @@ async def _facts(run: JobRun, due: list[Any]) -> list[Facts]:
 
 
 async def _agreement(run: JobRun, facts: Facts) -> Facts:
-    """Return the facts, with whether an earlier read and what each other node say what this one says about
-    staleness."""
+    """Return the facts; for a stale market, with whether an earlier read and the other nodes agree."""
     if facts.status is not PreviewStatus.STALE or not facts.is_open:
         return facts
     what = f"STALE {facts.strike_round} {facts.final_round}"
-    if not await run.agreed(f"stock:stale:{facts.market_id}", what):
+    if not await run.is_confirmed(f"stock:stale:{facts.market_id}", what):
         return facts
     call = run.chain.contract("RoundResolver").call("preview", facts.market_id)
-    quorum = await ask_each(run.chain.single_nodes, lambda client: _verdict(client, call, facts))
+    quorum = await poll_nodes(run.chain.single_nodes, lambda client: _verdict(client, call, facts))
     return replace(facts, agreed=True, quorum=quorum)
 
 

@@ -1,7 +1,7 @@
-"""`witness`: has the resolver remember pauses and multipliers of the stocks of unsettled markets: into a pause, out of
-it, and across a strike or bell.
+"""`witness`: records pauses and multipliers of the stocks of unsettled markets in the resolver: when a pause begins and
+ends, and across a strike or close.
 
-Always made, so whether a pause counts is no one's choice.
+Always recorded, so that whether a pause counts is not a choice.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from keeper.attempts import RetryWaits, TransactionRequest
 from keeper.run import JobRun
 
 REPEAT_SECONDS: Final = 20 * 60
-"""Witnesses over an hour apart have not seen one pause, so a lasting one is witnessed three times an hour."""
+"""The resolver treats witnesses over an hour apart as different pauses, so a long one is witnessed every 20 minutes."""
 
 
 @dataclass(frozen=True, slots=True)
 class StockState:
-    """What a stock says now, and what the resolver remembers of it. `paused` also when it does not say; `multiplier`
-    is None when it cannot be read; `last_pause` is the time of the last witness of a pause, 0 where there is none."""
+    """A stock's present state, and what the resolver has recorded. `paused`: also if the stock does not answer;
+    `multiplier`: None if it cannot be read; `last_pause`: when a pause was last witnessed, or 0."""
 
     paused: bool
     multiplier: int | None
@@ -37,16 +37,16 @@ class StockState:
 
 
 def why_witness(state: StockState, moments: Sequence[int], now: int) -> str | None:
-    """Return why the resolver must be called now, or None. `moments`: strikes and bells of unsettled markets."""
+    """Return why the resolver must be called now, or None. `moments`: strikes and closes of unsettled markets."""
     if state.paused:
         if not state.last_pause or state.is_over:
             return "its oracle is paused"
         if now - state.last_pause >= REPEAT_SECONDS:
             return "its oracle is still paused"
         if any(state.last_pause < moment <= now for moment in moments):
-            return "its oracle is paused over a strike or a bell"
+            return "its oracle is paused at a strike or a close"
     elif state.last_pause and not state.is_over:
-        return "its oracle runs again"
+        return "its oracle has resumed"
     if state.multiplier is not None and state.multiplier != state.known_multiplier:
         return f"its multiplier is {state.multiplier}"
     return None
@@ -54,8 +54,8 @@ def why_witness(state: StockState, moments: Sequence[int], now: int) -> str | No
 
 RETRY = RetryWaits(after_success_seconds=5.0, after_failure_seconds=5.0, longest_seconds=60.0)
 
-SAYS_NOTHING = (RpcErrorKind.REVERTED, RpcErrorKind.BAD_ANSWER)
-"""Errors a stock's view may fail with: the contract is not ours, and the resolver treats them as a pause."""
+VIEW_ERRORS = (RpcErrorKind.REVERTED, RpcErrorKind.BAD_ANSWER)
+"""Errors that a stock's views may return: the contract is not ours. The resolver treats them as a pause."""
 
 MARKETS = stock_market.c
 
@@ -65,7 +65,7 @@ async def witness_stocks(run: JobRun) -> None:
     for stock, state in zip(moments, await _states(run, list(moments)), strict=True):
         why = why_witness(state, moments[stock], run.now)
         if why is None:
-            run.report.skip(f"stock {stock}", "nothing about it is new")
+            run.report.skip(f"stock {stock}", "unchanged")
             continue
         request = TransactionRequest(
             kind="witness",
@@ -73,13 +73,13 @@ async def witness_stocks(run: JobRun) -> None:
             target=f"stock {stock}",
             detail=f"witness the stock: {why}",
             call=run.chain.contract("RoundResolver").call("witness", stock),
-            priority=10,  # before what settles by it
+            priority=10,  # before settlements that depend on it
         )
-        await run.ask(request, RETRY)
+        await run.submit(request, RETRY)
 
 
 async def _moments(run: JobRun) -> dict[str, list[int]]:
-    """Return strikes and bells of the unsettled markets, by stock."""
+    """Return strikes and closes of the unsettled markets, by stock."""
     query = select(MARKETS.stock_token, MARKETS.strike_time, MARKETS.final_time).where(
         MARKETS.closed_tx.is_(None), MARKETS.stock_token.is_not(None)
     )
@@ -100,7 +100,7 @@ async def _states(run: JobRun, stocks: list[str]) -> list[StockState]:
             resolver.call("multiplierAt", stock, run.now),
             resolver.call("lastPause", stock),
         ]
-    answers: list[Any] = await run.read_all(calls, SAYS_NOTHING)
+    answers: list[Any] = await run.read_all(calls, VIEW_ERRORS)
     return [
         StockState(
             paused=isinstance(paused, RpcError) or bool(paused),

@@ -28,7 +28,7 @@ POOL = f'{FEED}, pool="BNKR/WETH"'
 def _job(job: str, period: str, age: str) -> dict[str, str]:
     return {
         f'vpm_keeper_period_seconds{{job="{job}", instance="a"}}': period,
-        f'vpm_keeper_ok_age_seconds{{job="{job}", instance="a"}}': age,
+        f'vpm_keeper_success_age_seconds{{job="{job}", instance="a"}}': age,
     }
 
 
@@ -276,7 +276,7 @@ CASES: list[tuple[str, str, Mapping[str, str], Mapping[str, Sequence[str]]]] = [
             ("VpmFeedBehind", "vpm_feed_behind_seconds", 300, 301, FEED),
             ("VpmReadingLost", "vpm_feed_lost_readings", 0, 1, FEED),
             ("VpmPoolThin", "vpm_pool_depth", 0.5, 0.49, POOL),
-            ("VpmFeedCapFell", "vpm_feed_cap_borne", 0.7, 0.69, FEED),
+            ("VpmFeedCapFell", "vpm_feed_cap_supported", 0.7, 0.69, FEED),
             ("VpmFeedFull", "vpm_feed_room", 1, 0, FEED),
             ("VpmPoolQuiet", "vpm_pool_quiet", 0.7, 0.71, POOL),
         )

@@ -15,7 +15,7 @@ from indexer import metrics as index_metrics
 from indexer.service import ChainService
 from keeper import metrics as keeper_metrics
 from keeper.run import Keeper
-from keeper.service import Keeping
+from keeper.service import KeeperService
 from tests.support.cup_rig import settings_for
 from tests.support.genesis import Genesis, chain
 from tests.waiting import PATIENCE, running, until
@@ -29,8 +29,8 @@ async def test_a_former_keeper_says_nothing_of_what_is_due(fresh_database_url: s
     engine = make_engine(fresh_database_url)
     due = {"job": "resolve", "what": "markets"}
     async with make_pool(fresh_database_url, size=2, autocommit=True) as pool, aiohttp.ClientSession() as http:
-        keeping = Keeping(Keeper(settings, load(KeeperSettings, {}), pool, engine, http, {}), fresh_database_url)
-        async with running(keeping.run()):
+        service = KeeperService(Keeper(settings, load(KeeperSettings, {}), pool, engine, http, {}), fresh_database_url)
+        async with running(service.run()):
             async with asyncio.timeout(PATIENCE), pool.connection() as connection:
                 while not await (await connection.execute(SERVING)).fetchone():
                     await asyncio.sleep(0.1)

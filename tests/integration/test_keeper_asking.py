@@ -47,10 +47,10 @@ async def rows(pool: ConnectionPool, query: str) -> list[tuple[Any, ...]]:
 async def attempt(pool: ConnectionPool, asked: TransactionRequest, barrier: asyncio.Barrier | None = None) -> bool:
     """One keeper's read and request; with a barrier, all have read before any requests."""
     async with pool.connection() as connection:
-        known = await attempts.recall(connection, CHAIN, asked.subjects)
+        known = await attempts.latest_attempts(connection, CHAIN, asked.subjects)
         if barrier is not None:
             await barrier.wait()
-        return await attempts.ask(connection, CHAIN, asked, known) is not None
+        return await attempts.submit(connection, CHAIN, asked, known) is not None
 
 
 async def test_of_many_who_read_the_same_one_asks(pool: ConnectionPool) -> None:
@@ -96,7 +96,7 @@ def reading(pool: ConnectionPool, now: int, *, dry_run: bool = False) -> JobRun:
 
 async def test_a_sighting_keeps_its_start_until_it_changes(pool: ConnectionPool) -> None:
     async def note(what: str, now: int) -> int:
-        return await reading(pool, now).said_since("s", what)
+        return await reading(pool, now).claimed_since("s", what)
 
     assert await note("A", 100) == 100
     assert await note("A", 170) == 100
@@ -116,13 +116,13 @@ async def test_a_sighting_keeps_its_start_until_it_changes(pool: ConnectionPool)
 )
 @pytest.mark.parametrize("dry_run", [False, True])
 async def test_two_reads_agree(pool: ConnectionPool, what: str, now: int, agreed: bool, dry_run: bool) -> None:
-    assert not await reading(pool, 1000).agreed("s", "STALE 1 2")
-    assert await reading(pool, now, dry_run=dry_run).agreed("s", what) is agreed
+    assert not await reading(pool, 1000).is_confirmed("s", "STALE 1 2")
+    assert await reading(pool, now, dry_run=dry_run).is_confirmed("s", what) is agreed
 
 
 async def test_what_every_read_says_is_as_old_as_the_first_whichever_keeper_read(pool: ConnectionPool) -> None:
     async def since(what: str, now: int, *, dry_run: bool = False) -> int:
-        return await reading(pool, now, dry_run=dry_run).said_since("s", what)
+        return await reading(pool, now, dry_run=dry_run).claimed_since("s", what)
 
     assert await since("lost", 100, dry_run=True) == 100
     assert await since("lost", 110) == 110, "a rehearsal leaves nothing behind"
@@ -153,8 +153,8 @@ async def test_the_command_line_explains_and_asks(rig: Rig) -> None:
 
     dry = await asyncio.to_thread(run, "drill", "--dry-run")
     assert dry.returncode == 0, dry.stderr
-    assert "would ask open" in dry.stdout
-    assert "left      TSLA drill" in dry.stdout
+    assert "would submit open" in dry.stdout
+    assert "skipped      TSLA drill" in dry.stdout
     assert rig.rows("SELECT 1 FROM outbox_intent") == []
     assert rig.rows("SELECT 1 FROM keeper_run") == []
 

@@ -1,4 +1,4 @@
-"""Which payments that came past us a run of `agent-credit` looks at: of those that are long done, hardly any."""
+"""Which payments a run of `agent-credit` checks: hardly any of those that were booked long ago."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def measured(name: str) -> float | None:
 
 @pytest.fixture
 async def payments(fresh_database_url: str) -> AsyncIterator[Payments]:
-    metrics.forget_state()  # what other tests of this process left
+    metrics.clear_state()  # what other tests of this process left
     engine, settings = make_engine(fresh_database_url), settings_for(fresh_database_url)
     async with make_pool(fresh_database_url, size=2, autocommit=True) as pool, aiohttp.ClientSession() as http:
         yield Payments(Keeper(settings, load(KeeperSettings, {}), pool, engine, http, {}))
@@ -119,7 +119,7 @@ async def test_what_is_old_and_done_is_looked_at_once_an_hour(
         clock = 10_000.0 + at
         await payments.run()
         assert payments.looked_at == expected, at
-    payments.keeper.backlog.forget()  # another keeper led in between
+    payments.keeper.backlog.clear()  # another keeper led in between
     await payments.run()
     assert payments.looked_at == [young, old]
 
@@ -144,8 +144,8 @@ async def test_a_payment_keeps_its_age_when_leaders_change(payments: Payments) -
     """A keeper that changes hands every few minutes sees nothing for long, and what is due is old all the same."""
     await payments.arrives(b"\x01" * 32, NOW)
     for at in range(0, 1_800, 300):
-        metrics.forget_state()  # the former leader's
-        payments.keeper.backlog.forget()
+        metrics.clear_state()  # the former leader's
+        payments.keeper.backlog.clear()
         await payments.run(NOW + at)
         assert measured("vpm_keeper_due_oldest_seconds") == at
     payments.finality_seconds = 1_400  # what is not final yet is not late
@@ -161,7 +161,9 @@ async def test_what_the_contract_refuses_for_good_raises_no_alarm(payments: Paym
     key = f"agent:credit:{hex_of(PAYER)}:{hex_of(nonce)}"
     async with payments.keeper.pool.connection() as connection:
         call = Call(hex_of(WALLET), b"\x01", credit_function())
-        made = await attempts.ask(connection, CHAIN, TransactionRequest("credit", (key,), "t", "d", call, CREDIT), {})
+        made = await attempts.submit(
+            connection, CHAIN, TransactionRequest("credit", (key,), "t", "d", call, CREDIT), {}
+        )
         assert made is not None
         expected = 1 if code == "MissingRole" else 0
         for state, said in (("failed", code), ("queued", None)):

@@ -127,7 +127,7 @@ async def test_listing_stops_while_the_pools_bear_too_little_of_the_cap(
     rig.start("indexer", "relayer")
 
     assert await caps(rig, caplog) == []
-    assert gauge("vpm_feed_cap_borne") == pytest.approx(1, abs=0.01)
+    assert gauge("vpm_feed_cap_supported") == pytest.approx(1, abs=0.01)
     asked, _ = await listed(rig, chain, **WATCHED)
     assert asked
 
@@ -135,14 +135,14 @@ async def test_listing_stops_while_the_pools_bear_too_little_of_the_cap(
     taken = take_out(chain.pools, KEY, chain.walk.who, 45)
     chain.agents.warp_to(chain.now + 2 * chain.feed.window_seconds)
     (fell,) = await caps(rig, caplog)
-    assert f"listing on {KEY} stops: its pools bear " in fell
-    share = gauge("vpm_feed_cap_borne")
+    assert f"listing on {KEY} stops: its pools support " in fell
+    share = gauge("vpm_feed_cap_supported")
     assert share is not None
     assert 0.5 < share < 0.7
     assert await caps(rig, caplog) == []  # said once
     asked, left_out = await listed(rig, chain, **WATCHED)
     assert asked == []
-    assert [each for each in left_out if "its pools bear too little of its feed's cap now" in each]
+    assert [each for each in left_out if "its pools support too little of its cap now" in each]
     assert "ape run allow_feed" in left_out[0]
     asked, _ = await listed(rig, chain, VPM_KEEPER_WATCH_CAPS="0")
     assert asked, "the contract itself would still take them"
@@ -150,7 +150,7 @@ async def test_listing_stops_while_the_pools_bear_too_little_of_the_cap(
     put_back(chain.pools, KEY, chain.walk.who, taken)
     chain.agents.warp_to(chain.now + 2 * chain.feed.window_seconds)
     (back,) = await caps(rig, caplog)
-    assert f"listing on {KEY} goes on: its pools bear " in back
+    assert f"listing on {KEY} resumes: its pools support " in back
     asked, _ = await listed(rig, chain, **WATCHED)
     assert asked
 

@@ -1,4 +1,5 @@
-"""Payments that came past us and whose payers never come back: the keeper books what they brought, and no more."""
+"""Payments sent directly to the token by payers who never come back: the keeper books what they brought, and no
+more."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ from core.contracts.statuses import RefundReason, StakeStatus
 from core.money import USD
 from keeper.jobs import BY_NAME, Runner
 from keeper.report import RunReport
-from keeper.service import keeping
+from keeper.service import open_keeper
 from scripts._stack import wallets
 from scripts._stack.wallets import DEV, Wallet
 from tests.support import questions
@@ -34,7 +35,7 @@ UNTIL_FINAL = 70  # blocks; the node calls final what is 64 deep
 
 async def job(service: AgentService, name: str = "agent-credit", *, dry_run: bool = False) -> RunReport:
     settings = Settings.model_validate({k: v for k, v in service.env.items() if k in _aliases(Settings)})
-    async with keeping(settings, KeeperSettings.model_validate({})) as keeper:
+    async with open_keeper(settings, KeeperSettings.model_validate({})) as keeper:
         return await Runner(keeper).run(BY_NAME[name], dry_run=dry_run)
 
 
@@ -126,7 +127,7 @@ async def test_a_payer_who_never_returns_is_credited_once_and_not_before_it_is_f
     shown = service.chain.stake(who.address, body["idemKey"])
     assert (shown["amount"], shown["status"]) == (PAID, StakeStatus.IN_BOOK)
     lanes = "SELECT DISTINCT lane_group FROM outbox_intent WHERE kind = 'credit'"
-    assert rows(service, lanes) == [("credit",)], "the creditor's key alone books what came past us"
+    assert rows(service, lanes) == [("credit",)], "the creditor's key alone books direct payments"
 
     # A payer who comes back after all gets that stake, and is not asked to pay.
     response, said = await buyer.post(body)

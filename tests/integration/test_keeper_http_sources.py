@@ -17,7 +17,7 @@ from core.chain import RpcError, RpcErrorKind
 from keeper.agent import snapshot_job
 from keeper.run import JobRun
 from keeper.sources.remote import http_sample
-from keeper.sources.sample import ONE, Sample, SampleRefused, Why
+from keeper.sources.sample import ONE, RefusalReason, Sample, SampleRefused
 from keeper.sources.settings import ChainlinkSource, FeedSources, HttpSource
 from tests.support.serving import serving
 
@@ -63,30 +63,34 @@ async def test_a_number_in_a_document(served: Callable[[Answer], Awaitable[str]]
 @pytest.mark.parametrize(
     ("status", "body", "changes", "refused"),
     [
-        (500, "{}", {}, Why.DOWN),
-        (429, "{}", {}, Why.DOWN),
-        (200, "<html>", {}, Why.ABSURD),
-        (200, "{}", {}, Why.ABSURD),
-        (200, '{"pairs":null}', {}, Why.ABSURD),
-        (200, '{"pairs":[]}', {}, Why.ABSURD),
-        (200, '{"pairs":[{"marketCap":null}]}', {}, Why.ABSURD),
-        (200, '{"pairs":[{"marketCap":true}]}', {}, Why.ABSURD),
-        (200, '{"pairs":[{"marketCap":NaN}]}', {}, Why.ABSURD),
-        (200, '{"pairs":[{"marketCap":-4}]}', {}, Why.ABSURD),
-        (200, '{"pairs":[{"marketCap":9e999999}]}', {}, Why.ABSURD),
-        (200, '{"pairs":[{"marketCap":1e999990}]}', {}, Why.ABSURD),
-        (200, '{"pairs":[{"marketCap":"Infinity"}]}', {}, Why.ABSURD),
-        (200, '{"pairs":[{"marketCap":5,"at":null}]}', {"observed_at": "pairs.0.at"}, Why.ABSURD),
-        (200, '{"pairs":[{"marketCap":5,"at":{}}]}', {"observed_at": "pairs.0.at"}, Why.ABSURD),
-        (200, '{"pairs":[{"marketCap":5,"at":[0,[1],1]}]}', {"observed_at": "pairs.0.at"}, Why.ABSURD),
-        (200, '{"pairs":[{"marketCap":5,"at":9e999999}]}', {"observed_at": "pairs.0.at"}, Why.ABSURD),
-        (200, "[" * 100_000, {}, Why.ABSURD),
-        (200, f'{{"pairs":[{{"marketCap":5,"at":{NOW - 301}}}]}}', {"observed_at": "pairs.0.at"}, Why.LATE),
-        (200, '"' + "x" * 2_100_000 + '"', {}, Why.ABSURD),
+        (500, "{}", {}, RefusalReason.DOWN),
+        (429, "{}", {}, RefusalReason.DOWN),
+        (200, "<html>", {}, RefusalReason.ABSURD),
+        (200, "{}", {}, RefusalReason.ABSURD),
+        (200, '{"pairs":null}', {}, RefusalReason.ABSURD),
+        (200, '{"pairs":[]}', {}, RefusalReason.ABSURD),
+        (200, '{"pairs":[{"marketCap":null}]}', {}, RefusalReason.ABSURD),
+        (200, '{"pairs":[{"marketCap":true}]}', {}, RefusalReason.ABSURD),
+        (200, '{"pairs":[{"marketCap":NaN}]}', {}, RefusalReason.ABSURD),
+        (200, '{"pairs":[{"marketCap":-4}]}', {}, RefusalReason.ABSURD),
+        (200, '{"pairs":[{"marketCap":9e999999}]}', {}, RefusalReason.ABSURD),
+        (200, '{"pairs":[{"marketCap":1e999990}]}', {}, RefusalReason.ABSURD),
+        (200, '{"pairs":[{"marketCap":"Infinity"}]}', {}, RefusalReason.ABSURD),
+        (200, '{"pairs":[{"marketCap":5,"at":null}]}', {"observed_at": "pairs.0.at"}, RefusalReason.ABSURD),
+        (200, '{"pairs":[{"marketCap":5,"at":{}}]}', {"observed_at": "pairs.0.at"}, RefusalReason.ABSURD),
+        (200, '{"pairs":[{"marketCap":5,"at":[0,[1],1]}]}', {"observed_at": "pairs.0.at"}, RefusalReason.ABSURD),
+        (200, '{"pairs":[{"marketCap":5,"at":9e999999}]}', {"observed_at": "pairs.0.at"}, RefusalReason.ABSURD),
+        (200, "[" * 100_000, {}, RefusalReason.ABSURD),
+        (200, f'{{"pairs":[{{"marketCap":5,"at":{NOW - 301}}}]}}', {"observed_at": "pairs.0.at"}, RefusalReason.LATE),
+        (200, '"' + "x" * 2_100_000 + '"', {}, RefusalReason.ABSURD),
     ],
 )
 async def test_an_answer_in_doubt_is_refused(
-    served: Callable[[Answer], Awaitable[str]], status: int, body: str, changes: dict[str, object], refused: Why
+    served: Callable[[Answer], Awaitable[str]],
+    status: int,
+    body: str,
+    changes: dict[str, object],
+    refused: RefusalReason,
 ) -> None:
     async def answer(_: web.Request) -> web.Response:
         return web.Response(status=status, text=body)
@@ -123,7 +127,7 @@ async def test_one_faulty_source_does_not_defeat_two_that_agree(served: Callable
             now=NOW,
             head=7,
         )
-        believed = await snapshot_job._believe(
+        believed = await snapshot_job._agreed_sample(
             cast(JobRun, run), cast(Any, SimpleNamespace(key="k")), ANY, observed, None
         )
     assert believed.value == 100 * ONE
@@ -139,7 +143,7 @@ async def test_a_source_ahead_of_the_head_says_that_the_head_is_late(
     url = await served(answer)
     with pytest.raises(SampleRefused) as found:
         await asked(url, observed_at="pairs.0.at")
-    assert found.value.why is Why.LATE
+    assert found.value.why is RefusalReason.LATE
     assert (await asked(url, observed_at="pairs.0.near")).observed_at == NOW
 
 
@@ -150,7 +154,7 @@ async def test_silence_is_late_and_a_closed_port_is_down(served: Callable[[Answe
 
     with pytest.raises(SampleRefused) as late:
         await asked(await served(answer), timeout_seconds=0.1)
-    assert late.value.why is Why.LATE
+    assert late.value.why is RefusalReason.LATE
     with pytest.raises(SampleRefused) as down:
         await asked("http://127.0.0.1:9/v")
-    assert down.value.why is Why.DOWN
+    assert down.value.why is RefusalReason.DOWN

@@ -162,7 +162,7 @@ async def test_a_frozen_owner_delays_no_other_and_is_rarely_retried(rig: Rig, st
     assert rig.rows(f"SELECT attempts FROM keeper_attempt WHERE subject = 'stock:deliver:{position_id}'") == [(1,)]
     assert [each for each, _ in undelivered(rig, stock, market_id)] == [position_id]
     stock.send(stock.contracts.token.call("unfreeze", ANN.address), DAN.address)
-    again = "UPDATE keeper_attempt SET asked_at = asked_at - interval '2 hours' WHERE subject = %s RETURNING 1"
+    again = "UPDATE keeper_attempt SET requested_at = requested_at - interval '2 hours' WHERE subject = %s RETURNING 1"
     rig.rows(again, f"stock:deliver:{position_id}")
     await rig.until(lambda: not undelivered(rig, stock, market_id), "the delivery after all")
 
@@ -217,7 +217,7 @@ async def test_a_node_that_disagrees_stops_a_void(
     log = tmp_path_factory.mktemp("other") / "anvil.log"
     with chain(local_genesis, "stock", log, block_seconds=1.0) as other:
         urls = f"{rig.chains['stock'].url},{other.url}"
-        for reason in ("a second read must say so too", f"yet not by 1:{other.url.removeprefix('http://')}"):
+        for reason in ("a second read must confirm it", f"but not according to 1:{other.url.removeprefix('http://')}"):
             report = await rig.run("resolve", VPM_STOCK_RPC_URLS=urls)
             assert report.actions == []
             assert reason in report.skipped[0].reason

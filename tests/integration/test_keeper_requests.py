@@ -19,7 +19,7 @@ from keeper import service
 from keeper.jobs import Runner
 from keeper.report import Action
 from keeper.run import Keeper
-from keeper.service import Keeping
+from keeper.service import KeeperService
 from tests.support.cup_rig import settings_for
 from tests.waiting import PATIENCE, running
 
@@ -32,9 +32,9 @@ async def keeper(fresh_database_url: str) -> AsyncIterator[Keeper]:
     await engine.dispose()
 
 
-async def report_of(pool: ConnectionPool, keeping: Keeping, asked: int) -> str:
+async def report_of(pool: ConnectionPool, service: KeeperService, asked: int) -> str:
     """Return the report of a keeper that is notified of a request once, when it is made."""
-    async with running(keeping._serve_requests()), asyncio.timeout(PATIENCE), pool.connection() as connection:
+    async with running(service._serve_requests()), asyncio.timeout(PATIENCE), pool.connection() as connection:
         while (found := await jobs.read(connection, asked)) is None or found.report is None:
             await asyncio.sleep(0.1)
         return str(found.report)
@@ -57,7 +57,7 @@ async def test_a_request_is_answered_although_the_database_refused_for_a_while(
     monkeypatch.setattr(jobs, step, refusing_twice)
     async with keeper.pool.connection() as connection:
         asked = await jobs.request(connection, "nothing")
-    assert "There is no job nothing" in await report_of(keeper.pool, Keeping(keeper, fresh_database_url), asked)
+    assert "There is no job nothing" in await report_of(keeper.pool, KeeperService(keeper, fresh_database_url), asked)
     assert refused == 2
 
 
@@ -66,7 +66,7 @@ async def test_a_request_whose_claim_got_no_answer_is_taken_again(
 ) -> None:
     """It was committed, and the connection lost before the answer: as if its keeper had died with it."""
     monkeypatch.setattr(jobs, "ABANDONED_AFTER_SECONDS", 1)
-    monkeypatch.setattr(service, "LOOK_AGAIN_SECONDS", 0.5)
+    monkeypatch.setattr(service, "POLL_SECONDS", 0.5)
     claim, lost = jobs.claim, False
 
     async def lose_the_first(*given: Any) -> Any:
@@ -80,7 +80,7 @@ async def test_a_request_whose_claim_got_no_answer_is_taken_again(
     monkeypatch.setattr(jobs, "claim", lose_the_first)
     async with keeper.pool.connection() as connection:
         asked = await jobs.request(connection, "nothing")
-    assert "There is no job nothing" in await report_of(keeper.pool, Keeping(keeper, fresh_database_url), asked)
+    assert "There is no job nothing" in await report_of(keeper.pool, KeeperService(keeper, fresh_database_url), asked)
     assert lost
 
 
@@ -105,4 +105,4 @@ async def test_a_report_does_without_hashes_that_cannot_be_read(
 
     monkeypatch.setattr(Runner, "run", asks_for_it)
     monkeypatch.setattr(waiting, "read", is_away)
-    assert "a market" in await report_of(keeper.pool, Keeping(keeper, fresh_database_url), asked)
+    assert "a market" in await report_of(keeper.pool, KeeperService(keeper, fresh_database_url), asked)

@@ -109,7 +109,7 @@ async def test_readings_are_recorded_as_markets_need_them_and_decide(
     rig.stop("indexer")
     played.record(end)
     report = await rig.run("agent-record")
-    assert f"the reading of {end} is recorded; the index has not read that yet" in skipped(report, KEY)
+    assert f"recorded but not indexed yet: the reading of {end}" in skipped(report, KEY)
     assert all(str(end) not in each for each in done(report, "record"))
     rig.start("indexer")
     await recorded(rig, played, end)

@@ -16,7 +16,7 @@ from core.contracts.deployments import Token
 from core.signatures import message_hash
 from keeper.jobs import BY_NAME, Runner
 from keeper.report import RunReport
-from keeper.service import keeping
+from keeper.service import open_keeper
 from scripts._stack.wallets import Wallet
 from tests.support.agent_chain import AgentChain
 from tests.support.agent_service import AgentService
@@ -108,7 +108,7 @@ def nonce_of(envelope: Mapping[str, Any]) -> bytes:
 async def keeper_job(service: AgentService, name: str = "agent-credit") -> RunReport:
     """Runs one of the keeper's jobs in this process, as the daemon would."""
     settings = Settings.model_validate({k: v for k, v in service.env.items() if k in _aliases(Settings)})
-    async with keeping(settings, KeeperSettings.model_validate({})) as keeper:
+    async with open_keeper(settings, KeeperSettings.model_validate({})) as keeper:
         return await Runner(keeper).run(BY_NAME[name])
 
 

@@ -21,7 +21,7 @@ from core.contracts.deployments import Deployment
 from core.paths import REPOSITORY
 from keeper.jobs import BY_NAME, Runner
 from keeper.report import RunReport
-from keeper.service import keeping
+from keeper.service import open_keeper
 from scripts._local.anvil import ask
 from scripts._local.process import RunningProcess, SpawnPlan, start_process, stop_together
 from scripts._stack import wallets
@@ -84,7 +84,7 @@ class Rig:
         env = self.environment | variables
         settings = Settings.model_validate({k: v for k, v in env.items() if k in _aliases(Settings)})
         how = KeeperSettings.model_validate({k: v for k, v in env.items() if k in _aliases(KeeperSettings)})
-        async with keeping(settings, how) as keeper:
+        async with open_keeper(settings, how) as keeper:
             return await Runner(keeper).run(BY_NAME[job], dry_run=dry_run)
 
     # ---------------------------------------------------------------- chains

@@ -11,7 +11,7 @@ import pytest
 from core.agent.book import Book, DecidingTerms
 from core.contracts.statuses import AgentMarketStatus, MarketKind, RoundProblem, StakeStatus
 from core.feeds.rounds import Round, RoundReading
-from keeper.agent.pay import MIN_LOST, Counters, dues, has_lost, lost_ids
+from keeper.agent.pay import MIN_MISSING_UNITS, Counters, is_missing, payouts_due, unindexed_ids
 from keeper.agent.resolve import RESOLVE, VOID, Facts, Settle, claim, decide_market
 from keeper.settling import NodeQuorum, Wait
 
@@ -65,7 +65,7 @@ NO_PHASE = RoundReading(None, RoundProblem.NO_PHASE)
         (RANGE, read(300), None, RESOLVE, "outcome 3"),
         (DIRECTION, read(11), started(10), RESOLVE, "outcome 0"),
         (DIRECTION, read(9), started(10), RESOLVE, "outcome 1"),
-        (DIRECTION, read(10), started(10), RESOLVE, "the same"),  # flat: the contract voids it
+        (DIRECTION, read(10), started(10), RESOLVE, "are equal"),  # flat: the contract voids it
         (THRESHOLD, read(0), None, VOID, "no value"),
         (THRESHOLD, read(-1), None, VOID, "no value"),
         (DIRECTION, read(10), started(0), VOID, "no value"),
@@ -131,7 +131,7 @@ def test_a_missing_or_stale_reading_voids_late_and_twice_read(
     [
         (NodeQuorum(agreeing=("a", "b")), False, None),
         (NodeQuorum(agreeing=("a",), silent=("b",)), False, None),
-        (NodeQuorum(agreeing=("a",), contradicting=("b",)), False, "yet not by b"),
+        (NodeQuorum(agreeing=("a",), contradicting=("b",)), False, "but not according to b"),
         (NodeQuorum(silent=("a", "b")), False, "no answer from a and b"),
         (NodeQuorum(silent=("a", "b")), True, None),
     ],
@@ -214,7 +214,7 @@ def stake(number: int, outcome: int | None, amount: int, shares: int, status: in
 
 def owed_of(stakes: list[Any], book: Book, status: int, winner: int | None) -> dict[int, int]:
     market = SimpleNamespace(slug="a", status=status, winner=winner, closed_at=0)
-    return {due.id: due.amount for due in dues(market, book, stakes)}
+    return {due.id: due.amount for due in payouts_due(market, book, stakes)}
 
 
 STAKES = [
@@ -251,9 +251,9 @@ def test_everybody_is_given_back_when_nobody_won_or_nobody_lost(winner: int) -> 
 
 
 def test_what_divisions_leave_is_nothing_lost() -> None:
-    assert not has_lost(1_000_000 + MIN_LOST - 1, 1_000_000)
-    assert has_lost(1_000_000 + MIN_LOST, 1_000_000)
-    assert not has_lost(0, 5)
+    assert not is_missing(1_000_000 + MIN_MISSING_UNITS - 1, 1_000_000)
+    assert is_missing(1_000_000 + MIN_MISSING_UNITS, 1_000_000)
+    assert not is_missing(0, 5)
 
 
 COUNTERS = Counters(status=AgentMarketStatus.RESOLVED, paid_out=10, paid_shares=20)
@@ -273,7 +273,7 @@ IDS = [2 << 32, 2 << 32 | 1, 2 << 32 | 2]
 def test_stakes_that_the_contract_must_be_asked_about(
     indexed: Counters | None, known: list[int], asked: list[int]
 ) -> None:
-    assert lost_ids(2, 3, COUNTERS, indexed, set(known)) == asked
+    assert unindexed_ids(2, 3, COUNTERS, indexed, set(known)) == asked
 
 
 def test_a_reading_that_can_still_be_recorded_is_waited_for() -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from core.outbox import Intent, IntentState, MinedOutcome
-from keeper.attempts import Attempt, RetryWaits, waits
-from keeper.payouts import Payout, after_refusals, in_batches
+from keeper.attempts import Attempt, RetryWaits, wait_reason
+from keeper.payouts import Payout, in_batches, retry_after_refusals
 
 RETRY = RetryWaits(after_success_seconds=60.0, after_failure_seconds=10.0, longest_seconds=100.0)
 
@@ -66,18 +66,18 @@ def attempt(
     ],
 )
 def test_when_a_new_attempt_may_be_made(known: Attempt | None, indexed: int, free: bool) -> None:
-    reason = waits(known, indexed, RETRY)
+    reason = wait_reason(known, indexed, RETRY)
     assert (reason is None) is free
     assert reason is None or len(reason) > 10
 
 
 def test_a_failure_says_why() -> None:
-    assert "it would revert" in (waits(attempt(IntentState.FAILED), 10, RETRY) or "")
+    assert "it would revert" in (wait_reason(attempt(IntentState.FAILED), 10, RETRY) or "")
 
 
 def test_a_refused_payment_waits_minutes_at_first_and_an_hour_at_most() -> None:
-    assert after_refusals(0).after_success_seconds == 120.0
-    assert [after_refusals(times).after_success_seconds for times in (1, 2, 3, 4, 5, 50)] == [
+    assert retry_after_refusals(0).after_success_seconds == 120.0
+    assert [retry_after_refusals(times).after_success_seconds for times in (1, 2, 3, 4, 5, 50)] == [
         *(240.0, 480.0, 960.0, 1920.0),
         *(3600.0, 3600.0),
     ]

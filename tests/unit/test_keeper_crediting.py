@@ -1,4 +1,4 @@
-"""Which payments sent past us are booked, and with what: never more than came, never for another payer or nonce."""
+"""Which direct payments are booked, and how: never more than arrived, never for another payer or nonce."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from keeper.agent.crediting import (
     ArrivedPayment,
     Credit,
     TokenCall,
-    brought_of,
-    credit_of,
+    credit_call,
+    decode_signed_bet,
     used_authorization,
 )
 
@@ -63,9 +63,9 @@ def token_call(form: str = WITH_BYTES, *, value: int = 1, sender: str = PAYER, *
 def booked(
     payment: ArrivedPayment = PAYMENT, brought: bytes | None = None, used: TokenCall | None = None
 ) -> Credit | str:
-    read = brought_of(arguments() if brought is None else brought)
+    read = decode_signed_bet(arguments() if brought is None else brought)
     assert read is not None
-    return credit_of(payment, read, SETTLEMENT, TOKEN, used)
+    return credit_call(payment, read, SETTLEMENT, TOKEN, used)
 
 
 def test_what_was_brought_is_credited_as_it_was_brought() -> None:
@@ -75,7 +75,7 @@ def test_what_was_brought_is_credited_as_it_was_brought() -> None:
 def test_four_dollars_are_not_credited_for_one_unit() -> None:
     """The payer brought 4 USDC to the API and spent the same nonce on the token for one unit: one unit goes back."""
     one = replace(PAYMENT, value=1)
-    assert booked(one) == "it brought 1 units instead of 4000000, and its transaction is not known"
+    assert booked(one) == "it brought 1 units instead of 4000000, and its transaction is unknown"
     made = booked(one, used=token_call())
     assert isinstance(made, Credit)
     assert made.is_refund
@@ -135,9 +135,9 @@ def test_what_follows_the_arguments_of_the_token_call_is_ignored() -> None:
 )
 def test_what_was_brought_by_others_or_for_other_payments_is_not_credited(brought: bytes) -> None:
     """An ERC-1271 signature may hold any bytes, another payer's nonce too: the nonce is a field, not any word."""
-    assert booked(brought=brought) == "what was brought for it is by another payer, or for another payment"
+    assert booked(brought=brought) == "the bet on record is for another payer or another payment"
 
 
 @pytest.mark.parametrize("data", [b"", b"\x00" * 31, arguments()[:-32], b"\xff" * 700])
 def test_arguments_that_are_none(data: bytes) -> None:
-    assert brought_of(data) is None
+    assert decode_signed_bet(data) is None

@@ -20,7 +20,7 @@ from core.stock.vested import (
     seed_vintage,
 )
 from keeper.payouts import Payout
-from keeper.stock.deliver import Holding, dues, poke, residue_due
+from keeper.stock.deliver import Holding, payouts_due, residue_due, why_poke
 
 DOLLAR = 10**6
 SEED = 10 * DOLLAR
@@ -61,7 +61,9 @@ def played() -> tuple[VestedMarket, dict[str, tuple[Position, Vintage]]]:
 
 def dues_of(market: VestedMarket, held: dict[str, tuple[Position, Vintage]], now: Moment) -> list[Payout]:
     closed = CLOSED if market.settled else None
-    return dues((Holding(market, position, vintage, 0, ENTERED, closed) for position, vintage in held.values()), now)
+    return payouts_due(
+        (Holding(market, position, vintage, 0, ENTERED, closed) for position, vintage in held.values()), now
+    )
 
 
 def owed(market: VestedMarket, held: dict[str, tuple[Position, Vintage]], now: Moment) -> dict[int, int]:
@@ -130,9 +132,9 @@ def test_a_refused_part_and_a_settlement_have_two_subjects() -> None:
 )
 def test_a_finished_vintage_that_waits_is_poked(entered_at: int, now: Moment, poked: bool) -> None:
     market, _ = offer(FRESH, UP, DOLLAR, 10)
-    assert (poke(market, entered_at, now) is not None) is poked
-    assert poke(FRESH, entered_at, now) is None
-    assert poke(replace(market, voided=True), entered_at, now) is None
+    assert (why_poke(market, entered_at, now) is not None) is poked
+    assert why_poke(FRESH, entered_at, now) is None
+    assert why_poke(replace(market, voided=True), entered_at, now) is None
 
 
 def test_residue_waits_for_every_winner() -> None:

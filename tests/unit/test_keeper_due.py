@@ -42,7 +42,7 @@ def test_what_is_due_is_as_old_as_its_oldest_by_the_block_that_the_index_is_at()
     assert measured(None, [99_999]) == (1, 1)
     assert measured(newest, [98_990], 700) == (700, 1_000)
     assert measured(newest, []) == (0, 0)
-    metrics.forget_state()
+    metrics.clear_state()
     assert sample("vpm_keeper_due_oldest_seconds", "things") is None
 
 
@@ -58,7 +58,7 @@ def test_owners_whom_the_token_refuses_are_told_apart_from_what_is_late() -> Non
 async def test_a_condemned_feeds_market_is_no_younger_once_its_end_has_passed() -> None:
     run, asked = run_at(None), []
 
-    async def said_since(subject: str, what: str) -> int:
+    async def claimed_since(subject: str, what: str) -> int:
         asked.append(subject)
         return HEAD_AT - 1_500
 
@@ -69,6 +69,6 @@ async def test_a_condemned_feeds_market_is_no_younger_once_its_end_has_passed() 
     markets = [market(lied, ends, condemned=True) for ends in (-10, 10, -2_000)]
     markets += [market(sound, ends, condemned=False) for ends in (-20, 20)]
     markets.append(market(lied, 30, condemned=True, published=False))  # on a pool: its readings stand
-    run.said_since = said_since  # type: ignore[method-assign]
+    run.claimed_since = claimed_since  # type: ignore[method-assign]
     assert await _due_at(run, markets) == [HEAD_AT - at for at in (1_500, 1_500, 2_000, 20)]
     assert len(asked) == 1, "it is the feed that was condemned"

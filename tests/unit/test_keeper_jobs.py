@@ -17,7 +17,7 @@ from keeper.agent.crediting import Backlog
 from keeper.jobs import Job
 from keeper.report import RunReport
 from keeper.run import JobRun
-from keeper.service import Keeping
+from keeper.service import KeeperService
 
 PERIOD = 0.02
 RUNS = 4
@@ -42,7 +42,7 @@ class Runs:
         self.ended: list[str] = []
         self.news = asyncio.Event()
 
-    def unable(self, job: Job) -> str | None:
+    def unavailable_reason(self, job: Job) -> str | None:
         return None
 
     def period(self, job: Job) -> float:
@@ -75,11 +75,11 @@ def jobs(*names: str) -> tuple[Job, ...]:
 
 
 @pytest.fixture
-def keeping(monkeypatch: pytest.MonkeyPatch) -> tuple[Keeping, Runs]:
-    async def nobody_asks(_: Keeping) -> None:
+def service(monkeypatch: pytest.MonkeyPatch) -> tuple[KeeperService, Runs]:
+    async def nobody_asks(_: KeeperService) -> None:
         await asyncio.Event().wait()
 
-    monkeypatch.setattr(Keeping, "_serve_requests", nobody_asks)
+    monkeypatch.setattr(KeeperService, "_serve_requests", nobody_asks)
     monkeypatch.setattr("keeper.jobs.datetime", Wall)
     for module in ("keeper.service", "apscheduler.schedulers.base", "apscheduler.triggers.interval"):
         monkeypatch.setattr(f"{module}.datetime", Wall)
@@ -89,15 +89,15 @@ def keeping(monkeypatch: pytest.MonkeyPatch) -> tuple[Keeping, Runs]:
     clocks = SimpleNamespace(monotonic=time.monotonic, time=lambda: time.time() + Wall.ahead.total_seconds())
     monkeypatch.setattr("keeper.service.time", clocks)
     keeper = SimpleNamespace(how=None, backlog=Backlog(), chains={"base": SimpleNamespace(is_local=False)})
-    made, runs = Keeping(cast(Any, keeper), "postgresql://nowhere"), Runs()
+    made, runs = KeeperService(cast(Any, keeper), "postgresql://nowhere"), Runs()
     made.runner = cast(Any, runs)
     return made, runs
 
 
 async def test_a_clock_that_is_set_back_stops_no_job(
-    keeping: tuple[Keeping, Runs], monkeypatch: pytest.MonkeyPatch
+    service: tuple[KeeperService, Runs], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    leading, runs = keeping
+    leading, runs = service
     monkeypatch.setattr("keeper.service.JOBS", jobs("settle", "pay"))
     work = asyncio.create_task(leading._lead())
     await runs.more("settle")
@@ -107,26 +107,26 @@ async def test_a_clock_that_is_set_back_stops_no_job(
 
 
 async def test_a_run_that_lasts_delays_no_other_job_and_ends_with_the_leadership(
-    keeping: tuple[Keeping, Runs], monkeypatch: pytest.MonkeyPatch
+    service: tuple[KeeperService, Runs], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    leading, runs = keeping
+    leading, runs = service
     monkeypatch.setattr("keeper.service.JOBS", jobs("stuck", "pay"))
-    leading._keeper.backlog.leave((), time.monotonic())
+    leading._keeper.backlog.record_run((), time.monotonic())
     work = asyncio.create_task(leading._lead())
     await runs.more("stuck", 1)
     await runs.more("pay")
     assert (runs.begun.count("stuck"), runs.ended.count("stuck")) == (1, 0)
     await cancel_and_wait(work)
     assert runs.ended.count("stuck") == 1
-    assert leading._keeper.backlog.begins_anew(time.monotonic()), "what another keeper leaves is looked at anew"
+    assert leading._keeper.backlog.needs_full_scan(time.monotonic()), "what another keeper leaves is looked at anew"
     after = len(runs.begun)
     await asyncio.sleep(3 * PERIOD)
     assert len(runs.begun) == after
 
 
-async def test_jobs_that_end_are_noticed(keeping: tuple[Keeping, Runs], monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_jobs_that_end_are_noticed(service: tuple[KeeperService, Runs], monkeypatch: pytest.MonkeyPatch) -> None:
     """A leader whose jobs do not run any more must not go on leading."""
-    leading, _ = keeping
+    leading, _ = service
     monkeypatch.setattr("keeper.service.JOBS", jobs("broken", "pay"))
     async with asyncio.timeout(10):
         with pytest.raises(RuntimeError, match="a bug"):
@@ -137,7 +137,7 @@ def test_the_age_of_a_run_goes_by_a_clock_that_nobody_sets(monkeypatch: pytest.M
     """An alarm that went by the time of day saw nothing for as long as it was set back."""
     now = 1_000.0
     monkeypatch.setattr("time.monotonic", lambda: now)
-    metrics.ran_ok("a job")
+    metrics.record_success("a job")
     now += 1_800
     monkeypatch.setattr("time.time", lambda: 0.0)
-    assert REGISTRY.get_sample_value("vpm_keeper_ok_age_seconds", {"job": "a job"}) == 1_800
+    assert REGISTRY.get_sample_value("vpm_keeper_success_age_seconds", {"job": "a job"}) == 1_800

@@ -46,7 +46,7 @@ def test_every_allowed_feed_gets_every_window() -> None:
 @pytest.mark.parametrize(
     ("feeds", "windows", "listed", "reason"),
     [
-        ([NVDA], [DAY], {listed_key(NVDA.address, DAY)}, "it is listed"),
+        ([NVDA], [DAY], {listed_key(NVDA.address, DAY)}, "already listed"),
         ([COIN], [DAY], set(), "does not allow"),
         ([replace(NVDA, is_paused=True)], [DAY], set(), "its stock's oracle is paused"),
         ([NVDA], [Skipped("daily", "a holiday")], set(), "a holiday"),
@@ -93,7 +93,7 @@ def test_the_opener_opens_what_it_can_seed(balance: int, allowance: int, count: 
     assert len(payable) == count
     assert len(short) == 3 - count
     assert approval == asked
-    assert all("too few" in each.reason for each in short)
+    assert all("has only" in each.reason for each in short)
 
 
 @pytest.mark.parametrize(

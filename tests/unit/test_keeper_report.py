@@ -44,7 +44,7 @@ def test_an_error_is_not_ok() -> None:
     made = report()
     made.errors.append("The node: no answer.")
     assert made.body()["ok"] is False
-    assert "error     The node: no answer." in as_text(made, dry_run=False)
+    assert "error        The node: no answer." in as_text(made, dry_run=False)
 
 
 def test_a_long_list_is_cut_and_says_so() -> None:
@@ -57,7 +57,7 @@ def test_a_long_list_is_cut_and_says_so() -> None:
 
 def test_a_dry_run_says_would() -> None:
     text = as_text(report(), dry_run=True)
-    assert "would ask resolve NVDA #7: the rounds say UP" in text
+    assert "would submit resolve NVDA #7: the rounds say UP" in text
     assert "queued" not in text
 
 

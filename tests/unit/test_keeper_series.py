@@ -193,7 +193,7 @@ def test_every_size_of_ladder_occurs() -> None:
 def test_a_value_too_small_for_ranges_has_none() -> None:
     assert not rises(ladder(3, 8))
     _, unlisted = decide(standing_plans([AIXBT], [LatestRound(3, NOW)]), set(), NOW, BOUNDS, PRIORS)
-    assert "its value is too small for ranges of their own" in [each.reason for each in unlisted]
+    assert "its value is too small for distinct ranges" in [each.reason for each in unlisted]
 
 
 @pytest.mark.parametrize(
@@ -225,7 +225,7 @@ def test_a_filled_slot_is_left() -> None:
     filled = frozenset(each.slot for each in listings)
     assert made(plans, filled=filled) == []
     _, unlisted = decide(plans, filled, NOW, BOUNDS, PRIORS)
-    assert {each.reason for each in unlisted} == {"it is listed"}
+    assert {each.reason for each in unlisted} == {"already listed"}
 
 
 def test_the_next_round_is_listed_while_bets_on_this_one_are_open() -> None:
@@ -270,10 +270,10 @@ def capped(pot_cap: int) -> tuple[list[Listing], list[Skipped]]:
 def test_no_market_is_listed_whose_pot_has_no_room_for_a_stake_on_each_outcome() -> None:
     listings, unlisted = capped(2 * MIN_STAKE)
     assert {each.slot.series for each in listings} == {Series.TOUCH, Series.DAY, Series.FAR}
-    assert ["the least stake on each of" in each.reason for each in unlisted] == [True]  # the ladder
+    assert ["the minimum stake on each of" in each.reason for each in unlisted] == [True]  # the ladder
     listings, unlisted = capped(2 * MIN_STAKE - 1)
     assert listings == []
-    assert all("the least stake on each of" in each.reason for each in unlisted)
+    assert all("the minimum stake on each of" in each.reason for each in unlisted)
 
 
 @pytest.mark.parametrize("pot_cap", [8 * 10**6, 15 * 10**6, 10**10])
@@ -288,7 +288,7 @@ def test_virtual_weights_do_not_outweigh_what_a_pot_may_hold(pot_cap: int) -> No
     ("last", "said"),
     [
         (None, "no value yet"),
-        (LatestRound(0, NOW), "reading is not good"),
+        (LatestRound(0, NOW), "reading is invalid"),
         (LatestRound(VALUE, NOW - 901), "901 s old"),
     ],
 )
@@ -304,7 +304,7 @@ def test_series_of_caps_are_about_caps() -> None:
         standing_plans([price], [FRESH]) + round_plans([price], [FRESH], HOUR, quick=False), set(), NOW, BOUNDS, PRIORS
     )
     assert [each.slot.series for each in listings] == [Series.HOUR]
-    assert {each.reason for each in unlisted} == {"its series are about market caps, not price"}
+    assert {each.reason for each in unlisted} == {"standing series are about market caps, not price"}
 
 
 def test_a_rule_that_a_market_would_break_is_named() -> None:

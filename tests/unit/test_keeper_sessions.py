@@ -66,7 +66,7 @@ def test_the_daily_window_is_the_next_session(now: str, strike: str, final: str)
 def test_no_daily_window_while_the_next_bell_is_far(now: str) -> None:
     found = daily(now)
     assert isinstance(found, Skipped)
-    assert "the next bell is at" in found.reason
+    assert "the next session opens at" in found.reason
 
 
 def test_a_bell_that_is_about_to_ring_is_left_for_the_next_one() -> None:

@@ -75,10 +75,10 @@ def test_what_settles_it(status: PreviewStatus, seconds: int, agreed: bool, func
 @pytest.mark.parametrize(
     ("voices", "seconds", "function", "said"),
     [
-        ({"agreeing": ("a", "b")}, 900, "voidStale", "older than its bound"),
+        ({"agreeing": ("a", "b")}, 900, "voidStale", "older than its limit"),
         # Only who contradicts is a reason not to, and it is for good.
-        ({"agreeing": ("a",), "contradicting": ("b",)}, 900, None, "yet not by b"),
-        ({"agreeing": ("a",), "contradicting": ("b", "c")}, VOID_DELAY, None, "yet not by b and c"),
+        ({"agreeing": ("a",), "contradicting": ("b",)}, 900, None, "but not according to b"),
+        ({"agreeing": ("a",), "contradicting": ("b", "c")}, VOID_DELAY, None, "but not according to b and c"),
         # A node that is away is named, and waited for only while no node at all confirms it.
         ({"agreeing": ("a",), "silent": ("b",)}, 900, "voidStale", "(no answer from b)"),
         ({"silent": ("a", "b")}, 900, None, "no answer from a and b"),

@@ -28,9 +28,9 @@ from keeper.sources.sample import (
     ONE,
     Bounds,
     LatestRound,
+    RefusalReason,
     Sample,
     SampleRefused,
-    Why,
     agree,
     check_move,
     check_time,
@@ -42,14 +42,14 @@ from keeper.sources.settings import ChainlinkSource, FeedSources, HttpSource, lo
 
 NOW = 1_800_000_000
 BOUNDS = Bounds(lowest=10 * ONE, highest=1_000 * ONE, max_move_bps=3_000, agree_within_bps=200)
-DOWN = SampleRefused(Why.DOWN, "b is down")
+DOWN = SampleRefused(RefusalReason.DOWN, "b is down")
 
 
 def said(value: int, source: str = "a", at: int = NOW) -> Sample:
     return Sample(value * ONE, at, source)
 
 
-def why(work: Callable[[], object]) -> Why:
+def why(work: Callable[[], object]) -> RefusalReason:
     with pytest.raises(SampleRefused) as refused:
         work()
     assert refused.value.message
@@ -62,17 +62,17 @@ def why(work: Callable[[], object]) -> Why:
 @pytest.mark.parametrize(
     ("samples", "refusals", "refused"),
     [
-        ([], [], Why.UNCONFIGURED),
-        ([], [DOWN], Why.DOWN),
-        ([said(9)], [], Why.ABSURD),
-        ([said(1001)], [], Why.ABSURD),
-        ([said(100)], [DOWN], Why.DOWN),  # two were configured, so two must agree
-        ([said(100), said(5000, "b")], [], Why.ABSURD),
-        ([said(100), said(103, "b")], [], Why.DISAGREE),
-        ([said(100), said(200, "b"), said(400, "c")], [], Why.DISAGREE),
+        ([], [], RefusalReason.UNCONFIGURED),
+        ([], [DOWN], RefusalReason.DOWN),
+        ([said(9)], [], RefusalReason.ABSURD),
+        ([said(1001)], [], RefusalReason.ABSURD),
+        ([said(100)], [DOWN], RefusalReason.DOWN),  # two were configured, so two must agree
+        ([said(100), said(5000, "b")], [], RefusalReason.ABSURD),
+        ([said(100), said(103, "b")], [], RefusalReason.DISAGREE),
+        ([said(100), said(200, "b"), said(400, "c")], [], RefusalReason.DISAGREE),
     ],
 )
-def test_doubt_posts_nothing(samples: list[Sample], refusals: list[SampleRefused], refused: Why) -> None:
+def test_doubt_posts_nothing(samples: list[Sample], refusals: list[SampleRefused], refused: RefusalReason) -> None:
     assert why(lambda: agree(samples, refusals, BOUNDS)) is refused
 
 
@@ -84,7 +84,7 @@ def test_doubt_posts_nothing(samples: list[Sample], refusals: list[SampleRefused
         ([said(102), said(100, "b")], [], 100),
         ([said(100), said(101, "b"), said(900, "c")], [], 100),  # the closest pair outvotes the third
         ([said(100), said(150, "b"), said(151, "c")], [], 150),
-        ([said(100), said(101, "b")], [SampleRefused(Why.LATE, "c is late")], 100),
+        ([said(100), said(101, "b")], [SampleRefused(RefusalReason.LATE, "c is late")], 100),
     ],
 )
 def test_what_agrees_is_believed(samples: list[Sample], refusals: list[SampleRefused], value: int) -> None:
@@ -115,13 +115,14 @@ def test_a_single_source_cannot_leap(last: LatestRound | None, value: int, agree
     if believed:
         assert work() == said(value)
     else:
-        assert why(work) is Why.ABSURD
+        assert why(work) is RefusalReason.ABSURD
 
 
 @pytest.mark.parametrize(
-    ("observed_at", "refused"), [(NOW, None), (NOW - 600, None), (NOW - 601, Why.LATE), (NOW + 1, Why.ABSURD)]
+    ("observed_at", "refused"),
+    [(NOW, None), (NOW - 600, None), (NOW - 601, RefusalReason.LATE), (NOW + 1, RefusalReason.ABSURD)],
 )
-def test_only_what_the_feed_can_take(observed_at: int, refused: Why | None) -> None:
+def test_only_what_the_feed_can_take(observed_at: int, refused: RefusalReason | None) -> None:
     def work() -> Sample:
         return check_time(said(100, at=observed_at), NOW, 600)
 
@@ -154,7 +155,7 @@ def test_numbers_become_units_rounded_down(number: str | int, multiply: str, val
 
 @pytest.mark.parametrize("number", ["", "abc", "0", "-1", "NaN", "Infinity", "0.000000009", "1e400", "9" * 80])
 def test_what_is_no_value_is_absurd(number: str) -> None:
-    assert why(lambda: units(number)) is Why.ABSURD
+    assert why(lambda: units(number)) is RefusalReason.ABSURD
 
 
 def test_dollars_for_people() -> None:
@@ -176,8 +177,8 @@ def test_a_number_of_a_million_digits_is_never_written_out(monkeypatch: pytest.M
         return int(number)
 
     monkeypatch.setattr("keeper.sources.sample.int", spread, raising=False)
-    assert why(lambda: units("1e999980")) is Why.ABSURD
-    assert why(lambda: units(Decimal("1e999980"))) is Why.ABSURD
+    assert why(lambda: units("1e999980")) is RefusalReason.ABSURD
+    assert why(lambda: units(Decimal("1e999980"))) is RefusalReason.ABSURD
     assert units("3") == 3 * ONE
 
 
@@ -198,7 +199,7 @@ async def test_one_feed_that_fails_does_not_end_the_others(monkeypatch: pytest.M
     run = SimpleNamespace(
         head_late=None,
         lanes_problem=no_problem,
-        stops=lambda problem: False,
+        skip_if=lambda problem: False,
         keeper=SimpleNamespace(how=SimpleNamespace(sources_file=None)),
         chain=SimpleNamespace(deployment=SimpleNamespace(published_feeds=feeds)),
         report=SimpleNamespace(skip_all=lambda targets, reason: None),
@@ -234,7 +235,7 @@ class OneFeed:
             raise self.last
         return self.last
 
-    async def ask(self, request: TransactionRequest, _: object) -> None:
+    async def submit(self, request: TransactionRequest, _: object) -> None:
         self.posted.append(request)
         value, at = cast(Any, request.call)[1:]
         self.last = (1, value, at, at, 1)
@@ -247,7 +248,7 @@ class OneFeed:
             now=self.now,
             head=7,
             report=self.report,
-            ask=self.ask,
+            submit=self.submit,
         )
         observed = FeedSources(sources=self.sources)
         await snapshot_job._observe(cast(JobRun, run), cast(Any, SimpleNamespace(key="k", address="0x")), observed)

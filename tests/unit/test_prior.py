@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.contracts.statuses import MarketKind
-from keeper.agent.prior import AVERAGE_WEIGHT, UNSURE, YEAR, WeightBounds, weights_for
+from keeper.agent.prior import AVERAGE_WEIGHT, UNIFORM_SHARE, YEAR, WeightBounds, weights_for
 
 LIMITS = WeightBounds(10**6, 10**9)
 MONTH = 30 * 86_400
@@ -25,7 +25,7 @@ def shares(weights: tuple[int, ...]) -> list[float]:
 
 def stated(probability: float, outcomes: int = 2) -> float:
     """What a probability becomes in a prior that is not sure."""
-    return (1 - UNSURE) * probability + UNSURE / outcomes
+    return (1 - UNIFORM_SHARE) * probability + UNIFORM_SHARE / outcomes
 
 
 def ends(seed: int) -> list[float]:

@@ -33,7 +33,7 @@ keeper_attempt = Table(
     Column("attempts", Integer, nullable=False),
     Column("failures", Integer, nullable=False),  # attempts that failed in a row, right before the latest
     Column("intent_id", BigInteger, ForeignKey("outbox_intent.id"), nullable=False),  # of the latest attempt
-    Column("asked_at", UtcDateTime, nullable=False, server_default=func.now()),
+    Column("requested_at", UtcDateTime, nullable=False, server_default=func.now()),
     CheckConstraint("attempts > 0", name="asked_at_least_once"),
     CheckConstraint("failures >= 0 AND failures < attempts", name="failed_before_the_latest"),
     Index("ix_keeper_attempt_intent_id", "intent_id"),

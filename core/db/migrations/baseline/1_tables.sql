@@ -987,7 +987,7 @@ CREATE TABLE keeper_attempt (
     attempts INTEGER NOT NULL,
     failures INTEGER NOT NULL,
     intent_id BIGINT NOT NULL,
-    asked_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
+    requested_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
     CONSTRAINT pk_keeper_attempt PRIMARY KEY (chain_id, subject),
     CONSTRAINT ck_keeper_attempt_asked_at_least_once CHECK (attempts > 0),
     CONSTRAINT ck_keeper_attempt_failed_before_the_latest CHECK (failures >= 0 AND failures < attempts),
