@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 from vpm_client import VpmError, models
-from vpm_client.call import API_VERSION, decoded, to_json
+from vpm_client.call import API_VERSION, decode, to_json
 
 THREADS = 4
 PLAIN = {str: API_VERSION, int: 1, Decimal: 1, bool: True}
@@ -42,7 +42,7 @@ def meet(model: type[Any], problems: list[str]) -> None:
     def read() -> None:
         gate.wait()
         try:
-            decoded(model, body)
+            decode(model, body)
         except VpmError as problem:
             problems.append(f"{model.__name__}: {problem!r}")
 

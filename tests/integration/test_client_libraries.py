@@ -573,5 +573,5 @@ async def test_the_typescript_library_distinguishes_deliveries(quick_service: Ag
     said = await TypeScript(quick_service).ask(DEV[0], "webhooks", deliveries=[*good, *bad])
     for at in range(len(good)):
         assert said[2 * at] == "evt_1"
-        assert "seen before" in said[2 * at + 1]["message"]
+        assert "already received" in said[2 * at + 1]["message"]
     assert all(each["name"] == "WebhookRefused" for each in said[2 * len(good) :])

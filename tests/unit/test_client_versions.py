@@ -29,15 +29,17 @@ from vpm_client import (
     WebhookRefused,
     WebhookVerifier,
     WrongVersion,
-    bound,
-    calls,
     handshake,
+    typed_data,
 )
-from vpm_client.call import PREFIX, decoded, units
-from vpm_client.events import Frames
+from vpm_client import (
+    operations as client_operations,
+)
+from vpm_client.base import BaseClient
+from vpm_client.call import PREFIX, decode, units
+from vpm_client.events import EventParser
 from vpm_client.models import AgentHealthAnswer
-from vpm_client.shared import Configured
-from vpm_client.wallets import ORDER, Wallet, ask_signature, at_once, checked
+from vpm_client.wallets import ORDER, Wallet, check_signature, request_signature, require_sync
 
 from api.agent.bodies.parts import VERSION as SPOKEN
 from api.agent.notices.sending import DeliverySigner
@@ -71,11 +73,11 @@ def test_the_generated_part_is_that_of_the_published_description(described: Any)
 
 def test_both_libraries_ask_every_plain_question_with_all_its_parameters(described: Any) -> None:
     python = set()
-    for name, ask in inspect.getmembers(calls, lambda each: inspect.getmodule(each) is calls):
+    for name, ask in inspect.getmembers(client_operations, lambda each: inspect.getmodule(each) is client_operations):
         parameters = inspect.signature(ask).parameters
         made = ask(**dict.fromkeys(parameters, "x"))
         python.add((made.method, made.path.removeprefix(PREFIX), made.model.__name__, frozenset(made.query)))
-        assert name in vars(Configured)
+        assert name in vars(BaseClient)
     source = (CLIENTS / "typescript" / "src" / "operations.ts").read_text()
     typescript = set()
     for takes, model, method, path, passed in re.findall(
@@ -109,11 +111,11 @@ def test_both_libraries_speak_the_version_that_the_api_says_it_speaks() -> None:
     health |= dict.fromkeys(nothing)
     meta = {"name": "x", "version": SPOKEN, "generatedAt": "x", "docsUrl": "x"}
     body = {"meta": meta, "health": health, "of a newer API": 1}
-    assert decoded(AgentHealthAnswer, json.dumps(body).encode()).health.ok
+    assert decode(AgentHealthAnswer, json.dumps(body).encode()).health.ok
     with pytest.raises(WrongVersion):
-        decoded(AgentHealthAnswer, json.dumps({**body, "meta": {**meta, "version": "service-agent-api-v2"}}).encode())
+        decode(AgentHealthAnswer, json.dumps({**body, "meta": {**meta, "version": "service-agent-api-v2"}}).encode())
     with pytest.raises(UnexpectedAnswer):
-        decoded(AgentHealthAnswer, b"<html>")
+        decode(AgentHealthAnswer, b"<html>")
 
 
 # ---------------------------------------------------------------- errors
@@ -166,9 +168,9 @@ def test_the_hash_of_a_bet_is_the_services(
         ref=(ref or "").encode().ljust(32, b"\0"),
         **more,
     )
-    ours = bound.bet_hash(
+    ours = typed_data.bet_hash(
         contract=contract,
-        market_key=bound.market_key(market),
+        market_key=typed_data.market_key(market),
         outcome=outcome,
         amount=amount,
         min_shares=least,
@@ -177,12 +179,12 @@ def test_the_hash_of_a_bet_is_the_services(
         builder=builder,
         ref=ref,
     )
-    assert ours == bet_hash(bet, bound.CHAIN_ID, contract)
-    assert bound.bound_nonce(ours) == bound_nonce(ours)
+    assert ours == bet_hash(bet, typed_data.CHAIN_ID, contract)
+    assert typed_data.bound_nonce(ours) == bound_nonce(ours)
 
 
-def payment() -> bound.TypedData:
-    return bound.authorization(
+def payment() -> typed_data.TypedData:
+    return typed_data.authorization(
         token=TOKEN.address,
         name=TOKEN.domain_name,
         version=TOKEN.domain_version,
@@ -196,7 +198,7 @@ def payment() -> bound.TypedData:
 
 def test_an_authorization_is_signed_as_the_token_reads_it() -> None:
     typed = payment()
-    assert bound.digest_of(typed) == eip3009.digest(eip3009.RECEIVE, typed.message, TOKEN, bound.CHAIN_ID)
+    assert typed_data.digest_of(typed) == eip3009.digest(eip3009.RECEIVE, typed.message, TOKEN, typed_data.CHAIN_ID)
 
 
 def test_a_receipt_is_read_as_the_service_signs_it() -> None:
@@ -207,7 +209,10 @@ def test_a_receipt_is_read_as_the_service_signs_it() -> None:
     signed = Account.sign_typed_data(
         KEY, domain_data=domain_of(RECEIPT), message_types={RECEIPT: TYPES[RECEIPT]}, message_data=payload
     )
-    assert bound.signer_of(bound.digest_of(bound.signed_receipt(payload)), bytes(signed.signature)) == ACCOUNT.address
+    assert (
+        typed_data.signer_of(typed_data.digest_of(typed_data.signed_receipt(payload)), bytes(signed.signature))
+        == ACCOUNT.address
+    )
 
 
 class Digests:
@@ -232,7 +237,7 @@ def _minimal(number: int) -> bytes:
 
 
 def signature_of(wallet: Wallet) -> bytes:
-    return checked(wallet, payment(), at_once(ask_signature(wallet, payment())))
+    return check_signature(wallet, payment(), require_sync(request_signature(wallet, payment())))
 
 
 @pytest.mark.parametrize(
@@ -248,7 +253,7 @@ def signature_of(wallet: Wallet) -> bytes:
 def test_every_kind_of_wallet_signs_what_the_token_takes(wallet: Any) -> None:
     signature = signature_of(wallet)
     assert int.from_bytes(signature[32:64]) <= ORDER // 2
-    assert bound.signer_of(bound.digest_of(payment()), signature) == ACCOUNT.address
+    assert typed_data.signer_of(typed_data.digest_of(payment()), signature) == ACCOUNT.address
 
 
 def test_a_signature_of_another_key_is_not_sent() -> None:
@@ -289,14 +294,14 @@ def lines(*seqs: int) -> list[str]:
     return ("retry: 1000\n: hello\n\n" + "".join(frames)).split("\n")
 
 
-def read(frames: Frames, *seqs: int) -> list[int]:
+def read(frames: EventParser, *seqs: int) -> list[int]:
     found = [frames.line(line) for line in lines(*seqs)]
     return [each.seq for each in found if each is not None]
 
 
 def test_each_event_comes_once_and_a_gap_ends_the_stream() -> None:
     cursor = Cursor(next_seq=1)
-    frames = Frames(cursor, whole=True)
+    frames = EventParser(cursor, contiguous=True)
     assert read(frames, 0, 1, 2, 2, 1) == [1, 2]
     with pytest.raises(Unreachable, match="before 5"):
         read(frames, 5)
@@ -306,11 +311,11 @@ def test_each_event_comes_once_and_a_gap_ends_the_stream() -> None:
 
 @pytest.mark.parametrize(("whole", "seqs"), [(True, (5, 6)), (False, (5, 9))])
 def test_a_stream_begins_with_what_there_is_and_that_of_one_trade_has_gaps(whole: bool, seqs: tuple[int, ...]) -> None:
-    assert read(Frames(Cursor(next_seq=3), whole=whole), *seqs) == [*seqs]
+    assert read(EventParser(Cursor(next_seq=3), contiguous=whole), *seqs) == [*seqs]
 
 
 def test_an_event_that_a_break_cut_off_is_dropped() -> None:
-    frames = Frames(Cursor(), whole=True)
+    frames = EventParser(Cursor(), contiguous=True)
     assert [frames.line(line) for line in (f"data: {json.dumps(event(0))}", "id: 0")] == [None, None]
 
 
@@ -329,7 +334,7 @@ def test_what_the_service_delivers_is_taken_once() -> None:
     verifier, headers = WebhookVerifier(SECRET), delivery(DeliverySigner(None), SECRET)
     found = verifier.verify(headers, BODY)
     assert (found.event_id, handshake(found)) == ("evt_3", {"challenge": "c1"})
-    with pytest.raises(WebhookRefused, match="seen before"):
+    with pytest.raises(WebhookRefused, match="already received"):
         verifier.verify(headers, BODY)
     # A retry of the service has another time: it is the same event, and taken.
     assert verifier.verify(delivery(DeliverySigner(None), SECRET, at=int(time.time()) + 10), BODY).event_id == "evt_3"
@@ -338,13 +343,13 @@ def test_what_the_service_delivers_is_taken_once() -> None:
 @pytest.mark.parametrize("away", [-301, 301])
 def test_what_is_too_old_or_from_the_future_is_refused(away: int) -> None:
     headers = delivery(DeliverySigner(None), SECRET, at=int(time.time()) + away)
-    with pytest.raises(WebhookRefused, match="away from now"):
+    with pytest.raises(WebhookRefused, match="from now"):
         WebhookVerifier(SECRET).verify(headers, BODY)
 
 
 def test_a_time_too_long_for_a_number_is_refused() -> None:
     headers = delivery(DeliverySigner(None), SECRET) | {"Service-Timestamp": "9" * 5_000}
-    with pytest.raises(WebhookRefused, match="away from now"):
+    with pytest.raises(WebhookRefused, match="from now"):
         WebhookVerifier(SECRET).verify(headers, BODY)
 
 

@@ -1,12 +1,13 @@
-// One bet, exactly once: quote, lock, bound payment, trade, the same request again until its outcome is known, final, verified.
+// One bet, exactly once: get a quote, sign a bound payment, trade, retry until the outcome is known, verify the receipt and
+// wait until the block is final.
 //
-// Two fixed values make it happen once. The idempotency key is chosen before anything is sent, and the contract takes a
-// wallet's key once. The payment's nonce is the hash of the bet, and the token takes a nonce once. If a request or an answer
-// is lost, the same request is sent again; nothing here ever makes a second key.
+// Two fixed values make a bet happen at most once. The idempotency key is chosen before anything is sent, and the contract
+// accepts a wallet's key once. The payment's nonce is the hash of the bet, and the token accepts a nonce once. If a request
+// or an answer is lost, the same request is sent again; nothing here ever creates a second key.
 
 import { type Address, type Hex, getAddress, hashTypedData } from "viem";
 
-import { RECEIVE, authorization, betHash, boundNonce, marketKey, signedReceipt, units } from "./bound.js";
+import { RECEIVE, authorization, betHash, boundNonce, marketKey, signedReceipt, units } from "./typedData.js";
 import {
   ApiError,
   NotFinal,
@@ -19,7 +20,7 @@ import {
   Untrusted,
   VpmError,
 } from "./errors.js";
-import { type Http, Patience, type Reply, decoded, refusal, sleep } from "./http.js";
+import { type Http, Backoff, type Reply, decode, refusal, sleep } from "./http.js";
 import type {
   AgentTradeReceipt,
   AgentChallenge,
@@ -33,51 +34,51 @@ import type {
 import { type Wallet, addressOf, signTypedData, signerOf } from "./wallet.js";
 
 const SIMPLE_MAX_USD = 10;
-/** Longer than the service waits for the chain, so that it is not asked twice at once. */
+/** Longer than the service waits for the chain, so that a retry does not overlap with the first request. */
 const TRADE_SECONDS = 45;
 const ABOUT_TO_END_SECONDS = 15;
 const MAX_VALIDITY_SECONDS = 600;
 const MAX_QUOTES = 5;
 const FINAL_PAUSE_SECONDS = 1;
-/** Refusals by which the bet itself was not read. */
-const HAS_NOT_LOOKED = [
+/** Refusals made without reading the bet. */
+const BET_NOT_READ = [
   "platform_disabled",
   "not_found",
   "method_not_allowed",
   "payload_too_large",
   "unsupported_media_type",
 ];
-/** Refusals that come before the service checks whether the bet is on the chain. */
-const KNOWS_NO_BETS = [...HAS_NOT_LOOKED, "invalid_request", "invalid_wallet"];
+/** Refusals made before the service checks whether the bet is on the chain. */
+const BET_NOT_LOOKED_UP = [...BET_NOT_READ, "invalid_request", "invalid_wallet"];
 
-/** A bet as it is wished for. */
-export interface Wish {
+/** A bet to make. */
+export interface BetRequest {
   market: string;
   side: string;
   sizeUsd: number;
   /**
-   * Your own key: asking for the same bet again returns the outcome of the first call, even if the market has closed since;
-   * `payment` is `unknown` where the service cannot say.
+   * Your own key: making the same bet again returns the outcome of the first call, even if the market has closed since. If
+   * the service cannot tell, the error's `payment` is `unknown`.
    */
   idemKey?: string;
-  /** What it must give at least, else a hundredth under the quote. */
+  /** The fewest shares to accept, by default 1% fewer than quoted. */
   minShares?: number;
   builderCode?: Address;
   callbackUrl?: string;
   ref?: string;
 }
 
-/** A payment as it was signed, for one bet. `header`: what goes into `X-PAYMENT`. */
+/** A signed payment for one bet. `header`: the value of `X-PAYMENT`. */
 export interface SignedPayment {
   header: string;
   validBefore: number;
 }
 
 /**
- * A bet and all it takes to go on with it, also in another process: plain JSON, for `place`.
+ * A bet with everything needed to continue it, also in another process: plain JSON, for `place`.
  *
- * A ticket with a payment lets its holder have that one bet made, and nothing else. `wasMade`: whether the service had the
- * bet on the chain when the ticket was prepared.
+ * A ticket with a payment lets its holder place that one bet and nothing else. `wasMade`: whether the bet was already on the
+ * chain when the ticket was prepared.
  */
 export interface Ticket {
   marketId: string;
@@ -101,15 +102,15 @@ export interface Ticket {
 export interface Placed {
   ticket: Ticket;
   receipt: AgentTradeReceipt;
-  /** Who signed the receipt; null where the service signs none. */
+  /** The address that signed the receipt; null if the service does not sign. */
   attester: string | null;
   /** Whether an earlier call had settled it. */
   replay: boolean;
-  /** Only when it was waited for until final. */
+  /** Set if its block is final. */
   proof?: AgentTradeProofAnswer;
 }
 
-/** What a client insists on, and how long it tries. */
+/** A client's timeouts and the addresses it requires. */
 export interface Terms {
   patienceSeconds: number;
   finalSeconds: number;
@@ -120,7 +121,7 @@ export interface Terms {
 
 export type KeepTicket = (ticket: Ticket) => unknown;
 
-/** The trade's id. */
+/** The trade id, which is the hash of the bet. */
 export const tradeId = (ticket: Ticket): Hex =>
   betHash({
     contract: ticket.contract,
@@ -135,16 +136,16 @@ export const tradeId = (ticket: Ticket): Hex =>
   });
 
 /**
- * A quote and, above 10 USD, its lock; or what was bet before under a key of the caller's own. Nothing is signed and nothing
- * is paid.
+ * Prepares the ticket of a bet without signing or paying: from a quote, locked above 10 USD, or from an earlier bet with the
+ * caller's `idemKey`.
  */
-export async function prepare(http: Http, wallet: Wallet, terms: Terms, wish: Wish): Promise<Ticket> {
-  const patience = new Patience(terms.patienceSeconds);
-  units(wish.sizeUsd); // refuses what is no amount
+export async function prepare(http: Http, wallet: Wallet, terms: Terms, request: BetRequest): Promise<Ticket> {
+  const backoff = new Backoff(terms.patienceSeconds);
+  units(request.sizeUsd); // throws if it is not an amount
   const address = addressOf(wallet);
-  const before = wish.idemKey === undefined ? undefined : await madeBefore(http, address, wish, patience);
+  const before = request.idemKey === undefined ? undefined : await findEarlierBet(http, address, request, backoff);
   try {
-    return await ticketOf(http, address, terms, wish, before, patience);
+    return await ticketOf(http, address, terms, request, before, backoff);
   } catch (error) {
     if (error instanceof VpmError && before !== undefined) error.payment = "made";
     throw error;
@@ -155,23 +156,23 @@ async function ticketOf(
   http: Http,
   address: Address,
   terms: Terms,
-  wish: Wish,
+  request: BetRequest,
   before: AgentTradeReceipt | undefined,
-  patience: Patience,
+  backoff: Backoff,
 ): Promise<Ticket> {
-  const path = `/markets/${encodeURIComponent(wish.market)}`;
-  const { market } = await http.asked<AgentOneMarket>("GET", path, undefined, patience);
-  const asked = { marketId: market.id, side: wish.side, sizeUsd: wish.sizeUsd, wallet: address };
-  const quote = before ? undefined : (await http.asked<AgentQuoteAnswer>("GET", "/quote", asked, patience)).quote;
+  const path = `/markets/${encodeURIComponent(request.market)}`;
+  const { market } = await http.sendWithRetries<AgentOneMarket>("GET", path, undefined, backoff);
+  const asked = { marketId: market.id, side: request.side, sizeUsd: request.sizeUsd, wallet: address };
+  const quote = before ? undefined : (await http.sendWithRetries<AgentQuoteAnswer>("GET", "/quote", asked, backoff)).quote;
   const { side } = (quote ?? before)!;
   const outcome = (market.outcomes ?? []).findIndex((each) => each.key === side);
-  if (outcome < 0) throw new Untrusted(`The service speaks of "${side}", which market ${market.id} does not have.`);
+  if (outcome < 0) throw new Untrusted(`The service names the side "${side}", which market ${market.id} does not have.`);
   if (marketKey(market.id) !== market.settlement.marketKey.toLowerCase()) {
     throw new Untrusted(`The contract's key of market ${market.id} is not the hash of its id.`);
   }
   const contract = getAddress(market.settlement.contract);
   if (terms.contract !== undefined && getAddress(terms.contract) !== contract) {
-    throw new Untrusted(`The service settles by ${contract}, and you named ${terms.contract}.`);
+    throw new Untrusted(`The service settles through ${contract}, but you require ${terms.contract}.`);
   }
   return {
     marketId: market.id,
@@ -179,42 +180,44 @@ async function ticketOf(
     contract,
     side,
     outcome,
-    sizeUsd: wish.sizeUsd,
-    minSharesOut: wish.minShares ?? quote?.suggestedMinSharesOut ?? before!.position.shares,
-    idemKey: wish.idemKey ?? `bet-${crypto.randomUUID()}`,
+    sizeUsd: request.sizeUsd,
+    minSharesOut: request.minShares ?? quote?.suggestedMinSharesOut ?? before!.position.shares,
+    idemKey: request.idemKey ?? `bet-${crypto.randomUUID()}`,
     wallet: address,
-    ...(quote !== undefined && wish.sizeUsd > SIMPLE_MAX_USD ? { quoteId: quote.quoteId } : {}),
-    ...(wish.builderCode === undefined ? {} : { builderCode: wish.builderCode }),
-    ...(wish.callbackUrl === undefined ? {} : { callbackUrl: wish.callbackUrl }),
-    ...(wish.ref === undefined ? {} : { ref: wish.ref }),
+    ...(quote !== undefined && request.sizeUsd > SIMPLE_MAX_USD ? { quoteId: quote.quoteId } : {}),
+    ...(request.builderCode === undefined ? {} : { builderCode: request.builderCode }),
+    ...(request.callbackUrl === undefined ? {} : { callbackUrl: request.callbackUrl }),
+    ...(request.ref === undefined ? {} : { ref: request.ref }),
     ...(before === undefined ? {} : { wasMade: true }),
   };
 }
 
 /**
- * Returns the receipt of the bet under the caller's key, undefined where there is none. Asked before the quote, which a
- * closed market no longer gives. Throws when it cannot find out: another bet might then be a second one.
+ * Returns the receipt of an earlier bet with the caller's key, or undefined. This runs before the quote, which a closed
+ * market refuses. Throws if the answer is unknown: a new bet might then be a second one.
  */
-async function madeBefore(
+async function findEarlierBet(
   http: Http,
   walletAddress: Address,
-  { market: marketId, side, sizeUsd, idemKey, builderCode, callbackUrl, ref }: Wish,
-  patience: Patience,
+  { market: marketId, side, sizeUsd, idemKey, builderCode, callbackUrl, ref }: BetRequest,
+  backoff: Backoff,
 ): Promise<AgentTradeReceipt | undefined> {
   const body = { marketId, side, sizeUsd, idemKey, walletAddress, builderCode, callbackUrl, ref };
   for (;;) {
-    const heard = await http.ask("POST", "/trade", { body, seconds: TRADE_SECONDS });
+    const response = await http.send("POST", "/trade", { body, seconds: TRADE_SECONDS });
     let error: VpmError;
     try {
-      if ("lost" in heard) throw new Unreachable(`What became of an earlier call could not be asked: ${heard.lost}`);
-      return betUnderKey(heard);
+      if ("lost" in response) {
+        throw new Unreachable(`The outcome of an earlier call cannot be determined: ${response.lost}`);
+      }
+      return betUnderKey(response);
     } catch (wrong) {
       if (!(wrong instanceof VpmError)) throw wrong;
       error = wrong;
     }
     const refused = error instanceof ApiError ? error : undefined;
-    const mayPass = "lost" in heard || (refused !== undefined && refused.retriable && refused.isFinal);
-    const pause = mayPass ? patience.next(refused?.retryAfter) : undefined;
+    const mayPass = "lost" in response || (refused !== undefined && refused.retriable && refused.isFinal);
+    const pause = mayPass ? backoff.next(refused?.retryAfter) : undefined;
     if (pause === undefined) {
       error.payment = refused?.moneyMoved ? "made" : "unknown";
       throw error;
@@ -224,12 +227,12 @@ async function madeBefore(
 }
 
 /**
- * Reads an unpaid call's answer: the receipt of the bet under its key, undefined where there is none. Throws if the answer
- * shows neither: something other than the API that asks for money, or says OK, knows nothing about the bet.
+ * Returns the receipt of the bet with this key from the answer to an unpaid call; undefined if there is no such bet. Throws
+ * if the answer proves neither: a proxy that answers 200 or 402 knows nothing about the bet.
  */
 function betUnderKey(reply: Reply): AgentTradeReceipt | undefined {
   if (reply.status === 200) {
-    const { receipt } = decoded<Partial<AgentTradeAnswer>>(reply.text);
+    const { receipt } = decode<Partial<AgentTradeAnswer>>(reply.text);
     if (!receipt?.position) throw new UnexpectedAnswer("The answer has no receipt.");
     return receipt;
   }
@@ -238,30 +241,30 @@ function betUnderKey(reply: Reply): AgentTradeReceipt | undefined {
     return undefined;
   }
   const error = refusal(reply);
-  if (!isOfNoBet(error)) throw error;
+  if (!showsNoBet(error)) throw error;
   return undefined;
 }
 
 function challengeOf(reply: Reply): AgentChallenge {
-  const challenge = decoded<AgentChallenge>(reply.text);
+  const challenge = decode<AgentChallenge>(reply.text);
   if (!Array.isArray(challenge.accepts) || !challenge.accepts.every((each) => each?.extra?.receiveNonce)) {
-    throw new UnexpectedAnswer("The answer is no challenge.");
+    throw new UnexpectedAnswer("The answer is not a payment challenge.");
   }
   return challenge;
 }
 
 /**
- * Whether an unpaid call is refused so that its key holds no bet: the wallet's same bet is on its way under another key, or
- * it is refused for good by who has looked.
+ * Returns whether the refusal of an unpaid call proves that there is no bet with this key: the same bet is in flight under
+ * another key, or the service read the bet and refused it for good.
  */
-function isOfNoBet(error: ApiError): boolean {
-  const isForGood = error.code !== "" && !HAS_NOT_LOOKED.includes(error.code) && !error.retriable && error.isFinal;
+function showsNoBet(error: ApiError): boolean {
+  const isForGood = error.code !== "" && !BET_NOT_READ.includes(error.code) && !error.retriable && error.isFinal;
   return !error.moneyMoved && (error.tradeId !== undefined || isForGood);
 }
 
 /**
- * Goes on with a ticket, in any state, until its stake is on the chain, or final; or throws why not. However often it is
- * placed, it stays one bet.
+ * Continues a ticket, new or saved, until its stake is on the chain (or, with `final`, until its block is final); throws if
+ * the bet is refused. However often it is called, it makes one bet.
  */
 export async function place(
   http: Http,
@@ -272,14 +275,14 @@ export async function place(
   keep: KeepTicket | undefined,
 ): Promise<Placed> {
   const bet = new Bet(http, wallet, terms, ticket, keep);
-  let placed = await bet.staked();
+  let placed = await bet.submit();
   const ends = performance.now() / 1000 + terms.finalSeconds;
   while (final) {
-    const proof = await bet.madeFinal(placed, ends);
+    const proof = await bet.waitUntilFinal(placed, ends);
     if (proof !== undefined) return { ...placed, proof };
-    // A reorganization took its block: the same request puts it back, or says where it is now.
+    // A reorganization removed its block: the same request places the stake again or returns its new block.
     await sleep(FINAL_PAUSE_SECONDS);
-    placed = await bet.stakedAgain(placed);
+    placed = await bet.resubmit(placed);
   }
   return placed;
 }
@@ -287,12 +290,11 @@ export async function place(
 const now = (): number => Date.now() / 1000;
 const same = (one: string, other: string): boolean => one.toLowerCase() === other.toLowerCase();
 
-/** A ticket on its way. */
+/** A ticket being placed. */
 class Bet {
-  // Whether a call with the payment may have arrived without our hearing what became of it; also in a process before
-  // this one.
-  private inTheDark: boolean;
-  // How often the payment may have been sent; one that a process before this one signed counts as sent by it.
+  // Whether a call with the payment may have arrived without an answer reaching us, also in an earlier process.
+  private mayBeInFlight: boolean;
+  // How often the payment may have been sent. A payment signed by an earlier process counts as sent once.
   private sent: number;
   private attester: string | null | undefined;
 
@@ -303,70 +305,73 @@ class Bet {
     private ticket: Ticket,
     private readonly keep: KeepTicket | undefined,
   ) {
-    this.inTheDark = ticket.payment !== undefined;
+    this.mayBeInFlight = ticket.payment !== undefined;
     this.sent = ticket.payment === undefined ? 0 : 1;
     this.attester = terms.attester;
   }
 
-  async staked(): Promise<Placed> {
-    const patience = new Patience(this.terms.patienceSeconds);
+  async submit(): Promise<Placed> {
+    const backoff = new Backoff(this.terms.patienceSeconds);
     let quotes = 0;
     let txHash: string | undefined;
     for (;;) {
       if (this.ticket.payment !== undefined) this.sent += 1;
-      const heard = await this.http.ask("POST", "/trade", {
+      const response = await this.http.send("POST", "/trade", {
         body: this.body(),
         headers: this.ticket.payment === undefined ? {} : { "X-PAYMENT": this.ticket.payment.header },
         seconds: TRADE_SECONDS,
       });
-      if ("lost" in heard) {
-        this.inTheDark ||= this.ticket.payment !== undefined;
-        await this.rest(patience, heard.lost, undefined, txHash);
+      if ("lost" in response) {
+        this.mayBeInFlight ||= this.ticket.payment !== undefined;
+        await this.wait(backoff, response.lost, undefined, txHash);
         continue;
       }
-      if (heard.status === 200) return await this.receipt(heard, patience);
-      const challenge = this.challenge(heard);
+      if (response.status === 200) return await this.acceptReceipt(response, backoff);
+      const challenge = this.challenge(response);
       if (challenge !== undefined) {
-        if (this.ticket.payment !== undefined) await this.rest(patience, this.whyRefused(challenge), undefined, txHash);
-        await this.pay(challenge);
+        if (this.ticket.payment !== undefined) await this.wait(backoff, this.reasonIfExpired(challenge), undefined, txHash);
+        await this.signPayment(challenge);
         continue;
       }
-      const error = refusal(heard);
+      const error = refusal(response);
       if ((error.code === "quote_expired" || error.code === "quote_mismatch") && quotes < MAX_QUOTES) {
         quotes += 1;
-        await this.lockAgain(patience, error);
+        await this.renewLock(backoff, error);
         continue;
       }
-      // Not the API's: of something before it, which knows nothing of the bet and may have passed it on.
-      if (error.code === "" && this.ticket.payment !== undefined) this.inTheDark = true;
-      else if (this.isOverForNow(error) || this.isOfATwin(error)) throw this.told(error, this.refused(error));
+      // Without a code it came from a proxy, which may have passed the bet on to the API.
+      if (error.code === "" && this.ticket.payment !== undefined) this.mayBeInFlight = true;
+      else if (this.isSettledForNow(error) || this.isDuplicate(error)) throw this.withPayment(error, this.paymentState(error));
       txHash = error.txHash ?? txHash;
-      await this.rest(patience, error.message, error.retryAfter, txHash);
+      await this.wait(backoff, error.message, error.retryAfter, txHash);
     }
   }
 
-  /** After its block is gone. As long as the service does not refuse it for good, it is as it was. */
-  async stakedAgain(placed: Placed): Promise<Placed> {
+  /**
+   * Sends the bet again after its block was removed. Unless the service refuses it for good, it still counts as made and not
+   * final.
+   */
+  async resubmit(placed: Placed): Promise<Placed> {
     try {
-      return await this.staked();
+      return await this.submit();
     } catch (error) {
       throw error instanceof VpmError && error.payment !== "refused" ? this.notFinal(placed, error.message) : error;
     }
   }
 
   /**
-   * Asking again within our patience changes nothing: the bet must change, or what a block refused waits for the chain to
-   * undo that block, which may take many minutes.
+   * Returns whether retrying now is pointless: the bet must change, or a block refused it, and it may take many minutes until
+   * the chain undoes that block.
    */
-  private isOverForNow(error: ApiError): boolean {
+  private isSettledForNow(error: ApiError): boolean {
     return !error.retriable || (!error.isFinal && error.status < 429);
   }
 
   /**
-   * The wallet's same bet is on its way under another key. Whether there shall be a second one is the caller's to say:
-   * waiting until the first is settled would make it.
+   * Returns whether the same bet of this wallet is in flight under another key. The caller decides whether to make a second
+   * one; waiting until the first is settled would make it.
    */
-  private isOfATwin(error: ApiError): boolean {
+  private isDuplicate(error: ApiError): boolean {
     return error.code === "rate_limited" && error.tradeId !== undefined && error.tradeId !== tradeId(this.ticket);
   }
 
@@ -386,8 +391,8 @@ class Bet {
     };
   }
 
-  private async rest(patience: Patience, why: string, least?: number, txHash?: string): Promise<void> {
-    const pause = patience.next(least);
+  private async wait(backoff: Backoff, why: string, least?: number, txHash?: string): Promise<void> {
+    const pause = backoff.next(least);
     if (pause === undefined) throw this.outOfTime(why, txHash);
     await sleep(pause);
   }
@@ -395,14 +400,14 @@ class Bet {
   // ---------------------------------------------------------------- paying
 
   /**
-   * Returns what the answer asks for the bet; undefined if nothing. Once a payment was sent, only a challenge for this very
-   * bet counts: anything else that asks for money is not the API, and knows nothing about the bet.
+   * Returns the payment challenge in an answer, or undefined. Once a payment was sent, only a challenge for this very bet
+   * counts: any other did not come from the API and says nothing about the bet.
    */
   private challenge(reply: Reply): AgentChallenge | undefined {
     if (reply.status !== 402) return undefined;
     try {
       const challenge = challengeOf(reply);
-      if (this.ticket.payment !== undefined) this.checked(challenge);
+      if (this.ticket.payment !== undefined) this.checkChallenge(challenge);
       return challenge;
     } catch (wrong) {
       if (wrong instanceof VpmError) return undefined;
@@ -410,22 +415,25 @@ class Bet {
     }
   }
 
-  /** Why a payment was answered by another challenge, if that is because its time has passed; else it is refused. */
-  private whyRefused(challenge: AgentChallenge): string {
-    const why = challenge.error ?? "The payment was not taken.";
+  /**
+   * Returns the service's reason for asking to pay again if our payment has expired; otherwise the payment was refused:
+   * throws PaymentRefused.
+   */
+  private reasonIfExpired(challenge: AgentChallenge): string {
+    const why = challenge.error ?? "The payment was not accepted.";
     const payment = this.ticket.payment;
     if (payment !== undefined && now() < payment.validBefore - ABOUT_TO_END_SECONDS) {
-      throw this.told(new PaymentRefused(why), this.atWorst());
+      throw this.withPayment(new PaymentRefused(why), this.stateAfterRefusal());
     }
     return why;
   }
 
   /**
-   * Signs what the challenge asks for, if that is this bet. A payment whose time has passed is signed anew with its own
-   * nonce: the token takes that once, so it stays one payment.
+   * Signs the payment if the challenge is for this bet. An expired payment is signed again with the same nonce, which the
+   * token accepts once, so it remains one payment.
    */
-  private async pay(challenge: AgentChallenge): Promise<void> {
-    const offer = this.checked(challenge);
+  private async signPayment(challenge: AgentChallenge): Promise<void> {
+    const offer = this.checkChallenge(challenge);
     const until = Math.floor(now()) + Math.min(offer.maxTimeoutSeconds, MAX_VALIDITY_SECONDS);
     const nonce = boundNonce(tradeId(this.ticket));
     const signature = await signTypedData(
@@ -451,13 +459,13 @@ class Bet {
     };
     const payload = { signature, authorization: signed };
     const header = btoa(JSON.stringify({ x402Version: 1, scheme: "exact", network: "base", payload }));
-    await this.changed({ ...this.ticket, payment: { header, validBefore: until } });
+    await this.updateTicket({ ...this.ticket, payment: { header, validBefore: until } });
   }
 
-  /** The offer, if it asks for this bet's amount and for this bet alone. */
-  private checked(challenge: AgentChallenge): AgentPaymentOffer {
+  /** Returns the offer if it asks for this bet's amount, bound to this bet; throws Untrusted otherwise. */
+  private checkChallenge(challenge: AgentChallenge): AgentPaymentOffer {
     const offer = challenge.accepts?.[0];
-    if (offer === undefined) throw this.told(new Untrusted("The challenge offers no way to pay."), "none");
+    if (offer === undefined) throw this.withPayment(new Untrusted("The challenge offers no way to pay."), "none");
     const wanted: Record<string, [string, string]> = {
       scheme: [offer.scheme, "exact"],
       network: [offer.network, "base"],
@@ -469,56 +477,58 @@ class Bet {
     };
     for (const [name, [given, ours]] of Object.entries(wanted)) {
       if (same(String(given), ours)) continue;
-      const sentence = `The challenge's ${name} is ${given}; for this bet it is ${ours}. Nothing was signed.`;
-      throw this.told(new Untrusted(sentence), "none");
+      const sentence = `The challenge's ${name} is ${given}; this bet needs ${ours}. Nothing was signed.`;
+      throw this.withPayment(new Untrusted(sentence), "none");
     }
     return offer;
   }
 
   /**
-   * Another lock for the same bet: its limits, its hash and with it the payment stay as they are. `refusal`: what the bet
-   * was refused with, which alone says anything of the payment where there is no other lock.
+   * Gets a new price lock for the same bet. Its limits, its hash and its payment stay the same. `refusal`: the error that led
+   * here; if there is no new lock, the payment's state follows from it.
    */
-  private async lockAgain(patience: Patience, refusal: ApiError): Promise<void> {
+  private async renewLock(backoff: Backoff, refusal: ApiError): Promise<void> {
     const { marketId, side, sizeUsd, wallet } = this.ticket;
     try {
-      const { quote } = await this.http.asked<AgentQuoteAnswer>("GET", "/quote", { marketId, side, sizeUsd, wallet }, patience);
-      await this.changed({ ...this.ticket, quoteId: quote.quoteId });
+      const query = { marketId, side, sizeUsd, wallet };
+      const { quote } = await this.http.sendWithRetries<AgentQuoteAnswer>("GET", "/quote", query, backoff);
+      await this.updateTicket({ ...this.ticket, quoteId: quote.quoteId });
     } catch (error) {
       if (error instanceof Unreachable) throw this.outOfTime(error.message, undefined);
-      throw error instanceof VpmError ? this.told(error, this.refused(refusal)) : error;
+      throw error instanceof VpmError ? this.withPayment(error, this.paymentState(refusal)) : error;
     }
   }
 
-  private async changed(ticket: Ticket): Promise<void> {
+  private async updateTicket(ticket: Ticket): Promise<void> {
     this.ticket = ticket;
     await this.keep?.(ticket);
   }
 
-  // ---------------------------------------------------------------- what came of it
+  // ---------------------------------------------------------------- the receipt
 
-  /** The receipt, if it is this bet's and the service's key signed it. */
-  private async receipt(reply: Reply, patience: Patience): Promise<Placed> {
+  /** Returns the bet with its receipt, after checking that it is for this bet and signed by the service. */
+  private async acceptReceipt(reply: Reply, backoff: Backoff): Promise<Placed> {
     let body: AgentTradeAnswer;
     try {
-      body = decoded<AgentTradeAnswer>(reply.text);
+      body = decode<AgentTradeAnswer>(reply.text);
     } catch (error) {
-      throw error instanceof VpmError ? this.told(error, this.ticket.payment ? "unknown" : "none") : error;
+      throw error instanceof VpmError ? this.withPayment(error, this.ticket.payment ? "unknown" : "none") : error;
     }
-    this.inTheDark = this.ticket.payment !== undefined; // it was taken: from here on only a verdict says otherwise
+    this.mayBeInFlight = this.ticket.payment !== undefined; // the service accepted it
     try {
-      this.check(body.receipt, body.replay);
+      this.checkReceipt(body.receipt, body.replay);
       if (this.attester === undefined) {
-        this.attester = (await this.http.asked<AgentHealthAnswer>("GET", "/health", undefined, patience)).health.attester;
+        const { health } = await this.http.sendWithRetries<AgentHealthAnswer>("GET", "/health", undefined, backoff);
+        this.attester = health.attester;
       }
       await this.checkSignature(body, this.attester);
       return { ticket: this.ticket, receipt: body.receipt, attester: this.attester, replay: body.replay };
     } catch (error) {
-      throw error instanceof VpmError ? this.told(error, "made") : error;
+      throw error instanceof VpmError ? this.withPayment(error, "made") : error;
     }
   }
 
-  private check(receipt: AgentTradeReceipt, replay: boolean): void {
+  private checkReceipt(receipt: AgentTradeReceipt, replay: boolean): void {
     const { ticket } = this;
     const wanted: Record<string, [unknown, unknown]> = {
       simulated: [receipt.simulated, false],
@@ -530,13 +540,14 @@ class Bet {
     const ours = tradeId(ticket);
     // A replay may be of the same key with other limits: it is this key's one bet.
     if (receipt.tradeId !== ours && !replay) {
-      throw new ReceiptWrong(`The receipt is of trade ${receipt.tradeId}, and the bet is ${ours}.`);
+      throw new ReceiptWrong(`The receipt is for trade ${receipt.tradeId}, but the bet is ${ours}.`);
     }
     if (receipt.tradeId === ours && receipt.position.shares < ticket.minSharesOut) {
-      throw new ReceiptWrong(`It has ${receipt.position.shares} shares, and at least ${ticket.minSharesOut} were due.`);
+      const { shares } = receipt.position;
+      throw new ReceiptWrong(`The receipt has ${shares} shares; at least ${ticket.minSharesOut} were required.`);
     }
     for (const [name, [given, due]] of Object.entries(wanted)) {
-      if (given !== due) throw new ReceiptWrong(`The receipt's ${name} is ${given}, and the bet's ${due}.`);
+      if (given !== due) throw new ReceiptWrong(`The receipt's ${name} is ${given}; the bet's is ${due}.`);
     }
   }
 
@@ -551,7 +562,7 @@ class Bet {
       payload["transaction"] === body.receipt.txHash &&
       same(String(payload["payer"]), this.ticket.wallet) &&
       trade === body.receipt.tradeId;
-    if (!isOurs) throw new ReceiptWrong("The signed receipt is of another trade.");
+    if (!isOurs) throw new ReceiptWrong("The signed receipt is for another trade.");
     let digest: Hex;
     try {
       digest = hashTypedData(signedReceipt(payload));
@@ -560,22 +571,22 @@ class Bet {
     }
     const signer = await signerOf(digest, signature);
     if (signer === undefined || !same(signer, attester)) {
-      throw new ReceiptWrong(`The receipt is signed by ${signer}, and not by ${attester}.`);
+      throw new ReceiptWrong(`The receipt is signed by ${signer}, not by ${attester}.`);
     }
   }
 
-  /** The proof once its block is final; undefined when the stake is not where the receipt says any more. */
-  async madeFinal(placed: Placed, ends: number): Promise<AgentTradeProofAnswer | undefined> {
-    let why = "there was no time to ask";
+  /** Returns the proof once its block is final; undefined if the stake is no longer in the receipt's transaction. */
+  async waitUntilFinal(placed: Placed, ends: number): Promise<AgentTradeProofAnswer | undefined> {
+    let why = "there was no time left to check";
     for (let left; (left = ends - performance.now() / 1000) > 0; ) {
       let proof: AgentTradeProofAnswer;
       try {
         const path = `/proof/${placed.receipt.tradeId}`;
-        proof = await this.http.asked<AgentTradeProofAnswer>("GET", path, undefined, new Patience(left));
+        proof = await this.http.sendWithRetries<AgentTradeProofAnswer>("GET", path, undefined, new Backoff(left));
       } catch (error) {
         if (error instanceof ApiError && error.code === "not_found") return undefined;
         if (error instanceof ApiError && error.code === "") {
-          why = error.message; // of something before the API: it is asked again
+          why = error.message; // from a proxy: try again
           await sleep(FINAL_PAUSE_SECONDS);
           continue;
         }
@@ -599,34 +610,34 @@ class Bet {
       proof.position.side === ticket.side &&
       proof.position.sizeUsd === ticket.sizeUsd &&
       same(proof.position.walletAddress, ticket.wallet);
-    if (!isOurs) throw this.told(new ReceiptWrong("The proof is of another bet."), "made");
+    if (!isOurs) throw this.withPayment(new ReceiptWrong("The proof is for another bet."), "made");
   }
 
   private notFinal(placed: Placed, why: string): VpmError {
-    return this.told(new NotFinal(`The stake is on the chain and not final: ${why}.`, placed), "made");
+    return this.withPayment(new NotFinal(`The stake is on the chain but not final: ${why}.`, placed), "made");
   }
 
-  // ---------------------------------------------------------------- what is known of the payment
+  // ---------------------------------------------------------------- the state of the payment
 
   /**
-   * Returns the payment's state after a final refusal. An earlier call that got no answer may still be at work until the
-   * payment expires.
+   * Returns the payment's state after a final refusal. An earlier, unanswered call may still succeed until the payment
+   * expires.
    */
-  private atWorst(): PaymentState {
+  private stateAfterRefusal(): PaymentState {
     const { payment } = this.ticket;
     if (payment === undefined) return "none";
-    return this.inTheDark && now() < payment.validBefore ? "unknown" : "refused";
+    return this.mayBeInFlight && now() < payment.validBefore ? "unknown" : "refused";
   }
 
-  /** What a refusal says itself: `payment_invalid` is about a payment that is over, one way or the other. */
-  private refused(error: ApiError): PaymentState {
+  /** Returns the payment's state according to a refusal. */
+  private paymentState(error: ApiError): PaymentState {
     if (error.moneyMoved) return "made";
     if (this.ticket.payment === undefined) return "none";
-    if (!error.isFinal || (this.sent > 1 && KNOWS_NO_BETS.includes(error.code))) return "unknown";
-    return error.moneyMoved === undefined ? this.atWorst() : "refused";
+    if (!error.isFinal || (this.sent > 1 && BET_NOT_LOOKED_UP.includes(error.code))) return "unknown";
+    return error.moneyMoved === undefined ? this.stateAfterRefusal() : "refused";
   }
 
-  private told<E extends VpmError>(error: E, payment: PaymentState): E {
+  private withPayment<E extends VpmError>(error: E, payment: PaymentState): E {
     error.payment = payment === "none" && this.ticket.wasMade ? "made" : payment;
     error.ticket = this.ticket;
     error.signedUntil = this.ticket.payment?.validBefore;
@@ -635,10 +646,10 @@ class Bet {
 
   private outOfTime(why: string, txHash: string | undefined): VpmError {
     if (this.ticket.payment === undefined) {
-      return this.told(new Unreachable(`The bet could not be offered: ${why}`), "none");
+      return this.withPayment(new Unreachable(`The bet could not be placed: ${why}`), "none");
     }
-    const error = new OutcomeUnknown(`The bet was paid for and its outcome is not known: ${why}`);
+    const error = new OutcomeUnknown(`The payment was sent, but the outcome is unknown: ${why}`);
     error.txHash = txHash;
-    return this.told(error, "unknown");
+    return this.withPayment(error, "unknown");
   }
 }

@@ -1,25 +1,25 @@
-// The agent API for one wallet.
+// The client of the agent API.
 
-import { type KeepTicket, type Placed, type Terms, type Ticket, type Wish, place, prepare } from "./bet.js";
+import { type KeepTicket, type Placed, type Terms, type Ticket, type BetRequest, place, prepare } from "./bet.js";
 import { Unreachable } from "./errors.js";
 import { Cursor, events } from "./events.js";
-import { Http, Patience, READ_SECONDS, decoded, refusal } from "./http.js";
+import { Http, Backoff, READ_SECONDS, decode, refusal } from "./http.js";
 import type { AgentEvent, AgentWebhookAnswer } from "./models.js";
 import { Operations, type Query } from "./operations.js";
 import { type Wallet, addressOf, signText } from "./wallet.js";
 import { registrationMessage } from "./webhooks.js";
 
 export interface ClientOptions {
-  /** Where the API is, such as `https://vpm.example`. */
+  /** The API's origin, such as `https://vpm.example`. */
   baseUrl: string;
-  /** Whose bets these are: a viem account, a key service, a contract wallet. Reads need none. */
+  /** The wallet that bets: a viem account, a key service or a contract wallet. Reads need none. */
   wallet?: Wallet;
   fetch?: typeof globalThis.fetch;
-  /** How long a bet is tried; 120 by default. */
+  /** How long to keep trying a bet; 120 by default. */
   patienceSeconds?: number;
-  /** How long to wait then until its block is final; an hour by default. */
+  /** How long to wait after that for its block to become final; an hour by default. */
   finalSeconds?: number;
-  /** Addresses to insist on, else those that the service names. */
+  /** Addresses to require; by default, those that the service names. */
   token?: string;
   contract?: string;
   attester?: string;
@@ -44,29 +44,29 @@ export class Client extends Operations {
   }
 
   /**
-   * Makes one bet, exactly once, and verifies its receipt. `final`: whether to wait until its block cannot be undone; true by
-   * default. `keep` gets the ticket whenever it changes, before anything is sent with it: a stored ticket outlives this
-   * process, and `place` goes on with it.
+   * Makes one bet, exactly once, and verifies its receipt. `final`: whether to wait until its block is final; true by
+   * default. `keep` is called with the ticket whenever it changes, before it is used: a saved ticket survives a crash, and
+   * `place` continues it.
    */
-  async bet(wish: Wish, options: { final?: boolean; keep?: KeepTicket } = {}): Promise<Placed> {
-    const ticket = await this.prepare(wish);
+  async bet(request: BetRequest, options: { final?: boolean; keep?: KeepTicket } = {}): Promise<Placed> {
+    const ticket = await this.prepare(request);
     await options.keep?.(ticket);
     return await this.place(ticket, options);
   }
 
-  /** The ticket of a bet; nothing is signed and nothing is paid. */
-  prepare(wish: Wish): Promise<Ticket> {
-    return prepare(this.http, this.walletOrThrow(), this.terms, wish);
+  /** Prepares the ticket of a bet without signing or paying. */
+  prepare(request: BetRequest): Promise<Ticket> {
+    return prepare(this.http, this.walletOrThrow(), this.terms, request);
   }
 
-  /** Goes on with a ticket, new or from before. However often it is called: one bet. */
+  /** Continues a ticket, new or saved. However often it is called, it makes one bet. */
   place(ticket: Ticket, options: { final?: boolean; keep?: KeepTicket } = {}): Promise<Placed> {
     return place(this.http, this.walletOrThrow(), this.terms, ticket, options.final ?? true, options.keep);
   }
 
   /**
-   * A wallet's events, each once and in order, for ever; `break` ends it. `cursor`: where to begin; it moves along, so keep
-   * its `nextSeq` with your work and nothing is missed or seen twice across restarts either.
+   * Yields a wallet's events, each once and in order, until you `break`. The stream starts at `cursor` and advances it: save
+   * its `nextSeq` along with your work, and no event is missed or repeated after a restart.
    */
   events(options: { wallet?: string; cursor?: Cursor; tradeId?: string } = {}): AsyncGenerator<AgentEvent> {
     const wallet = options.wallet ?? addressOf(this.walletOrThrow());
@@ -74,8 +74,8 @@ export class Client extends Operations {
   }
 
   /**
-   * Pushes the wallet's events to a URL. Keep the `secret`: it is shown this once. `service`: the API's public origin, where
-   * that is not `baseUrl`.
+   * Registers a URL for the wallet's events. Save the `secret`: it is returned only once. `service`: the API's public origin,
+   * if it differs from `baseUrl`.
    */
   async registerWebhook(url: string, options: { service?: string } = {}): Promise<AgentWebhookAnswer> {
     const wallet = this.walletOrThrow();
@@ -91,18 +91,18 @@ export class Client extends Operations {
 
   protected override call<T>(method: string, path: string, query?: Query): Promise<T> {
     if (method !== "GET") return this.once(method, path);
-    return this.http.asked(method, path, query, new Patience(READ_SECONDS));
+    return this.http.sendWithRetries(method, path, query, new Backoff(READ_SECONDS));
   }
 
   private async once<T>(method: string, path: string, body?: unknown): Promise<T> {
-    const heard = await this.http.ask(method, path, { body });
-    if ("lost" in heard) throw new Unreachable(`${method} ${path}: ${heard.lost}`);
-    if (heard.status < 200 || heard.status >= 300) throw refusal(heard);
-    return decoded<T>(heard.text);
+    const response = await this.http.send(method, path, { body });
+    if ("lost" in response) throw new Unreachable(`${method} ${path}: ${response.lost}`);
+    if (response.status < 200 || response.status >= 300) throw refusal(response);
+    return decode<T>(response.text);
   }
 
   private walletOrThrow(): Wallet {
-    if (this.wallet === undefined) throw new TypeError("This takes a wallet: give one to the client.");
+    if (this.wallet === undefined) throw new TypeError("This call needs a wallet: pass one to the client.");
     return this.wallet;
   }
 }

@@ -1,21 +1,21 @@
-// What can go wrong, as types. Each error says whether money may have moved.
+// The library's errors. Each says whether money may have moved.
 
 import type { Placed, Ticket } from "./bet.js";
 import type { ErrorCode } from "./models.js";
 
 /**
- * What is known of the payment when an error is thrown.
+ * The known state of the payment when an error is thrown.
  *
- * - `none`: nothing was signed, and no earlier call of the same key is known to have made the bet.
- * - `refused`: it was signed and sent, and the service refused it: no money moved. Until `signedUntil`, a holder of the
- *   signature could still send it to the contract, for this one bet and never twice.
- * - `unknown`: it was signed and sent, now or by an earlier call, and its outcome is not known. Go on with
- *   `place(error.ticket)`; where there is no ticket, call `bet` again with the same key.
- * - `made`: the stake is on the chain, or the money arrived and is booked or given back.
+ * - `none`: nothing was signed, and no earlier call with the same key is known to have made the bet.
+ * - `refused`: the payment was signed and sent, and the service refused it: no money moved. Until `signedUntil`, a holder of
+ *   the signature could still send it to the contract, for this bet only and at most once.
+ * - `unknown`: the payment was signed and sent, now or by an earlier call, and its outcome is unknown. Continue with
+ *   `place(error.ticket)`; if there is no ticket, call `bet` again with the same key.
+ * - `made`: the stake is on the chain, or the money arrived and will be booked or refunded.
  */
 export type PaymentState = "none" | "refused" | "unknown" | "made";
 
-/** Anything this library throws. `ticket`: the bet it is about, if it is about one. */
+/** The base of all errors of this library. `ticket`: the bet concerned, if any. */
 export class VpmError extends Error {
   payment: PaymentState = "none";
   ticket: Ticket | undefined;
@@ -31,30 +31,30 @@ export class VpmError extends Error {
   }
 }
 
-/** No answer in all the time there was, to a call that pays nothing. */
+/** A call that pays nothing and was not answered in time. */
 export class Unreachable extends VpmError {}
 
-/** An answer that is not what the API documents. */
+/** An answer that does not match the API's documentation. */
 export class UnexpectedAnswer extends VpmError {}
 
-/** An API of another version than this library was made for. */
+/** An API with a version that this library does not support. */
 export class WrongVersion extends VpmError {}
 
-/** A challenge that asks for something else than the bet; it was not signed. */
+/** A payment challenge that is not for this bet; it was not signed. */
 export class Untrusted extends VpmError {}
 
-/** A payment that the service did not accept, with its sentence. */
+/** A payment that the service refused, with its reason. */
 export class PaymentRefused extends VpmError {}
 
 /**
- * A bet whose payment was sent and whose outcome did not arrive in time. `place(error.ticket)` asks again with the same key
- * and the same payment, so it stays one bet.
+ * A bet whose payment was sent and whose outcome did not arrive in time. `place(error.ticket)` tries again with the same key
+ * and the same payment, so it remains one bet.
  */
 export class OutcomeUnknown extends VpmError {
   txHash: string | undefined;
 }
 
-/** A stake that is on the chain in a block that is not final yet. */
+/** A stake in a block that is not final yet. `placed` has its receipt. */
 export class NotFinal extends VpmError {
   constructor(
     message: string,
@@ -64,19 +64,19 @@ export class NotFinal extends VpmError {
   }
 }
 
-/** A receipt that is not of this bet, or not signed by the service's key. */
+/** A receipt that is for another bet, or not signed by the service's key. */
 export class ReceiptWrong extends VpmError {}
 
-/** A delivery that is not the service's, too old, or seen before. */
+/** A delivery that is forged, too old or already received. */
 export class WebhookRefused extends VpmError {}
 
-/** What is wrong with one field of a request. */
+/** A problem with one field of a request. */
 export interface Issue {
   field: string;
   problem: string;
 }
 
-/** A refusal of the API. What did not come from the API itself, such as a proxy's, has an empty code. */
+/** A refusal by the API. An answer that did not come from the API itself, such as a proxy's, has an empty code. */
 export class ApiError extends VpmError {
   readonly code: ErrorCode | "";
   readonly hint: string | undefined;
@@ -85,9 +85,9 @@ export class ApiError extends VpmError {
   readonly requestId: string | undefined;
   readonly txHash: string | undefined;
   readonly tradeId: string | undefined;
-  /** Said of a payment that is over: whether it brought anything anywhere. */
+  /** Whether a payment that can no longer be collected moved money. */
   readonly moneyMoved: boolean | undefined;
-  /** False where a block refused the bet that the chain may still undo: then it may be taken after all. */
+  /** False if a block that is not final refused the bet: if the chain undoes that block, the bet may still be made. */
   readonly isFinal: boolean;
   readonly issues: readonly Issue[];
   readonly retryAfter: number | undefined;
@@ -104,7 +104,7 @@ export class ApiError extends VpmError {
     this.code = code;
     this.hint = text("hint");
     this.docsUrl = text("docsUrl");
-    // A 408 is a call that did not arrive in time, so it was not processed: retriable, even if its code usually is not.
+    // A 408 request did not arrive in time and was not processed: retriable, even if its code usually is not.
     const mayPass = typeof body["retriable"] === "boolean" ? body["retriable"] : status === 429 || status >= 500;
     this.retriable = status === 408 || mayPass;
     this.requestId = text("requestId") ?? headers.get("x-request-id") ?? undefined;
@@ -117,7 +117,7 @@ export class ApiError extends VpmError {
     this.retryAfter = /^[0-9]+$/.test(wait) ? Number(wait) : undefined;
   }
 
-  /** The first field that is wrong, where the API names one. */
+  /** The first invalid field, if the API names one. */
   get field(): string | undefined {
     return this.issues[0]?.field;
   }

@@ -1,15 +1,15 @@
-// A wallet's events without gaps and without doubles, through every break of the stream.
+// A wallet's events without gaps or duplicates, however often the stream breaks.
 
 import { ApiError, Unreachable } from "./errors.js";
-import { type Http, Patience, READ_SECONDS, sleep } from "./http.js";
+import { type Http, Backoff, READ_SECONDS, sleep } from "./http.js";
 import type { AgentEvent, AgentReplayAnswer } from "./models.js";
 
-/** The service says something every 15 s; a stream that says nothing for so long is dead. */
+/** The service sends a heartbeat every 15 s; a stream that is silent for this long is dead. */
 const SILENCE_SECONDS = 40;
 const PAUSE_SECONDS = 0.5;
 const MAX_PAUSE_SECONDS = 10;
 
-/** Where a reader is in a wallet's events: `nextSeq` is the first it has not had. Keep that, and go on from there. */
+/** A reader's place in a wallet's events. `nextSeq` is the first event not yet received: save it to resume. */
 export class Cursor {
   constructor(public nextSeq = 0) {}
 
@@ -17,20 +17,20 @@ export class Cursor {
     return this.nextSeq > 0 ? { "Last-Event-ID": String(this.nextSeq - 1) } : {};
   }
 
-  /** Whether this event is new; it counts as had then. */
+  /** Marks an event as received; returns whether it is new. */
   take(event: AgentEvent): boolean {
     if (event.seq < this.nextSeq) return false;
     this.nextSeq = event.seq + 1;
     return true;
   }
 
-  /** Whether events lie between what was had and this one. */
-  misses(event: AgentEvent): boolean {
+  /** Returns whether events before this one have not been received. */
+  isGapBefore(event: AgentEvent): boolean {
     return event.seq > this.nextSeq;
   }
 }
 
-/** Each event once and in order, for ever: `break` to end it. */
+/** Yields each event once and in order, until the caller breaks. */
 export async function* events(
   http: Http,
   wallet: string,
@@ -65,20 +65,20 @@ async function* stream(
     if (line !== "" || data.length === 0) continue;
     const event = JSON.parse(data.join("\n")) as AgentEvent;
     data = [];
-    if (tradeId === undefined && cursor.misses(event)) yield* between(http, wallet, cursor, event);
+    if (tradeId === undefined && cursor.isGapBefore(event)) yield* missing(http, wallet, cursor, event);
     if (cursor.take(event)) yield event;
   }
 }
 
-async function* between(http: Http, wallet: string, cursor: Cursor, event: AgentEvent): AsyncGenerator<AgentEvent> {
-  while (cursor.misses(event)) {
+async function* missing(http: Http, wallet: string, cursor: Cursor, event: AgentEvent): AsyncGenerator<AgentEvent> {
+  while (cursor.isGapBefore(event)) {
     const query = { wallet, fromSeq: cursor.nextSeq };
-    const page = await http.asked<AgentReplayAnswer>("GET", "/events/replay", query, new Patience(READ_SECONDS));
+    const page = await http.sendWithRetries<AgentReplayAnswer>("GET", "/events/replay", query, new Backoff(READ_SECONDS));
     for (const each of page.events) if (cursor.take(each)) yield each;
     if (page.events.length === 0) return;
   }
 }
 
-/** What fetch throws when a connection cannot be made, or ends in the middle. */
+/** Returns whether this is what fetch throws when a connection cannot be made or breaks. */
 const isBroken = (error: unknown): boolean =>
   error instanceof TypeError || (error instanceof Error && error.name === "AbortError");

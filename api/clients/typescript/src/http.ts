@@ -1,12 +1,12 @@
-// Calls of the API, and the patience to make them again.
+// API requests, with retries.
 
 import { ApiError, UnexpectedAnswer, Unreachable, WrongVersion } from "./errors.js";
 import type { Query } from "./operations.js";
 
-/** `meta.version` of the API that this library speaks. */
+/** The `meta.version` of the API that this library supports. */
 export const API_VERSION = "service-agent-api-v1";
 export const PREFIX = "/api/agent/v1";
-/** How long an answer may take. A trade takes longer, as it waits for the chain. */
+/** Default request timeout. A trade has a longer one, since it waits for the chain. */
 export const READ_SECONDS = 20;
 const FIRST_PAUSE = 0.25;
 const MAX_PAUSE = 5;
@@ -17,15 +17,15 @@ export interface Reply {
   text: string;
 }
 
-/** No answer: refused, cut off or timed out. Whether the request arrived is not known. */
+/** A request without an answer: refused, cut off or timed out. It may or may not have arrived. */
 export interface Lost {
   lost: string;
 }
 
 export const sleep = (seconds: number): Promise<void> => new Promise((done) => setTimeout(done, seconds * 1000));
 
-/** The time there is for something, and growing pauses within it. */
-export class Patience {
+/** Growing pauses between retries, within a deadline. */
+export class Backoff {
   private readonly ends: number;
   private pause = FIRST_PAUSE;
 
@@ -33,7 +33,7 @@ export class Patience {
     this.ends = performance.now() / 1000 + seconds;
   }
 
-  /** How long to wait before another try, undefined when there is no time for one. `least`: what the API asked for. */
+  /** Returns the seconds to wait before the next try, or undefined if out of time. `least`: the API's Retry-After. */
   next(least = 0): number | undefined {
     const pause = Math.max(this.pause * (0.7 + 0.6 * Math.random()), least);
     this.pause = Math.min(this.pause * 2, MAX_PAUSE);
@@ -53,7 +53,7 @@ export class Http {
     return `${this.baseUrl}${PREFIX}${path}${text ? `?${text}` : ""}`;
   }
 
-  async ask(
+  async send(
     method: string,
     path: string,
     options: { query?: Query; body?: unknown; headers?: Record<string, string>; seconds?: number } = {},
@@ -73,7 +73,7 @@ export class Http {
     }
   }
 
-  /** A stream of lines, for as long as it says something every `silence` seconds. */
+  /** Streams lines, and aborts after `silence` seconds without data. */
   async *lines(path: string, query: Query, headers: Record<string, string>, silence: number): AsyncGenerator<string> {
     const stop = new AbortController();
     let clock = setTimeout(() => stop.abort(), silence * 1000);
@@ -96,14 +96,14 @@ export class Http {
     }
   }
 
-  /** The answer to a call that may be made again as often as one likes: it changes nothing. */
-  async asked<T>(method: string, path: string, query: Query | undefined, patience: Patience): Promise<T> {
+  /** Makes a call that changes nothing, retries it until it is answered, and returns the answer. */
+  async sendWithRetries<T>(method: string, path: string, query: Query | undefined, backoff: Backoff): Promise<T> {
     for (;;) {
-      const heard = await this.ask(method, path, query === undefined ? {} : { query });
-      const error = "lost" in heard ? new Unreachable(`${method} ${path}: ${heard.lost}`) : wrong(heard);
-      if (error === undefined) return decoded<T>((heard as Reply).text);
+      const response = await this.send(method, path, query === undefined ? {} : { query });
+      const error = "lost" in response ? new Unreachable(`${method} ${path}: ${response.lost}`) : wrong(response);
+      if (error === undefined) return decode<T>((response as Reply).text);
       if (error instanceof ApiError && !error.retriable) throw error;
-      const pause = patience.next(error instanceof ApiError ? error.retryAfter : undefined);
+      const pause = backoff.next(error instanceof ApiError ? error.retryAfter : undefined);
       if (pause === undefined) throw error;
       await sleep(pause);
     }
@@ -113,10 +113,7 @@ export class Http {
 const wrong = (reply: Reply): ApiError | undefined =>
   reply.status >= 200 && reply.status < 300 ? undefined : refusal(reply);
 
-/**
- * The error of a non-2xx answer. An answer not in the API's format did not come from it and gets no code: a proxy's answer
- * may have an `error` field too.
- */
+/** Returns the error of a non-2xx answer. An answer in another format did not come from the API and gets no code. */
 export function refusal(reply: Reply): ApiError {
   let content: unknown;
   try {
@@ -124,26 +121,26 @@ export function refusal(reply: Reply): ApiError {
   } catch {
     content = undefined;
   }
-  const body = isTheApis(content) ? content : { message: `The answer has status ${reply.status} and is not the API's.` };
+  const body = isTheApis(content) ? content : { message: `The answer with status ${reply.status} did not come from the API.` };
   return new ApiError(reply.status, reply.headers, body);
 }
 
-/** Every refusal of the API has a code and says whether the same request may succeed later. */
+/** Every refusal by the API has a code and `retriable`. */
 function isTheApis(content: unknown): content is Record<string, unknown> {
   const { error, retriable } = (content ?? {}) as Record<string, unknown>;
   return typeof error === "string" && typeof retriable === "boolean";
 }
 
-export function decoded<T>(text: string): T {
+export function decode<T>(text: string): T {
   let made: unknown;
   try {
     made = JSON.parse(text);
   } catch {
     throw new UnexpectedAnswer("The answer is not JSON.");
   }
-  if (typeof made !== "object" || made === null) throw new UnexpectedAnswer("The answer is no JSON object.");
+  if (typeof made !== "object" || made === null) throw new UnexpectedAnswer("The answer is not a JSON object.");
   const version = (made as { meta?: { version?: string } }).meta?.version ?? API_VERSION;
-  if (version !== API_VERSION) throw new WrongVersion(`The API speaks ${version}, this library ${API_VERSION}.`);
+  if (version !== API_VERSION) throw new WrongVersion(`The API has version ${version}; this library supports ${API_VERSION}.`);
   return made as T;
 }
 

@@ -1,6 +1,6 @@
-// A client of the VPM agent API: bets made exactly once, events without gaps, webhooks that are the service's.
+// A client for the VPM agent API: exactly-once bets, gap-free events and verified webhooks.
 
-export { type KeepTicket, type Placed, type SignedPayment, type Ticket, type Wish, tradeId } from "./bet.js";
+export { type BetRequest, type KeepTicket, type Placed, type SignedPayment, type Ticket, tradeId } from "./bet.js";
 export { Client, type ClientOptions } from "./client.js";
 export * from "./errors.js";
 export { Cursor } from "./events.js";
@@ -16,5 +16,5 @@ export {
 } from "./wallet.js";
 export { WebhookVerifier, handshake, registrationMessage } from "./webhooks.js";
 
-/** Of this library, which is that of the API's OpenAPI document. */
+/** The version of this library and of the API's OpenAPI document. */
 export const VERSION = "1.0.0";

@@ -1,18 +1,18 @@
-// Who signs: a viem account, a key service, or anything else that signs typed data or a digest.
+// Wallets: a viem account, a key service, or any object that signs typed data or a digest.
 
 import { type Address, type Hex, getAddress, hashMessage, hashTypedData, numberToHex, recoverAddress } from "viem";
 
-import type { TypedData } from "./bound.js";
+import type { TypedData } from "./typedData.js";
 
 const ORDER = 0xfffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141n;
 
-/** A key that signs 32 bytes: r, s, v. Of a key service, see `derSigner`. */
+/** A key that signs a 32-byte digest and returns r, s, v. See `derSigner` for key services. */
 export interface DigestSigner {
   address: Address;
   signDigest(digest: Hex): Promise<Hex>;
 }
 
-/** An account as viem has it. */
+/** An account like viem's. */
 export interface TypedDataSigner {
   address: Address;
   // eslint-disable-next-line @typescript-eslint/no-explicit-any
@@ -22,7 +22,7 @@ export interface TypedDataSigner {
 
 export type Signer = DigestSigner | TypedDataSigner;
 
-/** A wallet that is a contract (ERC-1271), and a signer whose signature it accepts. */
+/** A contract wallet (ERC-1271) with a signer whose signature it accepts. */
 export interface ContractWallet {
   address: Address;
   signer: Signer;
@@ -30,7 +30,7 @@ export interface ContractWallet {
 
 export type Wallet = Signer | ContractWallet;
 
-/** A key in a key service, which signs a digest and answers in DER without saying which of two keys it was. */
+/** A key in a key service, which returns a DER signature without the recovery bit. */
 export function derSigner(address: Address, sign: (digest: Uint8Array) => Promise<Uint8Array>): DigestSigner {
   return {
     address,
@@ -38,7 +38,7 @@ export function derSigner(address: Address, sign: (digest: Uint8Array) => Promis
       const der = await sign(Uint8Array.from(digest.slice(2).match(/../g) ?? [], (pair) => parseInt(pair, 16)));
       const [r, rest] = integer(der.subarray(2));
       const [given] = integer(rest);
-      const s = given > ORDER / 2n ? ORDER - given : given; // the token takes no other
+      const s = given > ORDER / 2n ? ORDER - given : given; // the token accepts only the lower s
       for (const v of ["1b", "1c"]) {
         const signature: Hex = `${numberToHex(r, { size: 32 })}${numberToHex(s, { size: 32 }).slice(2)}${v}`;
         if ((await signerOf(digest, signature)) === getAddress(address)) return signature;
@@ -50,21 +50,21 @@ export function derSigner(address: Address, sign: (digest: Uint8Array) => Promis
 
 export const addressOf = (wallet: Wallet): Address => getAddress(wallet.address);
 
-/** The signature; throws when it is not the wallet's. */
+/** Signs typed data; throws if the signature is not the wallet's. */
 export async function signTypedData(wallet: Wallet, typed: TypedData): Promise<Hex> {
   const signer = "signer" in wallet ? wallet.signer : wallet;
   const digest = hashTypedData(typed);
   return checked(wallet, digest, "signDigest" in signer ? await signer.signDigest(digest) : await signer.signTypedData(typed));
 }
 
-/** A signature by `personal_sign` (EIP-191). */
+/** Signs a text with `personal_sign` (EIP-191). */
 export async function signText(wallet: Wallet, text: string): Promise<Hex> {
   const signer = "signer" in wallet ? wallet.signer : wallet;
   const digest = hashMessage(text);
   return checked(wallet, digest, "signDigest" in signer ? await signer.signDigest(digest) : await signer.signMessage({ message: text }));
 }
 
-/** Who signed, or undefined when it is no signature. */
+/** Returns the signer's address, or undefined if this is not a signature. */
 export async function signerOf(digest: Hex, signature: Hex): Promise<Address | undefined> {
   try {
     return await recoverAddress({ hash: digest, signature });

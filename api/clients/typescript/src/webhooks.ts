@@ -1,9 +1,9 @@
-// The receiver's side of webhooks and callbacks: whether a delivery is the service's, and new.
+// The receiver's side of webhooks and callbacks: verifying deliveries.
 
 import { type Hex, isAddressEqual, recoverMessageAddress, type Address } from "viem";
 
 import { WebhookRefused } from "./errors.js";
-import { decoded } from "./http.js";
+import { decode } from "./http.js";
 import type { AgentEvent } from "./models.js";
 
 const WINDOW_SECONDS = 300;
@@ -11,12 +11,12 @@ const WINDOW_SECONDS = 300;
 export type HeadersLike = Headers | Record<string, string | string[] | undefined>;
 
 /**
- * A judge of deliveries: which are the service's, and new. `secret`: of a registered webhook; or `attester`: the address
- * that signs the callbacks of single trades (`(await client.health()).health.attester`). It signs those of everybody's
- * trades: take only an event whose `tradeId` is yours.
+ * A verifier of deliveries. Pass the `secret` of a registered webhook, or for the callbacks of single trades the `attester`,
+ * the address that signs them (`(await client.health()).health.attester`). It signs the callbacks of all wallets: accept only
+ * events whose `tradeId` is yours.
  *
- * A delivery is refused when its signature is wrong, its time is more than `windowSeconds` away, or this very delivery was
- * seen before. An event may be delivered again, with another time: skip the `eventId`s that you have handled.
+ * A delivery is refused if its signature is wrong, its timestamp is more than `windowSeconds` from now, or it was received
+ * before. The service may deliver an event again with a new timestamp: skip each `eventId` that you have already handled.
  */
 export class WebhookVerifier {
   private readonly seen = new Map<string, number>();
@@ -31,14 +31,14 @@ export class WebhookVerifier {
     this.clock = options.clock ?? (() => Date.now() / 1000);
   }
 
-  /** The event; WebhookRefused says what is wrong. `body`: its bytes as they came. */
+  /** Returns the event; throws WebhookRefused if the delivery is invalid. `body`: the raw bytes received. */
   async verify(headers: HeadersLike, body: Uint8Array): Promise<AgentEvent> {
     const [eventId, stamp, signature] = ["event-id", "timestamp", "signature"].map((name) =>
       header(headers, `service-${name}`),
     ) as [string, string, string];
     const now = this.clock();
     if (!/^[0-9]{1,15}$/.test(stamp) || Math.abs(now - Number(stamp)) > this.windowSeconds) {
-      throw new WebhookRefused(`It was sent at ${stamp.slice(0, 20)}, more than ${this.windowSeconds} s away from now.`);
+      throw new WebhookRefused(`The timestamp ${stamp.slice(0, 20)} is more than ${this.windowSeconds} s from now.`);
     }
     const head = new TextEncoder().encode(`${eventId}.${stamp}.`);
     const text = new Uint8Array(head.length + body.length);
@@ -47,10 +47,10 @@ export class WebhookVerifier {
     if (!(await this.signed(text, signature))) throw new WebhookRefused("The signature is not the service's.");
     for (const [each, until] of this.seen) if (until <= now) this.seen.delete(each);
     const delivery = `${eventId} ${stamp}`;
-    if (this.seen.has(delivery)) throw new WebhookRefused("This delivery was seen before.");
+    if (this.seen.has(delivery)) throw new WebhookRefused("This delivery was already received.");
     this.seen.set(delivery, Number(stamp) + this.windowSeconds + 1);
-    const event = decoded<AgentEvent>(new TextDecoder().decode(body));
-    if (event.eventId !== eventId) throw new WebhookRefused("The header names another event than the body.");
+    const event = decode<AgentEvent>(new TextDecoder().decode(body));
+    if (event.eventId !== eventId) throw new WebhookRefused("The event id in the header differs from the one in the body.");
     return event;
   }
 
@@ -73,11 +73,11 @@ export class WebhookVerifier {
   }
 }
 
-/** What to answer to `webhook.verify`, as JSON, so that the webhook becomes active; undefined for any other event. */
+/** Returns the JSON answer to `webhook.verify`, which activates the webhook; undefined for any other event. */
 export const handshake = (event: AgentEvent): { challenge: string } | undefined =>
   event.type === "webhook.verify" ? { challenge: String(event.payload["challenge"]) } : undefined;
 
-/** What the wallet signs to register a webhook. `service`: the API's public origin. */
+/** Returns the text that the wallet signs to register a webhook. `service`: the API's public origin. */
 export const registrationMessage = (service: string, wallet: string, url: string, issued: Date): string =>
   [
     "Service webhook registration",

@@ -1,4 +1,4 @@
-"""A client of the VPM agent API: bets made exactly once, events without gaps, webhooks that are the service's."""
+"""A client for the VPM agent API: exactly-once bets, gap-free events and verified webhooks."""
 
 from vpm_client.aio import AsyncClient
 from vpm_client.betting import Placed, SignedPayment, Ticket

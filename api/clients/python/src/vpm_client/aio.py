@@ -1,4 +1,4 @@
-"""The client for programs that run in an event loop."""
+"""The asyncio client."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from typing import Any, Self, TypeVar
 
 import httpx
 
+from vpm_client.base import BaseClient, error_of, is_transient, lost, reply_of
 from vpm_client.call import Call, Lost, Reply
 from vpm_client.errors import VpmError
-from vpm_client.events import MAX_PAUSE_SECONDS, PAUSE_SECONDS, Cursor, Frames, streaming
+from vpm_client.events import MAX_PAUSE_SECONDS, PAUSE_SECONDS, Cursor, EventParser, stream_call
 from vpm_client.models import AgentEvent
-from vpm_client.shared import Configured, lost, passes, refused, reply_of
-from vpm_client.steps import Ask, Keep, Pause, Sign, Steps
-from vpm_client.wallets import ask_signature, checked
+from vpm_client.steps import Keep, Pause, Send, Sign, Steps
+from vpm_client.wallets import check_signature, request_signature
 
 T = TypeVar("T")
 
 
-class AsyncClient(Configured[httpx.AsyncClient]):
-    """The agent API for asyncio: what `Client` does, awaited. The wallet and `keep` may be asynchronous."""
+class AsyncClient(BaseClient[httpx.AsyncClient]):
+    """The asyncio version of `Client`, with the same methods. The wallet and `keep` may be asynchronous."""
 
-    _makes = httpx.AsyncClient
+    _http_class = httpx.AsyncClient
 
     async def __aenter__(self) -> Self:
         return self
@@ -43,7 +43,7 @@ class AsyncClient(Configured[httpx.AsyncClient]):
     async def events(
         self, wallet: str | None = None, *, cursor: Cursor | None = None, trade_id: str | None = None
     ) -> AsyncIterator[AgentEvent]:
-        """As `Client.events`."""
+        """Yield a wallet's events; see `Client.events`."""
         cursor, wallet = cursor or Cursor(), wallet or self.settings.address
         pause = PAUSE_SECONDS
         while True:
@@ -52,41 +52,41 @@ class AsyncClient(Configured[httpx.AsyncClient]):
                     pause = PAUSE_SECONDS
                     yield event
             except (httpx.HTTPError, VpmError) as error:
-                if not passes(error):
+                if not is_transient(error):
                     raise
             await asyncio.sleep(pause)
             pause = min(pause * 2, MAX_PAUSE_SECONDS)
 
     async def _stream(self, wallet: str, cursor: Cursor, trade_id: str | None) -> AsyncIterator[AgentEvent]:
-        call = streaming(wallet, trade_id, cursor)
+        call = stream_call(wallet, trade_id, cursor)
         async with self._http.stream(**self._request(call)) as response:
             if response.status_code != 200:
                 await response.aread()
-                raise refused(response)
-            frames = Frames(cursor, whole=trade_id is None)
+                raise error_of(response)
+            parser = EventParser(cursor, contiguous=trade_id is None)
             async for line in response.aiter_lines():
-                event = frames.line(line)
+                event = parser.line(line)
                 if event is not None:
                     yield event
 
-    # ------------------------------------------------------------ doing
+    # ------------------------------------------------------------ running steps
 
     async def do(self, steps: Steps[T]) -> T:
-        """Do what these steps ask for, and return what they come to."""
+        """Run these steps and return their result."""
         done: Any = None
         try:
             while True:
                 step = steps.send(done)
                 done = None
-                if isinstance(step, Ask):
-                    done = await self._ask(step.call)
+                if isinstance(step, Send):
+                    done = await self._send(step.call)
                 elif isinstance(step, Pause):
                     await asyncio.sleep(step.seconds)
                 elif isinstance(step, Sign):
                     wallet = self.settings.wallet_or_raise
-                    made = ask_signature(wallet, step.message)
+                    made = request_signature(wallet, step.message)
                     made = await made if inspect.isawaitable(made) else made
-                    done = checked(wallet, step.message, made)
+                    done = check_signature(wallet, step.message, made)
                 elif isinstance(step, Keep):
                     shown = step.show(step.ticket)
                     if inspect.isawaitable(shown):
@@ -95,7 +95,7 @@ class AsyncClient(Configured[httpx.AsyncClient]):
             result: T = end.value
             return result
 
-    async def _ask(self, call: Call[Any]) -> Reply | Lost:
+    async def _send(self, call: Call[Any]) -> Reply | Lost:
         try:
             response = await self._http.request(**self._request(call))
         except httpx.HTTPError as error:

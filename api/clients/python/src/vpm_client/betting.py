@@ -1,8 +1,9 @@
-"""One bet, exactly once: quote, lock, bound payment, trade, the same again until its outcome is known, final, verified.
+"""One bet, exactly once: get a quote, sign a bound payment, trade, retry until the outcome is known, verify the receipt
+and wait until the block is final.
 
-Two fixed values make it happen once. The idempotency key is chosen before anything is sent, and the contract takes a
-wallet's key once. The payment's nonce is the hash of the bet, and the token takes a nonce once. If a request or an
-answer is lost, the same request is sent again; nothing here ever makes a second key.
+Two fixed values make a bet happen at most once. The idempotency key is chosen before anything is sent, and the contract
+accepts a wallet's key once. The payment's nonce is the hash of the bet, and the token accepts a nonce once. If a
+request or an answer is lost, the same request is sent again; nothing here ever creates a second key.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from typing import Any
 
 import msgspec
 
-from vpm_client import bound, calls
-from vpm_client.call import PREFIX, Amount, Call, Lost, Reply, decimal, decoded, decoder, json_body, to_json, units
+from vpm_client import operations, typed_data
+from vpm_client.call import PREFIX, Amount, Call, Lost, Reply, decimal, decode, decoder, json_body, to_json, units
 from vpm_client.errors import (
     ApiError,
     NotFinal,
@@ -38,33 +39,33 @@ from vpm_client.models import (
     AgentTradeProofAnswer,
     AgentTradeReceipt,
 )
-from vpm_client.steps import Keep, Patience, Pause, Settings, Sign, Steps, ask, asked
+from vpm_client.steps import Backoff, Keep, Pause, Settings, Sign, Steps, send, send_with_retries
 
 SIMPLE_MAX_USD = 10
 TRADE_SECONDS = 45.0
-"""Longer than the service waits for the chain, so that it is not asked twice at once."""
+"""Longer than the service waits for the chain, so that a retry does not overlap with the first request."""
 ABOUT_TO_END_SECONDS = 15
 MAX_VALIDITY_SECONDS = 600
 MAX_QUOTES = 5
 FINAL_PAUSE_SECONDS = 1.0
-HAS_NOT_LOOKED = ("platform_disabled", "not_found", "method_not_allowed", "payload_too_large", "unsupported_media_type")
-"""Refusals by which the bet itself was not read."""
-KNOWS_NO_BETS = (*HAS_NOT_LOOKED, "invalid_request", "invalid_wallet")
-"""Refusals that come before the service checks whether the bet is on the chain."""
+BET_NOT_READ = ("platform_disabled", "not_found", "method_not_allowed", "payload_too_large", "unsupported_media_type")
+"""Refusals made without reading the bet."""
+BET_NOT_LOOKED_UP = (*BET_NOT_READ, "invalid_request", "invalid_wallet")
+"""Refusals made before the service checks whether the bet is on the chain."""
 
 
 class SignedPayment(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A payment as it was signed, for one bet. `header`: what goes into `X-PAYMENT`."""
+    """A signed payment for one bet. `header`: the value of `X-PAYMENT`."""
 
     header: str
     valid_before: int
 
 
 class Ticket(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """A bet and all it takes to go on with it, also in another process: `to_json`, `Ticket.from_json`, `place`.
+    """A bet with everything needed to continue it, also in another process: `to_json`, `Ticket.from_json`, `place`.
 
-    A ticket with a payment lets its holder have that one bet made, and nothing else. `was_made`: whether the service
-    had the bet on the chain when the ticket was prepared.
+    A ticket with a payment lets its holder place that one bet and nothing else. `was_made`: whether the bet was already
+    on the chain when the ticket was prepared.
     """
 
     market_id: str
@@ -85,8 +86,8 @@ class Ticket(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rena
 
     @property
     def hash(self) -> bytes:
-        """Return the bet's hash, which is the trade's id."""
-        return bound.bet_hash(
+        """Return the bet's hash, which is also the trade id."""
+        return typed_data.bet_hash(
             contract=self.contract,
             market_key=bytes.fromhex(self.market_key[2:]),
             outcome=self.outcome,
@@ -112,8 +113,8 @@ class Ticket(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rena
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """A bet that is on the chain. `attester`: who signed the receipt, None where the service signs none; `replay`:
-    whether an earlier call had settled it; `proof`: only when it was waited for until final."""
+    """A bet that is on the chain. `attester`: the address that signed the receipt, None if the service does not sign;
+    `replay`: whether an earlier call had settled it; `proof`: set if its block is final."""
 
     ticket: Ticket
     receipt: AgentTradeReceipt
@@ -127,10 +128,10 @@ class Placed:
 
 
 KeepTicket = Callable[[Ticket], object]
-"""Shown a ticket whenever it changes. It may be asynchronous for an AsyncClient."""
+"""Called with the ticket whenever it changes. With an AsyncClient it may be asynchronous."""
 
 
-# ---------------------------------------------------------------- from a wish to a ticket
+# ---------------------------------------------------------------- from a request to a ticket
 
 
 def bet(
@@ -147,13 +148,13 @@ def bet(
     final: bool = True,
     keep: KeepTicket | None = None,
 ) -> Steps[Placed]:
-    """Make one bet, exactly once, and verify its receipt. `final`: whether to wait until its block cannot be undone.
+    """Make one bet, exactly once, and verify its receipt. `final`: whether to wait until its block is final.
 
-    `min_shares`: what it must give at least, else a hundredth under the quote. `keep` gets the ticket whenever it
-    changes, before anything is sent with it: a stored ticket outlives this process, and `place` goes on with it. An
-    asynchronous client that is cancelled may have paid: go on with that ticket. With your own `idem_key`, calling this
-    again with the same bet returns the outcome of the first call, even if the market has closed since; `payment` is
-    `UNKNOWN` where the service cannot say.
+    `min_shares`: the fewest shares to accept, by default 1% fewer than quoted. `keep` is called with the ticket
+    whenever it changes, before it is used: a saved ticket survives a crash, and `place` continues it. A cancelled
+    AsyncClient call may have paid: continue with the saved ticket. With your own `idem_key`, calling this again with
+    the same bet returns the outcome of the first call, even if the market has closed since; if the service cannot tell,
+    the error's `payment` is `UNKNOWN`.
     """
     ticket = yield from prepare(
         settings,
@@ -183,30 +184,34 @@ def prepare(
     callback_url: str | None = None,
     ref: str | None = None,
 ) -> Steps[Ticket]:
-    """The ticket of a bet, by a quote and, above 10 USD, its lock; or by what was bet before under a key of the
-    caller's own. Nothing is signed and nothing is paid. Takes what `bet` takes."""
-    patience = Patience(settings.patience_seconds)
+    """Return the ticket of a bet without signing or paying: from a quote, locked above 10 USD, or from an earlier bet
+    with the caller's `idem_key`. The parameters are those of `bet`."""
+    backoff = Backoff(settings.patience_seconds)
     wallet, size = settings.address, decimal(size_usd)
     before: AgentTradeReceipt | None = None
     if idem_key is not None:
         same = {"marketId": market, "side": side, "sizeUsd": size, "idemKey": idem_key, "walletAddress": wallet}
         more = {"builderCode": builder_code, "callbackUrl": callback_url, "ref": ref}
-        before = yield from made_before(trade_call({**same, **more}), patience)
+        before = yield from find_earlier_bet(trade_call({**same, **more}), backoff)
     try:
-        listed = (yield from asked(calls.market(market), patience)).market
+        listed = (yield from send_with_retries(operations.market(market), backoff)).market
         if before is None:
-            quote = (yield from asked(calls.quote(listed.id, side=side, size_usd=size, wallet=wallet), patience)).quote
+            quote = (
+                yield from send_with_retries(
+                    operations.quote(listed.id, side=side, size_usd=size, wallet=wallet), backoff
+                )
+            ).quote
             taken, least, quote_id = quote.side, quote.suggested_min_shares_out, quote.quote_id
         else:
             taken, least, quote_id = before.side, before.position.shares, None
         keys = [each.key for each in listed.outcomes or ()]
         if taken not in keys:
-            raise Untrusted(f"The service speaks of {taken!r}, which market {listed.id} does not have.")
-        if "0x" + bound.market_key(listed.id).hex() != listed.settlement.market_key.lower():
+            raise Untrusted(f"The service names the side {taken!r}, which market {listed.id} does not have.")
+        if "0x" + typed_data.market_key(listed.id).hex() != listed.settlement.market_key.lower():
             raise Untrusted(f"The contract's key of market {listed.id} is not the hash of its id.")
         contract = listed.settlement.contract
         if settings.contract is not None and contract.lower() != settings.contract.lower():
-            raise Untrusted(f"The service settles by {contract}, and you named {settings.contract}.")
+            raise Untrusted(f"The service settles through {contract}, but you require {settings.contract}.")
     except VpmError as error:
         error.payment = Payment.NONE if before is None else Payment.MADE
         raise
@@ -228,20 +233,20 @@ def prepare(
     )
 
 
-def made_before(unpaid: Call[AgentTradeAnswer], patience: Patience) -> Steps[AgentTradeReceipt | None]:
-    """Return the receipt of the bet under the caller's key, None where there is none. Asked before the quote, which a
-    closed market no longer gives. Raises when it cannot find out: another bet might then be a second one."""
+def find_earlier_bet(unpaid: Call[AgentTradeAnswer], backoff: Backoff) -> Steps[AgentTradeReceipt | None]:
+    """Return the receipt of an earlier bet with the caller's key, or None. This runs before the quote, which a closed
+    market refuses. Raise if the answer is unknown: a new bet might then be a second one."""
     while True:
-        heard = yield from ask(unpaid)
+        response = yield from send(unpaid)
         try:
-            if isinstance(heard, Lost):
-                raise Unreachable(f"What became of an earlier call could not be asked: {heard.why}")
-            return bet_under_key(heard)
+            if isinstance(response, Lost):
+                raise Unreachable(f"The outcome of an earlier call cannot be determined: {response.why}")
+            return bet_under_key(response)
         except VpmError as wrong:
             error = wrong
         refused = error if isinstance(error, ApiError) else None
-        may_pass = isinstance(heard, Lost) or (refused is not None and refused.retriable and refused.is_final)
-        pause = patience.next(None if refused is None else refused.retry_after) if may_pass else None
+        may_pass = isinstance(response, Lost) or (refused is not None and refused.retriable and refused.is_final)
+        pause = backoff.next(None if refused is None else refused.retry_after) if may_pass else None
         if pause is None:
             error.payment = Payment.MADE if refused is not None and refused.money_moved else Payment.UNKNOWN
             raise error
@@ -249,24 +254,24 @@ def made_before(unpaid: Call[AgentTradeAnswer], patience: Patience) -> Steps[Age
 
 
 def bet_under_key(reply: Reply) -> AgentTradeReceipt | None:
-    """Read an unpaid call's answer: the receipt of the bet under its key, None where there is none. Raises if it shows
-    neither: something other than the API that asks for money, or says OK, knows nothing about the bet."""
+    """Return the receipt of the bet with this key from the answer to an unpaid call; None if there is no such bet.
+    Raise if the answer proves neither: a proxy that answers 200 or 402 knows nothing about the bet."""
     if reply.status == 200:
-        return decoded(AgentTradeAnswer, reply.body).receipt
+        return decode(AgentTradeAnswer, reply.body).receipt
     if reply.status == 402:
-        if not decoded(AgentChallenge, reply.body).accepts:
+        if not decode(AgentChallenge, reply.body).accepts:
             raise UnexpectedAnswer("The challenge offers no way to pay.")
         return None
     error = ApiError(reply.status, reply.headers, reply.body)
-    if not is_of_no_bet(error):
+    if not shows_no_bet(error):
         raise error
     return None
 
 
-def is_of_no_bet(error: ApiError) -> bool:
-    """Return whether an unpaid call's refusal shows that its key holds no bet: the wallet's same bet is on its way
-    under another key, or the refusal is final and the service had looked."""
-    is_for_good = bool(error.code) and error.code not in HAS_NOT_LOOKED and not error.retriable and error.is_final
+def shows_no_bet(error: ApiError) -> bool:
+    """Return whether the refusal of an unpaid call proves that there is no bet with this key: the same bet is in flight
+    under another key, or the service read the bet and refused it for good."""
+    is_for_good = bool(error.code) and error.code not in BET_NOT_READ and not error.retriable and error.is_final
     return not error.money_moved and (error.trade_id is not None or is_for_good)
 
 
@@ -283,88 +288,88 @@ def trade_call(body: Mapping[str, Any], payment: SignedPayment | None = None) ->
 
 
 def place(settings: Settings, ticket: Ticket, *, final: bool = True, keep: KeepTicket | None = None) -> Steps[Placed]:
-    """Goes on with a ticket, new or from before, until its stake is on the chain, or final; or raises why not. However
-    often it is called: one bet."""
-    under_way = _Bet(ticket, settings, keep)
-    placed = yield from under_way.staked()
+    """Continue a ticket, new or saved, until its stake is on the chain (or, with `final`, until its block is final);
+    raise if the bet is refused. However often it is called, it makes one bet."""
+    bet_in_progress = _Bet(ticket, settings, keep)
+    placed = yield from bet_in_progress.submit()
     ends = time.monotonic() + settings.final_seconds
     while final:
-        proof = yield from under_way.made_final(placed, ends)
+        proof = yield from bet_in_progress.wait_until_final(placed, ends)
         if proof is not None:
             return replace(placed, proof=proof)
-        # A reorganization took its block: the same request puts it back, or says where it is now.
+        # A reorganization removed its block: the same request places the stake again or returns its new block.
         yield Pause(FINAL_PAUSE_SECONDS)
-        placed = yield from under_way.staked_again(placed)
+        placed = yield from bet_in_progress.resubmit(placed)
     return placed
 
 
 class _Bet:
-    """A ticket on its way."""
+    """A ticket being placed."""
 
     def __init__(self, ticket: Ticket, settings: Settings, keep: KeepTicket | None) -> None:
         self.ticket = ticket
         self.settings = settings
         self.keep = keep
-        # Whether a call with the payment may have arrived without our hearing what became of it; also in a process
-        # before this one.
-        self.in_the_dark = ticket.payment is not None
-        # How often the payment may have been sent; one that a process before this one signed counts as sent by it.
+        # Whether a call with the payment may have arrived without an answer reaching us, also in an earlier process.
+        self.may_be_in_flight = ticket.payment is not None
+        # How often the payment may have been sent. A payment signed by an earlier process counts as sent once.
         self.sent = 0 if ticket.payment is None else 1
         self.attester = settings.attester
 
-    def staked(self) -> Steps[Placed]:
-        patience, quotes, tx_hash = Patience(self.settings.patience_seconds), 0, None
+    def submit(self) -> Steps[Placed]:
+        backoff, quotes, tx_hash = Backoff(self.settings.patience_seconds), 0, None
         why = "no answer"
         while True:
             self.sent += self.ticket.payment is not None
-            heard = yield from ask(self.trade())
-            if isinstance(heard, Reply) and heard.status == 200:
-                return (yield from self.receipt(heard, patience))
-            challenge = self.challenge(heard)
+            response = yield from send(self.trade())
+            if isinstance(response, Reply) and response.status == 200:
+                return (yield from self.accept_receipt(response, backoff))
+            challenge = self.challenge(response)
             if challenge is not None:
                 if self.ticket.payment is not None:
-                    yield from self.rest(patience, self.why_refused(challenge))
-                yield from self.pay(challenge)
+                    yield from self.wait(backoff, self.reason_if_expired(challenge))
+                yield from self.sign_payment(challenge)
                 continue
             least = None
-            if isinstance(heard, Lost):
-                why = heard.why
-                self.in_the_dark = self.in_the_dark or self.ticket.payment is not None
+            if isinstance(response, Lost):
+                why = response.why
+                self.may_be_in_flight = self.may_be_in_flight or self.ticket.payment is not None
             else:
-                error = ApiError(heard.status, heard.headers, heard.body)
+                error = ApiError(response.status, response.headers, response.body)
                 if error.code in ("quote_expired", "quote_mismatch") and quotes < MAX_QUOTES:
                     quotes += 1
-                    yield from self.lock_again(patience, error)
+                    yield from self.renew_lock(backoff, error)
                     continue
                 if not error.code and self.ticket.payment is not None:
-                    # Not the API's: of something before it, which knows nothing of the bet and may have passed it on.
-                    self.in_the_dark = True
-                elif self.is_over_for_now(error) or self.is_of_a_twin(error):
-                    raise self.with_payment(error, self.refused(error))
+                    # This came from a proxy, which may have passed the bet on to the API.
+                    self.may_be_in_flight = True
+                elif self.is_settled_for_now(error) or self.is_duplicate(error):
+                    raise self.with_payment(error, self.payment_state(error))
                 why, least, tx_hash = str(error), error.retry_after, error.tx_hash or tx_hash
-            yield from self.rest(patience, why, least, tx_hash)
+            yield from self.wait(backoff, why, least, tx_hash)
 
-    def staked_again(self, placed: Placed) -> Steps[Placed]:
-        """After its block is gone. As long as the service does not refuse it for good, it is as it was."""
+    def resubmit(self, placed: Placed) -> Steps[Placed]:
+        """Send the bet again after its block was removed. Unless the service refuses it for good, it still counts as
+        made and not final."""
         try:
-            return (yield from self.staked())
+            return (yield from self.submit())
         except VpmError as error:
             if error.payment is Payment.REFUSED:
                 raise
             raise self.not_final(placed, str(error)) from error
 
-    def is_over_for_now(self, error: ApiError) -> bool:
-        """Asking again within our patience changes nothing: the bet must change, or what a block refused waits for the
-        chain to undo that block, which may take many minutes."""
+    def is_settled_for_now(self, error: ApiError) -> bool:
+        """Return whether retrying now is pointless: the bet must change, or a block refused it, and it may take many
+        minutes until the chain undoes that block."""
         return not error.retriable or (not error.is_final and error.status < 429)
 
-    def is_of_a_twin(self, error: ApiError) -> bool:
-        """The wallet's same bet is on its way under another key. Whether there shall be a second one is the caller's
-        to say: waiting until the first is settled would make it."""
+    def is_duplicate(self, error: ApiError) -> bool:
+        """Return whether the same bet of this wallet is in flight under another key. The caller decides whether to make
+        a second one; waiting until the first is settled would make it."""
         return error.code == "rate_limited" and error.trade_id not in (None, self.ticket.trade_id)
 
-    def rest(self, patience: Patience, why: str, least: float | None = None, tx_hash: str | None = None) -> Steps[None]:
-        pause = patience.next(least)
+    def wait(self, backoff: Backoff, why: str, least: float | None = None, tx_hash: str | None = None) -> Steps[None]:
+        pause = backoff.next(least)
         if pause is None:
             raise self.out_of_time(why, tx_hash)
         yield Pause(pause)
@@ -387,37 +392,37 @@ class _Bet:
 
     # ------------------------------------------------------------ paying
 
-    def challenge(self, heard: Reply | Lost) -> AgentChallenge | None:
-        """Return what the answer asks for the bet; None if nothing. Once a payment was sent, only a challenge for this
-        very bet counts: anything else that asks for money is not the API, and knows nothing about the bet."""
-        if isinstance(heard, Lost) or heard.status != 402:
+    def challenge(self, response: Reply | Lost) -> AgentChallenge | None:
+        """Return the payment challenge in an answer, or None. Once a payment was sent, only a challenge for this very
+        bet counts: any other did not come from the API and says nothing about the bet."""
+        if isinstance(response, Lost) or response.status != 402:
             return None
         try:
-            challenge = decoded(AgentChallenge, heard.body)
+            challenge = decode(AgentChallenge, response.body)
             if self.ticket.payment is not None:
-                self.checked(challenge)
+                self.check_challenge(challenge)
         except VpmError:
             return None
         return challenge
 
-    def why_refused(self, challenge: AgentChallenge) -> str:
-        """Why a payment was answered by another challenge, if that is because its time has passed; else it is
-        refused."""
-        why = challenge.error or "The payment was not taken."
+    def reason_if_expired(self, challenge: AgentChallenge) -> str:
+        """Return the service's reason for asking to pay again if our payment has expired; otherwise the payment was
+        refused: raise PaymentRefused."""
+        why = challenge.error or "The payment was not accepted."
         payment = self.ticket.payment
         if payment is not None and time.time() < payment.valid_before - ABOUT_TO_END_SECONDS:
-            raise self.with_payment(PaymentRefused(why), self.at_worst())
+            raise self.with_payment(PaymentRefused(why), self.state_after_refusal())
         return why
 
-    def pay(self, challenge: AgentChallenge) -> Steps[None]:
-        """Signs what the challenge asks for, if that is this bet. A payment whose time has passed is signed anew with
-        its own nonce: the token takes that once, so it stays one payment."""
+    def sign_payment(self, challenge: AgentChallenge) -> Steps[None]:
+        """Sign the payment if the challenge is for this bet. An expired payment is signed again with the same nonce,
+        which the token accepts once, so it remains one payment."""
         try:
-            offer = self.checked(challenge)
+            offer = self.check_challenge(challenge)
         except Untrusted as wrong:
             raise self.with_payment(wrong, Payment.NONE) from None
         until = int(time.time()) + min(offer.max_timeout_seconds, MAX_VALIDITY_SECONDS)
-        typed = bound.authorization(
+        typed = typed_data.authorization(
             token=offer.asset,
             name=offer.extra.name,
             version=offer.extra.version,
@@ -425,7 +430,7 @@ class _Bet:
             to=offer.pay_to,
             value=int(offer.max_amount_required),
             until=until,
-            nonce=bound.bound_nonce(self.ticket.hash),
+            nonce=typed_data.bound_nonce(self.ticket.hash),
         )
         signed = {
             name: "0x" + value.hex() if isinstance(value, bytes) else str(value)
@@ -435,16 +440,16 @@ class _Bet:
         payload = {"signature": "0x" + signature.hex(), "authorization": signed}
         envelope = {"x402Version": 1, "scheme": "exact", "network": "base", "payload": payload}
         header = base64.b64encode(msgspec.json.encode(envelope)).decode()
-        yield from self.change(payment=SignedPayment(header=header, valid_before=until))
+        yield from self.update_ticket(payment=SignedPayment(header=header, valid_before=until))
 
-    def change(self, **fields: Any) -> Steps[None]:
-        """Changes the ticket, and shows it to the caller."""
+    def update_ticket(self, **fields: Any) -> Steps[None]:
+        """Change the ticket and pass it to the caller's `keep`."""
         self.ticket = msgspec.structs.replace(self.ticket, **fields)
         if self.keep is not None:
             yield Keep(self.ticket, self.keep)
 
-    def checked(self, challenge: AgentChallenge) -> AgentPaymentOffer:
-        """The offer, if it asks for this bet's amount and for this bet alone."""
+    def check_challenge(self, challenge: AgentChallenge) -> AgentPaymentOffer:
+        """Return the offer if it asks for this bet's amount, bound to this bet; raise Untrusted otherwise."""
         if not challenge.accepts:
             raise Untrusted("The challenge offers no way to pay.")
         offer = challenge.accepts[0]
@@ -454,49 +459,49 @@ class _Bet:
             "maxAmountRequired": (offer.max_amount_required, str(units(self.ticket.size_usd))),
             "payTo": (offer.pay_to.lower(), self.ticket.contract.lower()),
             "asset": (offer.asset.lower(), (self.settings.token or offer.asset).lower()),
-            "extra.receivePrimaryType": (offer.extra.receive_primary_type, bound.RECEIVE),
+            "extra.receivePrimaryType": (offer.extra.receive_primary_type, typed_data.RECEIVE),
             "extra.receiveNonce": (
                 offer.extra.receive_nonce.lower(),
-                "0x" + bound.bound_nonce(self.ticket.hash).hex(),
+                "0x" + typed_data.bound_nonce(self.ticket.hash).hex(),
             ),
         }
         for name, (given, ours) in compared.items():
             if given != ours:
-                raise Untrusted(f"The challenge's {name} is {given}; for this bet it is {ours}. Nothing was signed.")
+                raise Untrusted(f"The challenge's {name} is {given}; this bet needs {ours}. Nothing was signed.")
         return offer
 
-    def lock_again(self, patience: Patience, refusal: ApiError) -> Steps[None]:
-        """Another lock for the same bet: its limits, its hash and with it the payment stay as they are. `refusal`: what
-        the bet was refused with, which alone says anything of the payment where there is no other lock."""
+    def renew_lock(self, backoff: Backoff, refusal: ApiError) -> Steps[None]:
+        """Get a new price lock for the same bet. Its limits, its hash and its payment stay the same. `refusal`: the
+        error that led here; if there is no new lock, the payment's state follows from it."""
         ticket = self.ticket
-        again = calls.quote(ticket.market_id, side=ticket.side, size_usd=ticket.size_usd, wallet=ticket.wallet)
+        again = operations.quote(ticket.market_id, side=ticket.side, size_usd=ticket.size_usd, wallet=ticket.wallet)
         try:
-            quote = (yield from asked(again, patience)).quote
+            quote = (yield from send_with_retries(again, backoff)).quote
         except Unreachable as error:
             raise self.out_of_time(str(error), None) from None
         except VpmError as error:
-            raise self.with_payment(error, self.refused(refusal)) from None
-        yield from self.change(quote_id=quote.quote_id)
+            raise self.with_payment(error, self.payment_state(refusal)) from None
+        yield from self.update_ticket(quote_id=quote.quote_id)
 
-    # ------------------------------------------------------------ what came of it
+    # ------------------------------------------------------------ the receipt
 
-    def receipt(self, reply: Reply, patience: Patience) -> Steps[Placed]:
-        """The receipt, if it is this bet's and the service's key signed it."""
+    def accept_receipt(self, reply: Reply, backoff: Backoff) -> Steps[Placed]:
+        """Return the bet with its receipt, after checking that it is for this bet and signed by the service."""
         try:
-            body = decoded(AgentTradeAnswer, reply.body)
+            body = decode(AgentTradeAnswer, reply.body)
         except VpmError as error:
             raise self.with_payment(error, Payment.UNKNOWN if self.ticket.payment else Payment.NONE) from None
-        self.in_the_dark = self.ticket.payment is not None  # it was taken: from here on only a verdict says otherwise
+        self.may_be_in_flight = self.ticket.payment is not None  # the service accepted it
         try:
-            self.check(body.receipt, replay=body.replay)
+            self.check_receipt(body.receipt, replay=body.replay)
             if self.attester is None:
-                self.attester = (yield from asked(calls.health(), patience)).health.attester
+                self.attester = (yield from send_with_retries(operations.health(), backoff)).health.attester
             self.check_signature(body)
         except VpmError as error:
             raise self.with_payment(error, Payment.MADE) from None
         return Placed(self.ticket, body.receipt, self.attester, body.replay)
 
-    def check(self, receipt: AgentTradeReceipt, *, replay: bool) -> None:
+    def check_receipt(self, receipt: AgentTradeReceipt, *, replay: bool) -> None:
         ticket = self.ticket
         compared = {
             "simulated": (receipt.simulated, False),
@@ -507,14 +512,14 @@ class _Bet:
         }
         is_ours = receipt.trade_id == ticket.trade_id
         if not is_ours and not replay:  # a replay may be of the same key with other limits: it is this key's one bet
-            raise ReceiptWrong(f"The receipt is of trade {receipt.trade_id}, and the bet is {ticket.trade_id}.")
+            raise ReceiptWrong(f"The receipt is for trade {receipt.trade_id}, but the bet is {ticket.trade_id}.")
         if is_ours and receipt.position.shares < ticket.min_shares_out:
             raise ReceiptWrong(
-                f"It has {receipt.position.shares} shares, and at least {ticket.min_shares_out} were due."
+                f"The receipt has {receipt.position.shares} shares; at least {ticket.min_shares_out} were required."
             )
         for name, (given, ours) in compared.items():
             if given != ours:
-                raise ReceiptWrong(f"The receipt's {name} is {given}, and the bet's {ours}.")
+                raise ReceiptWrong(f"The receipt's {name} is {given}; the bet's is {ours}.")
 
     def check_signature(self, body: AgentTradeAnswer) -> None:
         if self.attester is None:
@@ -528,8 +533,8 @@ class _Bet:
         if not isinstance(payload, dict):
             raise ReceiptWrong("The receipt is not signed.")
         try:
-            digest = bound.digest_of(bound.signed_receipt(payload))
-            signer = bound.signer_of(digest, bytes.fromhex(signature.removeprefix("0x")))
+            digest = typed_data.digest_of(typed_data.signed_receipt(payload))
+            signer = typed_data.signer_of(digest, bytes.fromhex(signature.removeprefix("0x")))
         except Exception as error:  # a hostile document can make the encoder raise anything
             raise ReceiptWrong(f"The receipt's signature cannot be read: {error}") from None
         said = (
@@ -538,20 +543,20 @@ class _Bet:
             str(payload.get("resourceUrl")).rpartition("#")[2],
         )
         if said != (body.receipt.tx_hash, self.ticket.wallet.lower(), body.receipt.trade_id):
-            raise ReceiptWrong("The signed receipt is of another trade.")
+            raise ReceiptWrong("The signed receipt is for another trade.")
         if signer is None or signer.lower() != self.attester.lower():
-            raise ReceiptWrong(f"The receipt is signed by {signer}, and not by {self.attester}.")
+            raise ReceiptWrong(f"The receipt is signed by {signer}, not by {self.attester}.")
 
-    def made_final(self, placed: Placed, ends: float) -> Steps[AgentTradeProofAnswer | None]:
-        """The proof once its block is final; None when the stake is not where the receipt says any more."""
-        why = "there was no time to ask"
+    def wait_until_final(self, placed: Placed, ends: float) -> Steps[AgentTradeProofAnswer | None]:
+        """Return the proof once its block is final; None if the stake is no longer in the receipt's transaction."""
+        why = "there was no time left to check"
         while (left := ends - time.monotonic()) > 0:
             try:
-                proof = yield from asked(calls.proof(placed.receipt.trade_id), Patience(left))
+                proof = yield from send_with_retries(operations.proof(placed.receipt.trade_id), Backoff(left))
             except VpmError as error:
                 if isinstance(error, ApiError) and error.code == "not_found":
                     return None
-                if isinstance(error, ApiError) and not error.code:  # of something before the API: it is asked again
+                if isinstance(error, ApiError) and not error.code:  # from a proxy: try again
                     why = str(error)
                     yield Pause(FINAL_PAUSE_SECONDS)
                     continue
@@ -569,32 +574,32 @@ class _Bet:
         ticket = self.ticket
         given = (proof.market.id, proof.position.side, proof.position.size_usd, proof.position.wallet_address.lower())
         if given != (ticket.market_id, ticket.side, ticket.size_usd, ticket.wallet.lower()):
-            raise self.with_payment(ReceiptWrong("The proof is of another bet."), Payment.MADE)
+            raise self.with_payment(ReceiptWrong("The proof is for another bet."), Payment.MADE)
 
     def not_final(self, placed: Placed, why: str) -> VpmError:
-        error = NotFinal(f"The stake is on the chain and not final: {why}.")
+        error = NotFinal(f"The stake is on the chain but not final: {why}.")
         error.placed = placed
         return self.with_payment(error, Payment.MADE)
 
-    # ------------------------------------------------------------ what is known of the payment
+    # ------------------------------------------------------------ the state of the payment
 
-    def at_worst(self) -> Payment:
-        """Return the payment's state after a final refusal. An earlier call that got no answer may still be at work
-        until the payment expires."""
+    def state_after_refusal(self) -> Payment:
+        """Return the payment's state after a final refusal. An earlier, unanswered call may still succeed until the
+        payment expires."""
         payment = self.ticket.payment
         if payment is None:
             return Payment.NONE
-        return Payment.UNKNOWN if self.in_the_dark and time.time() < payment.valid_before else Payment.REFUSED
+        return Payment.UNKNOWN if self.may_be_in_flight and time.time() < payment.valid_before else Payment.REFUSED
 
-    def refused(self, error: ApiError) -> Payment:
-        """Return what a refusal says about the payment. `payment_invalid` is about one that is over, either way."""
+    def payment_state(self, error: ApiError) -> Payment:
+        """Return the payment's state according to a refusal."""
         if error.money_moved:
             return Payment.MADE
         if self.ticket.payment is None:
             return Payment.NONE
-        if not error.is_final or (self.sent > 1 and error.code in KNOWS_NO_BETS):
+        if not error.is_final or (self.sent > 1 and error.code in BET_NOT_LOOKED_UP):
             return Payment.UNKNOWN
-        return self.at_worst() if error.money_moved is None else Payment.REFUSED
+        return self.state_after_refusal() if error.money_moved is None else Payment.REFUSED
 
     def with_payment(self, error: VpmError, payment: Payment) -> VpmError:
         is_made = payment is Payment.NONE and self.ticket.was_made
@@ -604,7 +609,7 @@ class _Bet:
 
     def out_of_time(self, why: str, tx_hash: str | None) -> VpmError:
         if self.ticket.payment is None:
-            return self.with_payment(Unreachable(f"The bet could not be offered: {why}"), Payment.NONE)
-        error = OutcomeUnknown(f"The bet was paid for and its outcome is not known: {why}")
+            return self.with_payment(Unreachable(f"The bet could not be placed: {why}"), Payment.NONE)
+        error = OutcomeUnknown(f"The payment was sent, but the outcome is unknown: {why}")
         error.tx_hash = tx_hash
         return self.with_payment(error, Payment.UNKNOWN)

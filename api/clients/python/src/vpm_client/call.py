@@ -1,4 +1,4 @@
-"""A call of the API before it is made, and what came of it."""
+"""API requests and replies, and their JSON encoding."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from vpm_client.errors import ApiError, UnexpectedAnswer, WrongVersion
 T = TypeVar("T")
 
 API_VERSION = "service-agent-api-v1"
-"""`meta.version` of the API that this library speaks."""
+"""The `meta.version` of the API that this library supports."""
 PREFIX = "/api/agent/v1"
 SECONDS = 20.0
-"""How long an answer may take. A trade takes longer, as it waits for the chain."""
+"""Default request timeout. A trade has a longer one, since it waits for the chain."""
 
 Amount = Decimal | int | float | str
-"""An amount of USD or shares; a float is taken as it prints."""
+"""An amount of USD or shares. A float counts as the decimal number it prints as."""
 
 to_json = msgspec.json.Encoder(decimal_format="number").encode
-"""Amounts are written as numbers, digit for digit."""
+"""Encodes decimals as JSON numbers with every digit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Call(Generic[T]):
-    """A request and the type of its answer. `of_wallet`: it is about the client's wallet unless its query names one."""
+    """A request and the type of its answer. `of_wallet`: it concerns the client's wallet unless the query names one."""
 
     method: str
     path: str
@@ -44,7 +44,7 @@ class Call(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """An answer as it came. Names of headers are lower-case."""
+    """A raw HTTP answer. Header names are lower-case."""
 
     status: int
     headers: Mapping[str, str]
@@ -53,7 +53,7 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """No answer: refused, cut off or timed out. Whether the request arrived is not known."""
+    """A request without an answer: refused, cut off or timed out. It may or may not have arrived."""
 
     why: str
 
@@ -61,20 +61,20 @@ class Lost:
 def decimal(amount: Amount) -> Decimal:
     made = amount if isinstance(amount, Decimal) else Decimal(str(amount))
     if not made.is_finite():
-        raise ValueError(f"{amount} is no amount.")
+        raise ValueError(f"{amount} is not an amount.")
     return made
 
 
 def units(amount: Amount) -> int:
-    """Millionths, which is what the token and the contract count in; ValueError for what has more digits than that."""
+    """Convert to millionths, the unit of the token and the contract; ValueError if there are more than 6 decimals."""
     scaled = decimal(amount).scaleb(6)
     if scaled != scaled.to_integral_value():
         raise ValueError(f"{amount} has more than 6 decimals.")
     return int(scaled)
 
 
-def texts(**given: object) -> dict[str, str]:
-    """Query parameters without those that are None."""
+def query_of(**given: object) -> dict[str, str]:
+    """Return query parameters as text, without those that are None."""
     return {name: _text(value) for name, value in given.items() if value is not None}
 
 
@@ -83,25 +83,25 @@ def _text(value: object) -> str:
 
 
 def get(path: str, model: type[T], *, of_wallet: bool = False, **query: object) -> Call[T]:
-    """Make a plain question."""
-    return Call("GET", PREFIX + path, model, texts(**query), of_wallet)
+    """Build a GET request."""
+    return Call("GET", PREFIX + path, model, query_of(**query), of_wallet)
 
 
-def segment(value: str) -> str:
-    """One part of a path."""
+def path_segment(value: str) -> str:
+    """Escape a value as one segment of a path."""
     return quote(value, safe="")
 
 
 def json_body(content: Mapping[str, Any]) -> bytes:
-    """Without what is None."""
+    """Encode a JSON body without the fields that are None."""
     return to_json({name: value for name, value in content.items() if value is not None})
 
 
-def answer(call: Call[T], reply: Reply) -> T:
-    """The body of a 2xx, typed; raises what a refusal says."""
+def decode_reply(call: Call[T], reply: Reply) -> T:
+    """Decode the body of a 2xx answer; raise ApiError for any other status."""
     if not 200 <= reply.status < 300:
         raise ApiError(reply.status, reply.headers, reply.body)
-    return decoded(call.model, reply.body)
+    return decode(call.model, reply.body)
 
 
 _decoders: dict[type[Any], msgspec.json.Decoder[Any]] = {}
@@ -117,13 +117,13 @@ def decoder(model: type[T]) -> msgspec.json.Decoder[T]:
         return _decoders[model]
 
 
-def decoded(model: type[T], body: bytes) -> T:
-    """Fields that this library does not know are left out. WrongVersion and UnexpectedAnswer say what does not fit."""
+def decode(model: type[T], body: bytes) -> T:
+    """Decode an answer, ignoring unknown fields. Raise UnexpectedAnswer or WrongVersion if it does not match."""
     try:
         made = decoder(model).decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise UnexpectedAnswer(f"The answer is no {model.__name__}: {error}") from None
+        raise UnexpectedAnswer(f"The answer is not a valid {model.__name__}: {error}") from None
     version = getattr(getattr(made, "meta", None), "version", API_VERSION)
     if version != API_VERSION:
-        raise WrongVersion(f"The API speaks {version}, this library {API_VERSION}.")
+        raise WrongVersion(f"The API has version {version}; this library supports {API_VERSION}.")
     return made

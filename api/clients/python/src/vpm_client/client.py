@@ -1,4 +1,4 @@
-"""The client for programs that wait for each answer."""
+"""The synchronous client."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from typing import Any, Self, TypeVar
 
 import httpx
 
+from vpm_client.base import BaseClient, error_of, is_transient, lost, reply_of
 from vpm_client.call import Call, Lost, Reply
 from vpm_client.errors import VpmError
-from vpm_client.events import MAX_PAUSE_SECONDS, PAUSE_SECONDS, Cursor, Frames, streaming
+from vpm_client.events import MAX_PAUSE_SECONDS, PAUSE_SECONDS, Cursor, EventParser, stream_call
 from vpm_client.models import AgentEvent
-from vpm_client.shared import Configured, lost, passes, refused, reply_of
-from vpm_client.steps import Ask, Keep, Pause, Sign, Steps
-from vpm_client.wallets import ask_signature, at_once, checked
+from vpm_client.steps import Keep, Pause, Send, Sign, Steps
+from vpm_client.wallets import check_signature, request_signature, require_sync
 
 T = TypeVar("T")
 
 
-class Client(Configured[httpx.Client]):
-    __doc__ = Configured.__doc__
+class Client(BaseClient[httpx.Client]):
+    __doc__ = BaseClient.__doc__
 
-    _makes = httpx.Client
+    _http_class = httpx.Client
 
     def __enter__(self) -> Self:
         return self
@@ -40,8 +40,8 @@ class Client(Configured[httpx.Client]):
     def events(
         self, wallet: str | None = None, *, cursor: Cursor | None = None, trade_id: str | None = None
     ) -> Iterator[AgentEvent]:
-        """A wallet's events, each once and in order, for ever. `cursor`: where to begin; it moves along, so keep its
-        `next_seq` with your work and nothing is missed or seen twice across restarts either."""
+        """Yield a wallet's events forever, each once and in order. The stream starts at `cursor` and advances it: save
+        its `next_seq` along with your work, and no event is missed or repeated after a restart."""
         cursor, wallet = cursor or Cursor(), wallet or self.settings.address
         pause = PAUSE_SECONDS
         while True:
@@ -50,46 +50,46 @@ class Client(Configured[httpx.Client]):
                     pause = PAUSE_SECONDS
                     yield event
             except (httpx.HTTPError, VpmError) as error:
-                if not passes(error):
+                if not is_transient(error):
                     raise
             time.sleep(pause)
             pause = min(pause * 2, MAX_PAUSE_SECONDS)
 
     def _stream(self, wallet: str, cursor: Cursor, trade_id: str | None) -> Iterator[AgentEvent]:
-        call = streaming(wallet, trade_id, cursor)
+        call = stream_call(wallet, trade_id, cursor)
         with self._http.stream(**self._request(call)) as response:
             if response.status_code != 200:
                 response.read()
-                raise refused(response)
-            frames = Frames(cursor, whole=trade_id is None)
+                raise error_of(response)
+            parser = EventParser(cursor, contiguous=trade_id is None)
             for line in response.iter_lines():
-                event = frames.line(line)
+                event = parser.line(line)
                 if event is not None:
                     yield event
 
-    # ------------------------------------------------------------ doing
+    # ------------------------------------------------------------ running steps
 
     def do(self, steps: Steps[T]) -> T:
-        """Do what these steps ask for, and return what they come to."""
+        """Run these steps and return their result."""
         done: Any = None
         try:
             while True:
                 step = steps.send(done)
                 done = None
-                if isinstance(step, Ask):
-                    done = self._ask(step.call)
+                if isinstance(step, Send):
+                    done = self._send(step.call)
                 elif isinstance(step, Pause):
                     time.sleep(step.seconds)
                 elif isinstance(step, Sign):
                     wallet = self.settings.wallet_or_raise
-                    done = checked(wallet, step.message, at_once(ask_signature(wallet, step.message)))
+                    done = check_signature(wallet, step.message, require_sync(request_signature(wallet, step.message)))
                 elif isinstance(step, Keep):
                     step.show(step.ticket)
         except StopIteration as end:
             result: T = end.value
             return result
 
-    def _ask(self, call: Call[Any]) -> Reply | Lost:
+    def _send(self, call: Call[Any]) -> Reply | Lost:
         try:
             response = self._http.request(**self._request(call))
         except httpx.HTTPError as error:

@@ -1,4 +1,4 @@
-"""What can go wrong, as types. Each error says whether money may have moved."""
+"""The library's exceptions. Each says whether money may have moved."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ import msgspec
 
 
 class Payment(Enum):
-    """What is known of the payment when an error is raised."""
+    """The known state of the payment when an error is raised."""
 
     NONE = "none"
-    """Nothing was signed, and no earlier call of the same key is known to have made the bet."""
+    """Nothing was signed, and no earlier call with the same key is known to have made the bet."""
     REFUSED = "refused"
-    """It was signed and sent, and the service refused it: no money moved. Until `signed_until`, a holder of the
-    signature could still send it to the contract, for this one bet and never twice."""
+    """The payment was signed and sent, and the service refused it: no money moved. Until `signed_until`, a holder of
+    the signature could still send it to the contract, for this bet only and at most once."""
     UNKNOWN = "unknown"
-    """It was signed and sent, now or by an earlier call, and its outcome is not known. Go on with
-    `place(error.ticket)`; where there is no ticket, call `bet` again with the same key."""
+    """The payment was signed and sent, now or by an earlier call, and its outcome is unknown. Continue with
+    `place(error.ticket)`; if there is no ticket, call `bet` again with the same key."""
     MADE = "made"
-    """The stake is on the chain, or the money arrived and is booked or given back."""
+    """The stake is on the chain, or the money arrived and will be booked or refunded."""
 
 
 class VpmError(Exception):
-    """Anything this library raises. `ticket`: the bet it is about, if it is about one."""
+    """The base of all exceptions of this library. `ticket`: the bet concerned, if any."""
 
     payment: Payment = Payment.NONE
     ticket: Any = None
@@ -38,70 +38,70 @@ class VpmError(Exception):
 
 
 class Unreachable(VpmError):
-    """No answer in all the time there was, to a call that pays nothing."""
+    """A call that pays nothing and was not answered in time."""
 
 
 class UnexpectedAnswer(VpmError):
-    """An answer that is not what the API documents."""
+    """An answer that does not match the API's documentation."""
 
 
 class WrongVersion(VpmError):
-    """An API of another version than this library was made for."""
+    """An API with a version that this library does not support."""
 
 
 class Untrusted(VpmError):
-    """A challenge that asks for something else than the bet; it was not signed."""
+    """A payment challenge that is not for this bet; it was not signed."""
 
 
 class PaymentRefused(VpmError):
-    """A payment that the service did not accept, with its sentence."""
+    """A payment that the service refused, with its reason."""
 
 
 class OutcomeUnknown(VpmError):
-    """A bet whose payment was sent and whose outcome did not arrive in time. `place(error.ticket)` asks again with the
-    same key and the same payment, so it stays one bet."""
+    """A bet whose payment was sent and whose outcome did not arrive in time. `place(error.ticket)` tries again with the
+    same key and the same payment, so it remains one bet."""
 
     payment = Payment.UNKNOWN
     tx_hash: str | None = None
 
 
 class NotFinal(VpmError):
-    """A stake that is on the chain in a block that is not final yet. `placed` is what is known of it."""
+    """A stake in a block that is not final yet. `placed` has its receipt."""
 
     payment = Payment.MADE
     placed: Any = None
 
 
 class ReceiptWrong(VpmError):
-    """A receipt that is not of this bet, or not signed by the service's key."""
+    """A receipt that is for another bet, or not signed by the service's key."""
 
     payment = Payment.MADE
 
 
 class WebhookRefused(VpmError):
-    """A delivery that is not the service's, too old, or seen before."""
+    """A delivery that is forged, too old or already received."""
 
 
 @dataclass(frozen=True, slots=True)
 class Issue:
-    """What is wrong with one field of a request."""
+    """A problem with one field of a request."""
 
     field: str
     problem: str
 
 
 class ApiError(VpmError):
-    """A refusal of the API: branch on its `code`. An answer that is not in the API's form did not come from it and has
-    the code "": a proxy before it may well name an `error` too."""
+    """A refusal by the API: branch on its `code`. An answer in another format did not come from the API, even if it has
+    an `error` field, as a proxy's may; its `code` is ""."""
 
     def __init__(self, status: int, headers: Mapping[str, str], answer: bytes) -> None:
-        body = _refusal(answer) or {"message": f"The answer has status {status} and is not the API's."}
+        body = _refusal(answer) or {"message": f"The answer with status {status} did not come from the API."}
         self.status = status
         self.code: str = body.get("error", "")
         self.message = str(body.get("message", ""))
         self.hint: str | None = body.get("hint")
         self.docs_url: str | None = body.get("docsUrl")
-        # A 408 is a call that did not arrive in time and was not processed: retriable, even if its code usually is not.
+        # A 408 request did not arrive in time and was not processed: retriable, even if its code usually is not.
         self.retriable = status == 408 or bool(body.get("retriable", status == 429 or status >= 500))
         self.request_id: str | None = body.get("requestId") or headers.get("x-request-id")
         self.tx_hash: str | None = body.get("txHash")
@@ -115,12 +115,12 @@ class ApiError(VpmError):
 
     @property
     def field(self) -> str | None:
-        """The first field that is wrong, where the API names one."""
+        """Return the first invalid field, if the API names one."""
         return self.issues[0].field if self.issues else None
 
 
 def _refusal(answer: bytes) -> dict[str, Any] | None:
-    """Return the body of a refusal: it has a code, and says whether the same request may succeed later."""
+    """Return the body if it is a refusal by the API: one with a code and `retriable`."""
     try:
         body = msgspec.json.decode(answer)
     except (msgspec.DecodeError, UnicodeDecodeError):

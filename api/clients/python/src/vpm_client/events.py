@@ -1,23 +1,22 @@
-"""A wallet's events without gaps and without doubles, through every break of the stream."""
+"""A wallet's events without gaps or duplicates, however often the stream breaks."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from vpm_client.call import PREFIX, Call, decoder, texts
+from vpm_client.call import PREFIX, Call, decoder, query_of
 from vpm_client.errors import Unreachable
 from vpm_client.models import AgentEvent
 
 SILENCE_SECONDS = 40.0
-"""The service says something every 15 s; a stream that says nothing for so long is dead."""
+"""The service sends a heartbeat every 15 s; a stream that is silent for this long is dead."""
 PAUSE_SECONDS = 0.5
 MAX_PAUSE_SECONDS = 10.0
 
 
 @dataclass(slots=True)
 class Cursor:
-    """Where a reader is in a wallet's events: `next_seq` is the first it has not had. Keep that, and go on from
-    there."""
+    """A reader's place in a wallet's events. `next_seq` is the first event not yet received: save it to resume."""
 
     next_seq: int = 0
 
@@ -26,31 +25,31 @@ class Cursor:
         return {"Last-Event-ID": str(self.next_seq - 1)} if self.next_seq else {}
 
     def take(self, event: AgentEvent) -> bool:
-        """Return whether this event is new, and mark it as received."""
+        """Mark an event as received; return whether it is new."""
         if event.seq < self.next_seq:
             return False
         self.next_seq = event.seq + 1
         return True
 
 
-def streaming(wallet: str, trade_id: str | None, cursor: Cursor) -> Call[AgentEvent]:
-    query = texts(wallet=wallet, tradeId=trade_id)
+def stream_call(wallet: str, trade_id: str | None, cursor: Cursor) -> Call[AgentEvent]:
+    query = query_of(wallet=wallet, tradeId=trade_id)
     return Call("GET", f"{PREFIX}/events", AgentEvent, query, headers=cursor.headers, seconds=SILENCE_SECONDS)
 
 
-class Frames:
-    """A stream's lines put together to events, as the HTML standard has it. What a break cut off is dropped. `whole`:
-    the stream is of all the wallet's events, whose numbers have no gap."""
+class EventParser:
+    """A parser of server-sent events (HTML standard). An event cut off by a break is dropped. `contiguous`: the stream
+    has all the wallet's events, so their numbers have no gap."""
 
-    def __init__(self, cursor: Cursor, *, whole: bool) -> None:
+    def __init__(self, cursor: Cursor, *, contiguous: bool) -> None:
         self._cursor = cursor
-        self._whole = whole
+        self._contiguous = contiguous
         self._data: list[str] = []
         self._has_begun = False
 
     def line(self, line: str) -> AgentEvent | None:
-        """The event that this line ends, if it does and the event is new. Unreachable where some before it are missing:
-        a stream that is opened anew begins with them."""
+        """Return the event that this line completes, if any and if it is new. Raise Unreachable if earlier events are
+        missing: a reopened stream begins with them."""
         if line:
             name, _, value = line.partition(":")
             if name == "data":
@@ -60,7 +59,7 @@ class Frames:
         if not text:
             return None
         event = decoder(AgentEvent).decode(text)
-        if self._whole and self._has_begun and event.seq > self._cursor.next_seq:
-            raise Unreachable(f"The stream left out the events before {event.seq}.")
+        if self._contiguous and self._has_begun and event.seq > self._cursor.next_seq:
+            raise Unreachable(f"The stream skipped events before {event.seq}.")
         self._has_begun = True
         return event if self._cursor.take(event) else None

@@ -1,6 +1,6 @@
-"""What a sequence of calls is made of: it says what it wants done next, and a client, sync or async, does it.
+"""The steps that bets and requests consist of, without I/O.
 
-So the sequence stands once, for both.
+A generator yields the step to do next, and a client, sync or async, does it. So each sequence is written once for both.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from vpm_client.bound import TypedData
-from vpm_client.call import Call, Lost, Reply, answer
+from vpm_client.call import Call, Lost, Reply, decode_reply
 from vpm_client.errors import ApiError, Unreachable
+from vpm_client.typed_data import TypedData
 from vpm_client.wallets import Wallet, address_of
 
 T = TypeVar("T")
@@ -21,12 +21,12 @@ T = TypeVar("T")
 FIRST_PAUSE = 0.25
 MAX_PAUSE = 5.0
 READ_SECONDS = 20.0
-"""How long a plain question is asked again."""
+"""How long to retry a read."""
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
-    """A call to make; a Reply or a Lost is the result."""
+class Send:
+    """A request to send; the result is a Reply or a Lost."""
 
     call: Call[Any]
 
@@ -40,27 +40,26 @@ class Pause:
 
 @dataclass(frozen=True, slots=True)
 class Sign:
-    """Something for the wallet to sign, typed data or a text; the bytes of the signature are the result."""
+    """Typed data or a text for the wallet to sign; the result is the signature's bytes."""
 
     message: TypedData | str
 
 
 @dataclass(frozen=True, slots=True)
 class Keep:
-    """A ticket to show the caller as it stands now, before anything is done with it. `show` may be asynchronous."""
+    """A ticket to pass to the caller's `keep` before it is used. `show` may be asynchronous."""
 
     ticket: Any
     show: Callable[[Any], object]
 
 
-Step = Ask | Pause | Sign | Keep
+Step = Send | Pause | Sign | Keep
 Steps = Generator[Step, Any, T]
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The service, the wallet and the terms of a client: how long it tries, and the addresses that it insists on (None:
-    those that the service names)."""
+    """A client's service, wallet, timeouts and required addresses (None: those that the service names)."""
 
     base_url: str
     wallet: Wallet | None
@@ -73,7 +72,7 @@ class Settings:
     @property
     def wallet_or_raise(self) -> Wallet:
         if self.wallet is None:
-            raise ValueError("This takes a wallet: give one to the client.")
+            raise ValueError("This call needs a wallet: pass one to the client.")
         return self.wallet
 
     @property
@@ -81,49 +80,49 @@ class Settings:
         return address_of(self.wallet_or_raise)
 
 
-class Patience:
-    """The time there is for something, and growing pauses within it."""
+class Backoff:
+    """Growing pauses between retries, within a deadline."""
 
     def __init__(self, seconds: float) -> None:
         self._ends = time.monotonic() + seconds
         self._pause = FIRST_PAUSE
 
     def next(self, least: float | None = None) -> float | None:
-        """Return the seconds to wait before another try, None if out of time. `least`: what the API asked for."""
+        """Return the seconds to wait before the next try, or None if out of time. `least`: the API's Retry-After."""
         pause = max(self._pause * random.uniform(0.7, 1.3), least or 0.0)  # noqa: S311 (only spreads retries)
         self._pause = min(self._pause * 2, MAX_PAUSE)
         return None if time.monotonic() + pause > self._ends else pause
 
 
-def ask(call: Call[Any]) -> Steps[Reply | Lost]:
-    heard: Reply | Lost = yield Ask(call)
-    return heard
+def send(call: Call[Any]) -> Steps[Reply | Lost]:
+    response: Reply | Lost = yield Send(call)
+    return response
 
 
-def once(call: Call[T]) -> Steps[T]:
-    """Make a call once and return its answer: it is never repeated, even if it fails."""
-    heard = yield from ask(call)
-    if isinstance(heard, Lost):
-        raise Unreachable(f"{call.method} {call.path}: {heard.why}")
-    return answer(call, heard)
+def send_once(call: Call[T]) -> Steps[T]:
+    """Make a call once and return its answer; never retry it."""
+    response = yield from send(call)
+    if isinstance(response, Lost):
+        raise Unreachable(f"{call.method} {call.path}: {response.why}")
+    return decode_reply(call, response)
 
 
-def asked(call: Call[T], patience: Patience) -> Steps[T]:
-    """The answer to a call that may be made again as often as one likes: it changes nothing."""
+def send_with_retries(call: Call[T], backoff: Backoff) -> Steps[T]:
+    """Make a call that changes nothing, retry it until it is answered, and return the answer."""
     while True:
         try:
-            return (yield from once(call))
+            return (yield from send_once(call))
         except (ApiError, Unreachable) as error:
             if isinstance(error, ApiError) and not error.retriable:
                 raise
-            pause = patience.next(error.retry_after if isinstance(error, ApiError) else None)
+            pause = backoff.next(error.retry_after if isinstance(error, ApiError) else None)
             if pause is None:
                 raise
         yield Pause(pause)
 
 
-def answered(settings: Settings, call: Call[T]) -> Steps[T]:
-    """The answer to a plain question. One that only reads is asked again while there is time."""
+def perform(settings: Settings, call: Call[T]) -> Steps[T]:
+    """Make a call and return its answer; retry it only if it is a read."""
     if call.of_wallet and "wallet" not in call.query and settings.wallet is not None:
         call = replace(call, query={**call.query, "wallet": settings.address})
-    return asked(call, Patience(READ_SECONDS)) if call.method == "GET" else once(call)
+    return send_with_retries(call, Backoff(READ_SECONDS)) if call.method == "GET" else send_once(call)

@@ -1,4 +1,4 @@
-"""Who signs: an eth-account account, a key service, or anything else that signs typed data or a digest."""
+"""Wallets: an eth-account account, a key service, or any object that signs typed data or a digest."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Protocol, runtime_checkable
 from eth_account.messages import encode_defunct
 from eth_utils.address import to_checksum_address
 
-from vpm_client.bound import TypedData, digest_of, signer_of
+from vpm_client.typed_data import TypedData, digest_of, signer_of
 
 HALF_ORDER = 0x7FFFFFFFFFFFFFFFFFFFFFFFFFFFFFFF5D576E7357A4501DDFE92F46681B20A0
 ORDER = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
@@ -18,8 +18,8 @@ ORDER = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
 
 @runtime_checkable
 class DigestSigner(Protocol):
-    """A key that signs 32 bytes: r, s, v in 65 bytes. Of a key service, see `DerSigner`. It may be asynchronous for an
-    AsyncClient."""
+    """A key that signs a 32-byte digest and returns r, s, v in 65 bytes. See `DerSigner` for key services. With an
+    AsyncClient it may be asynchronous."""
 
     @property
     def address(self) -> str: ...
@@ -29,7 +29,7 @@ class DigestSigner(Protocol):
 
 @runtime_checkable
 class TypedDataSigner(Protocol):
-    """An account as eth-account has it; it may be asynchronous for an AsyncClient."""
+    """An account like eth-account's. With an AsyncClient it may be asynchronous."""
 
     @property
     def address(self) -> Any: ...
@@ -44,7 +44,7 @@ Signer = DigestSigner | TypedDataSigner
 
 @dataclass(frozen=True, slots=True)
 class DerSigner:
-    """A key in a key service, which signs a digest and answers in DER without saying which of two keys it was:
+    """A key in a key service, which returns a DER signature without the recovery bit:
     `DerSigner(address, lambda digest: kms.sign(KeyId=..., Message=digest, MessageType="DIGEST",
     SigningAlgorithm="ECDSA_SHA_256")["Signature"])`."""
 
@@ -63,7 +63,7 @@ class DerSigner:
 
 @dataclass(frozen=True, slots=True)
 class ContractWallet:
-    """A wallet that is a contract (ERC-1271), and a signer whose signature it accepts."""
+    """A contract wallet (ERC-1271) with a signer whose signature it accepts."""
 
     address: str
     signer: Signer
@@ -76,9 +76,9 @@ def address_of(wallet: Wallet) -> str:
     return to_checksum_address(str(wallet.address))
 
 
-def ask_signature(wallet: Wallet, message: TypedData | str) -> Any:
-    """Ask the wallet's signer to sign typed data, or a text by `personal_sign` (EIP-191). The result may be awaitable;
-    `checked` turns it into a signature."""
+def request_signature(wallet: Wallet, message: TypedData | str) -> Any:
+    """Send the wallet's signer to sign typed data, or a text by `personal_sign` (EIP-191). The result may be awaitable;
+    `check_signature` turns it into a signature."""
     signer = wallet.signer if isinstance(wallet, ContractWallet) else wallet
     if isinstance(signer, DigestSigner):
         return signer.sign_digest(digest_of(message))
@@ -87,8 +87,8 @@ def ask_signature(wallet: Wallet, message: TypedData | str) -> Any:
     return signer.sign_typed_data(message.domain, message.types, message.message)
 
 
-def at_once(made: Any) -> Any:
-    """TypeError for a signature that comes later: the caller cannot wait for it."""
+def require_sync(made: Any) -> Any:
+    """Return the signature; raise TypeError if it is awaitable, since the caller cannot wait for it."""
     if inspect.isawaitable(made):
         if inspect.iscoroutine(made):
             made.close()
@@ -96,8 +96,8 @@ def at_once(made: Any) -> Any:
     return made
 
 
-def checked(wallet: Wallet, message: TypedData | str, made: Any) -> bytes:
-    """The bytes of a signature; ValueError when it is not the wallet's."""
+def check_signature(wallet: Wallet, message: TypedData | str, made: Any) -> bytes:
+    """Return the signature as bytes; raise ValueError if it is not the wallet's."""
     given = getattr(made, "signature", made)
     signature = bytes.fromhex(given.removeprefix("0x")) if isinstance(given, str) else bytes(given)
     if len(signature) == 65 and signature[64] in (0, 1):  # some signers count v from 0; the token does not
@@ -108,7 +108,7 @@ def checked(wallet: Wallet, message: TypedData | str, made: Any) -> bytes:
 
 
 def _of_der(der: bytes, digest: bytes, address: str) -> bytes:
-    """r, s, v out of SEQUENCE {INTEGER r, INTEGER s}; the lower s, as the token takes no other."""
+    """Convert SEQUENCE {INTEGER r, INTEGER s} to r, s, v, with the lower s: the token accepts no other."""
     r, rest = _integer(der[2:])
     s, _ = _integer(rest)
     if s > HALF_ORDER:

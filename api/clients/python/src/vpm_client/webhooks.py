@@ -1,4 +1,4 @@
-"""Webhooks: registering one, and on the receiver's side whether a delivery is the service's, and new."""
+"""Webhooks: registering one, and verifying deliveries on the receiver's side."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 
-from vpm_client.bound import text_signer
-from vpm_client.call import PREFIX, Call, decoded, json_body
+from vpm_client.call import PREFIX, Call, decode, json_body
 from vpm_client.errors import WebhookRefused
 from vpm_client.models import AgentEvent, AgentWebhookAnswer
-from vpm_client.steps import Settings, Sign, Steps, once
+from vpm_client.steps import Settings, Sign, Steps, send_once
+from vpm_client.typed_data import text_signer
 
 WINDOW_SECONDS = 300
 
 
 class WebhookVerifier:
-    """A judge of deliveries: which are the service's, and new. `secret`: of a registered webhook; or `attester`: the
-    address that signs the callbacks of single trades (`health().health.attester`). It signs those of everybody's
-    trades: take only an event whose `trade_id` is yours.
+    """A verifier of deliveries. Pass the `secret` of a registered webhook, or for the callbacks of single trades the
+    `attester`, the address that signs them (`health().health.attester`). It signs the callbacks of all wallets: accept
+    only events whose `trade_id` is yours.
 
-    A delivery is refused when its signature is wrong, its time is more than `window_seconds` away, or this very
-    delivery was seen before. An event may be delivered again, with another time: skip the `event_id`s that you have
-    handled.
+    A delivery is refused if its signature is wrong, its timestamp is more than `window_seconds` from now, or it was
+    received before. The service may deliver an event again with a new timestamp: skip each `event_id` that you have
+    already handled.
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class WebhookVerifier:
         clock: Callable[[], float] = time.time,
     ) -> None:
         if (secret is None) == (attester is None):
-            raise ValueError("Name the secret of a webhook, or the attester of callbacks.")
+            raise ValueError("Pass either the secret of a webhook or the attester of callbacks.")
         self._secret = secret
         self._attester = attester
         self._window = window_seconds
@@ -45,7 +45,7 @@ class WebhookVerifier:
         self._seen: dict[tuple[str, str], float] = {}
 
     def verify(self, headers: Mapping[str, str], body: bytes) -> AgentEvent:
-        """The event; WebhookRefused says what is wrong. `body`: its bytes as they came."""
+        """Return the event; raise WebhookRefused if the delivery is invalid. `body`: the raw bytes received."""
         given = {name.lower(): value for name, value in headers.items()}
         try:
             event_id, stamp, signature = (given[f"service-{name}"] for name in ("event-id", "timestamp", "signature"))
@@ -53,16 +53,16 @@ class WebhookVerifier:
             raise WebhookRefused(f"The header {missing} is missing.") from None
         now = self._clock()
         if not re.fullmatch("[0-9]{1,15}", stamp) or abs(now - int(stamp)) > self._window:
-            raise WebhookRefused(f"It was sent at {stamp[:20]}, more than {self._window} s away from now.")
+            raise WebhookRefused(f"The timestamp {stamp[:20]} is more than {self._window} s from now.")
         if not self._signed(f"{event_id}.{stamp}.".encode() + body, signature):
             raise WebhookRefused("The signature is not the service's.")
         self._seen = {each: until for each, until in self._seen.items() if until > now}
         if (event_id, stamp) in self._seen:
-            raise WebhookRefused("This delivery was seen before.")
+            raise WebhookRefused("This delivery was already received.")
         self._seen[event_id, stamp] = int(stamp) + self._window + 1
-        event = decoded(AgentEvent, body)
+        event = decode(AgentEvent, body)
         if event.event_id != event_id:
-            raise WebhookRefused("The header names another event than the body.")
+            raise WebhookRefused("The event id in the header differs from the one in the body.")
         return event
 
     def _signed(self, text: bytes, signature: str) -> bool:
@@ -75,13 +75,13 @@ class WebhookVerifier:
 
 
 def handshake(event: AgentEvent) -> dict[str, str] | None:
-    """Return the JSON answer to `webhook.verify` that activates the webhook; None for any other event."""
+    """Return the JSON answer to a `webhook.verify` event, which activates the webhook; None for any other event."""
     return {"challenge": str(event.payload["challenge"])} if event.type == "webhook.verify" else None
 
 
 def register_webhook(settings: Settings, url: str, *, service: str | None = None) -> Steps[AgentWebhookAnswer]:
-    """Pushes the wallet's events to a URL. Keep the `secret`: it is shown this once. `service`: the API's public
-    origin, where that is not `base_url`."""
+    """Register a URL for the wallet's events. Save the `secret`: it is returned only once. `service`: the API's public
+    origin, if it differs from `base_url`."""
     wallet = settings.address
     message = (
         f"Service webhook registration\nService: {service or settings.base_url}\nWallet: {wallet.lower()}\nURL: {url}\n"
@@ -91,5 +91,7 @@ def register_webhook(settings: Settings, url: str, *, service: str | None = None
     body = {"wallet": wallet, "url": url, "message": message, "signature": "0x" + signature.hex()}
     headers = {"Content-Type": "application/json"}
     return (
-        yield from once(Call("POST", f"{PREFIX}/webhooks", AgentWebhookAnswer, body=json_body(body), headers=headers))
+        yield from send_once(
+            Call("POST", f"{PREFIX}/webhooks", AgentWebhookAnswer, body=json_body(body), headers=headers)
+        )
     )

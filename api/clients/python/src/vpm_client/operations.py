@@ -1,9 +1,9 @@
-"""Every plain question to the API. A `wallet` left out is the client's own."""
+"""The operations of the API that are a single request. `wallet` defaults to the client's own."""
 
 from __future__ import annotations
 
 from vpm_client import models
-from vpm_client.call import PREFIX, Amount, Call, get, segment
+from vpm_client.call import PREFIX, Amount, Call, get, path_segment
 
 
 def markets(
@@ -22,13 +22,13 @@ def markets(
 
 
 def market(id: str) -> Call[models.AgentOneMarket]:
-    """One market."""
-    return get(f"/markets/{segment(id)}", models.AgentOneMarket)
+    """Return one market."""
+    return get(f"/markets/{path_segment(id)}", models.AgentOneMarket)
 
 
 def research(id: str) -> Call[models.AgentResearchAnswer]:
-    """Research bundle."""
-    return get(f"/markets/{segment(id)}/research", models.AgentResearchAnswer)
+    """Return everything known about a market: rules, odds history, readings."""
+    return get(f"/markets/{path_segment(id)}/research", models.AgentResearchAnswer)
 
 
 def discover(
@@ -39,7 +39,7 @@ def discover(
 
 
 def sentiment(token: str) -> Call[models.AgentSentimentAnswer]:
-    """Return what the crowd thinks of a token."""
+    """Return the crowd's view of a token."""
     return get("/sentiment", models.AgentSentimentAnswer, token=token)
 
 
@@ -61,7 +61,7 @@ def quote(
 def positions(
     *, wallet: str | None = None, limit: int | None = None, cursor: str | None = None
 ) -> Call[models.AgentPositionsAnswer]:
-    """A wallet's positions, newest first."""
+    """List a wallet's positions, newest first."""
     return get("/positions", models.AgentPositionsAnswer, of_wallet=True, wallet=wallet, limit=limit, cursor=cursor)
 
 
@@ -71,54 +71,54 @@ def result(market_id: str) -> Call[models.AgentResultAnswer]:
 
 
 def proof(trade_id: str) -> Call[models.AgentTradeProofAnswer]:
-    """Settlement proof of a trade."""
-    return get(f"/proof/{segment(trade_id)}", models.AgentTradeProofAnswer)
+    """Return the settlement proof of a trade."""
+    return get(f"/proof/{path_segment(trade_id)}", models.AgentTradeProofAnswer)
 
 
 def readiness(address: str) -> Call[models.AgentReadinessAnswer]:
-    """Can this wallet bet?"""
-    return get(f"/wallet/{segment(address)}/readiness", models.AgentReadinessAnswer)
+    """Check whether a wallet can bet."""
+    return get(f"/wallet/{path_segment(address)}/readiness", models.AgentReadinessAnswer)
 
 
 def stats() -> Call[models.AgentStatsAnswer]:
-    """Platform statistics."""
+    """Return platform statistics."""
     return get("/stats", models.AgentStatsAnswer)
 
 
 def health() -> Call[models.AgentHealthAnswer]:
-    """Liveness and trading status."""
+    """Return whether the service is up and takes bets."""
     return get("/health", models.AgentHealthAnswer)
 
 
 def getting_started() -> Call[models.AgentGettingStarted]:
-    """Onboarding in six steps."""
+    """Return the onboarding script, in six steps."""
     return get("/getting-started", models.AgentGettingStarted)
 
 
 def replay(
     *, wallet: str | None = None, from_seq: int | None = None, limit: int | None = None
 ) -> Call[models.AgentReplayAnswer]:
-    """A wallet's events in order."""
+    """List a wallet's events in order."""
     return get("/events/replay", models.AgentReplayAnswer, of_wallet=True, wallet=wallet, fromSeq=from_seq, limit=limit)
 
 
 def resolved(
     *, wallet: str | None = None, since: str | None = None, limit: int | None = None
 ) -> Call[models.AgentResolvedAnswer]:
-    """Return how a wallet's markets ended."""
+    """List the results of a wallet's markets."""
     return get("/resolved", models.AgentResolvedAnswer, of_wallet=True, wallet=wallet, since=since, limit=limit)
 
 
 def webhook(id: str) -> Call[models.AgentWebhookAnswer]:
     """Return a webhook's state."""
-    return get(f"/webhooks/{segment(id)}", models.AgentWebhookAnswer)
+    return get(f"/webhooks/{path_segment(id)}", models.AgentWebhookAnswer)
 
 
 def delete_webhook(id: str) -> Call[models.AgentDeletedAnswer]:
     """Remove a webhook."""
-    return Call("DELETE", f"{PREFIX}/webhooks/{segment(id)}", models.AgentDeletedAnswer)
+    return Call("DELETE", f"{PREFIX}/webhooks/{path_segment(id)}", models.AgentDeletedAnswer)
 
 
 def test_webhook(id: str) -> Call[models.AgentTestAnswer]:
     """Send a test event."""
-    return Call("POST", f"{PREFIX}/webhooks/{segment(id)}/test", models.AgentTestAnswer)
+    return Call("POST", f"{PREFIX}/webhooks/{path_segment(id)}/test", models.AgentTestAnswer)

@@ -1,7 +1,8 @@
-// What a payment is bound to, worked out here and not taken from the API: the hash of the bet, and what is signed for it.
+// The bet hash that a payment is bound to and the typed data to sign, computed here rather than taken from the API.
 //
-// In the receive form of EIP-3009 only the settlement contract can take a payment, and the nonce is the hash of one bet.
-// The token takes a nonce of a wallet once. So the same bet can be paid for once, however often it is signed or sent.
+// With EIP-3009's `ReceiveWithAuthorization` only the settlement contract can collect the payment, and the nonce is the hash
+// of one bet. The token accepts each nonce of a wallet once, so a bet is paid for at most once, however often it is signed or
+// sent.
 
 import { type Address, type Hex, hashTypedData, keccak256, pad, stringToHex, toHex } from "viem";
 
@@ -10,7 +11,7 @@ export const RECEIVE = "ReceiveWithAuthorization";
 const MARK = keccak256(stringToHex("service-settlement-bound-payment")).slice(2, 18);
 const ZERO_ADDRESS: Address = `0x${"00".repeat(20)}`;
 
-/** An EIP-712 message, as viem has it. */
+/** An EIP-712 message in viem's format. */
 export interface TypedData {
   domain: { name: string; version: string; chainId: number; verifyingContract?: Address };
   types: Record<string, readonly { name: string; type: string }[]>;
@@ -21,7 +22,7 @@ export interface TypedData {
 const fields = (kinds: Record<string, string>): { name: string; type: string }[] =>
   Object.entries(kinds).map(([name, type]) => ({ name, type }));
 
-/** Millionths, which is what the token and the contract count in. */
+/** Converts to millionths, the unit of the token and the contract. */
 export function units(amount: number): bigint {
   const [whole, part = ""] = plain(amount).split(".");
   if (part.length > 6) throw new RangeError(`${amount} has more than 6 decimals.`);
@@ -32,7 +33,7 @@ function plain(amount: number): string {
   const text = String(amount);
   if (/^[0-9]+(\.[0-9]+)?$/.test(text)) return text;
   if (/^[0-9.]+e-[0-9]+$/.test(text)) return amount.toFixed(20).replace(/0+$/, "");
-  throw new RangeError(`${text} is no amount.`);
+  throw new RangeError(`${text} is not an amount.`);
 }
 
 export const marketKey = (marketId: string): Hex => keccak256(stringToHex(marketId));
@@ -49,7 +50,7 @@ export interface BetFields {
   ref: string | undefined;
 }
 
-/** The trade's id, as the settlement contract hashes it. Amounts in millionths. */
+/** Returns the trade id: the hash of the bet as the settlement contract computes it. Amounts are in millionths. */
 export function betHash(bet: BetFields): Hex {
   return hashTypedData({
     domain: { name: "Service Settlement", version: "2", chainId: CHAIN_ID, verifyingContract: bet.contract },
@@ -81,7 +82,7 @@ export function betHash(bet: BetFields): Hex {
 
 export const boundNonce = (hash: Hex): Hex => `0x${MARK}${hash.slice(18)}`;
 
-/** What a payer signs. */
+/** Builds the typed data that a payer signs. */
 export function authorization(given: {
   token: Address;
   name: string;
@@ -116,7 +117,7 @@ export function authorization(given: {
   };
 }
 
-/** What the service's key signs of a settled trade: the x402 offer-and-receipt extension. */
+/** Builds the receipt that the service signs for a settled trade (x402 offer-and-receipt extension). */
 export function signedReceipt(payload: Record<string, unknown>): TypedData {
   return {
     domain: { name: "x402 receipt", version: "1", chainId: 1 }, // the chain's id is 1 for payments on any chain

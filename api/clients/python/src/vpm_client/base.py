@@ -1,4 +1,4 @@
-"""What both clients are made of: their settings, and the steps of this library as methods."""
+"""The base of both clients: their settings, and the library's steps as methods."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
 import httpx
 
-from vpm_client import betting, calls, webhooks
+from vpm_client import betting, operations, webhooks
 from vpm_client.call import Call, Lost, Reply
 from vpm_client.errors import ApiError, Unreachable, VpmError
-from vpm_client.steps import Settings, Steps, answered
+from vpm_client.steps import Settings, Steps, perform
 from vpm_client.wallets import Wallet
 
 P = ParamSpec("P")
@@ -22,18 +22,18 @@ CONNECT_SECONDS = 5.0
 
 
 class Method(Generic[P, T]):
-    """Steps as a method of both clients: `Client` does them and returns what they come to, `AsyncClient` something to
-    await."""
+    """Steps as a method of both clients: `Client` runs them and returns the result, `AsyncClient` returns a
+    coroutine."""
 
     def __init__(self, steps: Callable[Concatenate[Settings, P], Steps[T]]) -> None:
         self._steps = steps
         self.__doc__ = steps.__doc__
 
     @overload
-    def __get__(self, client: Configured[httpx.Client], kind: type) -> Callable[P, T]: ...
+    def __get__(self, client: BaseClient[httpx.Client], kind: type) -> Callable[P, T]: ...
 
     @overload
-    def __get__(self, client: Configured[httpx.AsyncClient], kind: type) -> Callable[P, Coroutine[Any, Any, T]]: ...
+    def __get__(self, client: BaseClient[httpx.AsyncClient], kind: type) -> Callable[P, Coroutine[Any, Any, T]]: ...
 
     def __get__(self, client: Any, kind: type) -> Callable[P, Any]:
         @functools.wraps(self._steps)
@@ -44,24 +44,24 @@ class Method(Generic[P, T]):
 
 
 def question(call: Callable[P, Call[T]]) -> Method[P, T]:
-    """A plain question as a method."""
+    """Turn a single request into a method."""
 
     @functools.wraps(call)
     def steps(settings: Settings, /, *args: P.args, **kwargs: P.kwargs) -> Steps[T]:
-        return answered(settings, call(*args, **kwargs))
+        return perform(settings, call(*args, **kwargs))
 
     return Method(steps)
 
 
-class Configured(Generic[H]):
-    """The agent API at `base_url`, for one wallet if one is given. Reads need none.
+class BaseClient(Generic[H]):
+    """A client of the agent API at `base_url`. Reads need no wallet.
 
-    `http`: an httpx client of your own, which you close yourself. `patience_seconds`: how long a bet is tried;
-    `final_seconds`: how long to wait then until its block is final. `token`, `contract`, `attester`: addresses to
-    insist on, else those that the service names.
+    `http`: your own httpx client, which you close yourself. `patience_seconds`: how long to keep trying a bet;
+    `final_seconds`: how long to wait after that for its block to become final. `token`, `contract`, `attester`: the
+    addresses to require; by default, those that the service names.
     """
 
-    _makes: type[H]
+    _http_class: type[H]
 
     def __init__(
         self,
@@ -78,11 +78,11 @@ class Configured(Generic[H]):
         self.settings = Settings(
             base_url.rstrip("/"), wallet, patience_seconds, final_seconds, token, contract, attester
         )
-        self._http: H = self._makes() if http is None else http
+        self._http: H = self._http_class() if http is None else http
         self._owns_http = http is None
 
     def _request(self, call: Call[Any]) -> dict[str, Any]:
-        """A call as httpx takes it."""
+        """Return the arguments of a request for httpx."""
         return {
             "method": call.method,
             "url": self.settings.base_url + call.path,
@@ -92,24 +92,24 @@ class Configured(Generic[H]):
             "timeout": httpx.Timeout(call.seconds, connect=CONNECT_SECONDS),
         }
 
-    markets = question(calls.markets)
-    market = question(calls.market)
-    research = question(calls.research)
-    discover = question(calls.discover)
-    sentiment = question(calls.sentiment)
-    quote = question(calls.quote)
-    positions = question(calls.positions)
-    result = question(calls.result)
-    proof = question(calls.proof)
-    readiness = question(calls.readiness)
-    stats = question(calls.stats)
-    health = question(calls.health)
-    getting_started = question(calls.getting_started)
-    replay = question(calls.replay)
-    resolved = question(calls.resolved)
-    webhook = question(calls.webhook)
-    delete_webhook = question(calls.delete_webhook)
-    test_webhook = question(calls.test_webhook)
+    markets = question(operations.markets)
+    market = question(operations.market)
+    research = question(operations.research)
+    discover = question(operations.discover)
+    sentiment = question(operations.sentiment)
+    quote = question(operations.quote)
+    positions = question(operations.positions)
+    result = question(operations.result)
+    proof = question(operations.proof)
+    readiness = question(operations.readiness)
+    stats = question(operations.stats)
+    health = question(operations.health)
+    getting_started = question(operations.getting_started)
+    replay = question(operations.replay)
+    resolved = question(operations.resolved)
+    webhook = question(operations.webhook)
+    delete_webhook = question(operations.delete_webhook)
+    test_webhook = question(operations.test_webhook)
 
     bet = Method(betting.bet)
     prepare = Method(betting.prepare)
@@ -117,8 +117,8 @@ class Configured(Generic[H]):
     register_webhook = Method(webhooks.register_webhook)
 
 
-def passes(error: httpx.HTTPError | VpmError) -> bool:
-    """Check whether an error may pass soon, so that it is worth another try."""
+def is_transient(error: httpx.HTTPError | VpmError) -> bool:
+    """Return whether a retry may succeed after this error."""
     return error.retriable if isinstance(error, ApiError) else isinstance(error, httpx.HTTPError | Unreachable)
 
 
@@ -128,7 +128,7 @@ def reply_of(response: httpx.Response) -> Reply:
     )
 
 
-def refused(response: httpx.Response) -> ApiError:
+def error_of(response: httpx.Response) -> ApiError:
     reply = reply_of(response)
     return ApiError(reply.status, reply.headers, reply.body)
 

@@ -1,8 +1,8 @@
-"""What a payment is bound to, worked out here and not taken from the API: the hash of the bet, and what is signed for
-it.
+"""The bet hash that a payment is bound to and the typed data to sign, computed here rather than taken from the API.
 
-In the receive form of EIP-3009 only the settlement contract can take a payment, and the nonce is the hash of one bet.
-The token takes a nonce of a wallet once. So the same bet can be paid for once, however often it is signed or sent.
+With EIP-3009's `ReceiveWithAuthorization` only the settlement contract can collect the payment, and the nonce is the
+hash of one bet. The token accepts each nonce of a wallet once, so a bet is paid for at most once, however often it is
+signed or sent.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class TypedData:
 
 
 def digest_of(message: TypedData | str) -> bytes:
-    """The 32 bytes that a signature is over: of typed data, or of a text by `personal_sign` (EIP-191)."""
+    """Return the 32-byte digest to sign, for typed data or for a text signed with `personal_sign` (EIP-191)."""
     if isinstance(message, str):
         made = encode_defunct(text=message)
     else:
@@ -55,7 +55,7 @@ def signer_of(digest: bytes, signature: bytes) -> str | None:
 
 
 def text_signer(text: bytes, signature: str) -> str | None:
-    """Return the signer of an EIP-191 text, or None."""
+    """Return the signer of an EIP-191 text, or None if the signature is invalid."""
     try:
         return str(Account.recover_message(encode_defunct(text), signature=signature))
     except (ValueError, BadSignature, ValidationError):
@@ -78,7 +78,7 @@ def bet_hash(
     builder: str | None,
     ref: str | None,
 ) -> bytes:
-    """The trade's id, as the settlement contract hashes it. Amounts in millionths."""
+    """Return the trade id: the hash of the bet as the settlement contract computes it. Amounts are in millionths."""
     kinds = {
         "marketId": "bytes32",
         "outcome": "uint8",
@@ -121,7 +121,7 @@ def authorization(
 
 
 def signed_receipt(payload: dict[str, Any]) -> TypedData:
-    """Build what the service's key signs for a settled trade: the x402 offer-and-receipt extension."""
+    """Build the receipt that the service signs for a settled trade (x402 offer-and-receipt extension)."""
     kinds = {
         "version": "uint256",
         "network": "string",
