@@ -1,12 +1,12 @@
-"""The ground every daemon stands on: configuration, chain client, money, database, logging, health.
+"""Code that every daemon shares: configuration, chain client, money, database, logging, health.
 
-Nothing here imports `indexer`, `keeper`, `relayer` or `api`; they import from here and meet in Postgres.
+Nothing here imports `indexer`, `keeper`, `relayer` or `api`. They import from here and communicate through Postgres.
 """
 
 import sys
 
 import py_ecc  # noqa: F401
 
-# eth-account brings py_ecc, which lets Python recurse 100,000 levels deep. A document of brackets alone would then
-# overflow the stack and end the process. This is Python's own limit again.
+# eth-account imports py_ecc, which raises the recursion limit to 100,000. A JSON document of nothing but brackets could
+# then overflow the C stack and crash the process, so restore Python's default.
 sys.setrecursionlimit(1_000)

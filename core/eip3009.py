@@ -1,4 +1,4 @@
-"""An EIP-3009 authorization as it is signed: its EIP-712 form in the token's domain."""
+"""The EIP-712 form in which EIP-3009 authorizations are signed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TRANSFER: Final = "TransferWithAuthorization"
 FIELDS: Final = struct_fields(
     "address from,address to,uint256 value,uint256 validAfter,uint256 validBefore,bytes32 nonce"
 )
-"""Of both forms."""
+"""The fields of both forms."""
 DOMAIN_FIELDS: Final = struct_fields("string name,string version,uint256 chainId,address verifyingContract")
 
 
@@ -28,7 +28,7 @@ def domain(token: Token, chain_id: int) -> dict[str, Any]:
 
 
 def digest(form: str, message: dict[str, Any], token: Token, chain_id: int) -> bytes:
-    """Return what a signature is over. `form`: RECEIVE or TRANSFER; `message`: its FIELDS."""
+    """Return the digest to sign. `form` is RECEIVE or TRANSFER; `message` has the FIELDS."""
     signable = encode_typed_data(
         domain_data=domain(token, chain_id), message_types={form: list(FIELDS)}, message_data=message
     )

@@ -1,9 +1,9 @@
-"""One error base for everything the service can refuse or fail at, and the start-up errors.
+"""The base class of our errors, and the errors of start-up.
 
     VpmError
     ├── ConfigError          a setting is missing or wrong              (exit 78)
     ├── DeploymentError      a deployments file is missing or wrong     (exit 78)
-    ├── ChainIdMismatch      an RPC URL answers for another chain       (exit 78)
+    ├── ChainIdMismatch      an RPC URL serves a different chain        (exit 78)
     ├── DatabaseError        the database refused or cannot be reached  (exit 69)
     │   ├── DatabaseUnreachable
     │   ├── DatabaseRefused
@@ -12,8 +12,8 @@
     ├── MoneyError           an amount that is not exact token units
     └── core.chain.errors.RpcError, ContractReverted
 
-Every error carries `code` (stable, snake_case), `message` (one sentence), `hint` (what to do next) and `retriable`
-(the same request may succeed later). `exit_code` is what a process ends with when the error stops it.
+Every error has a `code` (stable, snake_case), a `message` (one sentence), a `hint` (what to do next) and `retriable`
+(the same request may succeed later). `exit_code` is the process's exit code when the error stops it.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from __future__ import annotations
 from typing import ClassVar
 
 EXIT_CRASH = 1
-EXIT_UNAVAILABLE = 69  # sysexits.h EX_UNAVAILABLE: something we need is not there
-EXIT_CONFIG = 78  # sysexits.h EX_CONFIG: starting again without a change cannot help
+EXIT_UNAVAILABLE = 69  # sysexits.h EX_UNAVAILABLE: something we depend on is unavailable
+EXIT_CONFIG = 78  # sysexits.h EX_CONFIG: restarting without a change will not help
 
 
 class VpmError(Exception):
-    """The base of every error this code raises on purpose; the docstring of a subclass is its default message."""
+    """The base of our errors. A subclass's docstring is its default message."""
 
     code: ClassVar[str] = "internal_error"
     default_hint: ClassVar[str] = ""
@@ -40,7 +40,7 @@ class VpmError(Exception):
         super().__init__(self.message)
 
     def sentence(self) -> str:
-        """Return what a person at a terminal should read: the message, then the hint."""
+        """Return the message and the hint, for a person at a terminal."""
         return f"{self.message} {self.hint}".strip()
 
 
@@ -59,7 +59,7 @@ class DeploymentError(VpmError):
 
 
 class ChainIdMismatch(VpmError):
-    """An RPC URL answers for another chain than the one configured."""
+    """An RPC URL serves a different chain than the configured one."""
 
     code = "chain_id_mismatch"
     exit_code = EXIT_CONFIG

@@ -1,5 +1,5 @@
-"""Times as bodies write them: ISO-8601 in UTC, whole seconds for a chain's clock, milliseconds of our own, microseconds
-where they distinguish events; and as people read them."""
+"""Times as text: ISO-8601 in UTC for answers (seconds of chain time, milliseconds of our own clock, microseconds of
+events), and dates for people."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from datetime import UTC, datetime
 
 
 def iso(seconds: int) -> str:
-    """Format a moment of the chain's clock."""
+    """Format a chain time in Unix seconds."""
     return f"{_whole(seconds)}Z"
 
 
 def iso_datetime(moment: datetime) -> str:
-    """Format a moment of our own clock, to the millisecond."""
+    """Format a time of our own clock, to the millisecond."""
     return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
@@ -21,17 +21,17 @@ def now_iso() -> str:
 
 
 def iso_micros(micros: int) -> str:
-    """Format microseconds since 1970, all digits: a mark to go on from."""
+    """Format microseconds since 1970 with all digits, as a cursor to continue from."""
     seconds, rest = divmod(micros, 1_000_000)
     return f"{_whole(seconds)}.{rest:06d}Z"
 
 
 LAST_SECOND = 253_402_300_799
-"""The last that a calendar of four digits a year has; a chain's times go beyond."""
+"""The last second of the year 9999, the last that `datetime` can represent. Chain times may lie beyond it."""
 
 
 def utc_datetime(seconds: int) -> datetime:
-    """Return a moment in UTC to show; LAST_SECOND for what lies beyond it."""
+    """Return a chain time as a UTC datetime, capped at LAST_SECOND."""
     return datetime.fromtimestamp(min(seconds, LAST_SECOND), UTC)
 
 
@@ -39,11 +39,11 @@ MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", 
 
 
 def date_text(when: datetime) -> str:
-    """21 Nov 2026 14:30; with its seconds where they are not zero, as they decide."""
+    """Format as `21 Nov 2026 14:30`, with seconds unless they are zero."""
     seconds = f":{when.second:02}" if when.second else ""
     return f"{when.day} {MONTHS[when.month - 1]} {when.year} {when.hour:02}:{when.minute:02}{seconds}"
 
 
 def _whole(seconds: int) -> str:
-    # An answer has hundreds of times: this takes three fifths of what strftime does.
+    # An answer can hold hundreds of times; this takes three fifths of strftime's time.
     return datetime.fromtimestamp(seconds, UTC).isoformat().removesuffix("+00:00")

@@ -4,8 +4,8 @@
     log.info("using the next URL", action="rpc.failed_over", chain_id=8453, url=url)
 
 `action` is stable and greppable (`<area>.<what happened>`); fields carry the values. Three guards keep secrets out:
-fields whose names say they are secret are never written, URLs are cut down to what identifies the host, and every value
-passed to `register_secret` (all SecretStr settings are) is replaced wherever it appears, tracebacks included.
+fields with secret names are not written, URLs are reduced to what identifies the host, and every value passed to
+`register_secret` (as all SecretStr settings are) is replaced wherever it appears, tracebacks included.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from core.hexadecimal import hex_of
 REDACTED = "[redacted]"
 
 _request_id: ContextVar[str | None] = ContextVar("request_id", default=None)
-# The longest first: one that is within another would leave the rest of it to read.
+# Longest first: replacing a secret that is part of another would leave the rest readable.
 _registered: list[str] = []
 
 _SECRET_NAME = re.compile(
@@ -36,7 +36,7 @@ _SECRET_NAME = re.compile(
     r"|x_payment|raw_transaction)s?($|_)"
 )
 _URL = re.compile(r"\b(?:https?|wss?|postgres(?:ql)?(?:\+\w+)?|rediss?)://[^\s\"'<>\\]+", re.IGNORECASE)
-# A path segment that no person would choose as a name: an API key of a node provider.
+# A path segment that looks like a node provider's API key rather than a name.
 _KEY_LIKE = re.compile(r"(?=[^/]*\d)[A-Za-z0-9_-]{20,}")
 _MIN_SECRET_LENGTH = 6  # shorter values would redact ordinary words
 
@@ -59,8 +59,8 @@ class Logger:
         self._write(logging.WARNING, action, message, fields)
 
     def error(self, message: str, /, *, action: str, exc: BaseException | None = None, **fields: Any) -> None:
-        """Log an error. `exc` adds the traceback; pass it for unexpected errors, not for those with a message that
-        explains them."""
+        """Log an error. Pass `exc` to add the traceback of an unexpected error; leave it out where the message is
+        explanation enough."""
         self._write(logging.ERROR, action, message, fields, exc)
 
     def _write(
@@ -75,7 +75,7 @@ def get_logger(name: str) -> Logger:
 
 
 def configure(level: str = "INFO", style: Literal["json", "console"] = "json", stream: Any = None) -> None:
-    """Send every logger of the process, libraries included, through one redacting formatter to stderr."""
+    """Send all log output of the process, libraries included, to stderr through one redacting formatter."""
     handler = logging.StreamHandler(stream if stream is not None else sys.stderr)
     handler.setFormatter(JsonFormatter() if style == "json" else ConsoleFormatter())
     root = logging.getLogger()
@@ -88,7 +88,7 @@ def configure(level: str = "INFO", style: Literal["json", "console"] = "json", s
 
 
 def register_secret(value: str) -> None:
-    """Never again write this value to a log, wherever it turns up."""
+    """Redact this value wherever it appears in a log from now on."""
     forms = {value, value.removeprefix("0x")} if value != "memory://" else set()
     if "://" in value:
         forms.add(urlsplit(value).password or "")
@@ -97,7 +97,7 @@ def register_secret(value: str) -> None:
 
 
 def redact_url(url: str) -> str:
-    """Scheme, host, port and plain path words; never credentials, query strings or key-like path segments."""
+    """Return the URL without credentials, query string and path segments that look like keys."""
     try:
         parts = urlsplit(url)
         login, _, hosts = parts.netloc.rpartition("@")
@@ -110,14 +110,14 @@ def redact_url(url: str) -> str:
 
 
 def _host_and_port(text: str) -> str:
-    """Parse one of the hosts that a database URL may name; ValueError when its port is no number."""
+    """Parse one host of a database URL; ValueError if its port is not a number."""
     parts = urlsplit(f"//{text}")
     host = parts.hostname or ""
     return (f"[{host}]" if ":" in host else host) + (f":{parts.port}" if parts.port else "")
 
 
 def redact_text(text: str) -> str:
-    """Return the text with every registered secret replaced and every URL cut down."""
+    """Return the text with registered secrets replaced and URLs redacted."""
     for secret in _registered:
         if secret in text:
             text = text.replace(secret, REDACTED)
@@ -125,7 +125,8 @@ def redact_text(text: str) -> str:
 
 
 def redact(value: Any, name: str = "") -> Any:
-    """Return a value fit for a log line: secret-named fields dropped, text redacted, everything made JSON-able."""
+    """Return a value that may be logged: fields with secret names replaced, text redacted, everything
+    JSON-serializable."""
     if name and _SECRET_NAME.search(name.lower().replace("-", "_")):
         return REDACTED
     if value is None or isinstance(value, bool | float):
@@ -143,7 +144,7 @@ def redact(value: Any, name: str = "") -> Any:
 
 @contextlib.contextmanager
 def request_context(request_id: str | None = None) -> Iterator[str]:
-    """Put this request id, or a new one, on every line logged inside."""
+    """Add this request id, or a new one, to every line logged inside the block."""
     chosen = request_id or uuid.uuid4().hex
     token = _request_id.set(chosen)
     try:
@@ -153,7 +154,7 @@ def request_context(request_id: str | None = None) -> Iterator[str]:
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object a line: at, level, logger, action, message, requestId, then the fields."""
+    """A formatter of one JSON object per line: at, level, logger, action, message, requestId, then the fields."""
 
     def format(self, record: logging.LogRecord) -> str:
         return orjson.dumps(self.line(record)).decode()
@@ -179,7 +180,7 @@ class JsonFormatter(logging.Formatter):
 
 
 class ConsoleFormatter(JsonFormatter):
-    """The same content for a person: time, level, action, sentence, key=value."""
+    """A formatter of the same content for people: time, level, action, message, key=value."""
 
     def format(self, record: logging.LogRecord) -> str:
         line = self.line(record)

@@ -1,4 +1,4 @@
-"""Prometheus metrics: one registry for the process, names under `vpm_`, and their text form.
+"""The process's Prometheus registry. All metric names begin with `vpm_`.
 
 Modules declare their metrics at import time with `counter`, `gauge` and `histogram`; the registry refuses a name that
 is declared twice.
@@ -32,26 +32,26 @@ ProcessCollector(registry=REGISTRY)
 PlatformCollector(registry=REGISTRY)
 GCCollector(registry=REGISTRY)
 
-# Seconds. Fits both a page served from memory and a slow node.
+# In seconds: fine enough for a page served from memory, wide enough for a slow node.
 LATENCY_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 
 M = TypeVar("M", bound=MetricWrapperBase)
 
 
 def counter(name: str, documentation: str, labels: Sequence[str] = ()) -> Counter:
-    """Declare a count that only grows; write the name without `_total`, which is added."""
+    """Declare a counter; the client library adds `_total` to the name."""
     return _declared(Counter, name, documentation, labels)
 
 
 def gauge(name: str, documentation: str, labels: Sequence[str] = ()) -> Gauge:
-    """Declare a value that goes up and down."""
+    """Declare a gauge."""
     return _declared(Gauge, name, documentation, labels)
 
 
 def histogram(
     name: str, documentation: str, labels: Sequence[str] = (), buckets: Sequence[float] = LATENCY_BUCKETS
 ) -> Histogram:
-    """Declare a distribution; the unit belongs in the name (`_seconds`, `_bytes`)."""
+    """Declare a histogram; put the unit in the name (`_seconds`, `_bytes`)."""
     return _declared(Histogram, name, documentation, labels, buckets=buckets)
 
 

@@ -1,9 +1,9 @@
-"""Amounts: integers of token units inside, exact decimals outside, and never a binary float in between.
+"""Amounts: integers of token units inside, exact decimals outside, never binary floats.
 
 A unit is the smallest amount of a token; USDC, USDG and our USD figures have 6 decimals (1 USD = 1,000,000 units). On
-the agent surface amounts are JSON numbers: `json_number` is one with its exact digits, `to_json` writes it, `loads`
-reads a request body keeping every digit, `units_from_json` refuses what is not a whole number of units. (pydantic's own
-JSON parser reads a Decimal through a float, so parse with `loads` first.) Every division says who keeps the dust.
+the agent surface amounts are JSON numbers: `json_number` makes one with exact digits, `to_json` writes it, `loads`
+reads a request body with all its digits, `units_from_json` refuses fractions of a unit. (pydantic's JSON parser reads a
+Decimal through a float, so parse with `loads` first.) Every division states who keeps the remainder.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ USD_DECIMALS = 6
 USD = 10**USD_DECIMALS
 BPS = 10_000
 
-# More digits than any sensible amount; bounds the work a hostile number can cause.
+# More digits than any sensible amount has; bounds the work that a hostile number can cause.
 _MAX_DIGITS = 80
 _MAX_BRACKETS = 5_000
 _DECODER = msgspec.json.Decoder(float_hook=Decimal)
 
 to_json = msgspec.json.Encoder(decimal_format="number").encode
-"""Write a value as JSON; decimals are numbers, digit for digit."""
+"""Write a value as JSON, with decimals as exact numbers."""
 
 _PLAIN_DECIMAL = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?")
 
 
 def loads(body: bytes | str) -> Any:
-    """JSON with numbers kept exact: integers as int, all others as Decimal. ValueError when it is not strict JSON."""
+    """Parse strict JSON with exact numbers: integers as int, all others as Decimal. ValueError if it is not JSON."""
     raw = body.encode() if isinstance(body, str) else body
-    # Parsers recurse, and some libraries raise Python's recursion limit beyond what the C stack holds.
+    # Parsers recurse, and some libraries raise Python's recursion limit beyond what the C stack can hold.
     if raw.count(b"[") + raw.count(b"{") > _MAX_BRACKETS:
-        raise ValueError("more objects and lists than any request needs")
+        raise ValueError("too many objects and lists")
     try:
         return _DECODER.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, InvalidOperation, RecursionError) as error:
@@ -45,15 +45,15 @@ def loads(body: bytes | str) -> Any:
 
 
 def units_from_json(value: object, decimals: int = USD_DECIMALS) -> int:
-    """Return the units of a JSON number read by `loads` (int or Decimal). MoneyError when it is no number or too
-    fine."""
+    """Return the units of a JSON number read by `loads` (int or Decimal). MoneyError if it is not a number or has too
+    many decimals."""
     if isinstance(value, bool) or not isinstance(value, int | Decimal):
         raise MoneyError("The amount is not a number.", hint="Write a JSON number such as 1.5, not a string.")
     return units_from_decimal(Decimal(value) if isinstance(value, int) else value, decimals)
 
 
 def units_from_decimal(value: Decimal, decimals: int = USD_DECIMALS) -> int:
-    """Return the units of an exact decimal. MoneyError when it has more decimals than the token."""
+    """Return the units of an exact decimal. MoneyError if it has more decimals than the token."""
     sign, digits, exponent = value.as_tuple()
     if not isinstance(exponent, int):
         raise MoneyError("The amount is not a finite number.")
@@ -75,14 +75,14 @@ def units_from_decimal(value: Decimal, decimals: int = USD_DECIMALS) -> int:
 
 
 def units_from_text(text: str, decimals: int = USD_DECIMALS) -> int:
-    """Return the units of a plain decimal such as "12.50"; no exponent, no plus sign, no spaces."""
+    """Parse a plain decimal such as "12.50" (no exponent, plus sign or spaces) into units."""
     if len(text) > _MAX_DIGITS or not _PLAIN_DECIMAL.fullmatch(text):
         raise MoneyError("The amount is not a plain decimal number.", hint='Write it like "12.5".')
     return units_from_decimal(Decimal(text), decimals)
 
 
 def decimal_text(units: int, decimals: int = USD_DECIMALS, *, min_decimals: int = 0) -> str:
-    """Return the exact decimal without trailing zeros (beyond `min_decimals`): 1500000 is "1.5"."""
+    """Format units as an exact decimal without trailing zeros beyond `min_decimals`: 1500000 is "1.5"."""
     sign = "-" if units < 0 else ""
     whole, fraction = divmod(abs(units), _power(decimals))
     digits = f"{fraction:0{decimals}d}".rstrip("0") if decimals else ""
@@ -96,7 +96,7 @@ def json_number(units: int, decimals: int = USD_DECIMALS) -> Decimal:
 
 
 def ratio_text_down(numerator: int, denominator: int, decimals: int) -> str:
-    """numerator / denominator with at most `decimals` decimals, rounded down (towards minus infinity)."""
+    """Format numerator / denominator with at most `decimals` decimals, rounded down (towards minus infinity)."""
     return decimal_text(numerator * _power(decimals) // denominator, decimals)
 
 
@@ -106,8 +106,8 @@ def json_ratio_down(numerator: int, denominator: int, decimals: int) -> Decimal:
 
 
 def parts_of(whole: int, weights: Sequence[int]) -> list[int]:
-    """`whole` in integer parts by these weights, which sum to it exactly: each rounded down, and what that leaves goes,
-    a unit each, to those that lost the most by it, the first of equals first."""
+    """Split `whole` into integer parts in proportion to the weights. Each part is rounded down; the units that this
+    leaves go, one each, to the parts that lost the most by rounding, ties to the earlier."""
     total = sum(weights)
     parts = [whole * weight // total for weight in weights]
     lost = sorted(range(len(weights)), key=lambda at: -(whole * weights[at] % total))
@@ -119,12 +119,12 @@ def parts_of(whole: int, weights: Sequence[int]) -> list[int]:
 def change_bps(before: int, after: int) -> int:
     """Return the relative change in basis points, rounded towards zero. `before` is positive."""
     if before <= 0:
-        raise MoneyError("A change is measured from a positive value only.")
+        raise MoneyError("A relative change needs a positive starting value.")
     difference = after - before
     size = abs(difference) * BPS // before
     return -size if difference < 0 else size
 
 
 def _power(exponent: int) -> int:
-    """10 to a non-negative exponent, as the int it is."""
+    """Return 10**exponent as an int (mypy takes the operator's result for Any)."""
     return int(10**exponent)

@@ -45,7 +45,7 @@ from core.cup import (
     wallets,
 )
 from core.cup.amounts import MAX_CENTS, number_of
-from core.cup.ledger import one_moment, wallet_account
+from core.cup.ledger import snapshot, wallet_account
 from core.cup.trading import PaperOrder, PaperReceipt
 from core.db.engine import Connection, ConnectionPool
 from core.iso import iso_datetime
@@ -206,19 +206,19 @@ class CupService:
     async def _wheel_for(self, wallet: str | None) -> tuple[ShownWheel, Player | None]:
         """Return the wheel and the player at it. The shared reading serves if it is of the current round and has all
         bets of the wallet; otherwise everything is read again at one moment."""
-        async with self._pool.connection() as connection, one_moment(connection):
+        async with self._pool.connection() as connection, snapshot(connection):
             live, player = await _live_with_player(connection, wallet)
         if self._wheel[0] != live:
             self._wheel = (live, TimedValue(self._read_wheel, WHEEL_SECONDS))
         shown = await self._wheel[1].get()
         if shown.live == live and (player is None or shown.round_totals.bets.get(player.wallet, 0) == len(player.bets)):
             return shown, player
-        async with self._pool.connection() as connection, one_moment(connection):
+        async with self._pool.connection() as connection, snapshot(connection):
             live, player = await _live_with_player(connection, wallet)
             return await _wheel_of(connection, live), player
 
     async def _read_wheel(self) -> ShownWheel:
-        async with self._pool.connection() as connection, one_moment(connection):
+        async with self._pool.connection() as connection, snapshot(connection):
             return await _wheel_of(connection, await _live(connection))
 
     # ---------------------------------------------------------------- writes
@@ -377,7 +377,7 @@ class CupService:
         if player is not None:
             balance = player.balance_cents
             bet = betting.RouletteBet(player.wallet, live.round_no, request.bet_key, request.stake_paper, "", b"")
-            async with self._pool.connection() as connection, one_moment(connection):
+            async with self._pool.connection() as connection, snapshot(connection):
                 warnings = await outlook.refusal_as_warning(betting.require_allowed(connection, bet, balance))
         receipt = bodies.simulated_bet(live, round_totals, request.bet_key, request.stake_paper, balance, warnings)
         return bodies.BetBody(meta=self.meta(), receipt=receipt)

@@ -1,1 +1,1 @@
-"""The agent markets as arithmetic and words: books, bets, documents. The exact mirror of the settlement wallet."""
+"""Agent markets: exact arithmetic that mirrors the settlement wallet, bets, and the texts of markets."""

@@ -1,7 +1,7 @@
-"""What the attestation key signs: the EIP-712 form of the x402 offer-and-receipt extension, version 1.
+"""The EIP-712 schema of the x402 offer-and-receipt extension, version 1, which the attestation key signs.
 
-The schema is fixed by the extension. So is the domain's chain id: 1, no matter which chain is paid on; the payload's
-`network` names that one (CAIP-2). Nothing signed here can be sent to a chain.
+The extension fixes the schema and the domain's chain id, which is always 1; the payload's `network` (CAIP-2) names the
+chain of the payment. Nothing signed here can be sent to a chain.
 """
 
 from __future__ import annotations

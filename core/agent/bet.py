@@ -1,4 +1,4 @@
-"""The hash of a bet: the trade's public id, and the nonce of a payment that is bound to it."""
+"""The hash of a bet, which is the trade's public id and the nonce of a payment bound to it."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _BET: Final = struct_fields(
     "bytes32 marketId,uint8 outcome,uint256 amount,uint256 minShares,address wallet,bytes32 idemHash,address builder,"
     "bytes32 ref"
 )
-# `validAfter` of a transfer that may serve no other bet than the one its nonce is the hash of.
+# The `validAfter` of a transfer that may only pay for the bet whose hash is its nonce.
 BOUND_ONLY: Final = 3009
 
-# The first bytes of every nonce of the receive form, and of no other nonce that the contract takes.
+# The first bytes of every nonce of the receive form; the contract accepts no other nonce that begins with them.
 NONCE_MARK: Final = keccak(text="service-settlement-bound-payment")[:8]
 
 ZERO_ADDRESS: Final = "0x" + "00" * 20
@@ -25,7 +25,7 @@ ZERO_ADDRESS: Final = "0x" + "00" * 20
 
 @dataclass(frozen=True, slots=True)
 class Bet:
-    """What a payer wants done with a payment. Amounts and shares in token units; hashes and `ref` are 32 bytes."""
+    """The bet that a payment is for. Amounts and shares in token units; hashes and `ref` are 32 bytes."""
 
     market_id: bytes
     outcome: int
@@ -38,33 +38,33 @@ class Bet:
 
 
 def market_key(market_id: str) -> bytes:
-    """Return the contract's id of a market: the hash of its readable id."""
+    """Return a market's id in the contract: the hash of its readable id."""
     return keccak(text=market_id)
 
 
 def idem_hash(idem_key: str) -> bytes:
-    """Return the contract's form of an idempotency key."""
+    """Hash an idempotency key, as the contract stores it."""
     return keccak(text=idem_key)
 
 
 def bet_hash(bet: Bet, chain_id: int, contract: str) -> bytes:
-    """EIP-712 typed hash, domain "Service Settlement" version "2", as `SettlementWallet.betHash` has it."""
+    """Compute the EIP-712 hash as `SettlementWallet.betHash` does (domain "Service Settlement", version "2")."""
     domain = {"name": "Service Settlement", "version": "2", "chainId": chain_id, "verifyingContract": contract}
     message = dict(zip((part["name"] for part in _BET), astuple(bet), strict=True))
     return message_hash(encode_typed_data(domain, {"Bet": list(_BET)}, message))
 
 
 def ref_text(ref: bytes) -> str | None:
-    """Return a bet's mark as text; None where it has none, or none that can be read."""
+    """Return a bet's `ref` as text; None if it is empty or not printable ASCII."""
     text = ref.rstrip(b"\0")
     return text.decode() if text and text.isascii() and text.decode().isprintable() else None
 
 
 def bound_nonce(hashed: bytes) -> bytes:
-    """The nonce of a payment in the receive form, from the hash of its bet, as `SettlementWallet.boundNonce` has it."""
+    """Derive the nonce of a receive-form payment from its bet's hash, as `SettlementWallet.boundNonce` does."""
     return NONCE_MARK + hashed[len(NONCE_MARK) :]
 
 
 def is_marked(nonce: bytes) -> bool:
-    """Return whether a nonce belongs to the receive form alone."""
+    """Return whether a nonce is one of the receive form."""
     return nonce.startswith(NONCE_MARK)

@@ -1,8 +1,8 @@
-"""The settlement wallet in exact integers: prices, stakes, payouts and results, to the unit, without a chain.
+"""The settlement wallet's arithmetic in exact integers: prices, stakes, payouts and results.
 
 Amounts, weights, pools and shares are token units (6 decimals on chain; the paper markets use the same arithmetic on
-cents). Prices are wads (10**18 is one). Feed values have 8 decimals, times are Unix seconds. Nothing here does I/O or
-keeps state.
+cents). Prices are wads (10**18 is one). Feed values have 8 decimals, times are Unix seconds. There is no I/O here and
+no state.
 
 **Prices.** Outcome `o` has a virtual weight `v[o]`, set at listing, and a net pool `N[o]`, the stakes on it less their
 fees. Its weight is `w[o] = v[o] + N[o]`; among the sum `W` of all weights it costs `w / W`. A net stake `s` on it buys
@@ -33,27 +33,27 @@ from core.agent.fixed import WAD, ln_wad, mul_div
 from core.contracts.statuses import MarketKind, VoidReason
 
 BPS: Final = 10_000
-# Taken off every logarithm, in wad units: what the approximations could have gained.
+# Subtracted from every logarithm, in wad units: the most that the approximations can gain.
 LN_MARGIN: Final = 3
 
 MIN_STAKE: Final = 10**6
 MAX_STAKE: Final = 10**15
-# What the lister takes at least: before the fee some books sell a sure dollar for 98.4 cents.
+# The lister's minimum fee: before the fee, some books sell a sure dollar for 98.4 cents.
 MIN_FEE_BPS: Final = 175
-# How much higher than its lower bound the upper one of a bucket must be: a narrower one is cheap to hit.
+# How far a bucket's upper bound must exceed its lower one: narrower buckets are cheap to hit.
 MIN_BUCKET_BPS: Final = 400
 MIN_OUTCOMES: Final = 2
 MAX_OUTCOMES: Final = 8
 
-# Seconds after its end in which an early-resolvable market still waits for a crossing to be recorded.
+# Seconds after its end during which an early-resolvable market still waits for a crossing to be recorded.
 CHALLENGE_DELAY: Final = 3_600
 
-# Seconds between the last stake and the first moment that anything which decides is measured.
+# Seconds between the last stake and the start of any measurement that decides the market.
 MARGIN: Final = 60
 
 MAX_AHEAD: Final = 366 * 86_400  # seconds from listing to the end
 
-# Steps of its feed's grid that an early-resolvable market may be measured for.
+# Grid steps over which an early-resolvable market may be measured, at most.
 MAX_CROSSING_STEPS: Final = 2**20
 
 
@@ -72,7 +72,8 @@ def fee_of(amount: int, fee_bps: int) -> int:
 
 
 def buying(amount: int, fee_bps: int) -> int:
-    """Return what buys shares: the stake less the fee rounded up. At most one unit less than the stake less its fee."""
+    """Return the part of a stake that buys shares: the stake less the fee, rounded up (at most one unit more than
+    `fee_of`)."""
     return amount * (BPS - fee_bps) // BPS  # down
 
 
@@ -85,7 +86,7 @@ def shares_for(s: int, weight: int, total: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Quote:
-    """What a stake would get; prices are of the outcome it is on."""
+    """A quote for a stake; prices are those of its outcome."""
 
     amount: int
     fee: int
@@ -97,8 +98,8 @@ class Quote:
 
 @dataclass(frozen=True, slots=True)
 class Book:
-    """One market's book: per outcome the virtual weight, the stakes less fees, the shares issued, and the sum over its
-    stakes of what their shares exceed their net stake by."""
+    """One market's book, by outcome: the virtual weight, stakes less fees, shares issued, and `excess`, the sum over
+    its stakes of max(0, shares - net stake)."""
 
     weights: tuple[int, ...]
     fee_bps: int
@@ -108,7 +109,7 @@ class Book:
 
     @classmethod
     def from_rows(cls, market: Any, outcomes: Sequence[Any]) -> Book:
-        """Make the book from a row of `agent_market` and those of its outcomes, in their order."""
+        """Make the book from a row of `agent_market` and the rows of its outcomes, in order."""
         return cls(
             tuple(int(each) for each in market.weights),
             market.fee_bps,
@@ -119,7 +120,7 @@ class Book:
 
     @classmethod
     def from_row(cls, row: Any) -> Book:
-        """Make the book from a row of `agent_market` that has the columns of its outcomes as arrays, in their order."""
+        """Make the book from a row of `agent_market` joined with its outcomes' columns as arrays, in order."""
         columns = (row.weights, row.net, row.shares, row.excess)
         weights, net, shares, excess = (tuple(map(int, each)) for each in columns)
         return cls(weights, row.fee_bps, net, shares, excess)
@@ -145,12 +146,12 @@ class Book:
         return self.weights[outcome] + self.net[outcome]
 
     def room(self, outcome: int, pot_cap: int) -> int:
-        """Return the largest stake that an outcome still takes: each may hold its share of the cap, less fees."""
+        """Return the largest stake that an outcome still accepts: each may hold pot_cap / (outcomes - 1), less fees."""
         left = pot_cap // (self.outcomes - 1) - self.net[outcome]  # down: the others together stay under the cap
         return left * BPS // (BPS - self.fee_bps)  # down: one unit more would bring more than what is left
 
     def price(self, outcome: int) -> int:
-        """Wad, rounded down: prices sum to at most one."""
+        """Return the price in wads, rounded down, so that prices sum to at most one."""
         return self.weight(outcome) * WAD // self.total_weight
 
     def quote(self, outcome: int, amount: int) -> Quote:
@@ -167,7 +168,7 @@ class Book:
         )
 
     def staked(self, outcome: int, amount: int) -> tuple[Book, Quote]:
-        """Return the book after a stake, and what the stake got."""
+        """Return the book after a stake, and the stake's quote."""
         got = self.quote(outcome, amount)
         net, shares, excess = list(self.net), list(self.shares), list(self.excess)
         net[outcome] += got.net
@@ -176,11 +177,11 @@ class Book:
         return replace(self, net=tuple(net), shares=tuple(shares), excess=tuple(excess)), got
 
     def pays_alike(self, winner: int) -> bool:
-        """Return whether every share of the winner is paid the same: the pool holds a dollar for each."""
+        """Return whether all winning shares are paid the same, because the pool holds at least a dollar for each."""
         return self.net_pool >= self.shares[winner]
 
     def payout(self, winner: int, amount: int, shares: int) -> int:
-        """Return what a stake on the winning outcome is paid, rounded down, when losers' money is split."""
+        """Return the payout of a winning stake when the losers' money is split, rounded down."""
         if self.pays_alike(winner):
             return mul_div(shares, self.net_pool, self.shares[winner])
         net = amount - fee_of(amount, self.fee_bps)
@@ -188,25 +189,24 @@ class Book:
         return net + mul_div(max(0, shares - net), lost, self.excess[winner])
 
     def refunds(self, winner: int | None) -> bool:
-        """Check whether every stake is given back whole: the market is void (None), no stake is on the winner, or none
+        """Return whether all stakes are refunded in full: the market is void (None), no stake is on the winner, or none
         is on anything else."""
         return winner is None or self.shares[winner] == 0 or self.net[winner] == self.net_pool
 
     def share_payout(self, winner: int | None) -> tuple[int, int] | None:
-        """Return what a winning share is paid, as a fraction of the pool by the shares; None where shares are not paid
-        alike."""
+        """Return the payout per winning share as (pool, shares); None where shares are not paid alike."""
         if winner is None or self.refunds(winner) or not self.pays_alike(winner):
             return None
         return self.net_pool, self.shares[winner]
 
     def owed(self, winner: int | None, outcome: int, amount: int, shares: int) -> int:
-        """Return what a settled market owes a stake; `winner` None means void."""
+        """Return the payout or refund of a stake in a settled market; `winner` None means void."""
         if winner is None or self.refunds(winner):
             return amount
         return self.payout(winner, amount, shares) if outcome == winner else 0
 
     def projected(self, outcome: int, amount: int, shares: int) -> int:
-        """Return what a stake in this book would be paid if its outcome won with the book as it stands."""
+        """Return the payout of a stake in this book if its outcome won with the book as it is."""
         return self.owed(outcome, outcome, amount, shares)
 
 
@@ -214,12 +214,12 @@ class Book:
 
 
 class Unlistable(ValueError):
-    """The refusal of a market whose times the lister would refuse."""
+    """The lister would refuse the market's times."""
 
 
 @dataclass(frozen=True, slots=True)
 class MarketSpec:
-    """What a lister chooses, as IAgentLister.MarketSpec has it, without the feed's address."""
+    """A lister's choices: IAgentLister.MarketSpec without the feed's address."""
 
     kind: MarketKind
     opens_at: int
@@ -234,20 +234,20 @@ class MarketSpec:
 
 @dataclass(frozen=True, slots=True)
 class FeedTerms:
-    """What the Safe's list says of a feed."""
+    """A feed's terms on the Safe's list."""
 
     memory: int
     max_age: int
     lag: int
     pot_cap: int
     published: bool
-    step: int = 0  # of its grid; 0: it writes rounds
-    feed_cap: int = 0  # of the pot caps of all its unsettled markets together
+    step: int = 0  # seconds between grid readings; 0 for a feed of rounds
+    feed_cap: int = 0  # limit on the pot caps of all its unsettled markets together
 
 
 @dataclass(frozen=True, slots=True)
 class ListingBounds:
-    """What the Safe has set for every market, as IAgentLister.Bounds has it."""
+    """The Safe's bounds for every market: IAgentLister.Bounds."""
 
     fee_bps: int
     min_weight: int
@@ -258,7 +258,7 @@ class ListingBounds:
 
 @dataclass(frozen=True, slots=True)
 class MarketTerms:
-    """What the Safe's numbers make of a market, as IAgentLister.MarketTerms has it, and when it opens."""
+    """A market's terms under the Safe's bounds: IAgentLister.MarketTerms, and when the market opens."""
 
     opens_at: int
     fee_bps: int
@@ -271,9 +271,9 @@ class MarketTerms:
 
 
 def listing_terms(spec: MarketSpec, feed: FeedTerms, bounds: ListingBounds, now: int) -> MarketTerms:
-    """Return what `AgentLister.preview` answers at `now` for a feed on the list; Unlistable where it refuses the times.
+    """Return the answer of `AgentLister.preview` at `now` for a listed feed; Unlistable if it refuses the times.
 
-    Outcomes, bounds, weights and the feed itself are not looked at: whether these will do is the chain's to say.
+    Outcomes, bounds, weights and the feed itself are not checked here; the contract checks them.
     """
     opens_at = max(spec.opens_at, now)
     _check_times(spec, feed, opens_at, now)
@@ -297,8 +297,8 @@ def listing_terms(spec: MarketSpec, feed: FeedTerms, bounds: ListingBounds, now:
 
 
 def _since_stakes(spec: MarketSpec, feed: FeedTerms) -> int:
-    """Return how old, in seconds, a reading may be without looking at when stakes were taken. One of a grid looks back
-    from its own time."""
+    """Return how old a reading may be, in seconds, without covering the time in which stakes were accepted. A grid
+    reading looks back from its own time."""
     moment = spec.start_at if spec.kind is MarketKind.DIRECTION else spec.ends_at
     looks_back = feed.memory - feed.step if feed.step else 0
     return moment - spec.closes_at - MARGIN - looks_back
@@ -307,34 +307,34 @@ def _since_stakes(spec: MarketSpec, feed: FeedTerms) -> int:
 def _check_times(spec: MarketSpec, feed: FeedTerms, opens_at: int, now: int) -> None:
     closes_at, ends_at = spec.closes_at, spec.ends_at
     if closes_at <= now:
-        raise Unlistable(f"Stakes would end at {closes_at}; it is {now}.")
+        raise Unlistable(f"Stakes would end at {closes_at}, but it is {now} already.")
     if closes_at <= opens_at:
-        raise Unlistable(f"Stakes would end at {closes_at} and begin at {opens_at}.")
+        raise Unlistable(f"Stakes would end at {closes_at}, before they begin at {opens_at}.")
     if ends_at > now + MAX_AHEAD:
-        raise Unlistable(f"It would end at {ends_at}; {now + MAX_AHEAD} is the latest.")
+        raise Unlistable(f"The market would end at {ends_at}; the latest allowed is {now + MAX_AHEAD}.")
     if spec.kind is MarketKind.DIRECTION:
         _closes_before(closes_at, spec.start_at, feed)
         length, least = ends_at - spec.start_at, 2 * feed.memory
         if length < least:
-            raise Unlistable(
-                f"The round is {length} s long; it must be at least {least} s, twice what a reading looks back."
-            )
+            raise Unlistable(f"The round is {length} s long; it must be at least {least} s, twice the feed's memory.")
         return
     _closes_before(closes_at, ends_at, feed)
     longest = ends_at - feed.memory - closes_at
     if spec.early_resolvable:
         if feed.published or not feed.step:
             raise Unlistable(
-                "Only a market on a pool feed is settled as soon as its target is reached: a publisher's lie could not "
-                "be disputed in time, and a feed of rounds does not say whether there was a crossing."
+                "Only a market on a pool feed can settle as soon as its target is reached: a false published reading "
+                "could not be disputed in time, and a feed of rounds does not show every crossing."
             )
         longest -= MARGIN  # from early_from to ends_at
         if longest > MAX_CROSSING_STEPS * feed.step:
-            raise Unlistable(f"It would be measured for {longest} s; {MAX_CROSSING_STEPS} steps are the most.")
+            raise Unlistable(
+                f"The market would be measured for {longest} s; the most allowed is {MAX_CROSSING_STEPS} grid steps."
+            )
     if closes_at - opens_at > longest:
         raise Unlistable(
-            f"Stakes would be open for {closes_at - opens_at} s, more than half of what can still move the answer; "
-            f"{longest} s is the longest here."
+            f"Stakes would be open for {closes_at - opens_at} s, more than the {longest} s that remain afterwards to "
+            "move the answer."
         )
 
 
@@ -342,7 +342,7 @@ def _closes_before(closes_at: int, moment: int, feed: FeedTerms) -> None:
     latest = moment - feed.memory - MARGIN
     if closes_at > latest:
         raise Unlistable(
-            f"Stakes would end at {closes_at}, while the answer is being measured; {latest} is the latest."
+            f"Stakes would end at {closes_at}, while the answer is being measured; the latest allowed is {latest}."
         )
 
 
@@ -351,7 +351,7 @@ def _closes_before(closes_at: int, moment: int, feed: FeedTerms) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A round of a feed that was proven to be in effect at the moment it is used for."""
+    """A round proven to be in effect at the moment it is used for."""
 
     answer: int  # 8 decimals
     updated_at: int
@@ -359,7 +359,7 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class DecidingTerms:
-    """The part of a market that decides it, as IFeedResolver.Terms has it, without the feed's address."""
+    """The terms that decide a market: IFeedResolver.Terms without the feed's address."""
 
     kind: MarketKind
     target: int
@@ -376,14 +376,14 @@ class DecidingTerms:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A winning outcome, or the reason of a void; exactly one of them."""
+    """A verdict: either a winning outcome or the reason for a void."""
 
     winner: int | None
     void: VoidReason | None = None
 
 
 def crosses(terms: DecidingTerms, reading: Reading, now: int) -> bool:
-    """Return whether a promptly recorded reading settles the market as YES at once."""
+    """Return whether a promptly recorded reading settles the market as YES immediately."""
     return (
         terms.early_resolvable
         and reading.answer > 0
@@ -394,7 +394,7 @@ def crosses(terms: DecidingTerms, reading: Reading, now: int) -> bool:
 
 
 def bucket(bounds: tuple[int, ...], value: int) -> int:
-    """Return the range outcome that holds a value: lower bounds inclusive, upper exclusive, open at both ends."""
+    """Return the range outcome that contains a value: lower bounds inclusive, upper exclusive, open at both ends."""
     return sum(value >= bound for bound in bounds)
 
 
@@ -408,10 +408,10 @@ def fault(terms: DecidingTerms, reading: Reading | None, moment: int) -> VoidRea
 
 
 def decide(terms: DecidingTerms, end: Reading | None, start: Reading | None = None) -> Verdict:
-    """Return what the readings in effect at the end, and for a direction at the start, make of a market once final.
+    """Return the verdict from the readings in effect at the end and, for a direction, at the start.
 
-    On chain a fault needs `voidMarket` and everything else `resolve`; the answer is the same. A crossing goes before
-    all of it.
+    On chain a fault takes `voidMarket` and everything else `resolve`; the result is the same. A crossing settles the
+    market before any of this.
     """
     problem = fault(terms, end, terms.ends_at)
     if problem is None and terms.kind is MarketKind.DIRECTION:

@@ -1,8 +1,8 @@
-"""What an agent market is called, rendered from its specification and from what its feed observes.
+"""The texts about an agent market, rendered from its specification and its feed's subject.
 
-Nothing that users see was worded by the lister: metadata carries an id, a series and links, and even its id is shown
-only because the specification gives the same one. The id names everything that a market is decided by and when its
-stakes end, so a key of the contract, which is the id's hash, stands for one specification.
+None of them are written by the lister: metadata only carries an id, a series and links, and the id is shown only if the
+specification yields the same one. The id covers everything that decides a market and when its stakes end, so the
+contract's key, which is the id's hash, stands for exactly one specification.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ MAX_ID = 120
 MAX_LINKS = 4
 MAX_LINK = 300
 
-# By the contract's kind; also the API's `targetMetric`.
+# By kind in the contract; also the API's `targetMetric`.
 Category = Literal["market_cap", "market_cap_range", "price_direction"]
 CATEGORIES: Mapping[MarketKind, Category] = {
     MarketKind.THRESHOLD: "market_cap",
@@ -57,8 +57,8 @@ UNKNOWN_SYMBOL = "UNKNOWN"
 
 @dataclass(frozen=True, slots=True)
 class Specification(DecidingTerms):
-    """What the chain says of a market: the listing and what the Safe's numbers made of it. Its weights and its pot say
-    nothing about who wins, so they are not here."""
+    """A market's specification on chain: the listing and its terms under the Safe's bounds. Weights and pot cap are
+    left out, since they do not affect who wins."""
 
     feed: bytes
     opens_at: int
@@ -73,7 +73,7 @@ class Specification(DecidingTerms):
 
     @classmethod
     def from_listing(cls, spec: MarketSpec, feed: bytes, terms: MarketTerms) -> Specification:
-        """Make the specification of a market that is to be listed."""
+        """Make the specification of a market to be listed."""
         return from_answer(cls, {**asdict(spec), **asdict(terms), "feed": feed})
 
 
@@ -103,7 +103,7 @@ class MarketDocument:
 
     @property
     def texts(self) -> dict[str, str]:
-        """Return the texts under the names that bodies give them."""
+        """Return the texts by their field names in answers."""
         words = camel_fields(
             self, "id", "question", "shortTitle", "summary", "tokenSymbol", "tokenName", "deadlineLabel", "source"
         )
@@ -117,8 +117,8 @@ class MarketDocument:
 
 @dataclass(frozen=True, slots=True)
 class Metadata:
-    """The lister's metadata for a listing, found in the log alone: the id, the standing series it belongs to (empty for
-    a one-off market), and links by name."""
+    """The lister's metadata, which only the log holds: the id, the standing series the market belongs to (empty for a
+    one-off market), and links by name."""
 
     id: str
     series: str = ""
@@ -126,21 +126,20 @@ class Metadata:
 
     def __post_init__(self) -> None:
         if not re.fullmatch(ID_PATTERN, self.id) or len(self.id) > MAX_ID:
-            raise ValueError(f"{self.id!r} is not a readable id of lower-case words and digits")
+            raise ValueError(f"{self.id!r} is not an id of lower-case words and digits joined by hyphens")
         if self.series and not _is_word(self.series):
             raise ValueError(f"{self.series!r} is not a lower-case word")
         if dict(self.links) != _links(self.links):
-            raise ValueError(f"links are at most {MAX_LINKS} https addresses, each under a lower-case word")
+            raise ValueError(f"links must be at most {MAX_LINKS} https addresses, each named by a lower-case word")
 
     def canonical(self) -> str:
-        """Return the JSON text, always the same bytes for the same words: keys sorted, no spaces."""
+        """Return the JSON text with sorted keys and no spaces, so that equal metadata has equal bytes."""
         document = {"id": self.id, "links": dict(self.links), "series": self.series}
         return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
     @classmethod
     def read(cls, document: Any) -> Metadata | None:
-        """Read the parts of untrusted JSON that have the right form; return None if the id has not. Everything else is
-        ignored."""
+        """Read the well-formed parts of untrusted JSON and ignore the rest; return None if the id is malformed."""
         if not isinstance(document, Mapping):
             return None
         identity, series = document.get("id"), document.get("series")
@@ -152,15 +151,15 @@ class Metadata:
 
 
 def feed_keys(sources: Any) -> dict[bytes, str]:
-    """Return the keys of a deployment's agent feeds, by address."""
+    """Return the keys of agent feeds by address."""
     return {bytes_of(each.address): each.key for each in sources}
 
 
 def listed_document(
     key: bytes, spec: Specification, feed_key: str | None, computed: Computed | None = None
 ) -> MarketDocument:
-    """Return the words of a listed market. `key` is the contract's id of it; `feed_key` None: the deployment file does
-    not know the feed. `computed`: of a pool feed; it adds to the rules and to nothing else."""
+    """Return the texts of a listed market. key: its id in the contract. feed_key: None if the deployment file does not
+    know the feed. computed: how a pool feed's readings are computed; it only affects the rules."""
     subject = None if feed_key is None else FeedSubject(feed_key)
     identity = None if subject is None else id_of(spec, subject)
     if identity is None or market_key(identity) != key:
@@ -169,7 +168,7 @@ def listed_document(
 
 
 def draft_document(spec: Specification, feed_key: str) -> MarketDocument:
-    """Return the words of a market that is to be listed, under the id it must be listed with."""
+    """Return the texts of a market to be listed, under the id it must be listed with."""
     subject = FeedSubject(feed_key)
     return _document(id_of(spec, subject), True, spec, subject, None)
 
@@ -178,10 +177,10 @@ def draft_document(spec: Specification, feed_key: str) -> MarketDocument:
 
 
 def id_of(spec: Specification, subject: FeedSubject) -> str:
-    """Return the readable id: what is asked about which token, what decides it, and when stakes end.
+    """Return the readable id: the question, the token, what decides it, and when stakes end.
 
-    Not in it: when stakes begin (a time already past becomes that of the listing block, which is not known before), and
-    what the Safe's numbers add. The contract lists an id once, so it still names one market.
+    It leaves out when stakes begin (a time already past becomes that of the listing block, which is not known before)
+    and the terms that the Safe's bounds add. The contract lists an id only once, so it still identifies one market.
     """
     symbol = slug(subject.symbol)
     metric = subject.metric_slug

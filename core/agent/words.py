@@ -1,7 +1,6 @@
-"""Numbers, times and outcomes of agent markets in words that are exactly true: nothing is rounded, no
-second is lost.
+"""Exact text for numbers, times and outcomes of agent markets: nothing is rounded, no second is lost.
 
-Feed values have 8 decimals, times are Unix seconds. Every function takes any integer that a contract can hold.
+Feed values have 8 decimals, times are Unix seconds. Every function accepts any integer that a contract can hold.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from core.iso import LAST_SECOND, date_text
 
 BINARY_KEYS = {MarketKind.THRESHOLD: ("yes", "no"), MarketKind.DIRECTION: ("up", "down")}
 FEED_DECIMALS = 8
-# Characters of a side's key.
+# Characters in a side's key, at most.
 MAX_KEY = 64
 
 TOKEN_NAMES = {"BNKR": "Bankr", "AIXBT": "aixbt", "VIRTUAL": "Virtuals Protocol"}
@@ -27,7 +26,7 @@ _SHORT_DECIMALS = 3
 
 @dataclass(frozen=True, slots=True)
 class OutcomeWords:
-    """An outcome of a market in words."""
+    """An outcome's key and labels."""
 
     key: str
     label: str
@@ -39,7 +38,7 @@ class OutcomeWords:
 
 @dataclass(frozen=True, slots=True)
 class FeedSubject:
-    """What a feed observes, by its key in the deployment file, such as `BNKR/market_cap`."""
+    """The subject of a feed, from its key in the deployment file, such as `BNKR/market_cap`."""
 
     key: str
 
@@ -61,7 +60,7 @@ class FeedSubject:
 
     @property
     def name(self) -> str:
-        """Return the name for short titles: the token alone where it is about its market cap."""
+        """Return the name for short titles: only the token if the feed reports its market cap."""
         return self.symbol if self.metric == "market_cap" else f"{self.symbol} {self.metric_words}"
 
     @property
@@ -88,12 +87,12 @@ def _decimal(value: int, one: int) -> str:
 
 
 def level_slug(value: int) -> str:
-    """`usd_label` for ids and keys: `100m`, `41-09m`, `41095586`."""
+    """Format a feed value for ids and keys: `100m`, `41-09m`, `41095586`."""
     return usd_label(value).replace("$", "").replace(",", "").replace(".", "-").lower()
 
 
 def slug(text: str) -> str:
-    """Lower-case letters and digits, all else hyphens."""
+    """Lower-case the text and replace everything but letters and digits by hyphens."""
     words = "".join(each if each.isascii() and each.isalnum() else " " for each in text.lower()).split()
     return "-".join(words)
 
@@ -102,7 +101,7 @@ def slug(text: str) -> str:
 
 
 def moment(at: int) -> str:
-    """`22 Nov 2026 15:00 UTC`, with the seconds where they are not zero: `22 Nov 2026 15:00:07 UTC`."""
+    """Format a moment: `22 Nov 2026 15:00 UTC`, with seconds unless they are zero: `22 Nov 2026 15:00:07 UTC`."""
     when = _utc(at)
     if when is None:
         return f"Unix second {at}"
@@ -139,7 +138,8 @@ def on_one_day(start: int, end: int) -> bool:
 
 
 def time_slug(at: int, other: int | None = None) -> str:
-    """Format a time for ids: `2026-11-22-1500`, with seconds `2026-11-22-150007`; no day if `other` has the same."""
+    """Format a time for ids: `2026-11-22-1500`, with seconds `2026-11-22-150007`; without the day if `other` is on
+    it."""
     when, then = _utc(at), None if other is None else _utc(other)
     if when is None:
         return str(at)
@@ -148,7 +148,7 @@ def time_slug(at: int, other: int | None = None) -> str:
 
 
 def duration(seconds: int) -> str:
-    """Format seconds in the largest unit that loses nothing: `2 hours`, `90 minutes`, `75 seconds`."""
+    """Format a duration in the largest unit that divides it: `2 hours`, `90 minutes`, `75 seconds`."""
     for size, name in ((3600, "hour"), (60, "minute")):
         if seconds and seconds % size == 0:
             return _many(seconds // size, name)
@@ -167,7 +167,7 @@ def _utc(at: int) -> datetime | None:
 
 
 def outcomes_of(kind: MarketKind, bounds: Sequence[int]) -> tuple[OutcomeWords, ...]:
-    """Return a market's outcomes in the contract's order. The keys are what trades name as their side."""
+    """Return a market's outcomes in the contract's order. Trades name their side by its key."""
     if kind in BINARY_KEYS:
         return tuple(OutcomeWords(key, key.capitalize(), key.capitalize()) for key in BINARY_KEYS[kind])
     lowers, uppers = (None, *bounds), (*bounds, None)

@@ -1,4 +1,4 @@
-"""A circuit breaker: after several failures in a row an endpoint rests, longer each time, then one request probes."""
+"""A circuit breaker: after several failures in a row an endpoint rests, longer each time, until a probe succeeds."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class CircuitBreaker:
-    """A circuit breaker for a node that keeps failing: closed -> (threshold failures in a row) open -> (rest over)
-    half-open: one probe -> closed, or open for longer. `clock` returns monotonic seconds."""
+    """A circuit breaker: closed -> open after `threshold` failures in a row -> half-open after the rest, when one
+    request probes -> closed, or open for longer. `clock` returns monotonic seconds."""
 
     clock: Callable[[], float]
     threshold: int = 3
@@ -28,7 +28,8 @@ class CircuitBreaker:
         return "half-open" if self.clock() >= self._open_until else "open"
 
     def allows(self) -> bool:
-        """May a request go out? While half-open only the first asker gets True, until its outcome is recorded."""
+        """Return whether a request may be sent. While half-open, only one caller gets True until its outcome is
+        recorded."""
         if self._open_until is None:
             return True
         if self.clock() < self._open_until or self._probing:
@@ -38,7 +39,7 @@ class CircuitBreaker:
 
     def succeeded(self) -> None:
         if self._open_until is not None and not self._probing:
-            return  # asked before the circuit opened: it says nothing about the endpoint's state since
+            return  # sent before the circuit opened, so it says nothing about the endpoint now
         self._failures = 0
         self._open_until = None
         self._rest_seconds = 0.0
@@ -59,5 +60,5 @@ class CircuitBreaker:
         self._open_until = max(self.clock() + self._rest_seconds, asked)
 
     def abandoned(self) -> None:
-        """The probe was cancelled before an outcome: let the next asker probe."""
+        """Record that a probe was cancelled; the next caller may probe."""
         self._probing = False

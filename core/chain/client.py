@@ -1,4 +1,4 @@
-"""A chain as daemons ask it: web3's client over our provider, and typed rows for what is read all the time."""
+"""A web3 client over our provider, with typed results for frequent reads."""
 
 from __future__ import annotations
 
@@ -18,29 +18,28 @@ from core.chain.wire import Block, BlockTransaction, Data, Log, Receipt, data_by
 BlockId = int | str
 
 DEPTHS = (1, 2, 5)
-"""How far below the head a block is looked for that whichever node answers has got; deeper is too long ago."""
+"""Depths below the head at which to look for a block that the answering node already has."""
 
 Topics = Sequence[str | Sequence[str] | None]
 
 
 class ChainClient(AsyncWeb3[ChainProvider]):
-    """A web3 client of one chain, with what daemons ask all day in rows of their own. It neither opens nor closes its
-    provider.
+    """A web3 client of one chain. It neither opens nor closes its provider.
 
-    Without middleware: nothing is signed, filled in or looked up here, and results need no dictionary with attributes.
+    It has no middleware: nothing is signed or filled in here, and results are structs.
     """
 
     def __init__(self, provider: ChainProvider) -> None:
         super().__init__(provider, middleware=(), modules={"eth": AsyncEth})
 
     def pinned(self, position: int) -> ChainClient:
-        """Return the same chain through only one of its URLs."""
+        """Return a client of the same chain that uses only one of its URLs."""
         return ChainClient(self.provider.pinned(position))
 
     # Blocks
 
     async def block(self, block: BlockId = "latest") -> Block | None:
-        """Fetch a header, or None when the node has no such block."""
+        """Fetch a header; None if the node has no such block."""
         return await self.provider.optional(*_block_request(block), Block)
 
     async def head(self, *, timeout_seconds: float | None = None) -> Block:
@@ -50,7 +49,7 @@ class ChainClient(AsyncWeb3[ChainProvider]):
         )
 
     async def blocks(self, blocks: Sequence[BlockId]) -> list[Block | None]:
-        """Fetch headers in one batch; None where the node has no such block."""
+        """Fetch headers in one batch; None for blocks the node does not have."""
         shape: Any = Block | None
         return values(await self.provider.batch([_block_request(block) for block in blocks], shape))
 
@@ -59,7 +58,7 @@ class ChainClient(AsyncWeb3[ChainProvider]):
     async def logs(
         self, from_block: int, to_block: int, addresses: Sequence[str] | None = None, topics: Topics | None = None
     ) -> list[Log]:
-        """Fetch the logs of an inclusive block range. RANGE_TOO_WIDE means: ask for fewer blocks."""
+        """Fetch the logs of an inclusive block range. On RANGE_TOO_WIDE, ask for fewer blocks."""
         criteria: dict[str, Any] = {"fromBlock": hex(from_block), "toBlock": hex(to_block)}
         if addresses is not None:
             criteria["address"] = list(addresses)
@@ -70,13 +69,13 @@ class ChainClient(AsyncWeb3[ChainProvider]):
     # Calls
 
     async def read(self, call: Call, block: BlockId = "latest", *, timeout_seconds: float | None = None) -> Any:
-        """Read the decoded return value of a view; ContractReverted with its reason when it reverts."""
+        """Call a view and return its decoded result; ContractReverted with the reason if it reverts."""
         return call.function.decode(await self.simulate(call, block, timeout_seconds=timeout_seconds))
 
     async def simulate(
         self, call: Call, block: BlockId = "latest", *, gas: int | None = None, timeout_seconds: float | None = None
     ) -> bytes:
-        """The raw return data of any call, sent nowhere. `gas`: how much it may use, of a contract that is not ours."""
+        """Run eth_call and return the raw data. `gas` limits calls to contracts that are not ours."""
         bound = {} if gas is None else {"gas": hex(gas)}
         params = [call.parameters() | bound, _block_parameter(block)]
         try:
@@ -87,14 +86,15 @@ class ChainClient(AsyncWeb3[ChainProvider]):
     async def read_newest(
         self, account: str, calls: Sequence[Call], *, guess: str | None = None, timeout_seconds: float | None = None
     ) -> tuple[Block, bytes, list[Any | RpcError]]:
-        """Read the newest block, the account's code and views, all of that block; each view its value or its own error.
+        """Read the newest block, and the account's code and views at that block; each view yields its value or its
+        error.
 
-        The block is named by its hash. What is asked of "latest" in one batch may be answered from two blocks, and a
-        payment that is mined between them then looks spent and unbooked, or booked and without its stake. Where the
-        nodes behind a URL stand apart, the one that answers may not have that block yet: then it is an older one.
+        The block is named by its hash, since a batch against "latest" may be answered from two blocks, and a payment
+        mined between them would look spent but unbooked, or booked without its stake. If the answering node does not
+        have that block yet, as behind a load balancer, an older block is used.
 
-        guess: the hash of what is probably the newest block. It is asked of together with which block that is, and if
-        it was right nothing is asked twice.
+        guess: the hash of the probable newest block. It is queried in the same batch as the newest block, so a right
+        guess saves a round trip.
         """
         if guess is None:
             newest = block = await self.head(timeout_seconds=timeout_seconds)
@@ -128,18 +128,18 @@ class ChainClient(AsyncWeb3[ChainProvider]):
     async def _guessed(
         self, guess: str, account: str, calls: Sequence[Call], timeout_seconds: float | None
     ) -> tuple[Block, Any | RpcError, list[Any | RpcError]]:
-        """The newest block, and in the same batch the account's code and what the calls return in the guessed one."""
+        """Read the newest block and, in the same batch, the account's code and the calls at the guessed block."""
         requests = [_block_request("latest"), *_state_requests(guess, account, calls)]
         shapes: list[Any] = [Block, *[Data] * (len(requests) - 1)]
-        said: list[Any] = await self.provider.batch(requests, shapes, timeout_seconds=timeout_seconds)
-        return values(said[:1])[0], said[1], said[2:]
+        answers: list[Any] = await self.provider.batch(requests, shapes, timeout_seconds=timeout_seconds)
+        return values(answers[:1])[0], answers[1], answers[2:]
 
     async def read_many(
         self, calls: Sequence[Call], block: BlockId, *, timeout_seconds: float | None = None
     ) -> list[Any | RpcError]:
-        """Read views at the same block; each gives its decoded value or its own error.
+        """Call views at one block; each yields its decoded value or its error.
 
-        Give a number or a hash: "latest" may move between the bodies of a large batch.
+        Pass a number or a hash: "latest" may move between the parts of a large batch.
         """
         where = _block_parameter(block)
         requests = [("eth_call", [call.parameters(), where]) for call in calls]
@@ -149,7 +149,7 @@ class ChainClient(AsyncWeb3[ChainProvider]):
     # Transactions
 
     async def receipt(self, transaction_hash: str) -> Receipt | None:
-        """Fetch a receipt; None while the transaction is not mined, or this node does not know it yet."""
+        """Fetch a receipt; None while the transaction is not mined or unknown to this node."""
         return await self.provider.optional("eth_getTransactionReceipt", [transaction_hash], Receipt)
 
     async def receipts(self, hashes: Sequence[str]) -> list[Receipt | None]:
@@ -157,7 +157,7 @@ class ChainClient(AsyncWeb3[ChainProvider]):
         return values(await self.provider.batch([("eth_getTransactionReceipt", [each]) for each in hashes], shape))
 
     async def block_receipts(self, numbers: Sequence[int]) -> list[Receipt]:
-        """Fetch all receipts of these blocks that the node gives: some do not have the method, or not yet the block."""
+        """Fetch the receipts of these blocks, as far as the node has the method and the blocks."""
         shape: Any = list[Receipt] | None
         answers = await self.provider.batch([("eth_getBlockReceipts", [hex(each)]) for each in numbers], shape)
         return [receipt for each in answers if isinstance(each, list) for receipt in each]
@@ -185,7 +185,8 @@ def _is_unknown_block(answer: Any | RpcError) -> bool:
 
 
 def _block_parameter(block: BlockId) -> Any:
-    """Return what eth_call takes: a tag, a number, or EIP-1898's object for a hash, so that a reorg raises an error."""
+    """Return the block parameter of eth_call: a tag, a number, or for a hash EIP-1898's object, so that a reorg
+    raises."""
     return {"blockHash": block} if isinstance(block, str) and len(block) == 66 else _tag(block)
 
 

@@ -1,8 +1,8 @@
-"""Contracts by their ABI: what a call is encoded to, and what its answer, or a refusal, says.
+"""Contracts by ABI: encoding of calls, decoding of results and errors.
 
-Types, signatures, coding and names are those of web3 and eth-abi, without web3's contract objects, which look up and
-check at every call what never changes: docs/decisions/0012-web3-is-the-chain-client.md has the figures. Addresses
-decode to lower-case text, bytes to bytes, structs to dictionaries by component name.
+It uses the codec of web3 and eth-abi, but not web3's contract objects, which repeat lookups and checks at every call
+(docs/decisions/0012-web3-is-the-chain-client.md has the figures). Addresses decode to lower-case text, bytes to bytes,
+structs to dictionaries by component name.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from core.chain.errors import RpcError, RpcErrorKind
 from core.hexadecimal import hex_of
 
 UNDECODABLE = (DecodingError, OverflowError, UnicodeDecodeError)
-"""What the codec raises for bytes that are not of the types asked for."""
+"""What the codec raises for bytes that do not match the expected types."""
 
 CODEC = AsyncWeb3(AsyncBaseProvider()).codec
-"""The codec of an `AsyncWeb3`, which needs no connection. Bytes must be of exactly their type's size."""
+"""The codec of an `AsyncWeb3`, which needs no connection. It requires bytes of exactly their type's size."""
 
 
 class _Selected:
-    """A function or custom error: arguments behind the four bytes of its signature."""
+    """A function or custom error: a four-byte selector followed by arguments."""
 
     def __init__(self, entry: ABIElement) -> None:
         self.name: str = entry["name"]  # type: ignore[typeddict-item]
@@ -47,13 +47,13 @@ class _Selected:
         self._inputs = _named(entry.get("inputs", []))  # type: ignore[arg-type]
 
     def encode(self, *arguments: Any) -> bytes:
-        """Call data. Structs may be given as tuples or as dictionaries by component name."""
+        """Encode call data. Structs may be tuples or dictionaries by component name."""
         if len(arguments) != len(self._types):
-            raise TypeError(f"{self.signature} takes {len(self._types)} arguments, {len(arguments)} given")
+            raise TypeError(f"{self.signature} takes {len(self._types)} arguments, not {len(arguments)}")
         return self.selector + CODEC.encode(*get_aligned_abi_inputs(self._entry, arguments))
 
     def decode_inputs(self, data: bytes) -> dict[str, Any]:
-        """Return the arguments by name, from data that begins with the selector."""
+        """Decode the arguments, by name, from data that begins with the selector."""
         return _by_name(self._inputs, CODEC.decode(self._types, data[4:]))
 
 
@@ -66,7 +66,7 @@ class Function(_Selected):
         self._outputs = _named(entry.get("outputs", []))
 
     def decode(self, data: bytes) -> Any:
-        """Decode the return value; a tuple of them when the function returns several."""
+        """Decode the return value, or a tuple if the function returns several."""
         if not data and self._outputs:
             raise RpcError(
                 RpcErrorKind.BAD_ANSWER, f"{self.name} returned nothing: is there a contract at this address?"
@@ -83,7 +83,7 @@ class CustomError(_Selected):
 
 
 class Abi:
-    """The entries of one contract, looked up by name, or by signature where a name is overloaded."""
+    """The ABI of one contract."""
 
     def __init__(self, entries: Sequence[ABIElement]) -> None:
         self.events: dict[str, ABIEvent] = {}
@@ -102,7 +102,7 @@ class Abi:
                     self.errors[error.selector] = error
 
     def function(self, name: str) -> Function:
-        """Find a function by name, or by signature such as `resolve(bytes32,uint80)` where the name is overloaded."""
+        """Find a function by name, or by signature such as `resolve(bytes32,uint80)` if the name is overloaded."""
         named = self._functions[name]
         if len(named) > 1:
             raise KeyError(f"{name} is overloaded; use one of {', '.join(each.signature for each in named)}")
@@ -111,7 +111,7 @@ class Abi:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One contract call, ready to be read, simulated or sent; `function` decodes what it returns."""
+    """A contract call, ready to be read, simulated or sent; `function` decodes its result."""
 
     to: str
     data: bytes
@@ -121,14 +121,14 @@ class Call:
 
     def parameters(self) -> dict[str, str]:
         """Return the first parameter of eth_call and eth_estimateGas."""
-        given = {"to": self.to, "data": hex_of(self.data)}
+        parameters = {"to": self.to, "data": hex_of(self.data)}
         if self.sender:
-            given["from"] = self.sender
-        return given
+            parameters["from"] = self.sender
+        return parameters
 
 
 class Contract:
-    """An address and its ABI. `other_abis` are those whose custom errors may bubble up through this contract."""
+    """An address with its ABI. The custom errors of `other_abis` may bubble up through this contract."""
 
     def __init__(self, address: str, abi: Abi | Sequence[ABIElement], *other_abis: Abi) -> None:
         self.address = checksum(address)
@@ -144,13 +144,13 @@ class Contract:
 
 @lru_cache(maxsize=16_384)
 def checksum(address: str | bytes) -> ChecksumAddress:
-    """Return the EIP-55 form of an address given as text or 20 bytes. Kept, since each costs a hash, and a page shows
-    the same contracts and wallets again and again."""
+    """Return the EIP-55 form of an address (text or 20 bytes). Cached, since each takes a hash and pages show the same
+    addresses again and again."""
     return to_checksum_address(address)
 
 
 def _by_name(parts: Sequence[ABIComponent], values: Sequence[Any]) -> dict[str, Any]:
-    """Return decoded values by the names of their components, structs as dictionaries likewise."""
+    """Return decoded values by component name, structs as dictionaries."""
     return {part["name"]: _structured(part, value, part["type"]) for part, value in zip(parts, values, strict=True)}
 
 
@@ -161,5 +161,5 @@ def _structured(part: ABIComponent, value: Any, kind: str) -> Any:
 
 
 def _named(parts: Sequence[ABIComponent]) -> list[ABIComponent]:
-    """Parameters, those without a name called by their position."""
+    """Return the components, naming unnamed ones by their position."""
     return [{**part, "name": part.get("name") or str(position)} for position, part in enumerate(parts)]

@@ -1,4 +1,4 @@
-"""One RPC URL: sending bytes to it, judging the answer, and knowing whether it is well and on the right chain."""
+"""One RPC URL: sends requests, classifies answers, tracks whether the node is healthy and on the right chain."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from core.metrics import counter, gauge, histogram
 
 log = get_logger(__name__)
 
-REQUESTS = counter("vpm_rpc_requests", "JSON-RPC requests that a node was to answer", ("chain", "endpoint", "method"))
+REQUESTS = counter("vpm_rpc_requests", "JSON-RPC requests sent to an endpoint", ("chain", "endpoint", "method"))
 ERRORS = counter("vpm_rpc_errors", "JSON-RPC requests that failed, by kind", ("chain", "endpoint", "kind"))
 SECONDS = histogram("vpm_rpc_seconds", "Seconds until an endpoint answered", ("chain", "endpoint", "method"))
 UP = gauge("vpm_rpc_endpoint_up", "1 while an endpoint answers, 0 while its circuit is open", ("chain", "endpoint"))
 
-# A page of 100 blocks of events is a few MB; anything near this is a broken or hostile node.
+# A page of 100 blocks of events is a few MB; an answer near this limit comes from a broken or hostile node.
 MAX_ANSWER_BYTES = 128 * 1024 * 1024
 
-# How long a URL rests at most that keeps failing. Where there is no other one, a long rest would win nothing, and cost
-# the chain: of a node that drops every eighth request, a run of failed probes comes by chance.
+# The longest rest of a URL that keeps failing. If it is the only one, a long rest would gain nothing and cost the
+# chain: on a node that drops every eighth request, a run of failed probes happens by chance.
 REST_SECONDS = 30.0
 ALONE_REST_SECONDS = 4.0
 
-# The node itself is unwell, as opposed to lacking one block or method: these open the circuit.
+# Errors that open the circuit: the node itself is unhealthy, rather than missing one block or method.
 _TRIPS = frozenset(
     {
         RpcErrorKind.RATE_LIMITED,
@@ -51,7 +51,7 @@ _HEX = re.compile("0x(?:[0-9a-fA-F]{2})*")
 
 
 class Answer(msgspec.Struct, Generic[T]):
-    """One JSON-RPC answer; a null `result` is an answer, an absent one is not."""
+    """A JSON-RPC answer. A null `result` is valid, an absent one is not."""
 
     id: int | str | None = None
     result: T | msgspec.UnsetType = msgspec.UNSET
@@ -59,10 +59,10 @@ class Answer(msgspec.Struct, Generic[T]):
 
 
 Item = Answer[msgspec.Raw]
-"""An answer whose result is not looked at yet."""
+"""An answer whose result is not decoded yet."""
 
 _ITEM = msgspec.json.Decoder(Item)
-# Items stay raw until matched to their request: one bad item must not spoil the others.
+# Items stay raw until matched to their request, so that one bad item does not spoil the others.
 BATCH = msgspec.json.Decoder(list[Item])
 
 
@@ -72,7 +72,7 @@ def result_decoder(shape: Hashable) -> msgspec.json.Decoder[Any]:
 
 
 class Endpoint:
-    """An RPC URL with its breaker and the knowledge whether it serves the chain we expect."""
+    """An RPC URL with its circuit breaker and the check of its chain id."""
 
     def __init__(
         self, url: str, position: int, chain_id: int | None, session: aiohttp.ClientSession, *, alone: bool = False
@@ -88,8 +88,7 @@ class Endpoint:
         self._verifying = asyncio.Lock()
 
     async def post(self, method: str, body: bytes, timeout_seconds: float) -> bytes:
-        """Return the raw answer, after making sure once that this URL serves the expected chain. Raise only
-        RpcError."""
+        """Return the raw answer, after checking once that this URL serves the expected chain. Raises only RpcError."""
         REQUESTS.labels(self._chain, self.label, method).inc()
         try:
             await self._verify(timeout_seconds)
@@ -105,7 +104,7 @@ class Endpoint:
         return answer
 
     def failed(self, error: RpcError) -> None:
-        """Count a failure; a node that is unwell rests, and is asked for its chain again when it comes back."""
+        """Record a failure. An unhealthy node rests, and its chain id is checked again when it comes back."""
         ERRORS.labels(self._chain, self.label, error.kind.value).inc()
         if error.kind not in _TRIPS:
             self.breaker.succeeded()  # it answered
@@ -121,7 +120,7 @@ class Endpoint:
         UP.labels(self._chain, self.label).set(self.breaker.state == "closed")
 
     async def check_chain(self, timeout_seconds: float) -> None:
-        """Raise ChainIdMismatch when this URL answers for another chain than expected."""
+        """Raise ChainIdMismatch if this URL serves another chain than expected."""
         if self.chain_id is None:
             return
         REQUESTS.labels(self._chain, self.label, "eth_chainId").inc()
@@ -134,7 +133,7 @@ class Endpoint:
         if actual != self.chain_id:
             raise ChainIdMismatch(
                 f"{redact_url(self.url)} serves chain {actual}, but chain {self.chain_id} is configured.",
-                hint="Correct the RPC URL, or the deployment file whose chainId it must match.",
+                hint="Correct the RPC URL or the chainId of the deployment file; they must match.",
             )
         self._verified = True
 
@@ -142,17 +141,17 @@ class Endpoint:
         if self._verified:
             return
         async with self._verifying:
-            if self._verified_meanwhile():
+            if self._is_verified():
                 return
             try:
                 await self.check_chain(timeout_seconds)
             except ChainIdMismatch as error:
                 raise RpcError(RpcErrorKind.WRONG_CHAIN, error.message, hint=error.hint) from None
             except RpcError as error:
-                error.maybe_delivered = False  # only the question for the chain id went out
+                error.maybe_delivered = False  # only the chain id request was sent
                 raise
 
-    def _verified_meanwhile(self) -> bool:
+    def _is_verified(self) -> bool:
         return self._verified
 
     async def _post(self, method: str, body: bytes, timeout_seconds: float) -> bytes:
@@ -198,19 +197,19 @@ class Endpoint:
 
     def _refused(self, response: aiohttp.ClientResponse, answer: bytes, method: str) -> RpcError:
         kind = classify_status(response.status)
-        said = ""
+        detail = ""
         try:
             error = msgspec.json.decode(answer, type=Answer[Any]).error
         except msgspec.DecodeError:
             error = None
         if error is not None and error.message:
-            said = f": {error.message[:300]}"
+            detail = f": {error.message[:300]}"
             from_text = classify(error.code, error.message)
             if response.status != 429 and from_text is not RpcErrorKind.UNKNOWN:
                 kind = from_text
         return RpcError(
             kind,
-            f"{self.label} answered {method} with HTTP {response.status}{said}.",
+            f"{self.label} answered {method} with HTTP {response.status}{detail}.",
             data=revert_data(error) if error else None,
             # A gateway's 5xx says nothing about whether the node behind it took the request.
             maybe_delivered=response.status >= 500,
@@ -219,21 +218,21 @@ class Endpoint:
 
 
 def bad_answer(label: str, method: str, what: str) -> RpcError:
-    """The node took the request, and what it answered is none."""
+    """Make the error for an answer that is invalid although the node took the request."""
     return RpcError(RpcErrorKind.BAD_ANSWER, f"{label} answered {method} with {what}.", maybe_delivered=True)
 
 
 def decode_answer(answer: bytes, shape: Any, method: str, label: str) -> Any:
-    """Return the typed result of one answer; RpcError when it is an error, not JSON-RPC, or of another shape."""
+    """Decode the typed result of an answer; RpcError if it is an error, not JSON-RPC, or of another type."""
     try:
         item = _ITEM.decode(answer)
     except (msgspec.DecodeError, UnicodeDecodeError) as problem:
-        raise bad_answer(label, method, f"something else than its result: {problem}") from None
+        raise bad_answer(label, method, f"an invalid result: {problem}") from None
     return decode_item(item, shape, method, label)
 
 
 def decode_item(item: Item, shape: Any, method: str, label: str) -> Any:
-    """Return the typed result of one request; RpcError when it is an error, or of another shape."""
+    """Decode the typed result of a batch item; RpcError if it is an error or of another type."""
     if item.error is not None:
         raise from_error_object(item.error, method, label)
     if isinstance(item.result, msgspec.UnsetType):
@@ -241,17 +240,17 @@ def decode_item(item: Item, shape: Any, method: str, label: str) -> Any:
     try:
         return result_decoder(cast(Hashable, shape)).decode(item.result)
     except (msgspec.DecodeError, UnicodeDecodeError) as problem:
-        raise bad_answer(label, method, f"something else than its result: {problem}") from None
+        raise bad_answer(label, method, f"an invalid result: {problem}") from None
 
 
 def from_error_object(error: ErrorObject, method: str, label: str) -> RpcError:
     kind = classify(error.code, error.message)
-    said = error.message.strip().rstrip(".")[:500] or f"error {error.code}"
-    return RpcError(kind, f"{label} refused {method}: {said}.", data=revert_data(error))
+    reason = error.message.strip().rstrip(".")[:500] or f"error {error.code}"
+    return RpcError(kind, f"{label} refused {method}: {reason}.", data=revert_data(error))
 
 
 def revert_data(error: ErrorObject) -> str | None:
-    """Return the revert bytes as hex: nodes put them in `data`, in `data.data`, or after a word in a text."""
+    """Return the revert data as hex. Nodes put it in `data`, in `data.data`, or at the end of a text."""
     data = error.data
     if isinstance(data, dict):
         data = data.get("data") or data.get("result")

@@ -1,7 +1,7 @@
-"""What a node's refusal means: one table of error texts, and for each kind what a caller may do next.
+"""Classification of node errors, and what a caller may do about each kind.
 
-Nodes agree on few error codes, so the text decides first and the code only where the text says nothing. The table is
-ordered: the first pattern that matches wins. Add a provider's text here with a test; never match texts elsewhere.
+Nodes agree on few error codes, so the text is matched first and the code only if no pattern matches. The first match in
+the table wins. Add a provider's text here with a test; never match texts elsewhere.
 """
 
 from __future__ import annotations
@@ -14,11 +14,10 @@ from core.errors import VpmError
 
 
 class RpcErrorKind(StrEnum):
-    """What a node's refusal means, however the node words it.
+    """The kinds of node errors.
 
-    Each says of itself whether it blames the node: another one may well answer the same request, so such an error fails
-    over and trips the breaker; and whether it is retriable: the very same request may succeed later, at the same node
-    or another.
+    blames_node: another node may well answer the same request, so the provider fails over. retriable: the same request
+    may succeed later, at the same node or another.
     """
 
     blames_node: bool
@@ -32,9 +31,13 @@ class RpcErrorKind(StrEnum):
 
     # The transaction, or its sender
     NONCE_TOO_LOW = "nonce_too_low", False, False  # the nonce is mined: this transaction or another of the same key
-    NONCE_TOO_HIGH = "nonce_too_high", False, True  # a gap before it; some nodes refuse rather than queue
-    ALREADY_KNOWN = "already_known", False, False  # this very transaction is in the pool
-    REPLACEMENT_UNDERPRICED = "replacement_underpriced", False, False  # the nonce is pooled and the bump is too small
+    NONCE_TOO_HIGH = "nonce_too_high", False, True  # there is a gap before it, and the node refuses to queue it
+    ALREADY_KNOWN = "already_known", False, False  # this transaction is in the pool already
+    REPLACEMENT_UNDERPRICED = (
+        "replacement_underpriced",
+        False,
+        False,
+    )  # the fee bump is too small
     FEE_TOO_LOW = "fee_too_low", False, True  # below the block's base fee or the pool's minimum
     INSUFFICIENT_FUNDS = "insufficient_funds", False, False  # the sender cannot pay value plus gas
     GAS_LIMIT = "gas_limit", False, False  # too little gas for the call, or more than a block holds
@@ -57,7 +60,7 @@ class RpcErrorKind(StrEnum):
     UNKNOWN = "unknown", True, True
 
 
-# Order matters: a rate limit may speak of a range, a refused replacement of its nonce, and so on.
+# Order matters: a rate limit may mention a range, a refused replacement its nonce, and so on.
 _K = RpcErrorKind
 _TABLE: tuple[tuple[RpcErrorKind, tuple[str, ...]], ...] = (
     (_K.ALREADY_KNOWN, ("already ?known", "known transaction", "already imported", "transaction already (exists|in)")),
@@ -265,8 +268,8 @@ _BY_STATUS = {
 
 
 def classify(code: int, message: str) -> RpcErrorKind:
-    """Return the kind of a JSON-RPC error object."""
-    # A revert's message quotes a text of the contract, which may say anything: it comes before the table.
+    """Classify a JSON-RPC error object."""
+    # A revert's message quotes the contract, which may say anything, so check for it before the table.
     if code == 3 or message.lower().startswith(
         ("execution reverted", "vm exception while processing transaction: rev")
     ):
@@ -278,7 +281,7 @@ def classify(code: int, message: str) -> RpcErrorKind:
 
 
 def classify_status(status: int) -> RpcErrorKind:
-    """Return the kind of an HTTP answer that carries no JSON-RPC error."""
+    """Classify an HTTP status without a JSON-RPC error."""
     if status in _BY_STATUS:
         return _BY_STATUS[status]
     return RpcErrorKind.UNAVAILABLE if status >= 500 else RpcErrorKind.BAD_ANSWER
@@ -287,8 +290,8 @@ def classify_status(status: int) -> RpcErrorKind:
 class RpcError(VpmError):
     """A node refused a request or did not answer it.
 
-    `maybe_delivered` matters only for a transaction: True means some node may have taken it although none said so; its
-    outcome is unknown, not failed.
+    `maybe_delivered` matters only for transactions: True means that some node may have accepted it without confirming
+    that, so its outcome is unknown, not failed.
     """
 
     code = "rpc_error"
@@ -311,7 +314,7 @@ class RpcError(VpmError):
 
 
 class ContractReverted(RpcError):
-    """A contract refused the call; `name` and `args` say why when its ABI is known."""
+    """A contract reverted the call; `name` and `arguments` are set if its ABI declares the error."""
 
     code = "contract_reverted"
 

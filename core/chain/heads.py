@@ -1,6 +1,6 @@
-"""News of a new head: a WebSocket subscription where one is offered, and a clock in any case.
+"""New heads of a chain: polling, and a WebSocket subscription if a URL is configured.
 
-A subscription may fall silent without closing, so its news only comes on top of polling and never replaces it.
+A subscription may fall silent without closing, so it only supplements polling.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ HEARTBEAT_SECONDS = 10.0
 
 
 class Heads:
-    """A wait for new heads: `await heads.wait()` returns when there may be one; at once, and True, if a node has
-    announced one since the last call."""
+    """Waits for new heads: `await heads.wait()` returns after the polling interval, or True as soon as a node announces
+    a head."""
 
     def __init__(self, ws_urls: Sequence[str], poll_seconds: float) -> None:
         self.subscribed = False
@@ -41,7 +41,7 @@ class Heads:
         return arrived
 
     async def listen(self) -> None:
-        """Keep a subscription alive forever; without a WebSocket URL only wait."""
+        """Keep a subscription open forever; without a WebSocket URL, only wait."""
         if not self._ws_urls:
             await asyncio.Event().wait()
         pause = 0.2
@@ -50,7 +50,7 @@ class Heads:
                 await self._subscribe(url)
             except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
                 log.warning(
-                    "the head subscription was lost; polling goes on",
+                    "lost the head subscription; polling continues",
                     action="heads.lost",
                     url=redact_url(url),
                     why=f"{type(error).__name__}: {error}",
@@ -71,7 +71,7 @@ class Heads:
                     break
                 content = orjson.loads(message.data)
                 if not isinstance(content, dict):
-                    raise ValueError("the node sent what is no message of a subscription")
+                    raise ValueError("the node sent an invalid subscription message")
                 if "error" in content:
                     raise ValueError(f"the node refused the subscription: {content['error']}")
                 if not self.subscribed:

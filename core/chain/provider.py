@@ -1,10 +1,10 @@
-"""A web3 provider over several URLs of one chain: fail-over, retries of reads, batches.
+"""A web3 provider over several URLs of one chain, with fail-over, retries of reads, and batches.
 
 Rules that must hold:
 - URLs are tried in the order given, skipping those with an open circuit, so the first returns once it works.
-- An error that blames the request (a revert, a range too wide) is raised at once; one that blames the node moves on.
-- Reads go through all URLs up to `rounds` times with jittered pauses. A transaction is offered to each URL once,
-  until one has judged it; what was offered before, to all of them.
+- An error that blames the request (a revert, a range too wide) is raised at once; one that blames the node fails over.
+- Reads go through all URLs up to `rounds` times with jittered pauses. A transaction is offered to one URL after the
+  other until one accepts or refuses it; a transaction sent before is offered to all of them.
 - Every URL must prove its chain id before its first answer counts, and again after it was down.
 """
 
@@ -40,12 +40,12 @@ RpcRequest = tuple[str, Sequence[Any]]  # method, params
 
 
 class ChainProvider(AsyncJSONBaseProvider):
-    """A chain's URLs as web3 asks them: `async with ChainProvider(urls, chain_id=8453)`, or `start()` and `close()`.
+    """A web3 provider of one chain: `async with ChainProvider(urls, chain_id=8453)`, or `start()` and `close()`.
 
     urls: in order of preference. chain_id: what every URL must serve; None skips the check (tools only).
-    timeout_seconds: for one attempt at one URL. rounds: how often a read goes through all URLs before it fails.
+    timeout_seconds: per attempt at one URL. rounds: how often a read goes through all URLs before it fails.
     pause_seconds: upper bound of the first jittered pause between rounds; it doubles, up to 5 s.
-    max_batch: requests in one HTTP body.
+    max_batch: requests per HTTP body.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class ChainProvider(AsyncJSONBaseProvider):
         await self.close()
 
     def open(self) -> None:
-        """Prepare the connections; this needs a running event loop and sends nothing."""
+        """Create the HTTP session; this needs a running event loop and sends nothing."""
         connector = aiohttp.TCPConnector(limit=0, limit_per_host=CONNECTIONS)
         self._session = aiohttp.ClientSession(connector=connector)
         self._endpoints = tuple(
@@ -97,7 +97,7 @@ class ChainProvider(AsyncJSONBaseProvider):
         self._session = None
 
     async def start(self, timeout_seconds: float = 5.0) -> None:
-        """Opens, and fails within seconds when a URL serves another chain or when none answers at all."""
+        """Open the provider; fail within seconds if a URL serves another chain or no URL answers."""
         if self._session is None:
             self.open()
         outcomes = await asyncio.gather(
@@ -113,18 +113,18 @@ class ChainProvider(AsyncJSONBaseProvider):
             raise RpcError(
                 problems[0].kind,
                 f"No RPC URL of chain {self.chain_id} answers: " + " ".join(p.message for p in problems),
-                hint="Check the URLs and that the nodes are running.",
+                hint="Check the URLs, and that the nodes are running.",
             )
         for problem in problems:
             log.warning(problem.message, action="rpc.url_unavailable", chain_id=self.chain_id)
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """A printable name per URL: position and host."""
+        """Return a printable name of each URL: position and host."""
         return tuple(endpoint.label for endpoint in self._endpoints)
 
     def pinned(self, position: int) -> ChainProvider:
-        """A client for only one of the URLs, sharing its connections and breaker: for asking two nodes the same."""
+        """Return a provider that uses only one of the URLs, sharing its connections and breaker."""
         one = ChainProvider(
             (self._urls[position],),
             chain_id=self.chain_id,
@@ -138,13 +138,13 @@ class ChainProvider(AsyncJSONBaseProvider):
         return one
 
     async def make_request(self, method: RPCEndpoint, params: Any) -> RPCResponse:
-        """Answer a request of web3's. A refusal is raised here as an RpcError: web3 never reads what a node says."""
+        """Answer a request from web3. Errors are raised as RpcError here, so web3 never interprets them."""
         return {"jsonrpc": "2.0", "id": 0, "result": await self.call(method, params, SHAPES.get(method, object))}
 
     async def call(
         self, method: str, params: Sequence[Any], shape: type[T], *, timeout_seconds: float | None = None
     ) -> T:
-        """Send one request; `shape` is the type its result must decode to."""
+        """Send one request; its result must decode to the type `shape`."""
         seconds = timeout_seconds or self._timeout_seconds
         answers: list[T | RpcError] = await self._batch([(method, params)], range(1), [shape], seconds)
         answer = answers[0]
@@ -155,7 +155,7 @@ class ChainProvider(AsyncJSONBaseProvider):
     async def optional(
         self, method: str, params: Sequence[Any], shape: type[T], *, timeout_seconds: float | None = None
     ) -> T | None:
-        """Like `call`, where a null result is an answer: None."""
+        """Send one request whose result may be null (None)."""
         nullable: Any = shape | None
         result: T | None = await self.call(method, params, nullable, timeout_seconds=timeout_seconds)
         return result
@@ -167,10 +167,10 @@ class ChainProvider(AsyncJSONBaseProvider):
         *,
         timeout_seconds: float | None = None,
     ) -> list[T | RpcError]:
-        """Many reads in few HTTP bodies; each gets its result or its own error, in the order asked.
+        """Send many reads in few HTTP bodies; return the result or error of each, in order.
 
-        shapes: what results must decode to, all or each; else what web3 takes of each method. Items a node could
-        not answer are asked again elsewhere; only those.
+        shapes: the type of all results, or a list with the type of each; by default what web3 expects. Items that a
+        node could not answer are sent to the next one.
         """
         if shapes is None:
             shapes = [SHAPES.get(method, object) for method, _ in requests]
@@ -184,9 +184,9 @@ class ChainProvider(AsyncJSONBaseProvider):
         return [item for part in parts for item in part]
 
     async def send_raw(self, raw: bytes) -> str:
-        """Offer a signed transaction to each URL until one takes it; return the hash the node gave.
+        """Offer a signed transaction to one URL after the other until one accepts or refuses it; return its hash.
 
-        The error's `maybe_delivered` is True when some node may have taken it without saying so: then its outcome is
+        If the error's `maybe_delivered` is True, some node may have accepted it without confirming that: its outcome is
         unknown, not failed.
         """
         (answer,) = await self.send_raw_batch([raw])
@@ -195,7 +195,8 @@ class ChainProvider(AsyncJSONBaseProvider):
         return answer
 
     async def send_raw_batch(self, raws: Sequence[bytes]) -> list[str | RpcError]:
-        """Offer signed transactions, in order, each to the URLs until one has judged it; return each hash or error."""
+        """Offer signed transactions, in order, to the URLs until each is accepted or refused; return each hash or
+        error."""
         best: dict[int, _Verdict] = {}
         offers, pending = _offers(raws), list(range(len(raws)))
         for endpoint in self._allowed():
@@ -206,8 +207,8 @@ class ChainProvider(AsyncJSONBaseProvider):
         return self._answers(best, len(raws))
 
     async def send_raw_everywhere(self, raws: Sequence[bytes]) -> list[str | RpcError]:
-        """Offer signed transactions to every URL at once, for one that took them before may have lost them. The best of
-        the answers counts; once one has each of them, the others are not waited for."""
+        """Offer signed transactions to all URLs at once, since a node that accepted them before may have lost them. The
+        best answer counts; once every transaction has been accepted, slower URLs are not waited for."""
         best: dict[int, _Verdict] = {}
         offers = _offers(raws)
         asking = {
@@ -223,11 +224,11 @@ class ChainProvider(AsyncJSONBaseProvider):
     async def _offer(
         self, endpoint: Endpoint, offers: Sequence[RpcRequest], indices: Sequence[int], best: dict[int, _Verdict]
     ) -> None:
-        """Make these offers to one URL, and keep its answer to each unless another's was better."""
+        """Offer the transactions to one URL, and keep its answer to each unless there is a better one."""
         try:
-            said = await self._ask(endpoint, offers, indices, [str] * len(offers), self._timeout_seconds)
-            verdicts = [_Verdict.of(each) for each in said]
-        except RpcError as error:  # of several it is of none of them that the URL speaks
+            answers = await self._ask(endpoint, offers, indices, [str] * len(offers), self._timeout_seconds)
+            verdicts = [_Verdict.of(each) for each in answers]
+        except RpcError as error:  # the batch failed as a whole, which says nothing about its transactions
             self._note_failover(endpoint, error)
             verdicts = [_Verdict(_Doubt.UNJUDGED, error)] * len(indices)
         for index, verdict in zip(indices, verdicts, strict=True):
@@ -275,7 +276,8 @@ class ChainProvider(AsyncJSONBaseProvider):
         shapes: Sequence[Any],
         seconds: float,
     ) -> list[T | RpcError]:
-        """Ask one URL, and return its answer or error to each request; RpcError where it refuses several as a whole."""
+        """Send requests to one URL and return the answer or error to each; RpcError if it refuses the batch as a
+        whole."""
         if len(indices) <= 1:
             return [await self._one(endpoint, requests[index], shapes[index], seconds) for index in indices]
         method = requests[indices[0]][0] if len({requests[i][0] for i in indices}) == 1 else "batch"
@@ -321,10 +323,9 @@ class ChainProvider(AsyncJSONBaseProvider):
             return error
 
     def _allowed(self) -> Iterator[Endpoint]:
-        """Return the endpoints that may be asked now. Each breaker is asked only when its turn comes, so an unused
-        probe is never taken."""
+        """Yield the endpoints that may be used now. Each breaker is asked only at its turn, so no probe is wasted."""
         if self._session is None:
-            raise RuntimeError("ChainProvider is used before it is opened or after it is closed")
+            raise RuntimeError("the ChainProvider is not open")
         return (endpoint for endpoint in self._endpoints if endpoint.breaker.allows())
 
     def _note_failover(self, endpoint: Endpoint, error: RpcError) -> None:
@@ -341,12 +342,12 @@ class ChainProvider(AsyncJSONBaseProvider):
     def _all_resting(self, method: str) -> RpcError:
         return RpcError(
             RpcErrorKind.UNAVAILABLE,
-            f"Every RPC URL of chain {self.chain_id} is resting after failures, so {method} was not sent.",
+            f"All RPC URLs of chain {self.chain_id} are resting after failures, so {method} was not sent.",
         )
 
 
 class _Doubt(IntEnum):
-    """How little an answer to an offered transaction says of what becomes of it: the least of several is the best."""
+    """How little an answer to an offered transaction settles; of several answers, the lowest is the best."""
 
     TAKEN = 0
     KNOWN = 1
@@ -356,7 +357,7 @@ class _Doubt(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class _Verdict:
-    """What a URL said of a transaction that it was offered."""
+    """A URL's answer to an offered transaction."""
 
     doubt: _Doubt
     answer: str | RpcError
@@ -370,7 +371,8 @@ class _Verdict:
         return cls(_Doubt.UNJUDGED if answer.kind.blames_node else _Doubt.REFUSED, answer)
 
     def or_better(self, other: _Verdict | None) -> _Verdict:
-        """Return the better of two; if it is an error and either URL may have taken the transaction, that stays so."""
+        """Return the better of two. If that is an error and either URL may have accepted the transaction, it says
+        so."""
         if other is None:
             return self
         best = min(self, other, key=lambda each: each.doubt)
@@ -382,7 +384,7 @@ class _Verdict:
 
 
 def values(items: Sequence[Any | RpcError]) -> list[Any]:
-    """Return the answers of a batch that needs all of them; raise the first error."""
+    """Return the results of a batch; raise its first error."""
     for item in items:
         if isinstance(item, RpcError):
             raise item

@@ -1,4 +1,4 @@
-"""Why a call reverted, as a sentence: custom errors by their ABI, `require` texts, and the compiler's panics."""
+"""Revert reasons as sentences: custom errors by their ABI, `require` texts, and compiler panics."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from core.chain.contract import UNDECODABLE, CustomError
 from core.chain.errors import ContractReverted, RpcError
 from core.hexadecimal import bytes_of, hex_of
 
-# What the compiler declares itself.
+# Declared by the compiler.
 _REASON = CustomError({"type": "error", "name": "Error", "inputs": [{"name": "message", "type": "string"}]})
 _PANIC = CustomError({"type": "error", "name": "Panic", "inputs": [{"name": "code", "type": "uint256"}]})
 
 
-# By the code of Solidity's documentation.
+# By panic code, as documented by Solidity.
 _PANICS = {
     0x00: "the compiler's own check failed",
     0x01: "an assertion failed",
@@ -31,19 +31,19 @@ _PANICS = {
 
 
 def explain(error: RpcError, errors: Mapping[bytes, CustomError] | None = None) -> ContractReverted:
-    """Return a revert with its reason; `errors` maps selectors to the custom errors the contract may raise."""
+    """Decode a revert's reason. `errors` maps selectors to the custom errors that the contract may raise."""
     data = bytes_of(error.data) if error.data and len(error.data) % 2 == 0 else b""
     name, arguments, sentence = decode_revert(data, errors or {})
     if not data:
         # Some nodes give the text only in the message: "...: execution reverted: NotOwner."
-        said = re.search(r"revert(?:ed)?(?: with reason string)?:? '?(.+?)'?\.?$", error.message)
-        if said and said.group(1).strip("."):
-            sentence = f"The call reverted: {said.group(1)}."
+        reason = re.search(r"revert(?:ed)?(?: with reason string)?:? '?(.+?)'?\.?$", error.message)
+        if reason and reason.group(1).strip("."):
+            sentence = f"The call reverted: {reason.group(1)}."
     return ContractReverted(sentence, name=name, arguments=arguments, data=error.data)
 
 
 def decode_revert(data: bytes, errors: Mapping[bytes, CustomError]) -> tuple[str | None, dict[str, Any], str]:
-    """(error name or None, its arguments, a sentence) for raw revert data."""
+    """Return the error name or None, its arguments, and a sentence for raw revert data."""
     if not data:
         return None, {}, "The call reverted without a reason."
     selector = data[:4]
@@ -51,7 +51,7 @@ def decode_revert(data: bytes, errors: Mapping[bytes, CustomError]) -> tuple[str
     try:
         arguments = {} if error is None else error.decode_inputs(data)
     except UNDECODABLE:
-        error = None  # a selector we know with arguments we cannot read: say the selector
+        error = None  # a known selector with undecodable arguments: show the selector
     if error is _REASON:
         return "Error", arguments, f"The call reverted: {arguments['message']}."
     if error is _PANIC:
@@ -63,7 +63,7 @@ def decode_revert(data: bytes, errors: Mapping[bytes, CustomError]) -> tuple[str
 
 
 def _words(name: str) -> str:
-    """`EntryTooSmall` as `entry too small`."""
+    """Turn `EntryTooSmall` into `entry too small`."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", " ", name).lower()
 
 

@@ -1,7 +1,7 @@
-"""The answers of a node, typed with only the fields we use, and hex coding of JSON-RPC quantities and data.
+"""Node answers as structs with only the fields we use, and decoding of JSON-RPC quantities and data.
 
-Hex stays text in the structs: decoding every field of every log costs more than reading it from the socket, so a caller
-decodes what it needs (`quantity`, `data_bytes`). Unknown fields are ignored.
+Hex stays text in the structs: decoding every field of every log costs more than reading it from the socket, so callers
+decode what they need (`quantity`, `data_bytes`). Unknown fields are ignored.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Block(msgspec.Struct, frozen=True, rename="camel", gc=False):
 
     @property
     def l1_block_number(self) -> int:
-        """Return what `block.number` reads inside a contract: on an Arbitrum-style chain the Ethereum block."""
+        """Return `block.number` as contracts see it: on an Arbitrum-style chain, the Ethereum block number."""
         return int(self.l1_block_number_hex, 16) if self.l1_block_number_hex else self.number
 
     @property
@@ -56,8 +56,8 @@ class BlockTransaction(msgspec.Struct, frozen=True, rename="camel", gc=False):
 
 
 class Log(msgspec.Struct, frozen=True, rename="camel", gc=False):
-    """One event log; every field but `removed` is text as the node sent it, hex if the node is sound: to look at each
-    would take several times as long as the rest of decoding."""
+    """An event log. Every field but `removed` is the node's text, unchecked: validating each would take several times
+    as long as the rest of the decoding."""
 
     address: str
     topics: tuple[str, ...]
@@ -79,7 +79,7 @@ class Receipt(msgspec.Struct, frozen=True, rename="camel", gc=False):
     logs: tuple[Log, ...] = ()
     contract_address: str | None = None
     effective_gas_price: Quantity | None = None
-    # What an OP-stack chain adds for its data on Ethereum, in wei; absent elsewhere.
+    # An OP-stack chain's fee for its data on Ethereum, in wei; absent elsewhere.
     l1_fee: Quantity | None = None
 
     @property
@@ -96,7 +96,7 @@ class Receipt(msgspec.Struct, frozen=True, rename="camel", gc=False):
 
     @property
     def fee_wei(self) -> int:
-        """Return what the sender paid for gas in all."""
+        """Return what the sender paid for gas, the L1 fee included."""
         price = int(self.effective_gas_price, 16) if self.effective_gas_price else 0
         return self.gas_used * price + (int(self.l1_fee, 16) if self.l1_fee else 0)
 
@@ -119,7 +119,7 @@ SHAPES: Final[dict[str, Any]] = {
     "eth_getCode": Data,
     "eth_feeHistory": _FeeHistory,
 }
-"""What web3 can read: an answer of another shape is a node's fault, and the next URL is asked."""
+"""The result types that web3 expects. Any other type is the node's fault, so the next URL is tried."""
 
 
 class ErrorObject(msgspec.Struct, frozen=True):
@@ -129,10 +129,10 @@ class ErrorObject(msgspec.Struct, frozen=True):
 
 
 def quantity(text: str) -> int:
-    """Return a JSON-RPC quantity ("0x1a") as an integer."""
+    """Decode a JSON-RPC quantity ("0x1a")."""
     return int(text, 16)
 
 
 def data_bytes(text: str) -> bytes:
-    """JSON-RPC data ("0x00ff") as bytes."""
+    """Decode JSON-RPC data ("0x00ff")."""
     return bytes_of(text)

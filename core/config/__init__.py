@@ -1,7 +1,7 @@
 """Configuration: environment variables, checked once at start, frozen afterwards.
 
-`load(Settings)` reads what every daemon shares and holds no key. Secrets are split by who may hold them, so a process
-never even parses a key it has no use for: `ApiSecrets` (attestation key, cron secret) and `RelayerSecrets` (lane keys).
+`load(Settings)` reads what all daemons share, without keys. Secrets are split by process, so that no process parses a
+key it does not use: `ApiSecrets` (attestation key, cron secret) and `RelayerSecrets` (lane keys).
 """
 
 from core.config.keeping import KeeperSettings

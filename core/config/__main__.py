@@ -1,4 +1,4 @@
-"""`python -m core.config` lists every variable: its default and what to write. With `--check` it checks what is set."""
+"""`python -m core.config` lists all variables; `--check` checks the environment."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ FIRST: tuple[type[SettingsBase], ...] = (Settings, ApiSecrets, RelayerSecrets)
 
 
 def groups() -> Iterator[type[SettingsBase]]:
-    """Yield all settings that some daemon reads."""
+    """Yield the settings classes of all daemons."""
     yield from FIRST
     yield from (each for each in SettingsBase.__subclasses__() if each not in FIRST)
 
 
 def listing() -> Iterator[str]:
-    """Yield one line per variable: name, default, what to write."""
+    """Yield a line per variable: name, description, default."""
     for group in groups():
         yield f"# {group.__name__}"
         for name, field in group.model_fields.items():

@@ -1,4 +1,4 @@
-"""What the keeper lists and watches, and how often it looks. Waits that protect money are not settings."""
+"""The keeper's settings. Waits that protect money are not configurable."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ Interval = Annotated[float, Field(gt=0, le=86_400, description="a number of seco
 
 
 class KeeperSettings(SettingsBase):
-    """How the keeper looks and what it lists, pays and posts."""
+    """The keeper's settings."""
 
     model_config = named_after("VPM_KEEPER_")
 
-    # How often the jobs look
+    # How often jobs run
     settle_every_seconds: Interval = 10.0
     list_every_seconds: Interval = 30.0
     snapshot_every_seconds: Interval = 60.0
     canary_every_seconds: Interval = 240.0
 
-    # Stock markets. A day before a session is about when the one before it ends; a weekly is listed over the weekend.
+    # Stock markets. A daily market is listed about when the session before it ends, a weekly one over the weekend.
     daily_lead_seconds: int = Field(default=18 * 3600, ge=300, le=172_800, description="seconds from 300 to 172800")
     weekly_lead_seconds: int = Field(default=72 * 3600, ge=300, le=604_800, description="seconds from 300 to 604800")
     sweep_from_units: int = Field(default=10_000_000, ge=1, description="token units, 1000000 being one dollar")
 
-    # Finished transactions are kept whole so long; then only what keeps them from happening twice. The agent API uses
-    # them to see which payouts of a week were ours.
+    # How long finished transactions are kept whole; afterwards only what prevents a second sending. The agent API uses
+    # them to tell which payouts of the last week we made.
     keep_days: int = Field(default=90, ge=8, le=36_500, description="a number of days from 8 on")
 
     # Agent markets
@@ -43,7 +43,7 @@ class KeeperSettings(SettingsBase):
     round_seconds: int = Field(
         default=3600, ge=300, le=86_400, description="the length of up/down rounds, 300 to 86400 seconds"
     )
-    # Within what the Safe allows; more makes prices move less, and costs the bettors of one-sided markets.
+    # Within the Safe's bounds. More weight makes prices move less, at the cost of bettors in one-sided markets.
     weight_units: int = Field(
         default=10 * 10**6,
         ge=1,
@@ -52,16 +52,16 @@ class KeeperSettings(SettingsBase):
     )
     pool_outage_seconds: Annotated[int, Field(ge=0, le=64_800)] | None = Field(
         default=None,
-        description="so long an outage pools are made to remember, 0 to 64800 seconds, 0 leaves them as they are; "
+        description="how long an outage the pools must remember, 0 to 64800 seconds, 0 leaves them unchanged; "
         "default 43200, on local deployments 3600",
     )
     watch_caps: bool | None = Field(
         default=None,
-        description="1 to list only on pool feeds whose pools bear 70% of the cap, 0 on all; "
+        description="1 to list only on pool feeds whose pools support 70% of the cap, 0 on all; "
         "unset: 1, on local deployments 0",
     )
     canary: bool = Field(default=True, description="1 to quote and trade (simulated) through VPM_PUBLIC_URL")
 
     # Local deployments only
-    local_drills: bool = Field(default=True, description="1 to keep short markets going on local deployments")
+    local_drills: bool = Field(default=True, description="1 to keep listing short markets on local deployments")
     local_prices: bool = Field(default=True, description="1 to move the price feeds of local deployments")

@@ -1,15 +1,15 @@
-"""Which key serves which lanes, as written in a variable: `[chain:][group+group=]what`, separated by commas.
+"""Lane keys as written in settings: `[chain:][group+group=]key`, separated by commas.
 
     VPM_RELAYER_KEYS=relay=0x..., keeper=0x..., stock:opener=0x..., base:credit=0x..., base:lister+publisher=0x...
     VPM_RELAYER_KEYSTORES=stock:relay=/keys/stock.json, base:relay=aws-kms://eu-central-1/alias/vpm-relay-0#0x...
 
-Without a chain the key has a lane on each; without groups it serves `relay` and `keeper`, which will do on a chain for
-development. On a live one the relayer does not start with a key that serves `relay` and anything else: an attacker who
-makes bets burn gas would stop the rest with them. Several keys of one group are several lanes. Each role of a contract
-is a separate group. `credit` needs a separate key too: the holder of CREDITOR can take all unbooked money.
+Without a chain the key has a lane on each chain. Without groups it serves `relay` and `keeper`, which is enough for
+development. On a live chain the relayer does not start with a key that serves `relay` and anything else, because an
+attacker who makes bets burn gas would stop the rest too. Several keys of one group are several lanes. Each role of a
+contract is a separate group. `credit` needs a separate key too: the holder of CREDITOR can take all unbooked money.
 
-A key that lies in AWS KMS is named where the path of a keystore may stand. Behind `#` is the address that it must have:
-with it a lane starts although the key service is away, and follows what it sent; a key with another address is refused.
+A key in AWS KMS is named in place of a keystore's path. The part after `#` is its expected address: with it, a lane can
+start and follow its transactions while the key service is down; a key with another address is refused.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _FORM = "aws-kms://REGION/alias/NAME (or a key's id or ARN in place of alias/NAM
 
 @dataclass(frozen=True, slots=True)
 class KeyName:
-    """A key of AWS KMS. address: 20 bytes, what it must be; None where the name does not say."""
+    """A key in AWS KMS. address: its expected 20 bytes; None if not given."""
 
     region: str
     key: str
@@ -50,27 +50,27 @@ class KeyName:
 
 
 def names_key(text: str) -> bool:
-    """Return True for what is meant as such a name, well written or not; anything else is a path."""
+    """Return whether the text is meant as a KMS key name, even if malformed; anything else is a path."""
     return re.match(r"[a-z]+-kms:", text) is not None
 
 
 def key_name(text: str) -> KeyName:
-    """Read a key's name; ValueError with what is wrong and the form it should have."""
+    """Parse a KMS key name; ValueError says what is wrong and what is expected."""
     scheme, _, rest = text.partition(":")
     rest, hashed, address = rest.removeprefix("//").partition("#")
     if scheme != SCHEME:
-        raise ValueError(f"{scheme!r} is no key service: write {SCHEME}")
+        raise ValueError(f"{scheme!r} is not a known key service: write {SCHEME}")
     parts = _NAME.fullmatch(rest)
     if parts is None:
-        raise ValueError(f"{text!r} is not of the form {_FORM}")
+        raise ValueError(f"{text!r} does not have the form {_FORM}")
     return KeyName(parts["region"], parts["key"], _address(address) if hashed else None)
 
 
 def _address(text: str) -> bytes:
     if not is_address(text):
-        raise ValueError(f"{text!r} behind # is not an address")
+        raise ValueError(f"{text!r} after # is not an address")
     if is_checksum_formatted_address(text) and text != to_checksum_address(text):
-        raise ValueError(f"{text!r} behind # has a wrong checksum")
+        raise ValueError(f"{text!r} after # has a wrong checksum")
     return bytes_of(text)
 
 
@@ -83,7 +83,7 @@ class LaneKey(NamedTuple):
 
 
 class LaneKeystore(NamedTuple):
-    """Where a key lies, an encrypted keystore file or AWS KMS, and the lanes it serves."""
+    """The place of a key, an encrypted keystore file or AWS KMS, and the lanes it serves."""
 
     chain: str | None
     groups: tuple[str, ...]
@@ -104,7 +104,7 @@ def _split(text: str) -> tuple[str | None, tuple[str, ...], str]:
 
 
 def _each(read: Callable[[str], Any]) -> BeforeValidator:
-    """Read the parts of a list; what is no text, or no list, is left for the field to take or refuse."""
+    """Parse each part of a comma-separated list; leave other values to the field's own validation."""
 
     def parts_of(value: Any) -> Any:
         parts = split_list(value)

@@ -1,7 +1,7 @@
-"""Reads settings from the environment, and turns every mistake into a sentence naming the variable.
+"""Loads settings from the environment, and turns every mistake into a sentence that names the variable.
 
-An empty variable counts as unset: `VPM_PORT= vpm api` has the default. A secret may be kept in a separate file:
-`DATABASE_URL_FILE=/run/secrets/database_url` stands for `DATABASE_URL`.
+An empty variable counts as unset. A secret may be kept in a file: `DATABASE_URL_FILE=/run/secrets/database_url` stands
+for `DATABASE_URL`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from core.log import register_secret
 FILE = "_FILE"
 KEYSTORE_PASSWORD = "VPM_RELAYER_KEYSTORE_PASSWORD_FILE"  # noqa: S105 - the name of a variable that names a file
 
-# Read by the process runner, the launcher, the deployment scripts or the test-suite rather than by a settings class.
+# Read by the process runner, the launcher, deployment scripts or tests rather than by a settings class.
 PROCESS_VARIABLES = frozenset(
     {"VPM_PARENT_PID", "VPM_READY_FILE", "VPM_TEST_DATABASE_URL"}
     | {"VPM_TEST_FORK_BASE", "VPM_TEST_FORK_STOCK", "VPM_SAFE_OWNER_KEYS"}
@@ -30,8 +30,8 @@ PROCESS_VARIABLES = frozenset(
 
 
 class SettingsBase(BaseModel):
-    """A frozen group of settings. Each field's alias is its variable, its description is what to write in it. A group
-    that is `named_after` a prefix has an alias for each: the prefix and the field's name in capitals."""
+    """A frozen group of settings. A field's alias is its variable, its description says what to write. `named_after`
+    derives the aliases from a prefix and the field names in capitals."""
 
     model_config = ConfigDict(
         frozen=True, extra="forbid", validate_by_alias=True, validate_by_name=True, hide_input_in_errors=True
@@ -46,7 +46,7 @@ S = TypeVar("S", bound=SettingsBase)
 
 
 def load(settings: type[S], env: Mapping[str, str] | None = None) -> S:
-    """Return the checked settings of one class, or raise a ConfigError with one sentence for each wrong variable."""
+    """Load and check one settings class; ConfigError has a sentence for each wrong variable."""
     given = environment(env)
     values = {name: text for name, text in given.items() if name in variables(settings)}
     for name in _secrets_of(settings):
@@ -63,42 +63,42 @@ def load(settings: type[S], env: Mapping[str, str] | None = None) -> S:
 
 
 def environment(env: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return the variables that are set and that something of ours reads."""
+    """Return the variables that are set and known."""
     env = os.environ if env is None else env
     known = known_variables()
     return {name: text.strip() for name, text in env.items() if name in known and text.strip()}
 
 
 def setting(name: str, env: Mapping[str, str] | None = None) -> str | None:
-    """Return one variable's value, which may be kept in a separate file; None when it is not set."""
+    """Return one variable's value, which may be in a file; None if it is not set."""
     given = environment(env)
     return _read_secret(name, given) if name + FILE in given else given.get(name)
 
 
 def variables(settings: type[SettingsBase]) -> dict[str, str]:
-    """Variable name -> field name of one settings class."""
+    """Map the variable names of a settings class to its field names."""
     return {field.alias or name: name for name, field in settings.model_fields.items()}
 
 
 def known_variables() -> frozenset[str]:
-    """Return every variable that any settings class reads."""
+    """Return the variables of all settings classes."""
     settings = SettingsBase.__subclasses__()
     files = {name + FILE for each in settings for name in _secrets_of(each)}
     return PROCESS_VARIABLES.union(files, *(variables(each) for each in settings))
 
 
 def exposed_files(env: Mapping[str, str] | None = None) -> list[str]:
-    """Return a sentence for each file with a secret that everybody on the machine may read."""
+    """Return a warning for each file with a secret that all users of the machine can read."""
     files = {name + FILE for each in SettingsBase.__subclasses__() for name in _secrets_of(each)} | {KEYSTORE_PASSWORD}
     return [
-        f"{name} names {path}, which holds a secret and which everybody on this machine can read: chmod o-r {path}"
+        f"{name} names {path}, a file with a secret that all users of this machine can read: run chmod o-r {path}"
         for name, path in sorted(environment(env).items())
-        if name in files and _everybody_reads(path)
+        if name in files and _is_world_readable(path)
     ]
 
 
 def unknown_variables(env: Mapping[str, str] | None = None) -> list[str]:
-    """Return a sentence for each unknown VPM_* variable, with the nearest real one: no typo passes silently."""
+    """Return a warning for each unknown VPM_* variable, with the closest known one."""
     env = os.environ if env is None else env
     names = known_variables()
     return [
@@ -109,12 +109,12 @@ def unknown_variables(env: Mapping[str, str] | None = None) -> list[str]:
 
 
 def _secrets_of(settings: type[SettingsBase]) -> list[str]:
-    """Return the variables of a class that hold a password or key, or that may carry one in a URL."""
+    """Return the variables of a class that hold a secret, or a URL that may contain one."""
     return [field.alias or name for name, field in settings.model_fields.items() if is_secret(field)]
 
 
 def is_secret(field: FieldInfo) -> bool:
-    """Return whether a setting's value may be kept in a separate file."""
+    """Return whether a setting may be kept in a file of its variable with _FILE."""
     return not field.repr or _has_secret(field.annotation)
 
 
@@ -127,7 +127,7 @@ def _has_secret(kind: Any) -> bool:
 
 def _read_secret(name: str, given: Mapping[str, str]) -> str:
     if name in given:
-        raise ConfigError(f"{name} and {name}{FILE} are both set: set one of them.")
+        raise ConfigError(f"{name} and {name}{FILE} are both set: set only one of them.")
     path = Path(given[name + FILE])
     try:
         text = path.read_text().strip()
@@ -141,11 +141,11 @@ def _read_secret(name: str, given: Mapping[str, str]) -> str:
     return text
 
 
-def _everybody_reads(path: str) -> bool:
+def _is_world_readable(path: str) -> bool:
     try:
         return bool(os.stat(path).st_mode & stat.S_IROTH)
     except OSError:
-        return False  # the code that reads the file reports it
+        return False  # the code that reads the file reports the problem
 
 
 def _sentences(settings: type[SettingsBase], error: ValidationError) -> str:
@@ -155,7 +155,7 @@ def _sentences(settings: type[SettingsBase], error: ValidationError) -> str:
         place = str(problem["loc"][0]) if problem["loc"] else ""
         variable = by_field.get(place, place)
         message = problem["msg"].removeprefix("Value error, ").rstrip(".")
-        if not variable:  # a rule over several variables: its message names them
+        if not variable:  # a check of several variables; its message names them
             lines.append(f"{message}.")
             continue
         description = settings.model_fields[variables(settings)[variable]].description or "a valid value"

@@ -1,4 +1,4 @@
-"""Secrets, one class per process that may hold them; load the class only in that process."""
+"""Secrets, one class per process; load a class only in its process."""
 
 from __future__ import annotations
 
@@ -26,13 +26,12 @@ class ApiSecrets(SettingsBase):
     )
     demo_wallet_key: PrivateKey | None = Field(
         default=None,
-        description="a private key that pages give to every visitor to bet with; refused unless both chains are local",
+        description="a private key that pages give to every visitor to bet with; only allowed if both chains are local",
     )
 
 
 class RelayerSecrets(SettingsBase):
-    """The keys that send transactions. Plain keys are for development; production names keystore files, or keys of
-    AWS KMS."""
+    """The keys that send transactions. Plain keys are for development; in production use keystore files or AWS KMS."""
 
     model_config = named_after("VPM_RELAYER_")
 
@@ -54,7 +53,7 @@ class RelayerSecrets(SettingsBase):
     @model_validator(mode="after")
     def _check_one_kind(self) -> Self:
         if self.lane_keys and self.keystore_files:
-            raise ValueError("VPM_RELAYER_KEYS and VPM_RELAYER_KEYSTORES exclude each other: set one of them")
+            raise ValueError("VPM_RELAYER_KEYS and VPM_RELAYER_KEYSTORES exclude each other: set only one of them")
         files = [each.place for each in self.keystore_files if isinstance(each.place, Path)]
         if files and self.keystore_password_file is None:
             raise ValueError("VPM_RELAYER_KEYSTORES needs VPM_RELAYER_KEYSTORE_PASSWORD_FILE for its files")

@@ -1,7 +1,7 @@
-"""What every daemon shares: one frozen object, no keys in it except the database password.
+"""The settings that all daemons share. The only secrets in them are the passwords in URLs.
 
-To add a setting, add a field: its name in capitals is the variable's behind `VPM_`, the description says what to write
-(it ends the error sentence), and a duration's name ends with its unit.
+To add a setting, add a field: its variable is `VPM_` and its name in capitals, its description says what to write (it
+ends the error message), and a duration's name ends with its unit.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ CHAIN_NAMES: tuple[ChainName, ...] = ("base", "stock")
 
 @dataclass(frozen=True, slots=True)
 class ChainSettings:
-    """One chain's settings: how to reach and follow it; what is deployed on it is in `deployment_file`."""
+    """The settings of one chain. Its contracts are in `deployment_file`."""
 
     name: ChainName
     rpc_urls: tuple[str, ...] = field(repr=False)
@@ -59,7 +59,7 @@ class Settings(SettingsBase):
         default=5.0, gt=0, le=120, description="a number of seconds above 0"
     )
 
-    # Chains. Node URLs often carry an API key, so they stay out of repr.
+    # Chains. Node URLs often contain an API key, so they stay out of repr.
     base_rpc_urls: HttpUrls = Field(
         default=(), repr=False, description="http(s) URLs of Base nodes, separated by commas"
     )
@@ -77,13 +77,13 @@ class Settings(SettingsBase):
     stock_network: NetworkName = Field(
         default="stock", description="the name of a file in VPM_DEPLOYMENTS_DIR without .json"
     )
-    # Below this depth nothing is ever undone: 64 Base blocks are 128 s, 512 stock-chain blocks about as long.
+    # Blocks this deep are final: 64 Base blocks are 128 s, 512 stock-chain blocks about as long.
     base_finality_blocks: int = Field(default=64, ge=1, le=100_000, description="a number of blocks of at least 1")
     stock_finality_blocks: int = Field(default=512, ge=1, le=100_000, description="a number of blocks of at least 1")
     base_poll_interval_ms: int = Field(default=1000, ge=50, le=60_000, description="milliseconds between 50 and 60000")
     stock_poll_interval_ms: int = Field(default=1000, ge=50, le=60_000, description="milliseconds between 50 and 60000")
     rpc_timeout_seconds: float = Field(default=10.0, gt=0, le=120, description="a number of seconds above 0")
-    # Reads inside a request path get less: a page must not wait for a slow node.
+    # Reads while a request waits get less time: a page must not wait for a slow node.
     rpc_request_path_timeout_seconds: float = Field(default=2.0, gt=0, le=30, description="a number of seconds above 0")
 
     # HTTP
@@ -99,7 +99,7 @@ class Settings(SettingsBase):
     keeper_metrics_port: Port = 8403
     relayer_metrics_port: Port = 8404
 
-    # Who may reach us, and whom we may reach
+    # Access in and out
     trust_proxy: bool = Field(default=False, description="1 behind a trusted proxy, else 0")
     proxy_hops: int = Field(
         default=1, ge=1, le=8, description="how many proxies of yours a request passes, each adding to X-Forwarded-For"
@@ -118,10 +118,10 @@ class Settings(SettingsBase):
         default=SecretStr("memory://"), description="memory:// or a Redis URL the limits library understands"
     )
 
-    # Trades and relayed bets that one process checks at once; the others are asked to come back. Those that wait for
-    # their block do not count.
+    # Trades and relayed bets that one process checks at once; others get an answer to retry. Those that wait for their
+    # block do not count.
     payments_in_hand: int = Field(default=64, ge=3, le=10_000, description="a number of payments of at least 3")
-    # Above so many bets queued or in flight the relay answers `busy` instead of taking another.
+    # With more bets than this queued or in flight, the relay answers `busy`.
     relay_busy_above: int = Field(default=200, ge=0, le=100_000, description="a number of bets that may wait at once")
 
     # Switches
@@ -142,13 +142,13 @@ class Settings(SettingsBase):
     @model_validator(mode="after")
     def _check_cup_window(self) -> Self:
         if (self.cup_opens_at is None) != (self.cup_closes_at is None):
-            raise ValueError("VPM_CUP_OPENS_AT and VPM_CUP_CLOSES_AT go together: set both or neither")
+            raise ValueError("VPM_CUP_OPENS_AT and VPM_CUP_CLOSES_AT belong together: set both or neither")
         if self.cup_opens_at and self.cup_closes_at and self.cup_opens_at >= self.cup_closes_at:
             raise ValueError("VPM_CUP_CLOSES_AT must be later than VPM_CUP_OPENS_AT")
         return self
 
     def chain(self, name: ChainName) -> ChainSettings:
-        """Return the settings of one chain; it may have no RPC URL, which only code that needs one should refuse."""
+        """Return the settings of one chain. RPC URLs may be missing; only code that needs one should refuse that."""
         base = name == "base"
         network = self.base_network if base else self.stock_network
         return ChainSettings(
@@ -162,5 +162,5 @@ class Settings(SettingsBase):
 
     @property
     def read_url(self) -> SecretStr:
-        """Return the URL for reads: the replica's when there is one."""
+        """Return the URL for reads: the replica's if there is one."""
         return self.database_read_url or self.database_url

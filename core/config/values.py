@@ -1,4 +1,4 @@
-"""Validated value types shared by the settings classes: URLs, lists written with commas, keys, ports, times."""
+"""Validated types for settings: URLs, comma-separated lists, keys, ports, times."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _SECP256K1_ORDER = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD03
 
 
 def split_list(value: Any) -> Any:
-    """Split a comma-separated string into a tuple, without blanks; leave anything else as it is."""
+    """Split a comma-separated string into a tuple of stripped parts; return any other value unchanged."""
     return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
 
 
@@ -37,7 +37,7 @@ def _check_database_url(secret: SecretStr) -> SecretStr:
     authority, slash, path = rest.partition("/")
     login, at, hosts = authority.rpartition("@")
     if "," in hosts and "[" in hosts:
-        raise ValueError("of several hosts each must be a name or an IPv4 address")
+        raise ValueError("a URL with several hosts can only have names and IPv4 addresses")
     for host in hosts.split(","):
         _check_url(f"{scheme}{separator}{login}{at}{host}{slash}{path}", ("postgresql", "postgres"))
     return secret
@@ -48,13 +48,13 @@ def _check_private_key(secret: SecretStr) -> SecretStr:
     if not re.fullmatch(r"[0-9a-fA-F]{64}", text):
         raise ValueError("not 64 hexadecimal digits")
     if not 0 < int(text, 16) < _SECP256K1_ORDER:
-        raise ValueError("not a number in the range of secp256k1 keys")
+        raise ValueError("not a valid secp256k1 key")
     return SecretStr("0x" + text.lower())
 
 
 def _check_aware(value: datetime) -> datetime:
     if value.tzinfo is None:
-        raise ValueError("a time without a zone")
+        raise ValueError("the time has no zone")
     return value.astimezone(UTC)
 
 
@@ -67,7 +67,7 @@ def _check_regions(regions: tuple[str, ...]) -> tuple[str, ...]:
 
 def _check_unique(urls: tuple[str, ...]) -> tuple[str, ...]:
     if len(set(urls)) != len(urls):
-        raise ValueError("the same URL is given twice, which is not a second opinion")
+        raise ValueError("the same URL is listed twice")
     return urls
 
 

@@ -1,1 +1,1 @@
-"""The contracts as Python knows them: where they are, their ABIs, their events and their statuses."""
+"""The contracts: deployments, ABIs, events and statuses."""

@@ -1,8 +1,8 @@
-"""What is deployed where: one JSON file per network, the only place an address is written.
+"""Deployment files: one JSON file per network, the only place where addresses are written.
 
-`load_deployment` checks a file completely and says where a fault is; `write_deployment` writes one atomically and never
-replaces a deployed file by another deployment. `deployments/schema.json` is `json_schema()` of the models here (a test
-holds it to that), for editors and other languages.
+`load_deployment` checks a file completely and says where a mistake is; `write_deployment` writes one atomically and
+never replaces one deployment by another. `deployments/schema.json` is `json_schema()` of the models here (a test checks
+that), for editors and other languages.
 
 Amounts in `params` are token units, times Unix seconds, durations seconds, fees basis points.
 """
@@ -25,7 +25,7 @@ HashText = Annotated[str, Field(pattern=r"^0x[0-9a-f]{64}$")]
 
 
 class Token(Part):
-    """A token and the EIP-712 domain its authorizations are signed in."""
+    """A token and the EIP-712 domain of its authorizations."""
 
     symbol: Annotated[str, Field(min_length=1, max_length=16)]
     address: AddressText
@@ -35,7 +35,7 @@ class Token(Part):
 
 
 class ContractInfo(Part):
-    """One of our contracts. `role` is a sentence for the proof page; `constructorArgs` is enough to verify its code."""
+    """One of our contracts. `role` is a sentence for the proof page; `constructorArgs` suffices to verify its code."""
 
     address: AddressText
     role: Annotated[str, Field(min_length=1)]
@@ -63,8 +63,8 @@ class Safe(Part):
 class Deployment(Part):
     """A deployment file: everything the service knows about one network.
 
-    `sequencerFeed` is Chainlink's uptime feed of a rollup's sequencer, null where the chain has none. `poolFactories`
-    made the pools that feeds may be computed from.
+    `sequencerFeed` is Chainlink's uptime feed of the rollup's sequencer, null if the chain has none. `poolFactories`
+    are the factories whose pools feeds may be computed from.
     """
 
     network: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$")]
@@ -110,18 +110,18 @@ class Deployment(Part):
 
     @property
     def blocks_are_regular(self) -> bool:
-        """Check whether blocks come by the clock. Arbitrum makes them when there is something to put in, and a
-        development chain has the times that its tests set."""
+        """Return whether blocks come at regular intervals. Arbitrum produces them on demand, and a development chain
+        has whatever times its tests set."""
         return self.kind == "op-stack"
 
     def token(self, symbol: str) -> Token:
-        """DeploymentError naming the network when there is no such token."""
+        """Return a token; DeploymentError if the network does not list it."""
         if symbol not in self.tokens:
             raise DeploymentError(f"Network {self.network} lists no token {symbol}.")
         return self.tokens[symbol]
 
     def contract(self, name: str) -> ContractInfo:
-        """DeploymentError naming the network when the contract is not deployed there."""
+        """Return a contract; DeploymentError if it is not deployed on this network."""
         if name not in self.contracts:
             raise DeploymentError(
                 f"{name} is not deployed on {self.network}.", hint="Deploy it, or correct the deployments folder."
@@ -130,12 +130,12 @@ class Deployment(Part):
 
     @property
     def price_feeds(self) -> tuple[PriceFeed, ...]:
-        """Return what decides stock markets."""
+        """Return the feeds of stock markets."""
         return tuple(feed for feed in self.feeds if isinstance(feed, PriceFeed))
 
     @property
     def agent_feeds(self) -> tuple[AgentFeed, ...]:
-        """Return what decides agent markets, of whichever kind."""
+        """Return the feeds of agent markets, of both kinds."""
         return tuple(feed for feed in self.feeds if not isinstance(feed, PriceFeed))
 
     @property
@@ -166,7 +166,7 @@ class Deployment(Part):
 
 
 def load_deployment(path: Path) -> Deployment:
-    """Return the checked content of a file; DeploymentError with the file, the place in it and what is wrong."""
+    """Load and check a file; DeploymentError names the file, the place in it and what is wrong."""
     try:
         content = path.read_bytes()
     except FileNotFoundError:
@@ -177,7 +177,7 @@ def load_deployment(path: Path) -> Deployment:
     except OSError as error:
         raise DeploymentError(f"The deployment file {path} cannot be read: {error.strerror}.") from None
     try:
-        # Through orjson, so that a syntax error has its line, then strictly: "1" is not 1.
+        # orjson first, since it reports the line of a syntax error; then pydantic in strict mode: "1" is not 1.
         orjson.loads(content)
         deployment = Deployment.model_validate_json(content, strict=True)
     except orjson.JSONDecodeError as error:
@@ -190,13 +190,15 @@ def load_deployment(path: Path) -> Deployment:
 
 
 def write_deployment(deployment: Deployment, path: Path, *, rehearse: bool = False) -> None:
-    """Write a file whole or not at all. A file that says `deployed` is replaced only if every contract stays.
+    """Write a file atomically. A file with status `deployed` is only replaced if it keeps every contract.
 
-    Contracts may be added to it, and facts about them completed; none may vanish or move to another address. A
-    rehearsal does everything but the last step, so what it lets pass can be written there later.
+    Contracts may be added and facts about them completed, but none may vanish or change its address. A rehearsal does
+    everything except the final rename.
     """
     if path.stem != deployment.network:
-        raise DeploymentError(f"Network {deployment.network} belongs in {deployment.network}.json, not {path.name}.")
+        raise DeploymentError(
+            f"Network {deployment.network} must be written to {deployment.network}.json, not to {path.name}."
+        )
     if path.exists():
         _refuse_overwriting(load_deployment(path), deployment, path)
     body = deployment.model_dump(mode="json", by_alias=True)
@@ -209,7 +211,7 @@ def write_deployment(deployment: Deployment, path: Path, *, rehearse: bool = Fal
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(partial, 0o644)  # public facts, read by every daemon
+        os.chmod(partial, 0o644)  # public, and read by every daemon
         if not rehearse:
             os.replace(partial, path)
             partial = None
@@ -234,20 +236,20 @@ def _refuse_overwriting(old: Deployment, new: Deployment, path: Path) -> None:
             if replacement is None or replacement.address != contract.address:
                 raise DeploymentError(
                     f"{path} already records {name} at {contract.address}; it is not overwritten.",
-                    hint="Move the old file away if this network really starts anew.",
+                    hint="Move the old file away if this network is deployed from scratch.",
                 )
         if old.chain_id != new.chain_id:
             raise DeploymentError(f"{path} is for chain {old.chain_id}, not {new.chain_id}; it is not overwritten.")
 
 
 def faults(error: ValidationError) -> str:
-    """List each fault with its place, as the file spells it."""
-    said = []
+    """Describe each mistake with its place in the file."""
+    sentences = []
     for problem in error.errors(include_url=False):
-        parts = [part for part in problem["loc"] if part not in FEED_KINDS]  # which model it was held against
+        parts = [part for part in problem["loc"] if part not in FEED_KINDS]  # without the name of the model
         place = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in parts).lstrip(".")
         message = problem["msg"].removeprefix("Value error, ")
-        given = problem.get("input")
-        shown = f" (it is {given!r})" if isinstance(given, str | int | float | bool) and place else ""
-        said.append(f"{f'{place}: ' if place else ''}{message[0].lower()}{message[1:]}{shown}")
-    return "; ".join(said)
+        value = problem.get("input")
+        shown = f" (it is {value!r})" if isinstance(value, str | int | float | bool) and place else ""
+        sentences.append(f"{f'{place}: ' if place else ''}{message[0].lower()}{message[1:]}{shown}")
+    return "; ".join(sentences)

@@ -1,7 +1,7 @@
-"""The feeds of a deployment file, one model a kind: `price`, `published` and `pool`.
+"""The feeds of a deployment file, one model per kind: `price`, `published` and `pool`.
 
-A price feed is Chainlink's and stock markets are decided by it. The other two decide agent markets: a published feed
-holds what its publisher's key observed, a pool feed computes its readings from what pools remember of themselves.
+Price feeds are Chainlink's and decide stock markets. The other two decide agent markets: a published feed holds what
+its publisher posts, a pool feed computes its readings from the observations that pools record.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def _checksummed(address: str) -> str:
 
 
 def _units(value: object, info: ValidationInfo) -> int:
-    """In JSON a string; the models themselves are also made and compared with numbers."""
+    """Parse a string of digits; in Python, ints are accepted too."""
     written = value if info.mode == "json" or isinstance(value, str) else str(value)
     if not isinstance(written, str) or not re.fullmatch(r"[1-9][0-9]{0,38}", written) or int(written) >= 1 << 128:
         raise ValueError("not a positive whole number under 2**128, written as a string of digits")
@@ -51,14 +51,14 @@ BigUnits = Annotated[
     PlainSerializer(str, return_type=str, when_used="json"),
     WithJsonSchema({"type": "string", "pattern": r"^[1-9][0-9]{0,38}$"}),
 ]
-"""A number of smallest units, up to 128 bits; a string in JSON, where numbers of that size lose their last digits."""
+"""An amount in smallest units, up to 128 bits; a string in JSON, where large numbers lose digits."""
 
 MAX_STEPS_BACK = 1_440
-"""How many steps of its grid a pool feed's oldest usable reading may lie back, as the lister has it."""
+"""The maximum age of a pool feed's usable readings, in grid steps; a limit of the lister."""
 
 
 class Part(BaseModel):
-    """A part of a deployment file: nothing unknown, nothing converted, camelCase in JSON."""
+    """A part of a deployment file: no unknown fields, no conversions, camelCase in JSON."""
 
     model_config = ConfigDict(
         frozen=True,
@@ -71,7 +71,7 @@ class Part(BaseModel):
 
 
 class PrintingHours(Part):
-    """When a feed prints, in the exchange's own time zone; days are 0 (Monday) to 6 (Sunday)."""
+    """When a feed is updated, in the exchange's time zone; days are 0 (Monday) to 6 (Sunday)."""
 
     timezone: Annotated[str, Field(min_length=1)]
     opens_day: Annotated[int, Field(ge=0, le=6)]
@@ -81,7 +81,7 @@ class PrintingHours(Part):
 
 
 class PriceFeed(Part):
-    """A price feed proxy and the tokenized stock whose `oraclePaused()` and `uiMultiplier()` go with it."""
+    """A price feed's proxy and the tokenized stock with its `oraclePaused()` and `uiMultiplier()`."""
 
     kind: Literal["price"]
     ticker: Ticker
@@ -97,13 +97,13 @@ class PriceFeed(Part):
     printing_hours: PrintingHours
 
 
-MAX_OPEN: Final = 64  # markets of a feed; where room is needed, the lister looks at each
+MAX_OPEN: Final = 64  # unsettled markets per feed; the lister may iterate over all of them
 
 
 class _Decides(Part):
-    """The fields that every feed of agent markets has: what it reports (for example `BNKR/market_cap`), and the numbers
-    under which the Safe is to allow it: how far back its reading looks, the oldest reading that may decide a market,
-    what the other outcomes of a market on it may hold, and the same of all its unsettled markets together."""
+    """The fields of all feeds of agent markets: the key (for example `BNKR/market_cap`), and the terms under which the
+    Safe is to allow it: how far a reading looks back, the oldest reading that may decide a market, and the pot caps
+    of one market and of all its unsettled markets together."""
 
     key: FeedKey
     address: AddressText
@@ -116,14 +116,14 @@ class _Decides(Part):
     def _holds_a_market_and_not_too_many(self) -> Self:
         if not self.pot_cap_units <= self.feed_cap_units <= MAX_OPEN * self.pot_cap_units:
             raise ValueError(
-                f"the feed cap of {self.key} is {self.feed_cap_units}; it must be 1 to {MAX_OPEN} times its pot cap, "
+                f"the feed cap of {self.key} is {self.feed_cap_units}; it must be 1 to {MAX_OPEN} times its pot cap of "
                 f"{self.pot_cap_units}"
             )
         return self
 
 
 class PublishedFeed(_Decides):
-    """An append-only feed of what its publisher observed, posted at most `maxLagSeconds` later."""
+    """An append-only feed whose publisher posts each observation within `maxLagSeconds`."""
 
     kind: Literal["published"]
     max_lag_seconds: Seconds
@@ -138,16 +138,16 @@ class PublishedFeed(_Decides):
 
 
 class PoolFactory(Part):
-    """A factory whose pools may be read: what it made is the genuine contract, whose oracle writes an observation in
-    every block that moves the price."""
+    """A trusted factory: its pools are the genuine contract, which records an observation in every block that moves the
+    price."""
 
     name: Annotated[str, Field(min_length=1, max_length=80)]
     address: AddressText
 
 
 class PoolSource(Part):
-    """A pool that a price is read from. `name` is for people: `Uniswap v3 BNKR/WETH 1%`. Readings are good from a third
-    of the reference liquidity on, and markets are listed from half of it on."""
+    """A pool that a price is read from. `name` is for people: `Uniswap v3 BNKR/WETH 1%`. Readings need a third of the
+    reference liquidity, new markets half of it."""
 
     address: AddressText
     name: Annotated[str, Field(min_length=1, max_length=80)]
@@ -155,12 +155,12 @@ class PoolSource(Part):
 
 
 class PoolFeed(_Decides):
-    """A feed whose reading is the mean price of a token over a window, by pools alone, times a fixed supply.
+    """A feed whose reading is a token's mean price over a window, computed from pools, times a fixed supply.
 
-    There is one for each multiple of `stepSeconds`. It is good unless a pool was too thin; one that has been silent for
-    `maxQuietSeconds` takes no new markets. `supply` counts the token's smallest units; `quote` is what counts as one
-    USD. `potCapEvidence` says where it is shown that its markets may hold more than `./vpm feed cost` finds, and
-    `borneCapUnits` what that found when the evidence was taken; null where it could not say.
+    There is a reading for each multiple of `stepSeconds`. It is good unless a pool was too thin. A pool without trades
+    for `maxQuietSeconds` stops new markets. `supply` counts the token's smallest units; `quote` is the token that
+    counts as one USD. `potCapEvidence` refers to evidence that its markets may hold more than `./vpm feed cost`
+    computes, and `borneCapUnits` is what that command computed then; null if it could not.
     """
 
     kind: Literal["pool"]
@@ -177,7 +177,7 @@ class PoolFeed(_Decides):
 
     @property
     def max_lag_seconds(self) -> int:
-        """Return 0: no reading is late, since it follows from what was there at its time."""
+        """Return 0: a reading is never late, since it is computed from the pools' past."""
         return 0
 
     @model_validator(mode="after")

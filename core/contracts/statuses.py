@@ -1,6 +1,6 @@
-"""Every number by which a contract names a state, a reason or a kind. Here it stands once; elsewhere is its name.
+"""The contracts' numeric states, reasons and kinds. Elsewhere use their names, not the numbers.
 
-tests/unit/test_statuses.py holds them to the enums of the Solidity sources.
+tests/unit/test_statuses.py compares them with the enums in the Solidity sources.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from enum import IntEnum
 
 
 class Family(IntEnum):
-    """Kinds of stock markets, as MarketLister counts them."""
+    """Families of stock markets, as in MarketLister."""
 
     DAILY = 0
     WEEKLY = 1
@@ -21,7 +21,7 @@ class Family(IntEnum):
 
 
 class StockMarketStatus(IntEnum):
-    """Where a stock market stands, as IVestedMarkets.Status has it."""
+    """The status of a stock market: IVestedMarkets.Status."""
 
     NONE = 0
     OPEN = 1
@@ -31,7 +31,7 @@ class StockMarketStatus(IntEnum):
 
 
 class StockOutcome(IntEnum):
-    """How a stock market ended: the outcome in RoundResolver's `Settled`."""
+    """The outcome in RoundResolver's `Settled`."""
 
     UP = 0
     DOWN = 1
@@ -40,7 +40,7 @@ class StockOutcome(IntEnum):
 
 
 class StockReason(IntEnum):
-    """Why a stock market ended so: the reason in RoundResolver's `Settled`."""
+    """The reason in RoundResolver's `Settled`."""
 
     ROUNDS = 0
     FLAT = 1
@@ -52,7 +52,7 @@ class StockReason(IntEnum):
 
 
 class PreviewStatus(IntEnum):
-    """What the rounds say about a market, as RoundResolver.Status has it."""
+    """The verdict of the rounds on a market: RoundResolver.Status."""
 
     NOT_READY = 0
     UP = 1
@@ -65,7 +65,7 @@ class PreviewStatus(IntEnum):
 
 
 class RoundProblem(IntEnum):
-    """Why a feed has no reading, as `RoundFinder` counts it."""
+    """Why a feed has no reading: `RoundFinder`'s problems."""
 
     OK = 0
     NO_FEED = 1
@@ -76,7 +76,7 @@ class RoundProblem(IntEnum):
 
 
 class MarketKind(IntEnum):
-    """Kinds of agent markets, as IFeedResolver.Kind has them."""
+    """The kind of an agent market: IFeedResolver.Kind."""
 
     THRESHOLD = 0
     RANGE = 1
@@ -84,7 +84,7 @@ class MarketKind(IntEnum):
 
 
 class AgentMarketStatus(IntEnum):
-    """Where an agent market stands, as ISettlementWallet.MarketStatus has it."""
+    """The status of an agent market: ISettlementWallet.MarketStatus."""
 
     UNKNOWN = 0
     OPEN = 1
@@ -93,7 +93,7 @@ class AgentMarketStatus(IntEnum):
 
 
 class StakeStatus(IntEnum):
-    """Where a stake stands, as ISettlementWallet.StakeStatus has it."""
+    """The status of a stake: ISettlementWallet.StakeStatus."""
 
     UNKNOWN = 0
     IN_BOOK = 1
@@ -103,14 +103,14 @@ class StakeStatus(IntEnum):
 
 
 class Form(IntEnum):
-    """The token's function that takes a payment, as ISettlementWallet.Form has it."""
+    """The token function that transfers a payment: ISettlementWallet.Form."""
 
     TRANSFER = 0
     RECEIVE = 1
 
 
 class RefundReason(IntEnum):
-    """Why a late payment became a refund, as ISettlementWallet.RefundReason has it."""
+    """Why a payment became a refund: ISettlementWallet.RefundReason."""
 
     NONE = 0
     PAUSED = 1
@@ -126,7 +126,7 @@ class RefundReason(IntEnum):
 
 
 class VoidReason(IntEnum):
-    """Why an agent market gave its stakes back, as IFeedResolver.VoidReason has it."""
+    """Why an agent market is void: IFeedResolver.VoidReason."""
 
     NONE = 0
     STALE = 1
@@ -139,7 +139,7 @@ class VoidReason(IntEnum):
 
 
 class Quality(IntEnum):
-    """What a reading is worth, as IPoolFeed.Quality has it."""
+    """The quality of a reading: IPoolFeed.Quality."""
 
     UNRECORDED = 0
     GOOD = 1

@@ -9,14 +9,14 @@ from core.money import decimal_text, json_number, units_from_decimal, units_from
 
 DECIMALS: Final = 2
 CLAIM_CENTS: Final = 10_000 * 100
-# More paper than all wallets there could be; keeps every sum inside a bigint.
+# More paper than all wallets could ever hold; keeps every sum within a bigint.
 MAX_CENTS: Final = 10**13
 
 
 def cents_of(value: object) -> int:
     """Return the cents of a JSON number or a plain decimal text; ValueError (MoneyError) for anything else.
 
-    A float, as JSON libraries of others make them, counts as the shortest decimal that reads back as it.
+    A float counts as the shortest decimal that reads back as the same float.
     """
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal | str):
         raise ValueError("The amount is not a number.")
@@ -26,7 +26,7 @@ def cents_of(value: object) -> int:
 
 
 def text_of(cents: int) -> str:
-    """Format cents as on a Size line: without trailing zeros, "25", "25.5", "25.05"."""
+    """Format cents as in a message's Size line, without trailing zeros: "25", "25.5", "25.05"."""
     return decimal_text(cents, DECIMALS)
 
 
@@ -36,5 +36,5 @@ def number_of(cents: int) -> Decimal:
 
 
 def percent(part: int, whole: int) -> Decimal:
-    """part / whole as a percentage with two decimals, rounded to the nearest, halves up; 0 of nothing is 0."""
+    """Return part / whole as a percentage with two decimals, rounded to nearest, halves up; 0 if `whole` is 0."""
     return json_number((part * 20_000 + whole) // (2 * whole) if whole else 0, 2)

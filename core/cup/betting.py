@@ -1,4 +1,4 @@
-"""Roulette bets: once for each wallet, round and key, while the round takes them."""
+"""Roulette bets: one per wallet, round and key."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ _BOUNDS_CENTS = {
 
 
 def bounds() -> dict[str, Decimal]:
-    """Return the bounds as they are shown, in pUSDC."""
+    """Return the bounds in pUSDC."""
     return {name: number_of(cents) for name, cents in _BOUNDS_CENTS.items()}
 
 
 @dataclass(frozen=True, slots=True)
 class RouletteBet:
-    """A signed bet whose signature was found good."""
+    """A signed bet whose signature was verified."""
 
     wallet: str
     round_no: int
@@ -54,7 +54,7 @@ class BetReceipt:
 
 @dataclass(frozen=True, slots=True)
 class PlacedBet:
-    """A wallet's own bet, as the round's view shows it."""
+    """A wallet's own bet on a round."""
 
     bet_key: str
     stake_cents: int
@@ -64,7 +64,7 @@ class PlacedBet:
 
 @dataclass(frozen=True, slots=True)
 class RoundTotals:
-    """What is on a round: cents by key, and how many bets each wallet has there."""
+    """The bets on a round: cents by key, and the number of bets by wallet."""
 
     pools: Mapping[str, int]
     bets: Mapping[str, int]
@@ -86,7 +86,7 @@ def require_key(bet_key: str) -> None:
         raise Refusal(
             422,
             "invalid_bet_key",
-            "There is no outcome of this key; GET /roulette lists them.",
+            "There is no outcome with this key; GET /roulette lists them.",
             {"validKeys": list(wheel.OUTCOMES)},
         )
 
@@ -94,12 +94,12 @@ def require_key(bet_key: str) -> None:
 def require_bounds(stake_cents: int) -> None:
     if not wheel.MIN_BET_CENTS <= stake_cents <= wheel.MAX_BET_CENTS:
         raise _out_of_bounds(
-            f"A bet is between {text_of(wheel.MIN_BET_CENTS)} and {text_of(wheel.MAX_BET_CENTS)} pUSDC."
+            f"A bet must be between {text_of(wheel.MIN_BET_CENTS)} and {text_of(wheel.MAX_BET_CENTS)} pUSDC."
         )
 
 
 def round_closed(round_no: int, live: RouletteRound | None) -> Refusal:
-    message = "Betting on this round is over, or it is not the live round; GET /roulette tells the live one."
+    message = "Betting on this round is over, or it is not the live round; GET /roulette shows the live one."
     return Refusal(409, "round_closed", message, {"roundNo": round_no, "liveRoundNo": live.round_no if live else None})
 
 
@@ -123,7 +123,8 @@ async def bets_of(connection: Connection, round_no: int, wallet: str) -> list[Pl
 
 
 async def find_receipt(connection: Connection, bet: RouletteBet) -> BetReceipt | None:
-    """Return the first receipt of this wallet, round and key; raise a Refusal when the stake was another."""
+    """Return the receipt of an earlier bet of this wallet, round and key; raise a Refusal if its stake was
+    different."""
     row = await connection.fetch_one(
         "SELECT stake_cents, balance_cents FROM cup_bet WHERE round_no = %s AND wallet = %s AND bet_key = %s",
         (bet.round_no, bet.wallet, bet.bet_key),
@@ -134,17 +135,17 @@ async def find_receipt(connection: Connection, bet: RouletteBet) -> BetReceipt |
         raise Refusal(
             409,
             "bet_conflict",
-            f"This wallet has {text_of(row[0])} pUSDC on this key in this round already; a bet cannot be changed.",
+            f"This wallet already has {text_of(row[0])} pUSDC on this key in this round; a bet cannot be changed.",
         )
     return BetReceipt(bet.round_no, bet.bet_key, bet.stake_cents, row[1], replay=True)
 
 
 async def place(connection: Connection, bet: RouletteBet, clock: Callable[[], datetime]) -> BetReceipt:
-    """Place the bet, or return the receipt it had when it was first placed. The clock is read once the locks are held:
-    a bet that waited for them past the round's close is refused, and past the tournament's the clock refuses.
+    """Place the bet, or return the receipt from when it was first placed. The clock is read after taking the locks, so
+    a bet that waited past the round's close is refused; the clock itself refuses after the tournament's close.
 
-    WalletBusy for a wallet that another transaction holds: a settlement holds many for long, and a bet that waited for
-    one of them here would keep a connection from all others.
+    Raises WalletBusy if another transaction holds the wallet: a settlement holds many for long, and waiting here would
+    keep a connection from everyone else.
     """
     try:
         async with connection.transaction():
@@ -157,7 +158,8 @@ async def place(connection: Connection, bet: RouletteBet, clock: Callable[[], da
 
 
 async def _place(connection: Connection, bet: RouletteBet, clock: Callable[[], datetime]) -> BetReceipt:
-    # A late bet takes no lock: the settlement waits for all that share the round's, and late bets may keep coming.
+    # A late bet takes no lock: settlement waits for all holders of the round's shared lock, and late bets may keep
+    # coming.
     if not _takes_bets(await rounds.find(connection, bet.round_no), clock()):
         return await _too_late(connection, bet)
     round_ = await rounds.lock(connection, bet.round_no)
@@ -196,7 +198,7 @@ async def _place(connection: Connection, bet: RouletteBet, clock: Callable[[], d
 
 
 async def _locked_balance(connection: Connection, wallet: str) -> int:
-    """Lock a wallet until this transaction ends and return its balance; 0 for one that never claimed."""
+    """Lock a wallet until this transaction ends and return its balance, 0 if it never claimed."""
     free = await ledger.lock_free_wallets(connection, [wallet])
     if wallet not in free and await ledger.balance(connection, wallet_account(wallet)) is not None:
         raise WalletBusy
@@ -208,7 +210,7 @@ def _takes_bets(round_: RouletteRound | None, now: datetime) -> bool:
 
 
 async def _too_late(connection: Connection, bet: RouletteBet) -> BetReceipt:
-    """Return the receipt of a bet that was placed in time; raise a Refusal for any other."""
+    """Return the receipt if the bet was placed in time; otherwise raise a Refusal."""
     done = await find_receipt(connection, bet)
     if done is None:
         raise round_closed(bet.round_no, await rounds.latest(connection))
@@ -216,7 +218,7 @@ async def _too_late(connection: Connection, bet: RouletteBet) -> BetReceipt:
 
 
 async def require_allowed(connection: Connection, bet: RouletteBet, balance_cents: int) -> None:
-    """Refuse a bet on the live round that this balance does not allow; its signature is not looked at."""
+    """Refuse a bet on the live round that this balance does not allow, without checking its signature."""
     if await find_receipt(connection, bet) is None:
         await _require_allowed(connection, bet, balance_cents)
 
@@ -229,8 +231,8 @@ async def _require_allowed(connection: Connection, bet: RouletteBet, balance_cen
     )
     if already + bet.stake_cents > wheel.MAX_ROUND_CENTS:
         raise _out_of_bounds(
-            f"A wallet bets at most {text_of(wheel.MAX_ROUND_CENTS)} pUSDC on one round; "
-            f"{text_of(already)} are on it already."
+            f"A wallet can bet at most {text_of(wheel.MAX_ROUND_CENTS)} pUSDC on one round; "
+            f"this one has bet {text_of(already)} already."
         )
     require_funds(balance_cents, bet.stake_cents)
 

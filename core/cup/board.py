@@ -1,8 +1,8 @@
-"""Boards of realized profit and loss, as far as it counts (`core.cup.scoring`): all time, and each ISO week (UTC) by
-when it was realized; and of each the enrolled agents alone.
+"""Leaderboards of realized profit and loss, as far as it counts (`core.cup.scoring`): all time and each ISO week (UTC),
+for all wallets and for enrolled agents only.
 
-Every settlement updates the rows; the index holds them in the order of the board. The first entries are an index read.
-Ranks are read for everybody together, and again once something was recorded.
+Every settlement updates the rows, and an index holds them in the board's order, so the first entries are an index read.
+The ranks of all wallets are read together, again after each change.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from typing import Final
 
-from core.cup.ledger import one_moment
+from core.cup.ledger import snapshot
 from core.db.engine import Connection
 from core.hexadecimal import bytes_of
 
@@ -35,11 +35,10 @@ class BoardRow:
 
 @dataclass(frozen=True, slots=True)
 class Board:
-    """A period as it stood at one moment: its best wallets, and everybody's rank.
+    """A period's board at one moment: its best wallets and all ranks.
 
-    `places`: for each wallet, in the order of their bytes, its address and its rank in four bytes. 24 bytes a wallet
-    are little enough to be kept, and to find one there costs no question to the database. `changes`: how often
-    anything had been recorded in the period.
+    places: for each wallet, in byte order, its address and its rank in four bytes. At 24 bytes per wallet this fits in
+    memory, so looking up a rank takes no query. changes: how often the period had been updated.
     """
 
     entries: tuple[BoardRow, ...]
@@ -51,7 +50,7 @@ class Board:
         return len(self.places) // _PLACE
 
     def rank(self, wallet: str) -> int | None:
-        """Return the rank, from 1; None for a wallet that has realized nothing in the period."""
+        """Return the rank, from 1; None if the wallet has realized nothing in the period."""
         key, places = bytes_of(wallet), self.places
         at = _PLACE * bisect_left(range(self.total), key, key=lambda n: places[n * _PLACE : n * _PLACE + _ADDRESS])
         if places[at : at + _ADDRESS] != key:
@@ -65,7 +64,7 @@ def week_of(moment: datetime) -> str:
 
 
 def is_week(text: str) -> bool:
-    """Return whether it names an ISO week that exists, such as 2026-W47."""
+    """Return whether the text is an existing ISO week, such as 2026-W47."""
     week = _WEEK.fullmatch(text)
     if not week:
         return False
@@ -77,10 +76,10 @@ def is_week(text: str) -> bool:
 
 
 async def record(connection: Connection, gains: Mapping[str, int], at: datetime) -> None:
-    """Add what wallets realized (cents, losses negative) to both boards. The wallets must be locked.
+    """Add realized gains (cents, losses negative) to both boards. The wallets must be locked.
 
-    `reached_at` is when a wallet's score last changed: of two with the same score, the one that had it first leads.
-    Who got back just what was paid in realized nothing.
+    `reached_at` is when a wallet's score last changed; of equal scores, the one reached first ranks higher. A wallet
+    that got back exactly its stake realized nothing.
     """
     gains = {wallet: cents for wallet, cents in gains.items() if cents}
     if not gains:
@@ -93,7 +92,7 @@ async def record(connection: Connection, gains: Mapping[str, int], at: datetime)
             "reached_at = GREATEST(s.reached_at, excluded.reached_at)",
             (period, at, list(gains), list(gains.values())),
         )
-        # In the same transaction: a reader who sees the new number sees the scores.
+        # In the same transaction, so that a reader who sees the new number also sees the scores.
         await connection.execute(
             "INSERT INTO cup_board AS b VALUES (%s, 1) ON CONFLICT (period) DO UPDATE SET changes = b.changes + 1",
             (period,),
@@ -103,17 +102,19 @@ async def record(connection: Connection, gains: Mapping[str, int], at: datetime)
 async def top(
     connection: Connection, period: str, limit: int, before: Board | None = None, *, agents: bool = False
 ) -> Board:
-    """Return the board with its first `limit` entries, all of one moment. `before`: as it was read last; its places,
-    for which every row is read, still hold when nothing was recorded since. `agents`: of enrolled agents alone, who are
-    few and may enrol at any moment: their places are always read."""
-    those = "s.period = %s"
+    """Read the board with its first `limit` entries at one moment.
+
+    before: the board as read last; its places are reused if nothing changed, since reading them scans every row.
+    agents: only enrolled agents. They are few and may enrol at any moment, so their places are always read.
+    """
+    condition = "s.period = %s"
     if agents:
-        before, those = None, f"{those} AND EXISTS (SELECT FROM cup_enrolment a WHERE a.wallet = s.wallet)"
-    async with one_moment(connection):
+        before, condition = None, f"{condition} AND EXISTS (SELECT FROM cup_enrolment a WHERE a.wallet = s.wallet)"
+    async with snapshot(connection):
         changes: int = await connection.fetch_value("SELECT changes FROM cup_board WHERE period = %s", (period,)) or 0
         best = (
             "SELECT s.wallet, -s.debit_cents, EXISTS (SELECT FROM cup_enrolment e WHERE e.wallet = s.wallet) "  # noqa: S608 - constants only
-            f"FROM cup_score s WHERE {those} ORDER BY s.debit_cents, s.reached_at, s.wallet LIMIT %s"
+            f"FROM cup_score s WHERE {condition} ORDER BY s.debit_cents, s.reached_at, s.wallet LIMIT %s"
         )
         entries = tuple(BoardRow(*row) for row in await connection.fetch_all(best.encode(), (period, limit)))
         if before is not None and before.changes == changes:
@@ -122,7 +123,7 @@ async def top(
             "SELECT string_agg(address || int4send(rank), '' ORDER BY address) FROM (SELECT "  # noqa: S608 - constants only
             "decode(substr(wallet, 3), 'hex') AS address, "
             "row_number() OVER (ORDER BY debit_cents, reached_at, wallet)::int AS rank "
-            f"FROM cup_score s WHERE {those}) AS ranked"
+            f"FROM cup_score s WHERE {condition}) AS ranked"
         )
         cursor = await connection.execute(places.encode(), (period,), binary=True)
         row = await cursor.fetchone()

@@ -1,4 +1,4 @@
-"""Paper markets as rows: their books, prices, and the mirror of what is listed on chain."""
+"""Paper markets: their rows and books, and the mirroring of agent markets."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from core.cup.ledger import market_account, open_account
 from core.cup.listing import PaperListing, PaperSide, is_slug, listing_of
 from core.db.engine import Connection
 
-# Paper trades pay no fee: what is staked is what winners split.
+# Paper trades pay no fee, so winners split everything that is staked.
 FEE_BPS = 0
 
 _MARKETS = (
@@ -31,19 +31,19 @@ _MARKETS = (
 
 
 def paper_book(weights_cents: Sequence[int], net_cents: Sequence[int], shares_cents: Sequence[int]) -> Book:
-    """Return the book of a paper market. Without a fee no trade gets fewer shares than cents, so what the shares of all
-    trades exceed their stakes by is what the sums differ by."""
+    """Return the book of a paper market. Without a fee no trade gets fewer shares than cents, so `excess` is the
+    difference of the sums."""
     excess = tuple(shares - net for shares, net in zip(shares_cents, net_cents, strict=True))
     return Book(tuple(weights_cents), FEE_BPS, tuple(net_cents), tuple(shares_cents), excess)
 
 
 @dataclass(frozen=True, slots=True)
 class PaperMarket:
-    """A paper market as it stands. Amounts and shares of `book` are cents.
+    """A paper market. Amounts and shares of `book` are cents.
 
-    Trades end at `closes_at`, as stakes on the agent market do; `ends_at` decides, measured from `start_at` if that is
-    set. `listed`: the agent market is open. A reorganization may take its listing back, and `settles_after` with it;
-    trading here stops at that moment, though the keeper settles this market later.
+    Trades end at `closes_at`, as stakes on the agent market do; `ends_at` decides, compared with `start_at` if that is
+    set. listed: the agent market is open. A reorganization may undo its listing, and `settles_after` with it; trading
+    stops at that moment, and the keeper settles this market later.
     """
 
     slug: str
@@ -76,7 +76,7 @@ class PaperMarket:
         return self.status == "open" and self.listed and self.opens_at <= now < self.closes_at
 
     def outcome(self, side: str) -> int:
-        """Return the position of a side; raise a Refusal that names the valid ones when none has that key."""
+        """Return a side's position; raise a Refusal with the valid keys if there is no such side."""
         keys = [each.key for each in self.sides]
         if side not in keys:
             raise Refusal(422, "invalid_side", f"This market's sides are {', '.join(keys)}.", {"validSides": keys})
@@ -84,7 +84,7 @@ class PaperMarket:
 
     def require_open(self, now: datetime) -> None:
         if not self.is_open(now):
-            raise Refusal(409, "market_closed", "Trades on this market have ended, or not begun.")
+            raise Refusal(409, "market_closed", "Trading on this market has ended, or has not begun yet.")
 
 
 def _market(row: Sequence[Any]) -> PaperMarket:
@@ -103,7 +103,8 @@ def _market(row: Sequence[Any]) -> PaperMarket:
 
 
 async def find(connection: Connection, slug: str, *, lock: bool = False) -> PaperMarket:
-    """`lock` keeps everybody else from trading on or settling it until the transaction ends."""
+    """Return a market; raise a Refusal if there is none. With `lock`, no one else can trade on or settle it until the
+    transaction ends."""
     markets = await (lock_all if lock else find_all)(connection, [slug])
     if slug not in markets:
         raise no_market()
@@ -111,7 +112,7 @@ async def find(connection: Connection, slug: str, *, lock: bool = False) -> Pape
 
 
 async def find_all(connection: Connection, slugs: Collection[str]) -> dict[str, PaperMarket]:
-    """Return those of the markets that exist, by slug."""
+    """Return the existing markets by slug."""
     rows = await connection.fetch_all(
         f"{_MARKETS} WHERE c.slug = ANY(%s)".encode(), ([slug for slug in slugs if is_slug(slug)],)
     )
@@ -119,9 +120,9 @@ async def find_all(connection: Connection, slugs: Collection[str]) -> dict[str, 
 
 
 async def lock_all(connection: Connection, slugs: Collection[str]) -> dict[str, PaperMarket]:
-    """Return what `find_all` does, and keep others from trading on or settling the markets until the transaction ends.
-    Everyone locks them in this order."""
-    # A separate statement: one that had to wait for the lock would still see the listing as it was before.
+    """Lock the markets against trades and settlement until the transaction ends, in slug order, and return those that
+    exist."""
+    # Lock in a separate statement: one that waits for a lock would still see the rows as they were before.
     await connection.execute(
         "SELECT 1 FROM cup_market WHERE slug = ANY(%s) ORDER BY slug FOR NO KEY UPDATE",
         ([slug for slug in slugs if is_slug(slug)],),
@@ -130,7 +131,7 @@ async def lock_all(connection: Connection, slugs: Collection[str]) -> dict[str, 
 
 
 def no_market() -> Refusal:
-    return Refusal(404, "market_not_found", "There is no paper market of this slug.")
+    return Refusal(404, "market_not_found", "There is no paper market with this slug.")
 
 
 async def open_markets(connection: Connection, now: datetime, limit: int) -> list[PaperMarket]:
@@ -154,9 +155,9 @@ _LISTED = (
 
 
 async def mirror(connection: Connection, now: datetime, feed_keys: Mapping[bytes, str]) -> list[str]:
-    """Open a paper market for every agent market that takes stakes and has none; return the new slugs.
+    """Open a paper market for every open agent market without one; return the new slugs.
 
-    feed_keys: what the deployment's feeds observe, by address.
+    feed_keys: the keys of the deployment's feeds by address.
     """
     async with connection.cursor(row_factory=namedtuple_row) as cursor:
         await cursor.execute(_LISTED, (int(now.timestamp()),))
@@ -171,7 +172,7 @@ async def mirror(connection: Connection, now: datetime, feed_keys: Mapping[bytes
 
 
 async def add(connection: Connection, listing: PaperListing) -> bool:
-    """False when the slug or the listing has a paper market already."""
+    """Add a paper market; return False if the slug or the listing already has one."""
     empty = [0] * len(listing.sides)
     async with connection.transaction():
         cursor = await connection.execute(

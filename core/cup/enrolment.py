@@ -1,5 +1,5 @@
-"""Agents that say, by signature, that they run themselves; the operator's own fleets; and the halt that enrolment
-lifts."""
+"""Enrolment of agents, who sign that they run themselves; the operator's own fleets; and the trading halt, from which
+enrolled agents are exempt."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from core.db.engine import Connection
 
 HALT_SWITCH = "cup_halted"
 
-# Of a wallet `w`, with the switch as `halt`: its live writes are halted.
+# A condition on a wallet `w`, with the switch's name as `halt`: its live trades are halted.
 BARRED = (
     "(EXISTS (SELECT FROM operator_switch WHERE name = %(halt)s AND is_on) AND NOT EXISTS ("
     "SELECT FROM cup_enrolment e WHERE e.wallet = w AND NOT EXISTS ("
@@ -17,7 +17,7 @@ BARRED = (
 
 
 async def enrol(connection: Connection, wallet: str, note: str, issued_at: str, signature: bytes) -> bool:
-    """Enroll a wallet; return True when it is new; the first enrolment stands. House wallets are refused."""
+    """Enroll a wallet; return whether it is new (the first enrolment stands). House wallets are refused."""
     async with connection.transaction():
         if await connection.fetch_one("SELECT 1 FROM cup_house_wallet WHERE wallet = %s", (wallet,)) is not None:
             raise Refusal(
@@ -40,7 +40,7 @@ async def trading_halted(connection: Connection) -> bool:
 
 
 async def require_may_trade(connection: Connection, wallet: str) -> None:
-    """Refuse while live writes are halted, unless the wallet is enrolled (and is not one of the house's)."""
+    """Refuse while trading is halted, unless the wallet is enrolled (and not the house's)."""
     query = f"SELECT {BARRED} FROM (SELECT %(wallet)s::text AS w) AS u"  # noqa: S608
     if await connection.fetch_value(query.encode(), {"wallet": wallet, "halt": HALT_SWITCH}) is not False:
         raise halted()
@@ -51,5 +51,5 @@ def halted() -> Refusal:
         503,
         "cup_agent_trades_halted",
         "Live trading is halted for wallets that are not enrolled. Enroll this wallet (POST /agent/enroll) and "
-        "send the same request again; reads and simulations work meanwhile, and nothing of yours was touched.",
+        "send the same request again. Reads and simulations still work, and your balance and bets are unchanged.",
     )

@@ -1,8 +1,8 @@
 """The tournament as one file: JSON Lines, from one snapshot of the database, enough to recompute everything.
 
-The first line says what it is, then come the accounts' balances, wallets enrolled, markets, rounds with their seeds
-(settled rounds only: an open round's seed is a secret), the ledger with the signed trades and bets in the order they
-were posted, and the boards. The last line counts the lines before it, so a file that was cut short is noticed.
+The first line names the format. Then come account balances, enrolled wallets, markets, rounds with their seeds (settled
+rounds only, since an open round's seed is a secret), the ledger with the signed trades and bets in posting order, and
+the boards. The last line counts the lines before it, which reveals a truncated file.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from typing import Any
 import orjson
 from psycopg.rows import dict_row
 
-from core.cup.ledger import one_moment
+from core.cup.ledger import snapshot
 from core.db.engine import Connection
 from core.hexadecimal import hex_of
 
 FORMAT = "service-cup-export/1"
 BATCH = 500
 
-# Each: the kind its lines carry, and what selects them. Bytes go out as 0x hex, times as ISO-8601 in UTC.
+# The type of the lines and the query that selects them. Bytes are written as 0x hex, times as ISO-8601 in UTC.
 _PARTS: tuple[tuple[str, str], ...] = (
     (
         "account",  # the mint owes what all others hold
@@ -69,9 +69,9 @@ _PARTS: tuple[tuple[str, str], ...] = (
 
 
 async def lines(connection: Connection) -> AsyncGenerator[bytes]:
-    """Yield the file in pieces of whole lines. `connection` is in autocommit and not shared."""
+    """Yield the file in chunks of whole lines. `connection` is in autocommit and not shared."""
     count = 1
-    async with one_moment(connection):
+    async with snapshot(connection):
         yield _line("export", {"format": FORMAT, "at": datetime.now(UTC)})
         for kind, query in _PARTS:
             async with connection.cursor(name=f"cup_{kind}", row_factory=dict_row) as cursor:
@@ -89,4 +89,4 @@ def _line(kind: str, row: Mapping[str, Any]) -> bytes:
 def _hex(value: object) -> str:
     if isinstance(value, bytes):
         return hex_of(value)
-    raise TypeError(f"{type(value).__name__} has no place in an export")
+    raise TypeError(f"{type(value).__name__} cannot be exported")

@@ -1,8 +1,8 @@
-"""The ledger: amounts move in transactions that sum to zero, each once by its key.
+"""The ledger: amounts move in transactions that sum to zero, each posted once by its key.
 
-The database enforces what must always be true, apart from this code: it refuses an unbalanced transaction, moves the
-balances itself, lets only the mint owe, and changes no row that was written (core/db/migrations/baseline/2_cup.sql).
-All functions here work inside the caller's transaction.
+The database enforces the invariants itself: triggers refuse unbalanced transactions, update the balances, let only the
+mint go negative, and refuse changes of written rows (core/db/migrations/baseline/2_cup.sql). All functions here work in
+the caller's transaction.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ MINT = "mint"
 
 
 @asynccontextmanager
-async def one_moment(connection: Connection) -> AsyncIterator[None]:
-    """Read everything inside at one moment."""
+async def snapshot(connection: Connection) -> AsyncIterator[None]:
+    """Run the block in a read-only transaction that sees one snapshot."""
     async with connection.transaction():
         await connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
         yield
@@ -36,7 +36,7 @@ def round_account(round_no: int) -> str:
 
 
 async def open_account(connection: Connection, account: str) -> bool:
-    """Open an account; return True when it is new. Waits for another transaction that is opening it."""
+    """Open an account; return whether it is new. Waits for another transaction that is opening it."""
     cursor = await connection.execute(
         "INSERT INTO cup_account (account) VALUES (%s) ON CONFLICT DO NOTHING", (account,)
     )
@@ -44,7 +44,7 @@ async def open_account(connection: Connection, account: str) -> bool:
 
 
 async def balance(connection: Connection, account: str) -> int | None:
-    """Return an account's cents, or None if it was never opened."""
+    """Return an account's balance in cents; None if it was never opened."""
     cents: int | None = await connection.fetch_value(
         "SELECT balance_cents FROM cup_account WHERE account = %s", (account,)
     )
@@ -52,7 +52,7 @@ async def balance(connection: Connection, account: str) -> int | None:
 
 
 async def lock_wallets(connection: Connection, wallets: Sequence[str]) -> None:
-    """Lock all of them, in the same order everywhere."""
+    """Lock the wallets, in the same order everywhere."""
     await connection.execute(
         "SELECT 1 FROM cup_account WHERE account = ANY(%s) ORDER BY account FOR NO KEY UPDATE",
         ([wallet_account(wallet) for wallet in wallets],),
@@ -60,7 +60,7 @@ async def lock_wallets(connection: Connection, wallets: Sequence[str]) -> None:
 
 
 async def lock_free_wallets(connection: Connection, wallets: Collection[str]) -> dict[str, int]:
-    """Lock the wallets that are free, without waiting for the others; return the balance of each."""
+    """Lock the wallets that are free, without waiting for the others; return their balances."""
     balances: list[tuple[str, int]] = await connection.fetch_all(
         "SELECT substr(account, 8), balance_cents FROM cup_account WHERE account = ANY(%s) "
         "FOR NO KEY UPDATE SKIP LOCKED",
@@ -70,9 +70,9 @@ async def lock_free_wallets(connection: Connection, wallets: Collection[str]) ->
 
 
 async def post(connection: Connection, kind: str, key: str, entries: Mapping[str, int]) -> int:
-    """Write one transaction without its zero amounts; return its id.
+    """Post a transaction, leaving out zero amounts; return its id.
 
-    psycopg.errors.UniqueViolation when `key` was posted before; CheckViolation when it would leave an account owing.
+    Raises psycopg.errors.UniqueViolation if `key` was posted before, CheckViolation if a balance would go negative.
     """
     moving = {account: cents for account, cents in entries.items() if cents}
     posted: int = await connection.fetch_value(
@@ -90,7 +90,7 @@ async def post(connection: Connection, kind: str, key: str, entries: Mapping[str
 async def pay_out(
     connection: Connection, kind: str, key: str, account: str, pool: int, paid: Mapping[str, int]
 ) -> None:
-    """Pay wallets out of an account that holds `pool`; what they do not get goes back to the mint."""
+    """Pay wallets out of an account that holds `pool`; the rest goes back to the mint."""
     await lock_wallets(connection, sorted(paid))
     entries = {wallet_account(wallet): cents for wallet, cents in paid.items()}
     await post(connection, kind, key, entries | {account: -pool, MINT: pool - sum(paid.values())})

@@ -1,6 +1,6 @@
-"""A listed agent market as a paper market: the same id, outcomes and times, and its weights on paper.
+"""A paper market made from a listed agent market: the same id, outcomes and times, and scaled weights.
 
-Every word comes from the listing's specification, as on the agent surface; nothing that its lister wrote is shown.
+All texts come from the specification, as on the agent surface; nothing the lister wrote is shown.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Final
 from core.agent.document import Specification, listed_document
 from core.contracts.statuses import MarketKind
 
-# How much heavier than on the listed market an outcome is before the first trade, in pUSDC for dollars.
+# Factor of the initial weights over those of the listed market, in pUSDC per dollar.
 WEIGHTS_TIMES: Final = 10
 _UNITS_A_CENT: Final = 10**4
 
@@ -22,8 +22,8 @@ _SLUG: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 
 
 def is_slug(text: str) -> bool:
-    """Check whether a paper market can have this slug. Other texts need no lookup, and some cannot be looked up:
-    PostgreSQL takes no NUL in text."""
+    """Return whether a paper market can have this slug. Other texts are not looked up; PostgreSQL refuses NUL in
+    text."""
     return _SLUG.fullmatch(text) is not None
 
 
@@ -41,8 +41,8 @@ class PaperSide:
 
 @dataclass(frozen=True, slots=True)
 class PaperListing:
-    """A paper market before its first trade. Trades end at `closes_at`; `ends_at` is the moment that decides, and a
-    direction is measured from `start_at`."""
+    """A paper market before its first trade. Trades end at `closes_at`; `ends_at` is the deciding moment, compared with
+    `start_at` for a direction."""
 
     market_key: bytes
     market_id: str
@@ -60,7 +60,8 @@ class PaperListing:
 
 
 def listing_of(market_key: bytes, spec: Specification, weights: Sequence[int], feed_key: str | None) -> PaperListing:
-    """`weights`: the listed market's, in units. `feed_key`: what its feed observes, None when no deployment says so."""
+    """Make the paper listing. weights: the listed market's, in units. feed_key: None if the deployment does not know
+    the feed."""
     words = listed_document(market_key, spec, feed_key)
     return PaperListing(
         market_key=market_key,
@@ -80,7 +81,7 @@ def listing_of(market_key: bytes, spec: Specification, weights: Sequence[int], f
 
 
 def paper_weight(units: int) -> int:
-    """Return the weight in cents, rounded down, at least one: a price needs some weight."""
+    """Return the weight in cents, rounded down, but at least one, since a price needs some weight."""
     return max(1, units * WEIGHTS_TIMES // _UNITS_A_CENT)
 
 

@@ -1,7 +1,7 @@
-"""What a wallet signs (EIP-191 personal_sign), byte for byte, and who signed it.
+"""The messages that wallets sign (EIP-191 personal_sign), byte for byte, and recovery of the signer.
 
-The texts are joined by newlines. Slugs and keys are those of a market or of the wheel before a signature counts, ids
-and times come from patterns: none has a newline, so no two requests share a message.
+Lines are joined by newlines. No field can contain one (slugs and keys must exist, ids and times match patterns), so two
+different requests never share a message.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def enrolment_message(wallet: str, issued_at: str) -> str:
 
 
 def signature_bytes(text: str) -> bytes | None:
-    """Return the 65 bytes of a 0x-prefixed hex signature, or None."""
+    """Parse a 0x-prefixed hex signature of 65 bytes; None if malformed."""
     if not text.startswith(("0x", "0X")):
         return None
     try:
@@ -67,7 +67,7 @@ def signature_bytes(text: str) -> bytes | None:
 
 
 def signer_of(message: str, signature: bytes) -> str | None:
-    """Return the lower-case address whose key signed `message`, or None when the signature is no signature."""
+    """Return the lower-case address that signed `message`, or None if the signature is invalid."""
     parity = _parity(signature[64]) if len(signature) == 65 else None
     if parity is None:
         return None
@@ -76,13 +76,13 @@ def signer_of(message: str, signature: bytes) -> str | None:
 
 
 def _personal(message: bytes) -> bytes:
-    """Return what EIP-191 personal_sign hashes."""
+    """Return the bytes that EIP-191 personal_sign hashes."""
     return b"\x19Ethereum Signed Message:\n%d%b" % (len(message), message)
 
 
 def _parity(v: int) -> int | None:
-    """0 or 1 of a signature's last byte: 0 and 1 as such, 27 and 28, or as EIP-155 writes it with a chain's id. None of
-    any other."""
+    """Return the parity (0 or 1) encoded in a signature's last byte: 0 or 1, 27 or 28, or EIP-155 with a chain id; None
+    for any other value."""
     if v in (0, 1):
         return v
     if v in (27, 28):
@@ -91,13 +91,13 @@ def _parity(v: int) -> int | None:
 
 
 def parse_issued_at(text: str) -> datetime:
-    """ISO-8601 with an offset or Z; ValueError otherwise."""
+    """Parse ISO-8601 with an offset or Z; ValueError otherwise."""
     moment = datetime.fromisoformat(text)
     if moment.tzinfo is None:
-        raise ValueError("a time without an offset")
+        raise ValueError("the time has no offset")
     return moment.astimezone(UTC)
 
 
 def in_window(text: str, now: datetime) -> bool:
-    """Return whether it was issued within five minutes of `now`, either way."""
+    """Return whether the time is within five minutes of `now`."""
     return abs(parse_issued_at(text) - now) <= WINDOW

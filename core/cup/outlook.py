@@ -1,4 +1,4 @@
-"""What a paper trade would be paid, and what is allowed but unwise about it."""
+"""Warnings about paper trades and bets that are allowed but unwise."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from core.cup.books import PaperMarket
 
 CLOSES_SOON: Final = timedelta(seconds=120)
 
-# What is unwise: of the agent surface's codes those that can be, as paper pays no fee and a right trade never gets less
-# than it cost. And what the wallet of a simulation would be refused for: the codes of the refusals.
+# The warnings of the agent surface that apply here (paper pays no fee, so a winning trade never gets less than it
+# cost), and the codes of refusals that a simulation's wallet would get.
 PaperCautionCode = Literal[
     "first_on_its_side",
     "closes_soon",
@@ -26,14 +26,14 @@ PaperCautionCode = Literal[
 
 @dataclass(frozen=True, slots=True)
 class PaperCaution:
-    """A reason to think again before a bet."""
+    """A warning about a bet."""
 
     code: PaperCautionCode
     message: str
 
 
 async def refusal_as_warning(check: Awaitable[None]) -> list[PaperCaution]:
-    """Return a caution for what would be refused if it were real: `check` refuses it."""
+    """Return the refusal that `check` raises as a warning: the simulated trade would be refused if it were real."""
     try:
         await check
     except Refusal as refusal:
@@ -42,17 +42,17 @@ async def refusal_as_warning(check: Awaitable[None]) -> list[PaperCaution]:
 
 
 def warnings(market: PaperMarket, outcome: int, now: datetime) -> list[PaperCaution]:
-    """Return the cautions about a trade that might be made in this book."""
+    """Return warnings about a trade in this book."""
     cautions: list[PaperCaution] = []
     label = market.sides[outcome].label
     if market.book.net[outcome] == 0:
         cautions.append(
             PaperCaution(
                 "first_on_its_side",
-                f"Nobody holds {label} yet; if nobody holds anything else in the end, every trade is given back.",
+                f"No one has bet on {label} yet. If no one bets on any other outcome, all trades are refunded.",
             )
         )
     left = market.closes_at - now
     if timedelta() < left <= CLOSES_SOON:
-        cautions.append(PaperCaution("closes_soon", f"Trades end in {int(left.total_seconds())} seconds."))
+        cautions.append(PaperCaution("closes_soon", f"Trading ends in {int(left.total_seconds())} seconds."))
     return cautions

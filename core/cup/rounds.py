@@ -1,12 +1,11 @@
-"""Roulette rounds: opened with a commitment, closed by the clock, drawn from a block not known before, settled once.
+"""Roulette rounds: opened with a commitment, closed by the clock, drawn from a future block, settled once.
 
-We know the seed, so its holder could add a bet once the beacon is known. The hash of a round's bets is therefore
-published at the close, and the beacon is a block of two seconds later: anyone who saw the hash can hold the bets of the
-export to it. The beacon does not wait for a late hash, or we could have another by being late.
+Since we know the seed, we could add a bet once the beacon is known. Therefore the hash of a round's bets is published
+at its close, and the beacon is a block at least two seconds later: anyone who saw the hash can check the exported bets
+against it. The beacon does not wait for a late hash, or we could choose a beacon by being late.
 
 A round takes bets for 45 s and spins for 5 s; the next opens when the spin is over and the round is settled. An
-unfinished round (the keeper died, the chain stood still) stays in `spin` until a keeper finds and finishes it: any
-keeper will do.
+unfinished round (the keeper died, the chain halted) stays in `spin` until any keeper finishes it.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from core.db.engine import Connection
 BETTING: Final = timedelta(seconds=45)
 SPIN: Final = timedelta(seconds=5)
 HASHED_WITHIN_SECONDS: Final = 2
-"""From the close to the earliest beacon; the hash of the bets is published in this time."""
+"""Seconds from the close to the earliest beacon, in which the hash of the bets is published."""
 
 _COLUMNS = (
     "round_no, seed, commitment, opens_at, closes_at, ends_at, chain_id, head_number, beacon_after, beacon_number, "
@@ -37,7 +36,7 @@ RoundPhase = Literal["bet", "spin", "settled"]
 
 @dataclass(frozen=True, slots=True)
 class RouletteRound:
-    """A round of roulette. `seed` is a secret until `settled_at`. `beacon_after`: Unix seconds of the chain's clock."""
+    """A round of roulette. `seed` is secret until `settled_at`. `beacon_after` is chain time in Unix seconds."""
 
     round_no: int
     seed: bytes
@@ -53,10 +52,11 @@ class RouletteRound:
     pocket: int | None
     settled_at: datetime | None
     bets_hash: bytes | None
-    """Published at the close; no bet is taken from then on."""
+    """Published at the close; no bets are accepted afterwards."""
 
     def phase(self, now: datetime) -> RoundPhase:
-        """`bet`, then `spin` (in which the pocket shows as soon as it is drawn), then `settled` until the next."""
+        """Return the phase: `bet`, `spin` (the pocket shows as soon as it is drawn), then `settled` until the next
+        round."""
         if self.settled_at is None and now < self.closes_at:
             return "bet"
         if self.settled_at is None or now < self.ends_at:
@@ -82,7 +82,7 @@ async def settled(connection: Connection, limit: int) -> list[RouletteRound]:
 
 
 async def find(connection: Connection, round_no: int) -> RouletteRound | None:
-    """Return the round as it is now; it may change right after."""
+    """Return the round, without a lock."""
     return next(iter(await _rounds(connection, "WHERE round_no = %s", round_no)), None)
 
 
@@ -94,10 +94,10 @@ async def lock(connection: Connection, round_no: int) -> RouletteRound | None:
 async def open_next(
     connection: Connection, now: datetime, chain_id: int, head_number: int, head_time: int
 ) -> RouletteRound | None:
-    """Open the next round, unless one is live. The head is the chain's as it is now.
+    """Open the next round, unless one is live.
 
-    The beacon lies two seconds or more after the close on the chain's clock; where that clock runs ahead of ours (a
-    local chain that was warped), as far ahead of the head.
+    The beacon is at least two seconds after the close in chain time; if the chain's clock runs ahead of ours (a warped
+    local chain), the close is counted from its head.
     """
     seed = secrets.token_bytes(32)
     closes_at = now + BETTING
@@ -108,7 +108,7 @@ async def open_next(
         if last is not None and last.phase(now) != "settled":
             return None
         round_no = 1 if last is None else last.round_no + 1
-        # Should another keeper do the same now, the number and the one live round let only one of them.
+        # If another keeper does the same now, unique indexes (the number, one live round) let only one succeed.
         cursor = await connection.execute(
             "INSERT INTO cup_round (round_no, seed, commitment, opens_at, closes_at, ends_at, chain_id, head_number,"
             " beacon_after) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s) ON CONFLICT DO NOTHING",
@@ -131,9 +131,9 @@ async def open_next(
 
 
 async def close(connection: Connection, round_no: int, clock: Callable[[], datetime]) -> RouletteRound | None:
-    """Publish the hash of a round's bets; None while it takes bets, and when it was published already."""
+    """Publish the hash of a round's bets; None while it accepts bets and if the hash was published already."""
     async with connection.transaction():
-        # Waits for the bets that share the round; those that come later see the hash and are refused.
+        # Waits for bets that hold the shared lock; later ones see the hash and are refused.
         round_ = next(iter(await _rounds(connection, "WHERE round_no = %s FOR UPDATE", round_no)), None)
         if round_ is None or round_.bets_hash is not None or clock() < round_.closes_at:
             return None
@@ -152,13 +152,13 @@ async def _with_hash(connection: Connection, round_: RouletteRound) -> RouletteR
 async def finish(
     connection: Connection, round_no: int, beacon_number: int, beacon_hash: bytes, clock: Callable[[], datetime]
 ) -> RouletteRound | None:
-    """Draw the pocket and pay; None when it was done already or bets are still taken. What waited for its wallets over
-    the end of a week counts for the week in which it is paid."""
+    """Draw the pocket and pay; None if that was done already or bets are still accepted. If the transaction waits for
+    wallets past the end of a week, the result counts for the week in which it is paid."""
     async with connection.transaction():
         round_ = next(iter(await _rounds(connection, "WHERE round_no = %s FOR UPDATE", round_no)), None)
         if round_ is None or round_.settled_at is not None or clock() < round_.closes_at:
             return None
-        if round_.bets_hash is None:  # no keeper lived at the close
+        if round_.bets_hash is None:  # no keeper was running at the close
             round_ = await _with_hash(connection, round_)
         pocket = wheel.pocket_of(round_.seed, round_no, beacon_hash)
         gains = await _pay(connection, round_no, pocket)
@@ -173,7 +173,7 @@ async def finish(
 
 
 async def _pay(connection: Connection, round_no: int, pocket: int) -> dict[str, int]:
-    """Return what each wallet's score changes by, in cents."""
+    """Pay the bets; return each wallet's change of score in cents."""
     bets = await connection.fetch_all(
         "SELECT wallet, bet_key, stake_cents, at FROM cup_bet WHERE round_no = %s ORDER BY wallet, bet_key", (round_no,)
     )

@@ -1,9 +1,9 @@
-"""What of a result counts on the board. Money moves by the ledger; here only the score is limited.
+"""How much of a result counts on the board. The ledger moves all money; only the score is limited here.
 
-Wallets cost nothing, so a board of all profit would belong to the player with most wallets: they lose to one of them.
-Losses count in full. What a wallet wins in a pool (a paper market, or one of the wheel's markets in a round) counts in
-full if at least SEASONED wallets that lost in that pool had traded or bet on an earlier day (UTC) than that of their
-first stake in it; else it counts up to the wallet's own stake in that pool.
+Wallets are free, so if all profit counted, the player with the most wallets would win by losing to one of them.
+Losses count in full. A win in a pool (a paper market, or one of the wheel's markets in a round) counts in full if at
+least SEASONED wallets that lost in that pool had traded or bet on an earlier day (UTC) than that of their first stake
+in it; otherwise it counts up to the wallet's own stake in the pool.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ RULE: Final = (
     "traded or bet on an earlier day (UTC). Losses count in full."
 )
 
-# By wallet: staked and paid, in cents.
+# (staked, paid) in cents by wallet.
 WagerPool = Mapping[str, tuple[int, int]]
 
 
 def wheel_pools(results: Iterable[SettledStake]) -> list[WagerPool]:
-    """Return the pools of a round; one that was given back is none."""
+    """Return the pools of a round, without refunded ones."""
     pools: dict[str, dict[str, tuple[int, int]]] = {}
     for each in results:
         if each.status == "refunded":
@@ -40,7 +40,7 @@ def wheel_pools(results: Iterable[SettledStake]) -> list[WagerPool]:
 
 
 def score_changes(pools: Iterable[WagerPool], seasoned: Collection[str]) -> dict[str, int]:
-    """Return what each wallet's score changes by, in cents. `seasoned`: those that had traded on an earlier day."""
+    """Return each wallet's change of score in cents. `seasoned`: wallets that had traded on an earlier day."""
     gains: dict[str, int] = {}
     for pool in pools:
         whole = sum(paid < staked and wallet in seasoned for wallet, (staked, paid) in pool.items()) >= SEASONED
@@ -51,20 +51,21 @@ def score_changes(pools: Iterable[WagerPool], seasoned: Collection[str]) -> dict
 
 
 def day_of(moment: datetime) -> datetime:
-    """Return the beginning of its day, in UTC."""
+    """Return the start of the UTC day."""
     return moment.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
 
 
 async def find_seasoned(connection: Connection, pools: Iterable[WagerPool], first: Mapping[str, datetime]) -> set[str]:
-    """Return wallets that traded or bet on an earlier day: as many of those that lost in a pool as `counted` needs,
-    and none of a pool in which it needs none. `first`: when each wallet staked first in what is being settled.
+    """Return losing wallets that had traded or bet on an earlier day, as many per pool as `score_changes` needs.
 
-    A wallet is looked up once, in however many pools it lost: the wheel has 42 in a round."""
+    first: when each wallet first staked in what is being settled. Each wallet is looked up only once, since a round has
+    42 pools.
+    """
     veterans: set[str] = set()
     fresh: set[str] = set()
     for pool in pools:
         if all(paid <= 2 * staked for staked, paid in pool.values()):
-            continue  # no gain exceeds the stake it was won with
+            continue  # no gain exceeds its stake, so nothing is limited
         losers = {wallet for wallet, (staked, paid) in pool.items() if paid < staked}
         needed = SEASONED - len(losers & veterans)
         asked = sorted(losers - veterans - fresh)

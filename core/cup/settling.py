@@ -1,4 +1,4 @@
-"""Paper markets end as the markets they mirror, and pay by the same rule: winners split the pool, or stakes go back."""
+"""Settles paper markets like the markets they mirror: winners split the pool, or stakes are refunded."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from core.cup.ledger import market_account
 from core.db.engine import Connection
 
 _DUE = (
-    # With each market the block that ended it: of one whose listing was taken back, the first at or past its close.
+    # Each market with the block that ended it; if its listing was undone, the first block at or past its close.
     "SELECT c.slug, a.winner, i.number, i.finalized_number, CASE WHEN a.market_id IS NOT NULL THEN a.closed_block"  # noqa: S608
     " ELSE (SELECT min(b.number) FROM chain_block b"
     " WHERE b.chain_id = i.chain_id AND to_timestamp(b.timestamp) >= c.closes_at) END "
@@ -23,11 +23,11 @@ _DUE = (
 
 
 async def due(connection: Connection, chain_id: int, finality_blocks: int) -> list[tuple[str, int | None]]:
-    """Open paper markets whose agent market ended for good: slug and winner, None for a void.
+    """Return open paper markets whose agent market has finally ended: slug and winner, None for a void.
 
-    What is paid here is never taken back, so nothing is while a reorganization may still end the agent market
-    otherwise. Void, too, is a market past its close whose listing was taken back by one and, as far as the index of
-    `chain_id` is final, did not come again: no result will ever come. `finality_blocks`: where nodes name none.
+    Paper payouts are never undone, so a market waits until no reorganization can change its result. A market past its
+    close whose listing was undone and has not come back in final blocks is void too, since it will never have a
+    result. finality_blocks: used if the node reports no finalized block.
     """
     return [
         (slug, winner)
@@ -37,10 +37,10 @@ async def due(connection: Connection, chain_id: int, finality_blocks: int) -> li
 
 
 async def settle(connection: Connection, slug: str, winner: int | None, clock: Callable[[], datetime]) -> int | None:
-    """Pay every position; return how many there were, or None when it was settled before. `winner` None: void.
+    """Pay all positions; return their number, or None if the market was settled before. `winner` None means void.
 
-    Payouts are rounded down; the rest of the pool goes back to the mint. The clock is asked once everything is locked:
-    what waited over the end of a week counts for the week in which it is paid.
+    Payouts are rounded down; the rest of the pool goes back to the mint. The clock is read once everything is locked,
+    so a result that waited past the end of a week counts for the week in which it is paid.
     """
     async with connection.transaction():
         market = await books.find(connection, slug, lock=True)

@@ -1,4 +1,4 @@
-"""Trades on paper markets: once for each trade id, no matter who sends it and how often."""
+"""Trades on paper markets, each made once by its trade id."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from core.db.engine import Connection
 
 @dataclass(frozen=True, slots=True)
 class PaperOrder:
-    """A signed trade whose signature was found good. `issued_at` is the text that was signed."""
+    """A signed trade whose signature was verified. `issued_at` is the signed text."""
 
     trade_id: str
     wallet: str
@@ -32,8 +32,8 @@ class PaperOrder:
 
 @dataclass(frozen=True, slots=True)
 class PaperReceipt:
-    """The receipt of a trade, or (`trade_id` None) of what one would do. Balance, projection and pool are those
-    afterwards; a simulation leaves the balance as it is."""
+    """The receipt of a trade, or of a simulation (`trade_id` None). Balance, projection and pool are those after the
+    trade; a simulation does not change the balance."""
 
     trade_id: str | None
     market: PaperMarket
@@ -55,14 +55,14 @@ def simulate(market: PaperMarket, side: str, size_cents: int, balance_cents: int
 
 
 async def require_allowed(connection: Connection, wallet: str, size_cents: int, balance_cents: int) -> None:
-    """Refuse a trade of this size that the wallet may not make, in whichever market."""
+    """Refuse a trade that the wallet may not make in any market."""
     await enrolment.require_may_trade(connection, wallet)
     require_funds(balance_cents, size_cents)
 
 
 @dataclass(frozen=True, slots=True)
 class PlacedTrade:
-    """A trade as it was written; the amounts after it are those of its receipt."""
+    """A stored trade with the amounts of its receipt."""
 
     wallet: str
     slug: str
@@ -74,10 +74,10 @@ class PlacedTrade:
     pool_cents: int
 
     def receipt(self, order: PaperOrder, market: PaperMarket, *, replay: bool = True) -> PaperReceipt:
-        """The receipt it had; a Refusal when `order`, on `market`, is another trade under the same id."""
+        """Return the trade's receipt; raise a Refusal if `order` is a different trade with the same id."""
         asked = (order.wallet, order.slug, order.size_cents)
         if (self.wallet, self.slug, self.size_cents) != asked or market.sides[self.outcome].key != order.side:
-            raise Refusal(409, "trade_conflict", "This tradeId was used for another trade; choose a new one.")
+            raise Refusal(409, "trade_conflict", "This tradeId was already used for another trade; choose a new one.")
         return PaperReceipt(
             order.trade_id,
             market,
@@ -92,7 +92,7 @@ class PlacedTrade:
 
 
 async def placed(connection: Connection, trade_ids: Sequence[str]) -> dict[str, PlacedTrade]:
-    """Return those of these trades that were made, by id."""
+    """Return the trades that were made, by id."""
     rows = await connection.fetch_all(
         "SELECT trade_id, wallet, slug, outcome, size_cents, shares_cents, balance_cents, projected_cents, pool_cents "
         "FROM cup_trade WHERE trade_id = ANY(%s)",
@@ -102,30 +102,29 @@ async def placed(connection: Connection, trade_ids: Sequence[str]) -> dict[str, 
 
 
 class WalletBusy(Exception):
-    """The news that another transaction holds the wallet: nothing was written of its trade or bet, which may be placed
-    again."""
+    """Another transaction holds the wallet. Nothing was stored, so the trade or bet may be tried again."""
 
 
 async def place(
     connection: Connection, orders: Sequence[PaperOrder], clock: Callable[[], datetime]
 ) -> list[PaperReceipt | Exception]:
-    """Place the orders; return for each its receipt, the one from when it was first placed, or why there is none.
+    """Place the orders; return for each its receipt (the original one if it was placed before), or the error.
 
-    All are one transaction, made in the order given: when this returns they are as durable as the database makes them.
-    A refusal affects its order only. A database error undoes all of them, and each is tried alone. The clock is read
-    once the locks are held, and may refuse: orders that waited for them past the tournament's close.
+    All are placed in one transaction, in the order given, and are committed when this returns. A refusal affects only
+    its order. After a database error each order is tried alone. The clock is read after taking the locks and may
+    refuse, so orders that waited past the tournament's close are refused.
     """
     try:
         async with connection.transaction():
             return await _place(connection, orders, clock)
     except psycopg.OperationalError:
-        raise  # the connection's: no order is at fault, and whether they went through is not known
+        raise  # a connection error: no order is at fault, and it is unknown whether they were stored
     except psycopg.Error as error:
         if len(orders) > 1:
             return [each for order in orders for each in await place(connection, [order], clock)]
         if not isinstance(error, UniqueViolation):
             return [error]
-    # Another request used the id on another market since we looked: only a market's lock makes others wait.
+    # Another request has just used the id on another market; only the lock of the same market would have made it wait.
     return [await _replayed(connection, orders[0])]
 
 
@@ -145,7 +144,7 @@ async def _place(
     wallets = await _lock_wallets(connection, {order.wallet for order in orders})
     try:
         now = clock()
-    except Refusal as closed:  # an answer like any other: raised, it would be taken for that of orders made before
+    except Refusal as closed:  # returned, not raised, or it would count for orders placed before
         return [closed] * len(orders)
     group = _Group(markets, done, wallets, now)
     answers = [group.answer(order) for order in orders]
@@ -156,14 +155,14 @@ async def _place(
 
 @dataclass(slots=True)
 class _Wallet:
-    """What decides whether a wallet may trade. `balance_cents` is None while another transaction holds it."""
+    """A wallet's right to trade and its balance, which is None while another transaction holds it."""
 
     barred: bool
     balance_cents: int | None
 
 
 async def _lock_wallets(connection: Connection, wallets: Collection[str]) -> dict[str, _Wallet]:
-    """Lock the wallets that are free. A settlement holds many for long: their orders wait, the others' do not."""
+    """Lock the wallets that are free. A settlement may hold many for long; only their orders wait."""
     rows = await connection.fetch_all(
         f"SELECT w, {enrolment.BARRED}, EXISTS (SELECT FROM cup_account WHERE account = 'wallet:' || w) "  # noqa: S608
         "FROM unnest(%(wallets)s::text[]) AS u(w)".encode(),
@@ -177,7 +176,7 @@ async def _lock_wallets(connection: Connection, wallets: Collection[str]) -> dic
 
 @dataclass(slots=True)
 class _Group:
-    """Orders that are decided together, one after the other."""
+    """Orders that are decided in one transaction, one after the other."""
 
     markets: dict[str, PaperMarket]
     done: dict[str, PlacedTrade]
@@ -225,19 +224,17 @@ class _Group:
         return trade.receipt(order, market, replay=False)
 
 
-# One statement for all that a group writes: in fourteen, their way there and back took longer than their work.
+# One statement for everything a group writes: with fourteen, the round trips took longer than the work.
 _WRITE: Final = """
 WITH made AS MATERIALIZED (
-    -- Taken in the order of the book and while the locks are held: by their ids, too, no transaction of an account
-    -- comes before one that it needs.
+    -- Ids are assigned in book order while the locks are held, so no transaction of an account precedes one it needs.
     SELECT nextval(pg_get_serial_sequence('cup_transaction', 'id')) AS id, t.*
     FROM (SELECT * FROM unnest(%s::text[], %s::text[], %s::text[], %s::smallint[], %s::bigint[], %s::bigint[],
         %s::text[], %s::bytea[], %s::bigint[], %s::bigint[], %s::bigint[]) WITH ORDINALITY
         AS u(trade_id, wallet, slug, outcome, size_cents, shares_cents, issued_at, signature, balance_cents,
         projected_cents, pool_cents, n) ORDER BY n) AS t
 ), transactions AS (
-    -- In the order of their keys, like the trades, which may come first: two groups that have keys in common do not
-    -- wait for each other in a circle.
+    -- Ordered by key, like the trades, so that two groups with keys in common cannot deadlock.
     INSERT INTO cup_transaction (id, kind, key) OVERRIDING SYSTEM VALUE
     SELECT id, 'trade', 'trade:' || trade_id FROM made ORDER BY trade_id
 ), entries AS (
@@ -286,7 +283,7 @@ async def _write(connection: Connection, group: _Group) -> None:
 
 
 def _array(numbers: Sequence[int]) -> str:
-    """Format numbers as PostgreSQL writes an array: arrays of unequal length make no array of arrays."""
+    """Format a PostgreSQL array literal, since arrays of unequal lengths cannot form an array of arrays."""
     return f"{{{','.join(map(str, numbers))}}}"
 
 
@@ -295,6 +292,6 @@ def require_funds(held_cents: int, needed_cents: int) -> None:
         raise Refusal(
             402,
             "insufficient_funds",
-            f"This needs {text_of(needed_cents)} pUSDC and the wallet has {text_of(held_cents)}.",
+            f"This needs {text_of(needed_cents)} pUSDC, but the wallet has only {text_of(held_cents)}.",
             {"balance": number_of(held_cents), "needed": number_of(needed_cents)},
         )

@@ -1,4 +1,4 @@
-"""Claims, and what a wallet has."""
+"""Claims, and a wallet's balance and positions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import datetime
 from core.cup import PaperStatus
 from core.cup.amounts import CLAIM_CENTS
 from core.cup.books import paper_book
-from core.cup.ledger import MINT, balance, one_moment, open_account, post, wallet_account
+from core.cup.ledger import MINT, balance, open_account, post, snapshot, wallet_account
 from core.db.engine import Connection
 
 
@@ -22,8 +22,8 @@ class ClaimResult:
 
 @dataclass(frozen=True, slots=True)
 class PaperPosition:
-    """A wallet's position in a paper market. `projected_cents`: what it would be paid if its side won with the book as
-    it stands; once settled, what it was paid. The times are its market's."""
+    """A wallet's position in a paper market. `projected_cents`: the payout if its side won with the current book; once
+    settled, what it was paid. The times are its market's."""
 
     market_id: str
     slug: str
@@ -42,7 +42,7 @@ class PaperPosition:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """A wallet's money and all its positions, those that are open first."""
+    """A wallet's balance and positions, open ones first."""
 
     balance_cents: int
     realized_cents: int
@@ -54,20 +54,20 @@ class Summary:
 
 
 async def claim(connection: Connection, wallet: str) -> ClaimResult:
-    """Mint the paper once; later claims only return the balance."""
+    """Mint the initial balance once; later claims only return the balance."""
     account = wallet_account(wallet)
     async with connection.transaction():
         minted = await open_account(connection, account)
         if minted:
             await post(connection, "claim", wallet, {account: CLAIM_CENTS, MINT: -CLAIM_CENTS})
-        now_there = await balance(connection, account)
-    assert now_there is not None
-    return ClaimResult(now_there, minted)
+        balance_cents = await balance(connection, account)
+    assert balance_cents is not None
+    return ClaimResult(balance_cents, minted)
 
 
 async def summary(connection: Connection, wallet: str) -> Summary:
     """Read a wallet's summary at one moment; zeros for a wallet that never claimed."""
-    async with one_moment(connection):
+    async with snapshot(connection):
         balance_cents = await balance(connection, wallet_account(wallet))
         spinning: int = await connection.fetch_value(
             "SELECT COALESCE(sum(stake_cents), 0)::bigint FROM cup_bet WHERE wallet = %s"
@@ -100,7 +100,7 @@ async def summary(connection: Connection, wallet: str) -> Summary:
                 *times,
             )
         )
-    # What it has and what is at stake, less what it was given: a board may count less of it.
+    # Balance and open stakes, less what was minted. A board may count less of this.
     at_stake = sum(each.cost_cents for each in positions if each.status == "open") + spinning
     realized = 0 if balance_cents is None else balance_cents + at_stake - CLAIM_CENTS
     return Summary(balance_cents or 0, realized, tuple(positions))

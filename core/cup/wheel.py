@@ -1,4 +1,4 @@
-"""The wheel: 37 pockets, the 42 markets of a spin, and the draw that anyone can repeat."""
+"""The wheel: 37 pockets, the 42 markets of a spin, and the verifiable draw."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ REDS: Final = frozenset({1, 3, 5, 7, 9, 12, 14, 16, 18, 19, 21, 23, 25, 27, 30, 
 
 MIN_BET_CENTS: Final = 10 * 100
 MAX_BET_CENTS: Final = 500 * 100
-# All bets of one wallet on one round.
+# For all bets of one wallet on one round.
 MAX_ROUND_CENTS: Final = 2000 * 100
 
 
 @dataclass(frozen=True, slots=True)
 class WheelOutcome:
-    """An outcome and the pockets of the wheel that win it."""
+    """An outcome and its winning pockets."""
 
     key: str
     label: str
@@ -31,13 +31,13 @@ class WheelOutcome:
 
     @property
     def true_pct_hundredths(self) -> int:
-        """k/37 as a percentage, in hundredths, rounded to the nearest."""
+        """Return k/37 in hundredths of a percent, rounded to nearest."""
         return (len(self.pockets) * 20_000 + POCKETS) // (2 * POCKETS)
 
 
 @dataclass(frozen=True, slots=True)
 class WheelMarket:
-    """A market on the wheel. `outcomes` share the pockets out: every pocket is in exactly one."""
+    """A market on the wheel. Every pocket belongs to exactly one outcome."""
 
     id: str
     question: str
@@ -120,7 +120,7 @@ OUTCOMES: Final[Mapping[str, WheelOutcome]] = MappingProxyType(
     {outcome.key: outcome for market in MARKETS for outcome in market.outcomes}
 )
 
-# Words from here on would favour the low pockets; the next word is taken instead.
+# Higher words would favour low pockets, so they are skipped.
 _FAIR_BELOW: Final = POCKETS * (2**32 // POCKETS)
 
 
@@ -129,10 +129,11 @@ def commitment_of(seed: bytes) -> bytes:
 
 
 def pocket_of(seed: bytes, round_no: int, beacon_hash: bytes) -> int:
-    """The first 32-bit word (big-endian) of HMAC-SHA256(seed, "roundNo:beaconHash") below the fair bound, mod 37.
+    """Return the first 32-bit word (big-endian) of HMAC-SHA256(seed, "roundNo:beaconHash") below the fair bound, mod
+    37.
 
-    The beacon is written as 0x and lower-case hex. Should all eight words be at or above the bound (less than once in
-    10**60), the message gets ":1", ":2" and so on appended until one is not.
+    The beacon is written as 0x and lower-case hex. If all eight words are at or above the bound (less than once in
+    10**60), ":1", ":2" and so on are appended to the message until one is below it.
     """
     message = f"{round_no}:{hex_of(beacon_hash)}"
     for again in itertools.count():
@@ -147,7 +148,7 @@ def pocket_of(seed: bytes, round_no: int, beacon_hash: bytes) -> int:
 
 @dataclass(frozen=True, slots=True)
 class WheelStake:
-    """One bet as settling sees it."""
+    """A bet to settle."""
 
     wallet: str
     bet_key: str
@@ -155,14 +156,14 @@ class WheelStake:
 
 
 def bets_hash(round_no: int, stakes: Iterable[WheelStake]) -> bytes:
-    """Return the SHA-256 of a round's bets: its number, then a line `wallet:betKey:cents` for each, in byte order."""
+    """Return the SHA-256 of a round's number and one line `wallet:betKey:cents` per bet, in byte order."""
     lines = sorted(f"{each.wallet}:{each.bet_key}:{each.cents}" for each in stakes)
     return hashlib.sha256("\n".join([str(round_no), *lines]).encode()).digest()
 
 
 @dataclass(frozen=True, slots=True)
 class SettledStake:
-    """A bet and what it was paid."""
+    """A settled bet with its payout."""
 
     stake: WheelStake
     status: str  # won, lost or refunded
@@ -170,8 +171,8 @@ class SettledStake:
 
 
 def settle(stakes: list[WheelStake], pocket: int) -> list[SettledStake]:
-    """Return what each bet is paid: winners split their market's whole pool by stake, rounded down; without a winner
-    all of that market is refunded. The rest of a division goes to the mint."""
+    """Return the payout of each bet: winners split their market's pool by stake, rounded down; a market without a
+    winning bet is refunded. The remainders go to the mint."""
     pools: dict[str, int] = {}
     winning: dict[str, int] = {}
     for stake in stakes:

@@ -121,7 +121,7 @@ def test_a_paper_trade_that_its_market_did_not_wait_for_takes_nothing(site: Site
     page.unroute("**/api/cup/v1/trade")
     expect(page.locator("#paper-status")).to_have_class(re.compile("bad"))
     expect(page.locator("#paper-status")).to_have_text(
-        "Trades on this market have ended, or not begun. Nothing was traded."
+        "Trading on this market has ended, or has not begun yet. Nothing was traded."
     )
     held = site.get(f"/api/cup/v1/wallet/{wallet}")
     assert (held["balancePaper"], held["positions"]) == (10_000, [])

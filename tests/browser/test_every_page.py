@@ -155,7 +155,8 @@ def test_reading_needs_no_script(site: Site, visitor: Visitor) -> None:
     page.locator("#settle summary").click()  # folded away until asked for, also without a script
     assert page.locator("#settle pre").inner_text().startswith("cast send 0x")
     shows("proof", "Every stake, refund and fee it owes is covered.", "VestedMarkets.liabilities()", "Who can do what")
-    shows("binary", "What decides it", "Latest bets", "Computed from Uniswap v3 BNKR/WETH 0.3%", "by these pools alone")
+    shows("binary", "What decides it", "Latest bets", "Computed from Uniswap v3 BNKR/WETH 0.3%")
+    shows("binary", "Yes wins if", "all stakes are refunded in full", "Fine print")
     assert page.locator("#odds .chart").count() == 1
     shows("range", "$75M", "where it reads now")
     shows("roulette", "Which colour will the ball land on?", "Committed before the first bet")

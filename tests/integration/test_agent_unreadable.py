@@ -186,7 +186,7 @@ async def test_no_bet_is_taken_on_a_chain_that_stands_still(
             await _is_shown(health, ok=True)
             newest_block("extract(epoch FROM now())::bigint - 70")
             shown = await _is_shown(health, ok=False)
-            assert shown["reason"] == "The chain has made no block for a minute."
+            assert shown["reason"] == "The chain has produced no block for a minute."
             response, body = await there.post(bet("steady", DEV[0]))
             assert (response.status, body["error"], body["retriable"]) == (503, "platform_paused", True), body
             assert (await buyer.get("/health"))[1]["health"]["ok"] is True

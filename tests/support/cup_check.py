@@ -15,7 +15,7 @@ from core.cup import messages, scoring, wheel
 from core.cup.amounts import CLAIM_CENTS
 from core.cup.board import ALL_TIME, week_of
 from core.cup.books import FEE_BPS
-from core.cup.ledger import MINT, market_account, one_moment, round_account, wallet_account
+from core.cup.ledger import MINT, market_account, round_account, snapshot, wallet_account
 from core.db.engine import Connection
 
 CupRow = Mapping[str, Any]
@@ -40,7 +40,7 @@ _QUERIES: Final[Mapping[str, str]] = {
 
 async def read_cup(connection: Connection) -> CupRows:
     """Return every row of the tournament, by kind, from one snapshot."""
-    async with one_moment(connection), connection.cursor(row_factory=dict_row) as cursor:
+    async with snapshot(connection), connection.cursor(row_factory=dict_row) as cursor:
         return {kind: await (await cursor.execute(query.encode())).fetchall() for kind, query in _QUERIES.items()}
 
 

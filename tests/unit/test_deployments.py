@@ -238,7 +238,7 @@ def test_a_pool_feed_keeps_every_digit(tmp_path: Path, stock: Any) -> None:
 
 
 def test_the_file_is_named_after_its_network(tmp_path: Path, stock: Any) -> None:
-    with pytest.raises(DeploymentError, match=r"belongs in stock\.json"):
+    with pytest.raises(DeploymentError, match=r"must be written to stock\.json"):
         write_deployment(_load(tmp_path, stock), tmp_path / "base.json")
 
 

@@ -1,4 +1,4 @@
-"""Event types of the agent API, and what names an event."""
+"""Event types and event ids of the agent API."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ class EventType(StrEnum):
     TEST = "test"
 
 
-# What `/resolved` lists.
+# The types that `/resolved` lists.
 RESOLUTIONS = (EventType.MARKET_RESOLVED, EventType.POSITION_WON, EventType.POSITION_LOST)
 
 
 def source_of(event_type: EventType, *parts: bytes | int | str) -> bytes:
-    """Return a 16-byte name of what an event reports: the same occurrence has the same name on any database."""
+    """Return 16 bytes that identify what an event reports, the same in every database."""
     digest = hashlib.sha256(event_type.value.encode())
     for part in parts:
         raw = part if isinstance(part, bytes) else str(part).encode()
@@ -38,10 +38,10 @@ def source_of(event_type: EventType, *parts: bytes | int | str) -> bytes:
 
 
 def correction_source(source: bytes) -> bytes:
-    """Return the name of the event that takes another one back."""
+    """Return the source of the event that corrects another one."""
     return hashlib.sha256(b"undone" + source).digest()[:SOURCE_BYTES]
 
 
 def event_id(source: bytes, occurrence: int) -> str:
-    """Return the public id. A second occurrence, after a reorganization undid the first, is another event."""
+    """Return the public id. A second occurrence, after a reorganization undid the first, has another id."""
     return f"evt_{source.hex()}" + (f"_{occurrence}" if occurrence else "")

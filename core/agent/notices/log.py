@@ -1,7 +1,7 @@
-"""Adding to the log, inside the transaction of the change that an event reports.
+"""Appends events to the log, in the transaction of the change that they report.
 
-One transaction at a time adds to a wallet's events: it holds the wallet's row until it ends, so numbers have no gap and
-are in commit order. Wallets are locked in ascending order, all at once, so no two writers wait for each other.
+One transaction at a time adds to a wallet's events: it locks the wallet's row until it ends, so sequence numbers have
+no gaps and are in commit order. All wallets are locked at once, in ascending order, so writers cannot deadlock.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ MICROS = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """An event to add. `chain_at`: its block's Unix seconds, or the chain's clock when it was sent there; None for what
-    has nothing to do with the chain. `block`: None unless the event comes from a block."""
+    """An event to add. chain_at: its block's time, or the chain's time when the transaction was sent; None for events
+    unrelated to a chain. block: None unless the event comes from a block."""
 
     wallet: bytes
     type: EventType
@@ -48,23 +48,23 @@ class _Row:
 
 @dataclass(slots=True)
 class _Wallet:
-    """A locked wallet: its next number, and when its newest event from the chain happened."""
+    """A locked wallet: its next sequence number, and the time of its newest chain event."""
 
     next_seq: int
     chain_micros: int
 
     def tick(self, chain_at: int) -> int:
-        """Return the moment of the next event from the chain: its block's, plus microseconds where needed, so that
-        moments are distinct and ascend with the numbers. A reader who asks for what came after one event then misses
+        """Return the time of the next chain event: its block's time, plus microseconds where needed to keep times
+        distinct and ascending with the sequence numbers. A reader who asks for everything after an event then misses
         none, even when blocks are recorded again or late."""
         self.chain_micros = max(chain_at * MICROS, self.chain_micros + 1)
         return self.chain_micros
 
 
 async def append(connection: Connection, drafts: Sequence[Draft]) -> None:
-    """Add what is not in the log yet, in the order given. Call it within a transaction.
+    """Append the drafts that are not in the log yet, in the order given. Call it within a transaction.
 
-    A call that has nothing to add, as when a chain is indexed again, locks no wallet.
+    A call with nothing to add, as when a chain is indexed again, locks no wallet.
     """
     drafts = await _missing(connection, drafts)
     if not drafts:
@@ -75,19 +75,19 @@ async def append(connection: Connection, drafts: Sequence[Draft]) -> None:
         added += await _append(connection, wallets, drafts[start : start + ROWS_AT_ONCE])
     await _store_wallets(connection, wallets)
     if added:
-        # Of history, too, whose pages may be lost in a crash of the database: a reader goes on after the number it has
-        # seen, and must not miss another event that is given the same.
+        # During a backfill too, whose commits a database crash may lose: a reader continues after the number it has
+        # seen, and must not miss another event that would then get the same number.
         await connection.execute("SET LOCAL synchronous_commit = on")
         await notify(connection, AGENT_EVENT, wallets)
 
 
 async def lock_wallet(connection: Connection, wallet: bytes) -> int:
-    """Keep others from adding to the wallet's events until the caller's transaction ends; return its next number."""
+    """Lock the wallet's events until the caller's transaction ends; return the next sequence number."""
     return (await _lock(connection, {wallet}))[wallet].next_seq
 
 
 async def undo_above(connection: Connection, block: int) -> None:
-    """Take back every event of a block above `block`, newest first, by adding a correction."""
+    """Add a correction for every event of a block above `block`, newest first."""
     query = (
         "SELECT DISTINCT wallet FROM agent_event e WHERE block_number > %s AND NOT EXISTS"
         " (SELECT FROM agent_event u WHERE u.corrects = e.source AND u.occurrence = e.occurrence)"
@@ -119,7 +119,7 @@ async def undo_above(connection: Connection, block: int) -> None:
 async def _append(connection: Connection, wallets: dict[bytes, _Wallet], drafts: Sequence[Draft]) -> int:
     occurrences = await _next_occurrences(connection, [each.source for each in drafts])
     rows = []
-    now = time.time_ns() // MICROS * 1000  # our own clock, to the millisecond
+    now = time.time_ns() // MICROS * 1000  # our clock, to the millisecond
     for draft in drafts:
         occurrence = occurrences.get(draft.source, 0)
         if occurrence is None:
@@ -134,7 +134,7 @@ async def _append(connection: Connection, wallets: dict[bytes, _Wallet], drafts:
 
 
 async def _missing(connection: Connection, drafts: Sequence[Draft]) -> list[Draft]:
-    """Return those that do not stand, as far as can be seen without the wallets' rows."""
+    """Return the drafts that are not in the log, as far as can be seen without locking the wallets."""
     missing: list[Draft] = []
     for start in range(0, len(drafts), ROWS_AT_ONCE):
         part = drafts[start : start + ROWS_AT_ONCE]
@@ -144,8 +144,8 @@ async def _missing(connection: Connection, drafts: Sequence[Draft]) -> list[Draf
 
 
 async def _next_occurrences(connection: Connection, sources: list[bytes]) -> dict[bytes, int | None]:
-    """Return, for each source that is in the log, None while its event stands, else the number of its next
-    occurrence."""
+    """Return, for each source in the log, None if its event is valid, or the next occurrence number if it was
+    corrected."""
     query = (
         "SELECT e.source, max(e.occurrence), (SELECT max(u.occurrence) FROM agent_event u WHERE u.corrects = e.source)"
         " FROM agent_event e WHERE e.source = ANY(%b) GROUP BY e.source"
@@ -185,8 +185,8 @@ async def _insert(connection: Connection, rows: Sequence[_Row]) -> None:
     if not rows:
         return
     await connection.execute(
-        # In binary: as text, the driver looks through each element of an array for what to escape, which took half of
-        # the indexer's time with agent markets.
+        # In binary (%b): as text, the driver scans each array element for characters to escape, which took half of the
+        # indexer's time on agent markets.
         "INSERT INTO agent_event (wallet, seq, source, occurrence, corrects, type, market_id, trade_id, at_micros,"
         " block_number, payload) SELECT * FROM unnest(%b::bytea[], %b::bigint[], %b::bytea[], %b::smallint[],"
         " %b::bytea[], %b::text[], %b::text[], %b::bytea[], %b::bigint[], %b::bigint[], %b::text[])",
@@ -210,7 +210,7 @@ async def _insert(connection: Connection, rows: Sequence[_Row]) -> None:
 
 
 async def _wake(connection: Connection, rows: Sequence[_Row]) -> None:
-    """Wake the callbacks that had caught up: there is something to push again."""
+    """Wake the webhooks that had caught up, since there is something to push again."""
     await connection.execute(
         "UPDATE agent_webhook SET attempt_at = now() WHERE wallet = ANY(%b) AND attempt_at = 'infinity'"
         " AND (trade_id IS NULL OR trade_id = ANY(%b))",

@@ -1,4 +1,4 @@
-"""Markets as events name them, read from the index."""
+"""What events say about their market, read from the index."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from core.iso import iso
 
 @dataclass(frozen=True, slots=True)
 class NoticeMarket:
-    """A market as events name it."""
+    """A market with the texts and times that its events carry."""
 
     key: bytes
     id: str
@@ -27,8 +27,7 @@ class NoticeMarket:
 
     @property
     def times(self) -> dict[str, str]:
-        """Return when stakes end, the moment that decides, and when the market can settle; named as in a market's
-        body."""
+        """Return when stakes end, the deciding moment and when the market can settle, under the API's names."""
         return {
             "deadlineAt": iso(self.spec.closes_at),
             "endsAt": iso(self.spec.ends_at),
@@ -39,7 +38,7 @@ class NoticeMarket:
         return None if outcome is None or outcome >= len(self.outcomes) else self.outcomes[outcome].key
 
 
-# What a feed observes is what the indexer's deployment file says it does; without it a market goes by its key.
+# A feed's key is the one in the indexer's deployment file; without one, the market is shown by its key.
 _QUERY = (
     "SELECT m.market_id, m.kind, m.feed, m.target, m.bounds, m.early_resolvable, m.published, m.max_age, m.opens_at,"
     " m.closes_at, m.start_at, m.ends_at, m.early_from, m.settles_after, m.voids_after, m.weights, m.fee_bps,"
@@ -51,7 +50,7 @@ _QUERY = (
 
 
 async def notice_markets(connection: Connection, keys: Iterable[bytes]) -> dict[bytes, NoticeMarket]:
-    """Return markets by the contract's id, without those that the index does not hold."""
+    """Return markets by their id in the contract, without those that the index does not have."""
     chosen = list(set(keys))
     if not chosen:
         return {}

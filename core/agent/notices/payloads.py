@@ -1,5 +1,5 @@
-"""What events say, as JSON texts. Pure: amounts are exact numbers of USD from integers of 6 decimals; averages round
-down. Keys are documented in docs/events.md."""
+"""Event payloads as JSON text. Amounts are exact numbers of USD from integers of 6 decimals; averages round down. The
+keys are documented in docs/events.md."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def text(payload: Mapping[str, Any]) -> str:
 
 
 def correction_payload(event_id: str, payload: str) -> str:
-    """The payload of a correction: the first one's, marked. Spliced as text, so that its numbers stay as they are."""
+    """Return the payload of a correction: the original, marked. Spliced as text to keep its numbers unchanged."""
     mark = f'{{"undone":true,"corrects":"{event_id}","reason":"reorg"'
     return mark + ("}" if payload == "{}" else "," + payload[1:])
 
@@ -30,7 +30,7 @@ def bet_submitted(market: NoticeMarket, outcome: int, amount: int, tx: bytes) ->
 
 
 def bet_placed(market: NoticeMarket, e: Staked, *, tx: bytes, block: int) -> str:
-    """`avgPriceCents`: what a share cost, fee apart, rounded down to 4 decimals."""
+    """Return the payload. `avgPriceCents` is the price of a share without the fee, rounded down to 4 decimals."""
     cents = json_ratio_down(100 * (e.amount - e.fee), e.shares, 4) if e.shares else json_number(0)
     return text(
         {
@@ -50,7 +50,7 @@ def bet_placed(market: NoticeMarket, e: Staked, *, tx: bytes, block: int) -> str
 
 
 def market_resolved(market: NoticeMarket, *, winner: int | None, observed: int | None, tx: bytes, block: int) -> str:
-    """Return the payload. `refunded`: every stake is given back whole, because the market is void, no stake is on the
+    """Return the payload. `refunded`: all stakes are refunded in full, because the market is void, no stake is on the
     winner, or none is on anything else. `payoutPerShareUsd` is null where shares are not paid alike."""
     book = market.book
     share = book.share_payout(winner)
@@ -85,7 +85,8 @@ def position_ended(market: NoticeMarket, *, outcome: int, winner: int, amount: i
 
 
 def payout(market: NoticeMarket, *, outcome: int | None, amount: int, stake_id: int, tx: bytes, **more: Any) -> str:
-    """Describe a payout on its way, made or refused. `side` is null for a payment that came too late to be a stake."""
+    """Return the payload of a payout that was sent, made or refused. `side` is null for a payment that came too late to
+    be a stake."""
     return text(
         {
             "amountUsd": json_number(amount),

@@ -1,4 +1,4 @@
-"""A wallet's events as every channel shows them."""
+"""Reads a wallet's events, for all channels."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _COLUMNS = "wallet, seq, source, occurrence, type, market_id, trade_id, at_micro
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """One row of the log. `at_micros`: microseconds since 1970; `payload`: JSON as it goes out."""
+    """An event of the log. at_micros: microseconds since 1970. payload: JSON, exactly as it is sent."""
 
     id: str
     wallet: bytes
@@ -27,21 +27,21 @@ class Notice:
 
 
 async def next_seq(connection: Connection, wallet: bytes) -> int:
-    """Return the number the wallet's next event will have."""
+    """Return the sequence number of the wallet's next event."""
     rows = await connection.execute("SELECT next_seq FROM agent_event_wallet WHERE wallet = %s", (wallet,))
     row = await rows.fetchone()
     return 0 if row is None else int(row[0])
 
 
 async def newest_seq(connection: Connection, wallet: bytes) -> int:
-    """Return the number of the wallet's newest event, 0 where there is none."""
+    """Return the sequence number of the wallet's newest event, 0 if there is none."""
     return max(await next_seq(connection, wallet) - 1, 0)
 
 
 async def notices_from(
     connection: Connection, wallet: bytes, seq: int, limit: int, *, trade_id: bytes | None = None
 ) -> list[Notice]:
-    """Read up to `limit` events in order, `seq` included; those of one trade if `trade_id` is given."""
+    """Read up to `limit` events in order from `seq` on, of one trade if `trade_id` is given."""
     narrowed = "" if trade_id is None else " AND trade_id = %(trade)s"
     query = (
         f"SELECT {_COLUMNS} FROM agent_event WHERE wallet = %(wallet)s AND seq >= %(seq)s{narrowed}"  # noqa: S608
@@ -52,7 +52,7 @@ async def notices_from(
 
 
 async def resolutions_after(connection: Connection, wallet: bytes, micros: int, limit: int) -> list[Notice]:
-    """Return how the wallet's markets ended, after a moment."""
+    """Read the results of the wallet's markets after a moment."""
     query = (
         f"SELECT {_COLUMNS} FROM agent_event WHERE wallet = %s AND at_micros > %s AND type = ANY(%s)"  # noqa: S608
         " ORDER BY at_micros, seq LIMIT %s"

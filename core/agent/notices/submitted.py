@@ -1,8 +1,8 @@
-"""Events of transactions on their way: a bet's settlement, a payout.
+"""Events of transactions about to be sent: a bet's settlement, a payout.
 
-The relayer adds them in the transaction that stores the signed bytes, before anything is sent: so they come before what
-the chain says of it. If another transaction is adding events of the wallet at that moment, as a rebuild may for long,
-the money does not wait: the missing event is added once the wallet is free.
+The relayer appends them in the database transaction that stores the signed bytes, so they precede the chain's own
+events. If another transaction holds the wallet's events at that moment, as a rebuild may for long, the money does not
+wait: the event is added once the wallet is free.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ PAYOUTS = frozenset({"pay"})
 KINDS = BETS | PAYOUTS
 
 _WORD = 32
-# Another transaction may be adding events of the same wallet; that must not hold up ours, and its lane with it.
+# Another transaction may hold the same wallet; it must not block ours, and the lane with it.
 _LOCK_TIMEOUT_MS = 200
 
 
@@ -38,7 +38,7 @@ class Submitted:
 
 
 async def announce(connection: Connection, chain_id: int, submitted: Sequence[Submitted]) -> None:
-    """Add the events that are not in the log yet; call it within the transaction that stores the signed intents."""
+    """Append the missing events; call it within the transaction that stores the signed intents."""
     drafts = [
         *await _bets(connection, chain_id, {each.intent_id: each for each in submitted if each.kind in BETS}),
         *await _payouts(connection, chain_id, [each for each in submitted if each.kind in PAYOUTS]),
@@ -50,9 +50,9 @@ async def announce(connection: Connection, chain_id: int, submitted: Sequence[Su
 
 
 async def _chain_now(connection: Connection, chain_id: int) -> int | None:
-    """The last indexed block's time; None before the first. What is sent now lands in a later block, so no event of the
-    chain is dated before the one that says it was sent. By the node's newest block, what is indexed between the two
-    would be dated into its second, which who asks by the second may have read by then."""
+    """Return the last indexed block's time; None before the first. A transaction sent now lands in a later block, so no
+    chain event is dated before the event of its sending. The node's newest block would be wrong: events indexed
+    later could be dated into a second that a reader has already read."""
     query = "SELECT block_time FROM chain_cursor WHERE chain_id = %s"
     row = await (await connection.execute(query, (chain_id,))).fetchone()
     return None if row is None or row[0] is None else int(row[0])
@@ -98,7 +98,7 @@ async def _payouts(connection: Connection, chain_id: int, submitted: Sequence[Su
     drafts = []
     for stake_id, market_id, wallet, outcome, amount, shares, bet_hash, status, paid, market_status, winner in rows:
         market, how = markets[market_id], carried[stake_id]
-        if status in (StakeStatus.PAID, StakeStatus.REFUNDED):  # added late: the chain has it by now
+        if status in (StakeStatus.PAID, StakeStatus.REFUNDED):  # the event was delayed and the payout has landed
             owed, refund = int(paid), status == StakeStatus.REFUNDED
         else:
             won = winner if market_status == AgentMarketStatus.RESOLVED else None
@@ -114,7 +114,7 @@ async def _payouts(connection: Connection, chain_id: int, submitted: Sequence[Su
 
 
 def stakes_paid(data: bytes) -> list[int]:
-    """Return the stake ids of a `pay(bytes32,uint256[])` call; none when it is another call."""
+    """Return the stake ids of a `pay(bytes32,uint256[])` call; an empty list for any other call."""
     words = [data[at : at + _WORD] for at in range(4, len(data), _WORD)]
     if len(words) < 3 or int.from_bytes(words[1]) != 2 * _WORD or int.from_bytes(words[2]) != len(words) - 3:
         return []

@@ -1,4 +1,4 @@
-"""The ABIs of every contract the daemons speak to, generated from the build by `python -m scripts._vpm.abi`."""
+"""The ABIs of our contracts, generated from the build by `python -m scripts._vpm.abi`."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _FOLDER = Path(__file__).parent
 
 @cache
 def abi(name: str) -> Abi:
-    """Return a contract's ABI by its name, parsed once."""
+    """Load a contract's ABI by name, once."""
     return Abi(orjson.loads((_FOLDER / f"{name}.json").read_bytes()))
 
 
 @cache
 def all_errors() -> Mapping[bytes, CustomError]:
-    """Return every custom error of ours by selector: a revert often comes from a contract further down the call."""
+    """Return all our custom errors by selector, since a revert often comes from a contract further down the call."""
     errors: dict[bytes, CustomError] = {}
     for path in sorted(_FOLDER.glob("*.json")):
         errors |= abi(path.stem).errors

@@ -1,11 +1,11 @@
-"""Our contracts' events: for each its typed value, and a decoder that is made from the contract's ABI.
+"""Our contracts' events as typed values, with decoders generated from the ABIs.
 
-The log path handles tens of thousands of events a second, so no ABI machinery runs per log: a log arrives as its
-topics joined into one byte string and its data, and a decoder cuts both at known offsets. tests/unit/test_events.py
-holds every decoder to eth-abi.
+The log path handles tens of thousands of events a second, so it does not use eth-abi: a log is its topics joined into
+one byte string and its data, and a decoder slices both at known offsets. tests/unit/test_events.py compares every
+decoder with eth-abi.
 
-`layouts_of(role)` gives what a contract in that role emits, by topic. The same topic may mean different things in
-different roles (both FeesSwept), so a log is always looked up by its emitter's role first.
+`layouts_of(role)` returns the events of a contract in that role, by topic. A topic may mean different things in
+different roles (both FeesSwept), so logs are always looked up by the emitter's role first.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["Layout", "Role", "UndecodableLog", "layouts_of"]
 
 
 class Role(StrEnum):
-    """The roles that contracts have for us, by which their events are decoded."""
+    """The roles of contracts, which determine how their events are decoded."""
 
     SETTLER = "settler"
     RESOLVER = "resolver"
@@ -52,5 +52,5 @@ _LAYOUTS: Final[Mapping[Role, Mapping[bytes, Layout]]] = {
 
 
 def layouts_of(role: Role) -> Mapping[bytes, Layout]:
-    """Return the events a contract in this role emits, by their first topic."""
+    """Return the events of a contract in this role, by first topic."""
     return _LAYOUTS[role]

@@ -34,7 +34,7 @@ class MarketOpened(msgspec.Struct, frozen=True):
 
 
 class MarketSpec(msgspec.Struct, frozen=True):
-    """The lister's choices. kind 0 threshold, 1 range, 2 direction."""
+    """The lister's choices. kind: 0 threshold, 1 range, 2 direction."""
 
     kind: int
     feed: bytes
@@ -49,7 +49,7 @@ class MarketSpec(msgspec.Struct, frozen=True):
 
 
 class MarketTerms(msgspec.Struct, frozen=True):
-    """What the Safe's bounds made of a lister's choices."""
+    """The terms under the Safe's bounds."""
 
     fee_bps: int
     pot_cap: int
@@ -79,7 +79,7 @@ class MarketRegistered(msgspec.Struct, frozen=True, gc=False):
 
 
 class Reading(msgspec.Struct, frozen=True, gc=False):
-    """A round of a feed. All zeros: it played no part."""
+    """A round of a feed; all zeros if it played no part."""
 
     round_id: int
     answer: int
@@ -87,7 +87,7 @@ class Reading(msgspec.Struct, frozen=True, gc=False):
 
 
 class MarketDecided(msgspec.Struct, frozen=True, gc=False):
-    """The resolver's verdict: `code` is the winning outcome, or the reason of a void one."""
+    """The resolver's verdict: `code` is the winning outcome, or the reason for a void."""
 
     market_id: bytes
     is_void: bool
@@ -177,7 +177,7 @@ class AgentFeedSet(msgspec.Struct, frozen=True, gc=False):
     max_age: int
     lag: int
     pot_cap: int
-    step: int  # of its grid; 0: it writes rounds
+    step: int  # seconds between grid readings; 0 for a feed of rounds
     feed_cap: int
 
 
@@ -210,9 +210,9 @@ def _by_venue(_t: bytes, _d: bytes) -> bytes:
 # ---------------------------------------------------------------- decoders
 
 
-# A market is opened once: there the general decoder costs nothing.
+# A market is opened only once, so the general decoder is fast enough.
 _OPENED = get_abi_input_types(_WALLET["MarketOpened"])[1:]
-# The text is read as bytes: anyone with a lister's key may have written anything.
+# The metadata is read as bytes, since a lister may write anything.
 _LISTED = [*get_abi_input_types(_LISTER["MarketListed"])[3:5], "bytes"]
 
 

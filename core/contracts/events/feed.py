@@ -1,5 +1,5 @@
-"""Feeds: Chainlink aggregators, our own feeds and local ones all announce a round the same way. A pool feed also says
-what it computed the round from."""
+"""Events of feeds. Chainlink aggregators, our own and local feeds announce rounds alike; a pool feed also emits what it
+computed the round from."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from core.contracts.events.layout import WORD, UndecodableLog, by_topic, layout,
 
 
 class AnswerUpdated(msgspec.Struct, frozen=True, gc=False):
-    """A new round of a feed: `answer` has 8 decimals. `round_id` is as the emitter counts: `phase << 64 | n` for a feed
-    that is its own proxy, plain n for an aggregator behind one. `updated_at` is Unix seconds."""
+    """A new round of a feed. `answer` has 8 decimals, `updated_at` is Unix seconds. `round_id` is the emitter's: `phase
+    << 64 | n` for a feed that is its own proxy, n for an aggregator behind one."""
 
     answer: int
     round_id: int
@@ -19,8 +19,8 @@ class AnswerUpdated(msgspec.Struct, frozen=True, gc=False):
 
 
 class Measure(msgspec.Struct, frozen=True, gc=False):
-    """What one pool said of the window: its tick cumulatives as `observe` gives them, its harmonic mean liquidity, and
-    the seconds from its last observation to the window's end."""
+    """One pool over the window: its tick cumulatives from `observe`, its harmonic mean liquidity, and the seconds from
+    its last observation to the end of the window."""
 
     start_cumulative: int
     end_cumulative: int
@@ -29,7 +29,7 @@ class Measure(msgspec.Struct, frozen=True, gc=False):
 
 
 class ReadingMeasured(msgspec.Struct, frozen=True):
-    """What a pool feed's round was computed from, one measure a pool; `quality` as IPoolFeed.Quality."""
+    """What a pool feed's round was computed from, one measure per pool; `quality` is IPoolFeed.Quality."""
 
     round_id: int
     quality: int

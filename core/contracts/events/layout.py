@@ -1,4 +1,4 @@
-"""How one kind of log lies in bytes, and the few helpers decoders share."""
+"""Byte layouts of event logs, generated from ABIs, and helpers of decoders."""
 
 from __future__ import annotations
 
@@ -18,26 +18,25 @@ from core.errors import VpmError
 WORD = 32
 
 Decoder: TypeAlias = Callable[[bytes, bytes], Any]
-"""From the joined topics and the data, whose sizes have been checked, to a typed event."""
+"""Decodes joined topics and data, whose sizes have been checked, to a typed event."""
 
-num = int.from_bytes  # big-endian by default; the name decoders use for "this word is a number"
+num = int.from_bytes  # big-endian by default
 
 
 class UndecodableLog(VpmError):
-    """A log of a contract we follow does not have the layout its topic promises."""
+    """A log does not have the layout of its event."""
 
     code = "log_undecodable"
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """One event of one contract.
+    """The layout of one event of one contract.
 
-    entry: the event in its contract's ABI.
-    decode: from the joined topics and the data, whose sizes have been checked, to a typed event.
-    entity: what the event changes, as a short key; logs of one entity can be folded alone, in chain order. None for an
-    event that only adds a row.
-    data_bytes: the exact size of the data, or None where strings or bytes make it vary (`least_data_bytes` then holds).
+    entry: the event in the contract's ABI. decode: makes the typed event from joined topics and data of the right
+    sizes. entity: returns a short key of what the event changes; the logs of one entity can be folded alone, in chain
+    order. None for an event that only adds a row. data_bytes: the exact size of the data; None if it varies, with
+    `least_data_bytes` as the minimum.
     """
 
     entry: ABIEvent
@@ -54,16 +53,16 @@ class Layout:
         object.__setattr__(self, "topic", bytes(event_abi_to_log_topic(self.entry)))
 
     def fits(self, topics: bytes, data: bytes) -> bool:
-        """Return whether sizes are as the layout needs them."""
+        """Return whether topics and data have the right sizes."""
         if len(topics) != self.topics_bytes:
             return False
         return len(data) == self.data_bytes if self.data_bytes is not None else len(data) >= self.least_data_bytes
 
     def read(self, topics: bytes, data: bytes) -> Any:
-        """Read the typed event; UndecodableLog when the sizes are wrong or an offset points outside the data."""
+        """Decode the typed event; UndecodableLog if sizes are wrong or an offset points outside the data."""
         if not self.fits(topics, data):
             raise UndecodableLog(
-                f"{self.name}: {len(topics) // WORD} topics and {len(data)} bytes of data are not its layout."
+                f"{self.name}: {len(topics) // WORD} topics and {len(data)} bytes of data do not match its layout."
             )
         return self.decode(topics, data)
 
@@ -71,10 +70,10 @@ class Layout:
 def layout(
     entry: ABIEvent, decode: Decoder | type[msgspec.Struct], entity: Callable[[bytes, bytes], bytes] | None = None
 ) -> Layout:
-    """Make a layout from an event in a contract's ABI.
+    """Make the layout of an event from its ABI.
 
-    decode: the typed event, whose fields are the arguments in their order; its decoder is made from the ABI. Pass a
-    decoder instead if the event leaves arguments out or combines them.
+    decode: the event's struct, whose fields are the arguments in order; the decoder is generated from the ABI. Pass a
+    decoder instead if the struct leaves arguments out or combines them.
     """
     plain = [each for each in entry["inputs"] if not each["indexed"]]
     size = sum(map(_head_words, plain)) * WORD
@@ -84,10 +83,10 @@ def layout(
 
 
 def _decoder(entry: ABIEvent, event: type[msgspec.Struct]) -> Decoder:
-    """Cut an event's fields out of topics and data at the places that follow from its ABI.
+    """Generate a decoder that slices an event's fields out of topics and data.
 
-    Made as source and compiled once, as dataclasses are: it runs as if it had been written by hand, which the log path
-    needs, since a loop over the fields takes twice as long.
+    It is generated as source and compiled once, as dataclasses are, which is as fast as code written by hand; a loop
+    over the fields takes twice as long.
     """
     names: dict[str, Any] = {"num": num, "text": text, "tail": tail, event.__name__: event}
     hints = get_type_hints(event)
@@ -101,12 +100,12 @@ def _decoder(entry: ABIEvent, event: type[msgspec.Struct]) -> Decoder:
             cuts.append(_cut(part, "d", word, hints[field_name], names))
             word += _head_words(part)
     source = f"lambda t, d: {event.__name__}({', '.join(cuts)})"
-    made: Decoder = eval(source, names)  # noqa: S307 - of our own declarations
+    made: Decoder = eval(source, names)  # noqa: S307 - source made from our ABIs
     return made
 
 
 def _cut(part: ABIComponent, place: str, word: int, struct: Any, names: dict[str, Any]) -> str:
-    """Return the expression that reads one value: `place` is the topics or the data, `word` where it stands there."""
+    """Return the expression that reads one value: `place` is `t` (topics) or `d` (data), `word` its position there."""
     kind, start, end = part["type"], word * WORD, (word + 1) * WORD
     if kind == "tuple":
         names[struct.__name__] = struct
@@ -124,15 +123,15 @@ def _cut(part: ABIComponent, place: str, word: int, struct: Any, names: dict[str
         return f"{place}[{end - 1}]"
     if re.fullmatch(r"u?int\d+", kind):
         return f"num({place}[{start}:{end}]{', signed=True' if kind.startswith('int') else ''})"
-    raise ValueError(f"no decoder can be made for {kind}: write one")
+    raise ValueError(f"cannot generate a decoder for {kind}; write one by hand")
 
 
 def decoded(name: str, kinds: list[str], data: bytes) -> tuple[Any, ...]:
-    """Data of these types by the general decoder, for events too rare for one that cuts bytes at known offsets."""
+    """Decode data with eth-abi, for rare events."""
     try:
         return abi_decode(kinds, data)
     except (DecodingError, OverflowError) as error:
-        raise UndecodableLog(f"{name}: its data cannot be read: {error}.") from None
+        raise UndecodableLog(f"{name}: its data cannot be decoded: {error}.") from None
 
 
 def by_topic(*layouts: Layout) -> dict[bytes, Layout]:
@@ -140,7 +139,7 @@ def by_topic(*layouts: Layout) -> dict[bytes, Layout]:
 
 
 def tail(data: bytes, position: int) -> bytes:
-    """Return the dynamic value whose offset stands in word `position`."""
+    """Return the dynamic value whose offset is in word `position`."""
     offset = num(data[position * WORD : position * WORD + WORD])
     start = offset + WORD
     if start > len(data):
@@ -163,6 +162,6 @@ def _is_dynamic(part: ABIComponent) -> bool:
 
 
 def _head_words(part: ABIComponent) -> int:
-    """Return the words a value takes where it stands: one for a value or an offset, those of its fields for a
+    """Return the number of words a value takes in place: one for a value or offset, the sum of its fields for a
     struct."""
     return sum(map(_head_words, part["components"])) if part["type"] == "tuple" and not _is_dynamic(part) else 1

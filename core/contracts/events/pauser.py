@@ -1,4 +1,4 @@
-"""The pauser's events, the same on both chains: who may pause, and who paused or resumed."""
+"""The pauser's events, on both chains: who may pause, and who paused or resumed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from core.contracts.abi import abi
 from core.contracts.events.layout import by_topic, layout
 
 PAUSER = b"g"
-"""Entity: the guardians of a chain's pauser, and what they did."""
+"""Entity: the guardians of a chain's pauser and their actions."""
 
 
 class GuardianSet(msgspec.Struct, frozen=True, gc=False):

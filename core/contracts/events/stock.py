@@ -32,7 +32,7 @@ class MarketCreated(msgspec.Struct, frozen=True, gc=False):
 
 
 class Entered(msgspec.Struct, frozen=True, gc=False):
-    """A position that was entered; the two seed positions have the same event, with vintage 0."""
+    """A new position; the two seed positions have vintage 0."""
 
     market_id: int
     position_id: int
@@ -107,7 +107,7 @@ class SpecRegistered(msgspec.Struct, frozen=True, gc=False):
 
 
 class Witnessed(msgspec.Struct, frozen=True, gc=False):
-    """News of a stock: whether its oracle is paused, and its multiplier, times 1e18."""
+    """A recorded change of a stock: whether its oracle is paused, and its multiplier, times 1e18."""
 
     stock_token: bytes
     paused: bool
@@ -115,7 +115,7 @@ class Witnessed(msgspec.Struct, frozen=True, gc=False):
 
 
 class Settled(msgspec.Struct, frozen=True, gc=False):
-    """How a market was settled: outcome 0 UP, 1 DOWN, 2 FLAT, 3 VOID; reason 0 none, 1 flat, 2 stale, 3 paused, 4 bad
+    """A market's settlement. outcome: 0 UP, 1 DOWN, 2 FLAT, 3 VOID. reason: 0 none, 1 flat, 2 stale, 3 paused, 4 bad
     answer, 5 multiplier, 6 outage."""
 
     market_id: int
@@ -165,7 +165,7 @@ def _by_market(t: bytes, _d: bytes) -> bytes:
 
 
 def _by_position(t: bytes, _d: bytes) -> bytes:
-    """A position's id is `marketId << 32 | ...`, so its upper half is the market's."""
+    """Return the entity; a position's id is `marketId << 32 | ...`, so its upper half is the market's id."""
     return STOCK_MARKET + t[52:60]
 
 

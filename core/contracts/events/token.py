@@ -1,4 +1,4 @@
-"""What we read of the stablecoins: authorizations used or canceled (EIP-3009), and the transfers they made."""
+"""The stablecoins' events that we read: EIP-3009 authorizations used or canceled, and transfers."""
 
 from __future__ import annotations
 
