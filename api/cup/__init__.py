@@ -1,5 +1,5 @@
-"""The tournament surface: REST under /api/cup/v1 and the MCP server at /api/cup/mcp, one path for money.
+"""The tournament surface: REST under /api/cup/v1 and an MCP server at /api/cup/mcp over the same service.
 
-`requests` are what can be asked, `service` answers requests that were read, `bodies` words the answers, `rest` and
-`mcp` are the two doors to `service`, `guide` is the onboarding text, `surface` puts it together.
+`surface` declares the REST operations, `requests` validates what they take, `service` does the work, `bodies` builds
+the answers, `mcp` offers the operations as tools, `guide` is the onboarding text.
 """

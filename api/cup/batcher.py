@@ -1,4 +1,4 @@
-"""Calls that wait anyway, answered several at a time: one transaction, one thread, one round trip for all of them."""
+"""Batches concurrent calls: one transaction, one thread, one round trip for all of them."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ A = TypeVar("A")
 class Batcher(Generic[Q, A]):
     """A batcher of calls. The first call runs at once; calls that arrive while a batch runs form the next one.
 
-    `work` gives an answer for each call, in their order; an exception in an answer's place is raised to that caller
-    alone, one that `work` raises to all callers of the batch. A caller that goes away takes nothing back.
+    `work` returns an answer for each call, in their order. An exception in place of an answer is raised to that caller
+    only; one that `work` raises is raised to all callers of the batch. A cancelled caller does not cancel its work.
     """
 
     def __init__(self, work: Callable[[Sequence[Q]], Awaitable[Sequence[A | Exception]]], most: int = 128) -> None:
@@ -28,7 +28,7 @@ class Batcher(Generic[Q, A]):
         answer: asyncio.Future[A] = asyncio.get_running_loop().create_future()
         self._waiting.append((asked, answer))
         if self._running is None or self._running.done():
-            # It works for others as well: not in the context of who happened to come first.
+            # The batch works for all callers, so it does not run in the first caller's context.
             self._running = asyncio.create_task(self._run(), context=Context())
         return await answer
 

@@ -1,4 +1,4 @@
-"""The boards the tournament shows, and who stands where on them."""
+"""The leaderboards as last read."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from cachetools import LRUCache
 from msgspec import Raw
 
-from api.caching import TimedValue
+from api.cache import TimedValue
 from api.cup import bodies
 from core.cup import board
 from core.cup.board import Board
@@ -16,17 +16,17 @@ from core.money import to_json
 
 MAX_ENTRIES = 200
 BOARD_SECONDS = 1.0
-# A board older than the first is read again while it is still given; older than the second it is waited for.
+# A board older than BOARD_SECONDS is served while it is read again; one older than BOARD_OLDEST_SECONDS is not served.
 BOARD_OLDEST_SECONDS = 4.0
-# Each is kept with 24 bytes for every wallet on it.
+# Each takes 24 bytes of memory per wallet on it.
 MAX_BOARDS = 32
 
-LeaderboardQuestion = tuple[str, bool]  # the period; whether of enrolled agents alone
+LeaderboardQuestion = tuple[str, bool]  # the period; whether only enrolled agents count
 
 
 @dataclass(frozen=True, slots=True)
 class ShownBoard:
-    """A board as it was read, and its entries as they were written for each number of them that was asked for."""
+    """A board as it was read, and its rendered entries by their number."""
 
     board: Board
     written: dict[int, Raw] = field(default_factory=dict)
@@ -38,7 +38,7 @@ class ShownBoard:
 
 
 class Boards:
-    """Boards as last read, by period; the least recently used is dropped first."""
+    """A cache of the boards as last read; the least recently used is dropped first."""
 
     def __init__(self, pool: ConnectionPool) -> None:
         self._pool = pool

@@ -1,5 +1,5 @@
-"""Answers of the tournament: each is a struct and the function that fills it. Amounts are exact JSON numbers, times are
-ISO-8601 in UTC."""
+"""The answers of the tournament: each is a struct and the function that builds it. Amounts are exact JSON numbers,
+times are ISO-8601 in UTC."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 from msgspec import Meta as Described
 
-from api.operations import Body
+from api.http.body import Body
 from core.agent.book import Book
 from core.cup import PaperStatus, betting, wheel
 from core.cup.amounts import number_of, percent
@@ -32,7 +32,7 @@ Paper = Annotated[Decimal, Described(description="pUSDC.")]
 
 
 class CupError(Body):
-    """The body of every error: a stable code and a sentence. Some carry more fields, such as `validSides` or
+    """The body of every error: a stable code and a message. Some have more fields, such as `validSides` or
     `balance`."""
 
     error: Annotated[str, Described(examples=["market_closed"])]
@@ -69,16 +69,16 @@ class EnrolBody(Answer):
 
 
 class MarketTimes(Body):
-    """A market's times, wherever one is shown."""
+    """A market's times, wherever a market is shown."""
 
-    deadline_at: Annotated[str, Described(description="Trades end here, as stakes on the listed market do.")]
-    start_at: Annotated[str | None, Described(description="Of an up/down round: what its end is compared with.")]
-    ends_at: Annotated[str, Described(description="The moment that decides.")]
+    deadline_at: Annotated[str, Described(description="Trading ends at this time, as on the real market.")]
+    start_at: Annotated[str | None, Described(description="For an up/down round: when the first reading is taken.")]
+    ends_at: Annotated[str, Described(description="When the deciding reading is taken.")]
     settles_after: Annotated[
         str | None,
         Described(
-            description="When the listed market's result counts; what is owed here is paid once no reorganization can "
-            "change it. null only while the chain, reorganized, has the listing no longer."
+            description="When the real market's result counts; payouts follow once no reorganization can change it. "
+            "null only while a reorganization has removed the real market from the chain."
         ),
     ]
 
@@ -108,7 +108,7 @@ def _outcomes(market: PaperMarket) -> list[OutcomeBody]:
 
 
 def _prices(book: Book) -> list[int]:
-    """Return the price of each outcome in hundredths of a percent: together they are 100%."""
+    """Return the price of each outcome in hundredths of a percent; they add up to 100%."""
     return parts_of(10_000, [book.weight(at) for at in range(book.outcomes)])
 
 
@@ -124,7 +124,7 @@ class MarketBody(MarketTimes):
     no_cents: Decimal
     pool_paper: Paper
     trade_count: int
-    settles_after: str  # a market that takes trades is listed
+    settles_after: str  # an open market is always listed
     outcomes: list[OutcomeBody]
 
 
@@ -134,7 +134,7 @@ class MarketsBody(Answer):
 
 
 def market_body(market: PaperMarket) -> MarketBody:
-    """Build the body of a market that takes trades."""
+    """Build the body of an open market."""
     book = market.book
     # On an N-way market the leading outcome stands for yes.
     shown = 0 if market.binary else max(range(book.outcomes), key=book.weight)
@@ -172,9 +172,13 @@ class QuoteBody(MarketTimes):
     side: str
     size_paper: Paper
     shares: Decimal
-    projected_payout_paper: Annotated[Decimal, Described(description="If its side won with this trade in the book.")]
+    projected_payout_paper: Annotated[
+        Decimal, Described(description="The payout if its side wins, with this trade in the book.")
+    ]
     projected_payout_per_share_paper: Annotated[Decimal, Described(description="Rounded down.")]
-    warnings: Annotated[list[WarningBody], Described(description="What is allowed but unwise about it.")]
+    warnings: Annotated[
+        list[WarningBody], Described(description="Reasons to think again; they do not block the trade.")
+    ]
     pool_paper: Paper
     outcomes: list[OutcomeBody]
 
@@ -204,12 +208,14 @@ class TradeReceipt(MarketTimes):
     side: str
     size_paper: Paper
     shares: Decimal
-    balance_paper: Annotated[Decimal | None, Described(description="null only in a simulation without a wallet.")]
+    balance_paper: Annotated[
+        Decimal | None, Described(description="null only in a simulation without a wallet address.")
+    ]
     projected_payout_paper: Paper
-    pool_paper: Annotated[Decimal, Described(description="With this trade in it.")]
+    pool_paper: Annotated[Decimal, Described(description="The pool with this trade in it.")]
     warnings: Annotated[
         list[WarningBody],
-        Described(description="Of a simulation: what is unwise about it, and what the wallet would be refused for."),
+        Described(description="In a simulation: reasons to think again, and why a real trade would be refused."),
     ]
     replay: bool
 
@@ -249,7 +255,7 @@ class PositionBody(MarketTimes):
     status: PaperStatus
     realized_pnl_paper: Paper
     projected_payout_paper: Annotated[
-        Decimal, Described(description="If its side won now; once settled, what it was paid.")
+        Decimal, Described(description="The payout if its side won now; after settlement, the amount paid.")
     ]
 
 
@@ -300,7 +306,7 @@ def board_entries(board: Board, limit: int) -> list[BoardEntry]:
 
 
 class You(Body):
-    rank: Annotated[int | None, Described(description="From 1; null for a wallet that has realized nothing yet.")]
+    rank: Annotated[int | None, Described(description="From 1; null for a wallet without a settled trade or bet.")]
     total: int
 
 
@@ -309,7 +315,7 @@ class BoardBody(Answer):
     total: int
     week: str | None
     agents: bool
-    rule: Annotated[str, Described(description="What of a profit counts in `score`.")]
+    rule: Annotated[str, Described(description="How much of a profit counts in `score`.")]
     you: You | UnsetType = UNSET
 
 
@@ -404,7 +410,7 @@ class RouletteRoundBody(Answer):
     pocket: int | None
     commitment: str
     bets_hash: Annotated[
-        str | None, Described(description="Of the round's bets, published at its close. Null until then.")
+        str | None, Described(description="The hash of the round's bets, published at its close; null before.")
     ]
     seed: str | None
     chain_id: int
@@ -416,7 +422,9 @@ class RouletteRoundBody(Answer):
     staked_paper: Paper
     markets: list[WheelMarketBody]
     history: list[SpinBody]
-    bets: Annotated[list[PlacedBetBody] | UnsetType, Described(description="Present when a wallet was passed.")] = UNSET
+    bets: Annotated[list[PlacedBetBody] | UnsetType, Described(description="The bets of the wallet in the query.")] = (
+        UNSET
+    )
 
 
 def round_body(
@@ -427,7 +435,7 @@ def round_body(
     bets: Sequence[PlacedBet] | None,
     now: datetime,
 ) -> RouletteRoundBody:
-    """The live round; its seed only once it is settled. `bets`: of the wallet that was passed."""
+    """Build the live round's body; the seed is null until it is settled. `bets`: those of the wallet in the query."""
     left = max(0, round((live.closes_at - now).total_seconds() * 10))
     return RouletteRoundBody(
         meta=meta,
@@ -465,7 +473,7 @@ def round_body(
 
 
 class BetReceiptBody(Body):
-    """The last seven fields are of a simulation."""
+    """A bet's receipt. The last seven fields are present only in a simulation."""
 
     simulated: bool
     round_no: int
@@ -474,7 +482,7 @@ class BetReceiptBody(Body):
     balance_paper: Paper | None
     replay: bool
     warnings: Annotated[
-        list[WarningBody] | UnsetType, Described(description="What the wallet would be refused for now.")
+        list[WarningBody] | UnsetType, Described(description="Why a real bet of the wallet would be refused now.")
     ] = UNSET
     true_pct: Decimal | UnsetType = UNSET
     crowd_pct: Decimal | UnsetType = UNSET
@@ -483,7 +491,7 @@ class BetReceiptBody(Body):
     pool_paper_after: Paper | UnsetType = UNSET
     pay_if_win_paper: Annotated[
         Decimal | UnsetType,
-        Described(description="What a win would pay with this stake in the pool and no other stake after it."),
+        Described(description="The payout of a win with this stake in the pool and no later stakes."),
     ] = UNSET
 
 
@@ -510,8 +518,8 @@ def simulated_bet(
     balance_cents: int | None,
     cautions: Sequence[PaperCaution],
 ) -> BetReceiptBody:
-    """Return the pool's odds for this stake. A win would pay the stake's share of its key, out of the whole pool with
-    this stake in it."""
+    """Build the receipt of a simulated bet. A win pays the stake's share of all stakes on its key, out of the whole
+    pool with this stake in it."""
     market, outcome = wheel.MARKET_OF_KEY[bet_key], wheel.OUTCOMES[bet_key]
     pool, on_key = round_totals.market_pool(market), round_totals.pools.get(bet_key, 0)
     after, key_after = pool + stake_cents, on_key + stake_cents
@@ -528,7 +536,7 @@ def simulated_bet(
         crowd_pct_after=percent(key_after, after),
         pool_paper=number_of(pool),
         pool_paper_after=number_of(after),
-        pay_if_win_paper=number_of(stake_cents * after // key_after),  # down, as it would be paid
+        pay_if_win_paper=number_of(stake_cents * after // key_after),  # rounded down, as it would be paid
     )
 
 

@@ -1,7 +1,7 @@
-"""GET /api/cup/v1/export: the whole tournament as one file, streamed from one snapshot.
+"""GET /api/cup/v1/export: the whole tournament as one file, streamed from one database snapshot.
 
-A download holds a database connection and a snapshot for as long as its reader takes. Both belong to everybody, so
-there are few at a time, a reader who does not read is cut off, and so is one who never gets done.
+A download holds a database connection and a snapshot until its reader is done. Both are scarce, so few downloads run at
+once, and a reader that stalls or takes too long is cut off.
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ import psycopg
 from aiohttp import web
 from limits import RateLimitItemPerMinute
 
-from api.caching import NO_STORE
 from api.cup.service import CupService
-from api.limits import ConcurrencyLimiter, LimiterFull, RateLimits, caller_ip
-from api.problems import unavailable
+from api.http.application import unavailable
+from api.http.caller import caller_ip
+from api.http.limits import ConcurrencyLimiter, NoPlace, RateLimits
+from api.http.rendered import NO_STORE
 from core.config import Settings
 from core.cup.export import lines
 from core.db.engine import connect
@@ -26,16 +27,16 @@ from core.log import get_logger
 log = get_logger(__name__)
 
 EACH_CALLER = RateLimitItemPerMinute(12)
-# Downloads of one process; of one address, one.
+# The most downloads of one process at once; an address gets one.
 AT_ONCE = 2
-# A reader that takes longer for one piece is gone, or as good as gone.
+# A reader that takes longer than this for one piece is cut off.
 SLOW_SECONDS = 5.0
 # The limit of a whole download: its snapshot keeps PostgreSQL from clearing away dead rows.
 MAX_SECONDS = 300.0
 
 
 class Download:
-    """The download of the cup's ledger. Each uses its own connection: it may take long, and must not hold up trades."""
+    """The export endpoint. Each download uses its own connection, so that slow ones do not hold up trades."""
 
     def __init__(self, settings: Settings, service: CupService, limits: RateLimits, url: str) -> None:
         self._settings = settings
@@ -48,17 +49,17 @@ class Download:
         self._service.require_open()
         caller = caller_ip(request, self._settings)
         await self._limits.take(EACH_CALLER, "cup_export", caller, "Too many exports from this address.")
-        if request.method == "HEAD":  # it would read the whole ledger for nothing
+        if request.method == "HEAD":  # without reading the whole ledger
             response = _response()
             await response.prepare(request)
             return response
         try:
-            with self._places.place(caller):
+            with self._places.taken(caller):
                 return await self._stream(request)
-        except LimiterFull as none:
+        except NoPlace as none:
             raise none.refusal(
-                "An export of this address or its network is under way; ask again in a while.",
-                "Other exports are under way; ask again in a while.",
+                "An export from this address or its network is still running; try again in a while.",
+                "Too many exports are running; try again in a while.",
             ) from None
 
     async def _stream(self, request: web.Request) -> web.StreamResponse:
@@ -83,13 +84,13 @@ class Download:
                     raise unavailable() from None
                 return _broken_off(request, response)
             except ConnectionError:
-                return response  # the reader went away
+                return response  # the reader disconnected
         await response.write_eof()
         return response
 
 
 def _broken_off(request: web.Request, response: web.StreamResponse) -> web.StreamResponse:
-    """End the connection before the last line, so that no reader takes the file for complete, and add nothing to it."""
+    """Close the connection before the last line, so that no reader takes the file for complete."""
     if request.transport is not None:
         request.transport.abort()
     return response

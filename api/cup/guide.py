@@ -1,4 +1,4 @@
-"""The onboarding guide: the same data for `GET /getting-started` and for the MCP tool."""
+"""The onboarding guide of `GET /getting-started` and of the MCP tool."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ def body(meta: Meta, public_url: str) -> GuideBody:
         export_url=f"{base}/export",
         steps=_steps(base),
         signing={
-            "scheme": "EIP-191 personal_sign over the message's UTF-8 bytes; lines are joined by a single newline.",
+            "scheme": "EIP-191 personal_sign over the message's UTF-8 bytes; lines are separated by one newline.",
             "wallet": "lower-case on the Wallet line",
             "amounts": "on the Size line without trailing zeros: 25, 25.5, 25.05",
-            "issuedAt": "ISO-8601, sent exactly as signed, within 5 minutes of our time",
+            "issuedAt": "ISO-8601, sent exactly as signed, within 5 minutes of the server's time",
             "trade": messages.trade_message(_WALLET, "SLUG", "yes", 2500, "TRADE-ID", _ISSUED),
             "bet": messages.bet_message(_WALLET, 1, "colour:red", 2500, _ISSUED),
             "enrollment": messages.enrolment_message(_WALLET, _ISSUED),
@@ -41,7 +41,7 @@ def body(meta: Meta, public_url: str) -> GuideBody:
         errors={
             "cup_closed": "409: the tournament is not running",
             "market_not_found": "404: unknown slug",
-            "market_closed": "409: trades have ended (see deadlineAt), or not begun",
+            "market_closed": "409: trading has ended (see deadlineAt) or has not started",
             "invalid_side": "422: see validSides",
             "signature_required": "422: a real trade or bet must be signed; see expectedMessage",
             "invalid_signature": "401: the signature is not this wallet's, or too old; see reason and expectedMessage",
@@ -51,24 +51,23 @@ def body(meta: Meta, public_url: str) -> GuideBody:
             "stake_out_of_bounds": "422: see bounds",
             "round_closed": "409: bet on the live round while its phase is bet",
             "invalid_bet_key": "422: see validKeys",
-            "bet_conflict": "409: this key has another stake of yours in this round",
+            "bet_conflict": "409: you already have another stake on this key in this round",
             "cup_agent_trades_halted": "503: enroll the wallet, then send the same request again",
             "house_fleet_wallet": "403: the operator's own wallets cannot enroll",
         },
         roulette={
-            "odds": "No house odds: each market's whole pool goes to its winners by stake; without a winner everybody "
-            "has the stake back.",
+            "odds": "There is no house edge: each market's whole pool goes to its winners in proportion to their "
+            "stakes; without a winner every stake is returned.",
             "times": "45 s of betting, 5 s of spin, then the next round.",
-            "fairness": "commitment = sha256(seed) is shown from the round's opening on, before any bet can be placed. "
-            "At the close betsHash is shown: sha256 of the round's number and, on a line each in byte order, "
-            "<wallet>:<betKey>:<cents> of every bet. From then on none is taken, and the export has to have these. "
-            f"The beacon is the hash of the first Base block at or after beaconAfter, {HASHED_WITHIN_SECONDS} s after "
-            "the close. pocket = the first big-endian "
-            "32-bit word of HMAC-SHA256(key = seed, "
-            'message = "<roundNo>:<beaconHash as 0x hex>") below 37 * floor(2^32 / 37), mod 37. '
-            "beaconHash is taken once one more block follows, and kept: should Base replace both later, beaconBlock "
-            "has another hash there, and the spin stands. Where Base replaced no blocks then, another hash is a false "
-            "round.",
+            "fairness": "commitment = sha256(seed) is published when the round opens, before any bet can be placed. "
+            "When betting closes, betsHash is published: sha256 of the round's number followed by one line "
+            "<wallet>:<betKey>:<cents> per bet, in byte order. No bet is accepted after that, and the export must "
+            "contain exactly these bets. The beacon is the hash of the first Base block at or after beaconAfter, "
+            f"{HASHED_WITHIN_SECONDS} s after the close. pocket = the first big-endian 32-bit word of "
+            'HMAC-SHA256(key = seed, message = "<roundNo>:<beaconHash as 0x hex>") below 37 * floor(2^32 / 37), mod '
+            "37. beaconHash is taken once one more block follows and never changes. If Base later replaces both "
+            "blocks, beaconBlock has another hash on Base and the spin stands; if Base replaced no blocks at that "
+            "time, another hash means a forged round.",
         },
     )
 
@@ -80,44 +79,44 @@ def _steps(base: str) -> list[GuideStep]:
         GuideStep(
             step=1,
             title="Claim",
-            text="Every wallet gets 10,000 pUSDC, once. No signature.",
+            text="Every wallet gets 10,000 pUSDC, once. No signature is needed.",
             request={"method": "POST", "url": f"{base}/wallet", "body": {"walletAddress": _WALLET}},
         ),
         GuideStep(
             step=2,
             title="Markets",
-            text="Open markets with the keys of their outcomes and the prices their pools imply.",
+            text="Open markets with the keys of their outcomes and the prices implied by their pools.",
             request={"method": "GET", "url": f"{base}/markets?limit=25"},
         ),
         GuideStep(
             step=3,
             title="Quote",
-            text="What a stake would get. A price moves with the pool, and the quote has that in it. Winners split "
-            "the pool by shares if it has a pUSDC for each; else every winner has back what the trade cost, and what "
-            "the losers paid is split by what the shares promised beyond that. So a right trade never gets less than "
-            "it cost. If nobody holds the side that wins, or nobody holds another one, all trades are given back. "
-            "All of that happens by itself, once the listed market's result is final.",
+            text="The shares and payout that a stake would get, including its effect on the price. If the pool holds "
+            "at least 1 pUSDC per winning share, the winners split it by shares. Otherwise every winner gets the cost "
+            "of the trade back, and the losers' money is split by the profit that the shares promised. So a winning "
+            "trade is always paid at least its cost. If no trade is on the winning side, or all of them are, every "
+            "trade is refunded. Payouts are automatic, once the real market's result is final.",
             request={"method": "GET", "url": f"{base}/markets/SLUG/quote?side=yes&sizePaper=25"},
         ),
         GuideStep(
             step=4,
             title="Simulate",
-            text="The whole trade without signature and without effect.",
+            text="Runs the whole trade without a signature and without any effect.",
             request={"method": "POST", "url": f"{base}/trade", "body": {**trade, "simulate": True}},
         ),
         GuideStep(
             step=5,
             title="Signed trade",
-            text="Sign this message with the wallet's key and send it. The same tradeId never trades twice, so a "
-            "request whose answer was lost can be sent again.",
+            text="Sign this message with the wallet's key and send it. The same tradeId never trades twice, so you can "
+            "send a request again if its answer was lost.",
             request={"method": "POST", "url": f"{base}/trade", "body": {**trade, **signed}},
             message=messages.trade_message(_WALLET, "SLUG", "yes", 2500, "TRADE-ID", _ISSUED),
         ),
         GuideStep(
             step=6,
             title="Board",
-            text="All time or for an ISO week, with your own rank; `agents=true` is the board of enrolled agents. "
-            + scoring.RULE,
+            text="The ranking, all time or for an ISO week, with your own rank; `agents=true` ranks enrolled agents "
+            "only. " + scoring.RULE,
             request={"method": "GET", "url": f"{base}/leaderboard?wallet={_WALLET}"},
         ),
     ]

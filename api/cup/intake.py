@@ -1,7 +1,7 @@
-"""What has to be known of a signed trade before it is written: who signed it, its market, and whether it was made.
+"""Checks signed trades before they are written: their signatures, their markets, and whether they were already made.
 
-Trades that arrive together are checked together: their signatures in a thread off the event loop, and what the database
-knows of them in one visit.
+Trades that arrive together are checked together: signatures in a thread off the event loop, the rest with one round
+trip to the database.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from core.db.engine import ConnectionPool
 
 @dataclass(frozen=True, slots=True)
 class SignedTrade:
-    """A trade as it came in: an order that says it is its wallet's, and the message that must have been signed."""
+    """A trade as received: an order with its signature, and the message that the wallet must have signed."""
 
     order: PaperOrder
     message: str
@@ -26,7 +26,7 @@ class SignedTrade:
 
 @dataclass(frozen=True, slots=True)
 class CheckedTrade:
-    """What was seen of a trade: `market` None for an unknown slug, `earlier` what was made under its trade id."""
+    """The result of checking a trade: `market` is None for an unknown slug, `earlier` is the trade with the same id."""
 
     signed: bool
     market: PaperMarket | None
@@ -34,7 +34,7 @@ class CheckedTrade:
 
 
 async def check_trades(pool: ConnectionPool, trades: Sequence[SignedTrade]) -> list[CheckedTrade | Exception]:
-    """Look at several signed trades, as `Batcher` gathers them."""
+    """Check several signed trades at once, as a `Batcher` gathers them."""
     signed, (markets, earlier) = await asyncio.gather(asyncio.to_thread(_signed, trades), _read(pool, trades))
     return [
         CheckedTrade(right, markets.get(trade.order.slug), earlier.get(trade.order.trade_id))

@@ -1,14 +1,18 @@
-"""The cup's MCP server: the REST API as nine tools, with what a model must know to use them."""
+"""The cup's MCP server: the REST API as nine tools, with the instructions a model needs."""
 
 from __future__ import annotations
 
 from typing import Final
 
+import mcp_types as types
+from aiohttp import web
+
 from api.cup import requests
 from api.cup.service import CupService
-from api.operations import ErrorBody, Operation
-from api.problems import Problem
-from api.tools import McpEndpoint, RestTool, RestTools, ServerInfo, ToolCall, ToolResult, refusal
+from api.http.mcp_door import Described, McpDoor, refusal
+from api.http.operation import ErrorWording, Operation
+from api.http.problem import Problem
+from api.http.rest_tools import RestTool, RestTools
 from core.config import Settings
 
 NAME: Final = "service-cup"
@@ -16,14 +20,14 @@ PATH: Final = "/api/cup/mcp"
 
 INSTRUCTIONS = (
     "A paper-money tournament: nothing here is worth real money. Call getting_started first. create_wallet claims "
-    "10,000 pUSDC once. place_paper_trade and place_roulette_bet simulate unless simulate is false; a real one carries "
-    "an EIP-191 signature made by the wallet's owner over the message that getting_started shows. This server never "
-    "asks for a private key: do not send one."
+    "10,000 pUSDC once. place_paper_trade and place_roulette_bet simulate unless simulate is false; a real one needs "
+    "the wallet owner's EIP-191 signature over the message that getting_started shows. This server never asks for a "
+    "private key: do not send one."
 )
 
 
 def _dry(real: str) -> dict[str, str]:
-    return {"description": f"Stays true for a dry run; false places {real}, which must be signed."}
+    return {"description": f"true: a dry run. false: {real}, which must be signed."}
 
 
 TOOLS = (
@@ -31,27 +35,28 @@ TOOLS = (
         "getting_started",
         "get_api_cup_v1_getting_started",
         "Getting started",
-        "How to take part: claim, markets, quote, simulate, signed trade, board; the messages to sign and all limits.",
+        "How to take part: claim, markets, quote, simulate, signed trade, board; with the messages to sign and all "
+        "limits.",
     ),
     RestTool(
         "create_wallet",
         "post_api_cup_v1_wallet",
         "Claim 10,000 pUSDC",
         "Claims 10,000 paper units for a wallet address, once. Calling it again changes nothing (minted: false).",
-        read_only=False,
+        reads=False,
     ),
     RestTool(
         "list_markets",
         "get_api_cup_v1_markets",
         "List open markets",
-        "Open paper markets with slugs, outcome keys (the sides to trade) and the prices their pools imply, soonest "
-        "end of trades first.",
+        "Open paper markets with slugs, outcome keys (the sides to trade) and the prices implied by their pools, "
+        "earliest deadline first.",
     ),
     RestTool(
         "get_quote",
         "get_api_cup_v1_markets_slug_quote",
         "Quote a stake",
-        "What a stake on one side of a market would get: shares and projected payout. Read-only.",
+        "The shares and projected payout of a stake on one side of a market. Read-only.",
     ),
     RestTool(
         "place_paper_trade",
@@ -61,7 +66,7 @@ TOOLS = (
         "EIP-191 signature over the message getting_started shows. The same tradeId never trades twice.",
         defaults={"simulate": True},
         schemas={"simulate": _dry("a real trade")},
-        read_only=False,
+        reads=False,
     ),
     RestTool(
         "get_roulette_round",
@@ -78,37 +83,37 @@ TOOLS = (
         f"signature. One bet for each wallet, round and key. stakePaper: {requests.STAKE_WORDS} {requests.ROUND_WORDS}",
         defaults={"simulate": True},
         schemas={"simulate": _dry("a real bet")},
-        read_only=False,
+        reads=False,
     ),
     RestTool(
         "get_positions",
         "get_api_cup_v1_wallet_address",
         "Wallet summary",
         "A wallet's balance, realized profit and positions.",
-        renamed={"address": "walletAddress"},
+        called={"address": "walletAddress"},
     ),
     RestTool(
         "get_leaderboard",
         "get_api_cup_v1_leaderboard",
         "Leaderboard",
-        "The board of realized profit, all time or for an ISO week, of everybody or of enrolled agents; `rule` says "
-        "what counts. A wallet adds its own rank.",
+        "The ranking by realized profit, all time or for an ISO week, of all wallets or of enrolled agents; `rule` "
+        "says what counts. A wallet adds its own rank.",
     ),
 )
 
 
 def cup_mcp(
-    settings: Settings, service: CupService, operations: tuple[Operation, ...], error_body: ErrorBody
-) -> McpEndpoint:
+    settings: Settings, service: CupService, operations: tuple[Operation, ...], error_body: ErrorWording
+) -> McpDoor:
     tools = RestTools(TOOLS, operations, error_body)
 
-    async def call(tool_call: ToolCall) -> ToolResult:
+    async def call(request: web.Request, params: types.CallToolRequestParams) -> types.CallToolResult:
         try:
-            service.require_open()  # before anything is said of the arguments, too
+            service.require_open()  # before the arguments are checked
         except Problem as problem:
             return refusal({**service.error(problem), "status": problem.status})
-        return await tools.call(tool_call)
+        return await tools.call(request, params)
 
     origin = settings.public_url
-    server = ServerInfo(NAME, "Service Cup", INSTRUCTIONS, origin, PATH, f"{origin}/api/cup/v1/getting-started")
-    return McpEndpoint(server, tools.describe, call)
+    server = Described(NAME, "Service Cup", INSTRUCTIONS, origin, PATH, f"{origin}/api/cup/v1/getting-started")
+    return McpDoor(server, tools.described, call)

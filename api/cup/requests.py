@@ -1,7 +1,7 @@
-"""What the tournament is asked: each request validated by its model, which is the input schema of the MCP tool too.
+"""The models that validate requests of the tournament; they are also the input schemas of the MCP tools.
 
-Amounts are validated to integer cents; on the wire they are JSON numbers (in a query: decimal text) of pUSDC with at
-most two decimals.
+Amounts become integer cents; on the wire they are JSON numbers (in a query: decimal text) of pUSDC with at most two
+decimals.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from typing import Annotated
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, WithJsonSchema
 from pydantic.alias_generators import to_camel
 
-from api.requests import WHOLE
+from api.http.requests import WHOLE
 from core.cup import messages, rounds, wheel
 from core.cup.amounts import MAX_CENTS, cents_of, text_of
 from core.cup.board import is_week
 
-# Belongs to no one. The addresses that development tools hand out will not do: their keys are public.
+# Belongs to no one. The addresses of development tools are unsuitable, because their keys are public.
 EXAMPLE_WALLET = "0x" + "a1" * 20
 _MAX_PAPER = MAX_CENTS // 100
-# What a quote or a simulation needs. A trade of more is its wallet's want of funds.
-PRICED = f"write an amount above 0 and at most {text_of(MAX_CENTS)}"
+# The bounds of quotes and simulations; a real trade of more fails for lack of funds.
+PRICED = f"must be above 0 and at most {text_of(MAX_CENTS)}"
 
 
 def _wallet(value: object) -> object:
@@ -30,14 +30,14 @@ def _wallet(value: object) -> object:
 
 def _number(value: object) -> int:
     if isinstance(value, str):
-        raise ValueError("write a JSON number, not a string")
+        raise ValueError("must be a JSON number, not a string")
     return cents_of(value)
 
 
 def _amount(value: object) -> int:
     cents = _number(value)
     if cents <= 0:
-        raise ValueError("write an amount above 0")
+        raise ValueError("must be above 0")
     return cents
 
 
@@ -53,19 +53,19 @@ def _issued(value: object) -> object:
         try:
             messages.parse_issued_at(value)
         except (ValueError, OverflowError):
-            raise ValueError("write ISO-8601 with an offset, like 2026-11-21T12:00:00Z") from None
+            raise ValueError("must be ISO-8601 with an offset, such as 2026-11-21T12:00:00Z") from None
     return value
 
 
 def _week(value: str) -> str:
     if not is_week(value):
-        raise ValueError("write an ISO week like 2026-W47")
+        raise ValueError("must be an ISO week, such as 2026-W47")
     return value
 
 
 def _storable(value: str) -> str:
     if "\0" in value:
-        raise ValueError("leave out the NUL")
+        raise ValueError("must not contain a NUL character")
     return value
 
 
@@ -101,10 +101,11 @@ STAKE_WORDS = (
     f"{text_of(wheel.MAX_ROUND_CENTS)} for all bets of a wallet in a round, with at most 2 decimals."
 )
 ROUND_WORDS = (
-    f"A round takes bets for {rounds.BETTING.seconds} seconds and spins for {rounds.SPIN.seconds}; then the next opens."
+    f"A round accepts bets for {rounds.BETTING.seconds} seconds and spins for {rounds.SPIN.seconds}; then the next "
+    "opens."
 )
 PaperAmount = Annotated[int, BeforeValidator(_amount), _AMOUNT]
-# What is out of bounds is refused with the bounds.
+# A stake that is out of bounds is refused with an error that has the bounds.
 PaperStake = Annotated[
     int,
     BeforeValidator(_number),
@@ -127,13 +128,13 @@ IssuedAt = Annotated[
         {
             "type": "string",
             "format": "date-time",
-            "description": "When the message was signed: ISO-8601 with an offset or Z, exactly as in the message; "
-            "accepted within 5 minutes either way.",
+            "description": "When the message was signed: ISO-8601 with an offset or Z, exactly as in the message; at "
+            "most 5 minutes from the server's time.",
             "examples": ["2026-11-21T12:00:00Z"],
         }
     ),
 ]
-# Any length, as for the names below: their content is checked, with its own error codes.
+# Any length is accepted here, as for the names below: the service checks the content, with its own error codes.
 SignatureText = Annotated[str, Field(description="The EIP-191 personal_sign signature as 0x hex, 65 bytes.")]
 TradeId = Annotated[
     str,
@@ -142,11 +143,11 @@ TradeId = Annotated[
         {
             "type": "string",
             "pattern": "^[!-~]{1,128}$",
-            "description": "Chosen by you, unique for each trade (a UUID, say). The same id again never trades twice.",
+            "description": "Your own id for the trade, for example a UUID. The same id never trades twice.",
         }
     ),
 ]
-_KEY = {"minLength": 1, "maxLength": 64}  # published of what there is; any other is refused for there being none
+_KEY = {"minLength": 1, "maxLength": 64}  # documentation only: an unknown key is refused with its own error code
 Slug = Annotated[
     str,
     Field(
@@ -156,12 +157,12 @@ Slug = Annotated[
 SideKey = Annotated[str, Field(description="An outcome's key in that market.", json_schema_extra=_KEY)]
 MarketsLimit = Annotated[
     int,
-    Field(ge=1, description="How many, at least 1; more than 100 counts as 100."),
+    Field(ge=1, description="The number of markets, at least 1; more than 100 counts as 100."),
     AfterValidator(partial(min, 100)),
 ]
 BoardLimit = Annotated[
     int,
-    Field(ge=1, description="How many, at least 1; more than 200 counts as 200."),
+    Field(ge=1, description="The number of entries, at least 1; more than 200 counts as 200."),
     AfterValidator(partial(min, 200)),
 ]
 PocketKey = Annotated[
@@ -213,10 +214,10 @@ class TradeRequest(Request):
 
 
 class BoardQuery(Request):
-    week: Annotated[Week | None, Field(description="An ISO week (UTC) that its year has; left out: all time.")] = None
+    week: Annotated[Week | None, Field(description="An ISO week (UTC); without it: all time.")] = None
     limit: BoardLimit = 50
     wallet: Annotated[WalletAddress | None, Field(description="Adds this wallet's own rank as `you`.")] = None
-    agents: Annotated[bool, Field(description="true: the board of enrolled agents alone.")] = False
+    agents: Annotated[bool, Field(description="true: only enrolled agents.")] = False
 
 
 class RoundQuery(Request):

@@ -1,7 +1,7 @@
-"""Requests that were read, answered: the one path that both doors, REST and MCP, lead to.
+"""The tournament's service, behind both REST and MCP.
 
-Every method takes a validated request and returns the answer's body. What is refused is a `Problem` with the
-status and code of the contract.
+Every method takes a validated request and returns the answer's body. A refusal is raised as a `Problem` with the
+specified status and code.
 """
 
 from __future__ import annotations
@@ -19,14 +19,16 @@ import psycopg
 from limits import RateLimitItemPerDay, RateLimitItemPerHour, RateLimitItemPerMinute, RateLimitItemPerSecond
 from msgspec import UNSET
 
-from api.caching import TimedValue
+from api.cache import TimedValue
 from api.cup import bodies, guide, intake, requests
 from api.cup.batcher import Batcher
 from api.cup.boards import Boards
 from api.cup.intake import CheckedTrade, SignedTrade
-from api.limits import RateLimits, network
-from api.operations import Body, Json
-from api.problems import Problem, invalid_part, unavailable
+from api.http.application import unavailable
+from api.http.body import Body, Json
+from api.http.caller import network
+from api.http.limits import RateLimits
+from api.http.problem import Problem, invalid_part
 from core.config import Settings
 from core.cup import (
     Refusal,
@@ -54,9 +56,8 @@ log = get_logger(__name__)
 WRITES_EACH_WALLET = RateLimitItemPerSecond(30, 10)
 REPLAYS_EACH_CALLER = RateLimitItemPerMinute(6000)
 
-# A wallet costs nothing, its paper neither, and what is written into the ledger is kept for good. So an address adds to
-# it what a hall full of players would, a network of them what two would, and all of them together no more than a tenth
-# of a gigabyte of claims a day.
+# Wallets and paper money are free, and ledger rows are kept for ever. So one address may write as much as a hall full
+# of players would, a network twice that, and all claims together at most a tenth of a gigabyte a day.
 CLAIMS_EACH_CALLER = RateLimitItemPerDay(500)
 ENROLMENTS_EACH_CALLER = RateLimitItemPerDay(500)
 WRITES_EACH_CALLER = RateLimitItemPerMinute(600)
@@ -66,17 +67,17 @@ WRITES_EACH_NETWORK = RateLimitItemPerMinute(1_200)
 CLAIMS_OF_ALL = RateLimitItemPerHour(5_000)
 
 HISTORY = 20
-# For so long all are shown one reading of what is on the wheel, which adds up all its bets.
+# The pools on the wheel are a sum over all bets; one reading is shared for this long.
 WHEEL_SECONDS = 0.5
 
-# Pauses between tries to place a trade or bet while its wallet is held, by a settlement for example: ten seconds in
-# all. Each try of a bet is a new transaction.
+# Pauses between attempts to place a trade or bet while its wallet is locked, for example by a settlement: ten seconds
+# in all. Each attempt at a bet is a new transaction.
 _BUSY_PAUSES = (0.01,) * 10 + (0.1,) * 99
 
 R = TypeVar("R")
 T = TypeVar("T")
 B = TypeVar("B", bound=Body)
-# What answers a request; the second argument is who asks, for rate limits.
+# A method that answers a request; the second argument is the caller, for rate limits.
 ServiceMethod = Callable[[R, str], Awaitable[B]]
 
 
@@ -86,7 +87,7 @@ def now_utc() -> datetime:
 
 @dataclass(frozen=True, slots=True)
 class ShownWheel:
-    """The wheel at one moment: its round, what is on it, and the rounds before."""
+    """The wheel at one moment: its round, the pools, and past rounds."""
 
     live: rounds.RouletteRound
     round_totals: betting.RoundTotals
@@ -95,7 +96,7 @@ class ShownWheel:
 
 @dataclass(frozen=True, slots=True)
 class Player:
-    """A wallet at the wheel: its bets on the live round, and what it holds."""
+    """A wallet at the wheel: its bets on the live round, and its balance."""
 
     wallet: str
     bets: Sequence[betting.PlacedBet]
@@ -103,7 +104,7 @@ class Player:
 
 
 class CupService:
-    """Everything the cup can be asked, for REST and MCP alike. Paper deadlines and rounds run on our own clock."""
+    """The cup's service, for REST and MCP alike. Deadlines and rounds follow this machine's clock."""
 
     def __init__(self, settings: Settings, pool: ConnectionPool, limits: RateLimits) -> None:
         self._settings = settings
@@ -125,18 +126,19 @@ class CupService:
         )
 
     def error(self, problem: Problem) -> Json:
-        """Return an error's body, the same at both doors."""
+        """Return an error's body, the same for REST and MCP."""
         return {**problem.body, "meta": self.meta()}
 
     def open_time(self) -> datetime:
-        """Our time, which the tournament has only while it runs: else, its window unset, not begun or over, a 409."""
+        """Return the present time; raise a 409 while the tournament is not running: not configured, not begun, or
+        over."""
         now, opens, closes = now_utc(), self._settings.cup_opens_at, self._settings.cup_closes_at
         if opens is None or closes is None or not opens <= now < closes:
             extra = {
                 "opensAt": iso_datetime(opens) if opens else None,
                 "closesAt": iso_datetime(closes) if closes else None,
             }
-            raise Refusal(409, "cup_closed", "The tournament is not running now.", extra)
+            raise Refusal(409, "cup_closed", "The tournament is not running.", extra)
         return now
 
     def require_open(self) -> None:
@@ -146,7 +148,7 @@ class CupService:
             raise _problem(refusal) from None
 
     async def answer(self, method: ServiceMethod[R, B], request: R, caller: str) -> B:
-        """The body, by one of the methods below. Dormancy comes before anything else."""
+        """Return the body from one of the methods below. Whether the tournament is running is checked first."""
         try:
             self.open_time()
             return await method(request, caller)
@@ -202,8 +204,8 @@ class CupService:
         return bodies.round_body(self.meta(), shown.live, shown.round_totals, shown.history, bets, now_utc())
 
     async def _wheel_for(self, wallet: str | None) -> tuple[ShownWheel, Player | None]:
-        """Return the wheel and the player at it. The shared reading serves if it is of the current round and has all
-        bets of the wallet; otherwise everything is read again at one moment."""
+        """Return the wheel and the player at it. The shared reading is used if it is of the current round and includes
+        all bets of the wallet; otherwise everything is read again in one snapshot."""
         async with self._pool.connection() as connection, snapshot(connection):
             live, player = await _live_with_player(connection, wallet)
         if self._wheel[0] != live:
@@ -223,14 +225,14 @@ class CupService:
 
     @asynccontextmanager
     async def _writing(self, what: str) -> AsyncIterator[Connection]:
-        """Give a connection to write with; a 503 that says so when it is lost and `what` may be stored or not."""
+        """Yield a connection for writing; if it is lost, raise a 503 that says that `what` may or may not be stored."""
         async with self._pool.connection() as connection:
             try:
                 yield connection
             except psycopg.OperationalError as error:
                 log.warning("lost the database while writing", action="cup.unknown", what=what, why=error)
                 raise unavailable(
-                    f"It is not known whether {what} was stored. Send the same request again: it is never stored twice."
+                    f"We do not know whether {what} was stored. Send the same request again: it is never stored twice."
                 ) from None
 
     async def claim(self, request: requests.WalletRequest, caller: str) -> bodies.ClaimBody:
@@ -266,7 +268,7 @@ class CupService:
             return self._traded(receipt)
         self._require_in_window(order.issued_at)
         await self._take_write("cup_trade", order.wallet, caller)
-        # What waits for others' locks below would keep everybody behind it waiting as well.
+        # Checked before the batch: a trade that waits for locks there keeps all later trades waiting.
         seen.market.require_open(now_utc())
         return self._traded(await _retry_while_busy(lambda: self._trades.ask(order)))
 
@@ -274,7 +276,7 @@ class CupService:
         return bodies.TradeBody(meta=self.meta(), receipt=bodies.trade_receipt(receipt, warnings))
 
     async def _unsigned_trade(self, request: requests.TradeRequest) -> bodies.TradeBody:
-        """A simulation, or what a real trade lacks."""
+        """Simulate the trade, or raise the error that says what a real trade lacks."""
         async with self._pool.connection() as connection:
             market = await books.find(connection, request.slug)
             market.outcome(request.side)
@@ -290,7 +292,7 @@ class CupService:
                     warnings += await outlook.refusal_as_warning(check)
                 return self._traded(receipt, warnings)
         if request.wallet_address is None:
-            raise invalid_part("field", "walletAddress", "a real trade names its wallet")
+            raise invalid_part("field", "walletAddress", "is required for a real trade")
         trade_id, issued_at = request.trade_id or str(uuid.uuid4()), request.issued_at or iso_datetime(now_utc())
         message = messages.trade_message(
             request.wallet_address, request.slug, request.side, request.size_paper, trade_id, issued_at
@@ -307,7 +309,7 @@ class CupService:
         if request.simulate:
             return await self._simulated_bet(request)
         if request.wallet_address is None:
-            raise invalid_part("field", "walletAddress", "a real bet names its wallet")
+            raise invalid_part("field", "walletAddress", "is required for a real bet")
         if request.round_no is None or request.issued_at is None or request.signature is None:
             raise await self._unsigned_bet(request.wallet_address, request)
         message = messages.bet_message(
@@ -333,7 +335,7 @@ class CupService:
         return bodies.BetBody(meta=self.meta(), receipt=bodies.bet_receipt(placed))
 
     async def _unsigned_bet(self, wallet: str, request: requests.BetRequest) -> Problem:
-        """Return the error that shows what to sign for a real bet, by default on the live round and now."""
+        """Return the error with the message to sign for a real bet, by default on the live round and now."""
         round_no, issued_at = request.round_no, request.issued_at or iso_datetime(now_utc())
         if round_no is None:
             async with self._pool.connection() as connection:
@@ -381,29 +383,29 @@ class CupService:
         return bodies.BetBody(meta=self.meta(), receipt=receipt)
 
     async def _take_claim(self, caller: str) -> None:
-        """Count a claim against the narrower limit first: what that one refuses takes no room from the others."""
-        message = "An address claims for 500 wallets a day."
-        await self._limits.take_external(CLAIMS_EACH_CALLER, "cup_claim", caller, message)
-        message = "A network claims for 1,000 wallets a day."
-        await self._limits.take_external(CLAIMS_EACH_NETWORK, "cup_claim_network", network(caller), message)
-        message = "5,000 wallets an hour are claimed for, all together."
+        """Count a claim, against the narrowest limit first: a claim that it refuses must not use up the others."""
+        message = "One address can claim for at most 500 wallets a day."
+        await self._limits.take_from_outside(CLAIMS_EACH_CALLER, "cup_claim", caller, message)
+        message = "One network can claim for at most 1,000 wallets a day."
+        await self._limits.take_from_outside(CLAIMS_EACH_NETWORK, "cup_claim_network", network(caller), message)
+        message = "At most 5,000 wallets an hour can be claimed for in total."
         await self._limits.take(CLAIMS_OF_ALL, "cup_claims", "all", message)
 
     async def _take_enrolment(self, caller: str) -> None:
-        message = "An address enrolls 500 wallets a day."
-        await self._limits.take_external(ENROLMENTS_EACH_CALLER, "cup_enrolment", caller, message)
-        message = "A network enrolls 1,000 wallets a day."
-        await self._limits.take_external(ENROLMENTS_EACH_NETWORK, "cup_enrolment_network", network(caller), message)
+        message = "One address can enroll at most 500 wallets a day."
+        await self._limits.take_from_outside(ENROLMENTS_EACH_CALLER, "cup_enrolment", caller, message)
+        message = "One network can enroll at most 1,000 wallets a day."
+        await self._limits.take_from_outside(ENROLMENTS_EACH_NETWORK, "cup_enrolment_network", network(caller), message)
 
     async def _take_write(self, rule: str, wallet: str, caller: str) -> None:
-        """Count a freshly signed write against its wallet. Old signatures must not count: the export has them all, so
-        anyone can send them. The narrower limit comes first, as for claims."""
-        message = "This wallet sends more than 30 requests in 10 seconds."
+        """Count a freshly signed write against its wallet. Old signatures do not count: they are in the export, so
+        anyone can send them. The narrowest limit comes first, as for claims."""
+        message = "One wallet can send at most 30 requests in 10 seconds."
         await self._limits.take(WRITES_EACH_WALLET, rule, wallet, message)
-        message = "An address makes 600 trades and bets a minute."
-        await self._limits.take_external(WRITES_EACH_CALLER, "cup_write", caller, message)
-        message = "A network makes 1,200 trades and bets a minute."
-        await self._limits.take_external(WRITES_EACH_NETWORK, "cup_write_network", network(caller), message)
+        message = "One address can make at most 600 trades and bets a minute."
+        await self._limits.take_from_outside(WRITES_EACH_CALLER, "cup_write", caller, message)
+        message = "One network can make at most 1,200 trades and bets a minute."
+        await self._limits.take_from_outside(WRITES_EACH_NETWORK, "cup_write_network", network(caller), message)
 
     async def _take_replay(self, caller: str) -> None:
         await self._limits.take(REPLAYS_EACH_CALLER, "cup_replay", caller, "Too many replays from this address.")
@@ -413,14 +415,14 @@ class CupService:
             raise Problem(
                 401,
                 "invalid_signature",
-                "issuedAt is more than 5 minutes from our time; sign a fresh message.",
+                "issuedAt is more than 5 minutes from the server's time; sign a new message.",
                 extra={"reason": "issued_at_out_of_window", "serverTime": iso_datetime(now_utc())},
             )
 
 
 async def _retry_while_busy(place: Callable[[], Awaitable[T]]) -> T:
-    """Call `place` again while another transaction holds its wallet; 503 when that takes too long. No connection is
-    held between tries."""
+    """Call `place` until its wallet is free; raise a 503 if that takes too long. No connection is held between
+    attempts."""
     for pause in _BUSY_PAUSES:
         try:
             return await place()
@@ -434,7 +436,7 @@ def _problem(refusal: Refusal) -> Problem:
 
 
 def _signed_trade(request: requests.TradeRequest) -> SignedTrade | None:
-    """Return a real trade with its signature, or None when it lacks something."""
+    """Return a real trade with its signature, or None if a field is missing."""
     wallet, trade_id, issued_at, signature = (
         request.wallet_address,
         request.trade_id,
@@ -452,7 +454,12 @@ def _signed_trade(request: requests.TradeRequest) -> SignedTrade | None:
 async def _live(connection: Connection) -> rounds.RouletteRound:
     live = await rounds.latest(connection)
     if live is None:
-        raise Problem(503, "no_round", "The first round has not opened yet.", headers={"Retry-After": "5"})
+        raise Problem(
+            503,
+            "no_round",
+            "The first round has not opened yet; try again in a few seconds.",
+            headers={"Retry-After": "5"},
+        )
     return live
 
 
@@ -476,18 +483,19 @@ async def _balance(connection: Connection, wallet: str) -> int | None:
 
 
 def _signature_required(what: str, message: str, signed: Json) -> Problem:
-    """`signed`: what of the message the request may have left to us; it is sent with the signature."""
+    """Return the error that shows what to sign. `signed`: the fields of the message that must be sent with the
+    signature."""
     return Problem(
         422,
         "signature_required",
-        f"A real {what} carries {', '.join(signed)} and signature: sign expectedMessage with the wallet's key and send "
-        "what is shown with it, or send simulate: true for a dry run.",
+        f"A real {what} needs {', '.join(signed)} and signature. Sign expectedMessage with the wallet's key and send "
+        "the fields shown here with the signature, or send simulate: true for a dry run.",
         extra={"expectedMessage": message, **signed},
     )
 
 
 def _verified(wallet: str, message: str, signature: str) -> bytes:
-    """Return the signature's bytes, when `wallet` signed `message` with it."""
+    """Return the signature's bytes if `wallet` signed `message` with it; raise a 401 otherwise."""
     raw = messages.signature_bytes(signature)
     if raw is None or messages.signer_of(message, raw) != wallet:
         raise _mismatch(message)
@@ -498,6 +506,6 @@ def _mismatch(message: str) -> Problem:
     return Problem(
         401,
         "invalid_signature",
-        "The signature does not recover walletAddress from the message these fields make.",
+        "walletAddress did not sign this message; sign expectedMessage with its key.",
         extra={"reason": "signer_mismatch", "expectedMessage": message},
     )

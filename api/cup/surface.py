@@ -1,4 +1,4 @@
-"""The tournament surface, assembled: its parts started, its operations declared, and a handler for each."""
+"""Assembles the tournament surface: starts its parts and declares its operations and their handlers."""
 
 from __future__ import annotations
 
@@ -8,24 +8,27 @@ from typing import Any, TypeVar
 
 from aiohttp import web
 
-from api.caching import NO_STORE, json_response
 from api.context import Context, writing_pool
 from api.cup import bodies, requests
 from api.cup.download import Download
 from api.cup.mcp import cup_mcp
 from api.cup.service import CupService, ServiceMethod
-from api.limits import RequestQuota, caller_ip
-from api.operations import Body, DocumentedAnswer, Handler, Operation, Surface
-from api.problems import Problem
-from api.requests import read_json, read_path, read_query, validated_body
-from api.tools import CORS
+from api.http.application import json_response
+from api.http.body import Body
+from api.http.caller import caller_ip
+from api.http.limits import RequestQuota
+from api.http.mcp_door import CORS
+from api.http.operation import DocumentedAnswer, Handler, Operation, Surface
+from api.http.problem import Problem
+from api.http.rendered import NO_STORE
+from api.http.requests import read_json, read_path, read_query, validated_body
 from core.config import Settings
 
 DESCRIPTION = (
-    "A paper-money tournament: every wallet claims 10,000 pUSDC once and trades paper markets and roulette with it. "
-    "Real trades and bets carry an EIP-191 signature; simulations need none. While the tournament is not running every "
-    "path answers 409 `cup_closed`. The same contract is served to agents as MCP tools at /api/cup/mcp. Query names "
-    "that an operation does not know are named back in `meta.ignoredQuery`, each with the nearest one it knows."
+    "A paper-money tournament: every wallet claims 10,000 pUSDC once and uses it for paper markets and roulette. "
+    "Real trades and bets need an EIP-191 signature; simulations do not. While the tournament is not running, every "
+    "path answers 409 `cup_closed`. Agents get the same operations as MCP tools at /api/cup/mcp. Unknown query "
+    "parameters are listed in `meta.ignoredQuery`, each with the nearest known name."
 )
 BASE = "/api/cup/v1"
 FOR_READS = "public, max-age=2, s-maxage=2"
@@ -40,9 +43,9 @@ B = TypeVar("B", bound=Body)
 
 @asynccontextmanager
 async def cup_surface(context: Context) -> AsyncIterator[Surface]:
-    """The surface, with the MCP server running while the context is open."""
+    """Make the surface; its MCP server runs while the context is open."""
     settings = context.settings
-    # A separate pool: a crowd of paper players who wait for one row must not use up connections that money bets need.
+    # A separate pool: paper players waiting for one row must not use up the connections that real bets need.
     pool = writing_pool(settings, "vpm-api-cup")
     service = CupService(settings, pool, context.limits)
 
@@ -80,9 +83,9 @@ def _error(description: str) -> DocumentedAnswer:
 
 _CLOSED = "`cup_closed`: the tournament is not running"
 _BAD = _error("`invalid_request`: `details` names the field.")
-_RATE = DocumentedAnswer("`rate_limited`", bodies.CupError, {"Retry-After": "Seconds until there is room again."})
-_AWAY = _error("`unavailable`: the database is away for a moment.")
-_HALTED = "`cup_agent_trades_halted`: enroll the wallet and send the same again; or `unavailable`."
+_RATE = DocumentedAnswer("`rate_limited`", bodies.CupError, {"Retry-After": "Seconds to wait."})
+_AWAY = _error("`unavailable`: the database cannot be reached; try again.")
+_HALTED = "`cup_agent_trades_halted`: enroll the wallet and send the same request again; or `unavailable`."
 _SIGNED = {
     401: _error("`invalid_signature`, with `reason`."),
     402: _error("`insufficient_funds`, with `balance` and `needed`."),
@@ -115,7 +118,7 @@ def _post(
     description: str = "",
 ) -> Operation:
     answers = {
-        200: DocumentedAnswer("Done, or what it would do.", model),
+        200: DocumentedAnswer("Done, or simulated.", model),
         400: _BAD,
         409: _error(f"{_CLOSED}."),
         **_BODY,
@@ -142,8 +145,8 @@ def _wallet_operations(rest: RestHandlers, service: CupService) -> tuple[Operati
             "Claim 10,000 pUSDC, once",
             bodies.ClaimBody,
             {429: _RATE},
-            "A repeat answers `minted: false` and the balance as it is. No signature. An address claims for 500 "
-            "wallets a day, a network for 1,000, all together for 5,000 an hour.",
+            "A repeated claim answers `minted: false` and the present balance. No signature is needed. Limits: 500 "
+            "wallets a day per address, 1,000 a day per network, 5,000 an hour in total.",
         ),
         _get(
             "/wallet/{address}",
@@ -152,7 +155,7 @@ def _wallet_operations(rest: RestHandlers, service: CupService) -> tuple[Operati
             bodies.WalletBody,
             {400: _BAD},
             path_parameters=requests.WalletPath,
-            description="A wallet that never claimed reads as zeros.",
+            description="For a wallet that never claimed all amounts are 0.",
         ),
     )
 
@@ -166,12 +169,12 @@ def _market_operations(rest: RestHandlers, service: CupService) -> tuple[Operati
             bodies.MarketsBody,
             {400: _BAD},
             query=requests.MarketsQuery,
-            description="Nearest `deadlineAt` first: trades end there, before anything that decides is measured.",
+            description="Earliest `deadlineAt` first: trading ends then, before the deciding reading is taken.",
         ),
         _get(
             "/markets/{slug}/quote",
             rest.get(service.quote, read_quote),
-            "What a stake would get",
+            "Quote a stake",
             bodies.QuoteBody,
             {
                 400: _BAD,
@@ -192,10 +195,10 @@ def _market_operations(rest: RestHandlers, service: CupService) -> tuple[Operati
             {
                 **_SIGNED,
                 404: _error("`market_not_found`"),
-                409: _error(f"`market_closed`; `trade_conflict`: the tradeId was used otherwise; {_CLOSED}."),
+                409: _error(f"`market_closed`; `trade_conflict`: the tradeId belongs to another trade; {_CLOSED}."),
                 422: _error("`invalid_side` with `validSides`; `signature_required` with `expectedMessage`."),
             },
-            "Once for each `tradeId`: the same trade again answers its first receipt with `replay: true`.",
+            "Each `tradeId` trades once: the same request again answers the first receipt with `replay: true`.",
         ),
         _get(
             "/leaderboard",
@@ -204,7 +207,8 @@ def _market_operations(rest: RestHandlers, service: CupService) -> tuple[Operati
             bodies.BoardBody,
             {400: _BAD},
             query=requests.BoardQuery,
-            description="All time, or one ISO week (UTC) by when it was realized; ties go to the earlier.",
+            description="All time, or for one ISO week (UTC), by when the profit was realized; on a tie the earlier "
+            "wallet ranks first.",
         ),
         _get(
             "/getting-started", rest.get(service.getting_started, lambda _: None), "Onboarding guide", bodies.GuideBody
@@ -222,8 +226,7 @@ def _roulette_operations(rest: RestHandlers, service: CupService) -> tuple[Opera
             {400: _BAD, 503: _error("`no_round`: the first round has not opened; or `unavailable`.")},
             query=requests.RoundQuery,
             description="42 markets with their pools, the commitment, and past rounds with seed and beacon. The pools "
-            "may be half a second old; they have every bet that the `wallet` in the query had placed when this was "
-            "answered. Caches keep an answer for a second.",
+            "may be half a second old, but include all bets of the `wallet` in the query. Cached for a second.",
         ),
         _post(
             rest,
@@ -241,8 +244,8 @@ def _roulette_operations(rest: RestHandlers, service: CupService) -> tuple[Opera
                 ),
                 503: _error(f"`no_round`: the first round has not opened; {_HALTED}"),
             },
-            "Once for each wallet, round and key: the same bet again answers its receipt with `replay: true`. The "
-            "pools of a simulation may be half a second old; they have the bets of its `walletAddress`.",
+            "A wallet can bet once per round and key: the same request again answers its receipt with `replay: true`. "
+            "The pools of a simulation may be half a second old, but include all bets of its `walletAddress`.",
         ),
     )
 
@@ -257,8 +260,8 @@ def _agent_operations(rest: RestHandlers, service: CupService, download: Downloa
             "Enroll an agent's wallet",
             bodies.EnrolBody,
             {401: _SIGNED[401], 403: _error("`house_fleet_wallet`"), 429: _RATE},
-            "An enrolled wallet keeps trading while live trading is halted. An address enrolls 500 wallets a day, a "
-            "network 1,000.",
+            "An enrolled wallet can trade while live trading is halted. Limits: 500 wallets a day per address, 1,000 "
+            "per network.",
         ),
         Operation(
             "GET",
@@ -269,24 +272,24 @@ def _agent_operations(rest: RestHandlers, service: CupService, download: Downloa
                 200: DocumentedAnswer("JSON Lines.", content_type="application/x-ndjson"),
                 409: _error(f"{_CLOSED}."),
                 429: _RATE,
-                503: _error("`busy`: too many exports are under way; `unavailable`: the database is away."),
+                503: _error("`busy`: too many exports are running; `unavailable`: the database cannot be reached."),
             },
-            description="Enough to recompute balances, books, spins, payouts and boards. "
-            "The last line counts those before it.",
+            description="Everything needed to recompute balances, books, spins, payouts and boards. "
+            "The last line has the number of lines before it.",
         ),
     )
 
 
 class RestHandlers:
-    """The handlers of the cup's REST endpoints, one for each method of the service. That the tournament is open is
-    checked before anything else about a request."""
+    """Makes the handlers of the cup's REST endpoints from the service's methods. Each first checks that the tournament
+    is open."""
 
     def __init__(self, settings: Settings, service: CupService) -> None:
         self._settings = settings
         self._service = service
 
     def get(self, method: ServiceMethod[R, B], read: Callable[[web.Request], R], cache: str = FOR_READS) -> Handler:
-        """`read`: what a request asks for."""
+        """Make the handler of a GET; `read` turns the request into the method's argument."""
 
         async def handle(request: web.Request) -> web.StreamResponse:
             self._service.require_open()

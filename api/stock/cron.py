@@ -1,4 +1,4 @@
-"""GET /api/cron/[job]: asks the keeper for one run of a job and hands back its report.
+"""GET /api/cron/[job]: asks the keeper to run a job once and returns its report.
 
 The keeper is another process; request and report travel through `keeper_job`.
 """
@@ -16,8 +16,8 @@ import psycopg
 from aiohttp import web
 from pydantic import SecretStr
 
-from api.caching import json_response
-from api.problems import Problem, not_found
+from api.http.application import json_response
+from api.http.problem import Problem, not_found
 from api.stock.bodies.operating import CronJob, CronReport
 from core.db.engine import ConnectionPool
 from core.errors import DatabaseError
@@ -32,7 +32,7 @@ POLL_SECONDS = 0.25
 
 
 class Cron:
-    """The keeper's jobs on demand. `secret` None refuses every request."""
+    """The endpoint that runs keeper jobs on demand. Without a `secret` it refuses every request."""
 
     def __init__(self, secret: SecretStr | None, pool: ConnectionPool) -> None:
         self._secret = secret
@@ -47,14 +47,14 @@ class Cron:
             report = await self._report(job)
         except (psycopg.Error, DatabaseError, OSError) as error:
             log.warning("failed to request a job", action="cron.no_database", job=job, why=error)
-            raise _no_keeper("The database is away, so the keeper cannot be asked.") from None
+            raise _no_keeper("The database is unavailable, so the keeper cannot be reached; try again.") from None
         return json_response(_in_seconds(report))
 
     def _authorize(self, request: web.Request) -> None:
         given = request.headers.get("Authorization", "").encode("utf-8", "surrogateescape")
         secret = self._secret
         bearer = b"" if secret is None else b"Bearer " + secret.get_secret_value().encode()
-        # Compared in constant time, also when there is no secret to compare with.
+        # Compared in constant time, even when there is no secret.
         if not hmac.compare_digest(given, bearer) or secret is None:
             raise Problem(
                 401,
@@ -75,15 +75,15 @@ class Cron:
             if asyncio.get_running_loop().time() >= deadline:
                 started = asked is not None and asked.is_started
                 raise _no_keeper(
-                    "The keeper is still at it; ask again later."
+                    "The keeper is still running the job; try again later."
                     if started
-                    else "No keeper took the job; is one running?"
+                    else "No keeper took the job; check that one is running."
                 )
             await asyncio.sleep(POLL_SECONDS)
 
 
 def _in_seconds(report: Mapping[str, Any]) -> CronReport:
-    """The keeper writes its times as text; on this surface times are Unix seconds."""
+    """Convert the times of the keeper's report from text to the Unix seconds of this surface."""
     times = {name: int(datetime.fromisoformat(report[name]).timestamp()) for name in ("startedAt", "finishedAt")}
     return msgspec.convert({**report, **times}, CronReport)
 

@@ -1,4 +1,4 @@
-"""What is known of the stock chain at one moment: markets, positions, the head, rounds. Frozen values, no I/O.
+"""The state of the stock chain at one moment: markets, positions, the head, rounds. Frozen values, no I/O.
 
 Amounts are token units (6 decimals), answers have 8 decimals, times are Unix seconds of the chain's clock unless a name
 says otherwise. Addresses are checksummed, hashes lower-case hex.
@@ -21,7 +21,7 @@ SIDES: Final[tuple[Side, Side]] = ("UP", "DOWN")
 
 
 class Phase(StrEnum):
-    """A stock market's phase, as it is shown."""
+    """A stock market's phase, as the API shows it."""
 
     OPENS = "opens"
     LIVE = "live"
@@ -32,7 +32,7 @@ class Phase(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class MarketResult:
-    """How a market ended. `outcome` and `reason` are the resolver's numbers, None for a void by the timeout."""
+    """How a market ended. `outcome` and `reason` are the resolver's numbers, None if it was voided by the timeout."""
 
     outcome: int | None
     reason: int | None
@@ -77,7 +77,7 @@ class ListedMarket:
         return self.market.terms.freeze_time + self.market.terms.void_delay
 
     def phase(self, now: int) -> Phase:
-        """`now` is the head block's time: a stalled chain stands still with its markets."""
+        """Return the phase at `now`, the head block's time: when the chain stalls, so do its markets."""
         if self.market.voided:
             return Phase.VOID
         if self.market.winner is not None:
@@ -103,8 +103,8 @@ class HeldPosition:
 
 @dataclass(frozen=True, slots=True)
 class EntryReceipt:
-    """What became of a signed bet up to the block `head`; `block` and `tx` are None while it is in none. `position` is
-    also None where its transaction made several alike."""
+    """The state of a signed bet as of the block `head`; `block` and `tx` are None while it is in no block. `position`
+    is also None if its transaction made several equal ones."""
 
     head: Head
     final_block: int
@@ -146,7 +146,7 @@ class ResolverPreview:
 
 @dataclass(frozen=True, slots=True)
 class MarketReadings:
-    """What the chain says about one market's two times: the rounds the finder proved, and the resolver's preview."""
+    """The chain's answers about one market: the rounds that the finder proved, and the resolver's preview."""
 
     strike: Round | None = None
     strike_problem: int = 0

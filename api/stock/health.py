@@ -9,9 +9,10 @@ from collections.abc import Awaitable, Callable
 
 from aiohttp import web
 
-from api.caching import TimedValue, json_response
+from api.cache import TimedValue
 from api.context import Context
 from api.database import DATABASE_ERRORS
+from api.http.application import json_response
 from api.stock.bodies.operating import CheckBody, HealthBody
 from api.stock.facts import ListedMarket, MarketsSnapshot
 from api.stock.rows import read_allowed_feeds, read_undelivered
@@ -30,13 +31,13 @@ CHECK_SECONDS = 3.0
 SHARED_SECONDS = 1.0
 HEAD_OLD_SECONDS = 60
 INDEX_LAG_SECONDS = 60
-# A keeper gives a sign of life every 5 s, also one that stands by, which takes over within seconds.
+# Every keeper, active or standby, writes a heartbeat every 5 s; a standby takes over within seconds.
 KEEPER_SILENT_SECONDS = 30
 SETTLED_WITHIN_SECONDS = 30 * 60
 DELIVERED_WITHIN_SECONDS = 20 * 60
 # Anyone may request health at any time, so the search for undelivered payouts reads at most this much at once.
 MARKETS_AT_ONCE, POSITIONS_AT_ONCE = 200, 500
-# What a feed may be late beyond its heartbeat before it counts as silent.
+# How late a feed may be beyond its heartbeat before it counts as silent.
 FEED_SLACK_SECONDS = 3600
 
 CheckFinding = tuple[bool, str]
@@ -44,7 +45,7 @@ NO_RPC: CheckFinding = (False, "no RPC URL is configured for the stock chain")
 
 
 class Health:
-    """The health of the stock markets: every check, asked once for all who ask within a second."""
+    """The health checks of the stock markets. Requests within a second share one run."""
 
     def __init__(self, context: Context, sources: StockSources) -> None:
         self._engine = context.engine
@@ -84,8 +85,8 @@ class Health:
         except TimeoutError:
             holds, detail = False, f"no answer within {CHECK_SECONDS:g} s"
         except (*DATABASE_ERRORS, RpcError) as error:
-            said = str(error).splitlines()[0] if str(error) else "no answer"
-            holds, detail = False, redact_text(f"cannot be read: {said}")
+            reason = str(error).splitlines()[0] if str(error) else "no answer"
+            holds, detail = False, redact_text(f"cannot be read: {reason}")
         return CheckBody(name=name, ok=holds, detail=detail)
 
     # ------------------------------------------------------------ the chain and the index
@@ -104,7 +105,7 @@ class Health:
         if contracts is None or client is None:
             return NO_RPC
         count = await client.read(contracts.settler.call("marketCount"), timeout_seconds=CHECK_SECONDS)
-        return True, f"{count} markets by view calls"
+        return True, f"the contract answers: {count} markets"
 
     async def _market_logs(self) -> CheckFinding:
         index = self._sources.index
@@ -113,12 +114,12 @@ class Health:
         head = index.snapshot.head
         silence = max(0, int(time.time()) - head.seen_at)
         if head.state == "halted":
-            return False, "the indexer stopped at a contradiction"
+            return False, "the indexer has stopped: it found a contradiction"
         if not index.readable:
             return False, "the index cannot be read"
         return (
             silence <= INDEX_LAG_SECONDS and head.state == "tail",
-            f"block {head.number}, {head.lag} behind, heard of a head {silence} s ago ({head.state})",
+            f"block {head.number}, {head.lag} behind; the node's head was last read {silence} s ago ({head.state})",
         )
 
     # ------------------------------------------------------------ the keeper's work
@@ -127,8 +128,8 @@ class Health:
         async with self._pool.connection() as connection:
             silence = await seconds_since_heartbeat(connection, "keeper")
         if silence is None:
-            return False, "no keeper runs"
-        return silence <= KEEPER_SILENT_SECONDS, f"heard of a keeper {max(0.0, silence):.0f} s ago"
+            return False, "no keeper is running"
+        return silence <= KEEPER_SILENT_SECONDS, f"last keeper heartbeat {max(0.0, silence):.0f} s ago"
 
     async def _settlement(self) -> CheckFinding:
         snapshot = self._snapshot()
@@ -141,7 +142,7 @@ class Health:
         return not late, _listing(late, "unsettled 30 min after the bell", "every market past its bell is settled")
 
     async def _delivery(self) -> CheckFinding:
-        """Positions the token itself refused are their owners' affair and are passed over."""
+        """Check that settled markets are paid out. Positions whose transfer the token refused do not count."""
         index, snapshot = self._sources.index, self._snapshot()
         generation = 0 if index is None else index.generation
         over = [
@@ -161,7 +162,7 @@ class Health:
             late = [market for market in some if market.id in undelivered]
             if late:
                 break
-            # Not looked at again until a row of theirs changes.
+            # These are not read again until one of their rows changes.
             self._delivered |= {market.id: (generation, market.version) for market in some}
         self._delivered = {each: seen for each, seen in self._delivered.items() if each in snapshot.markets}
         return not late, _listing(late, "undelivered 20 min after settlement", "everything settled is delivered")
@@ -174,7 +175,7 @@ class Health:
         if not session.opens <= snapshot.head.timestamp < session.closes:
             return True, "the session is not open"
         if snapshot.markets and all(market.opened_at >= session.opens for market in snapshot.markets.values()):
-            return True, "the venue is younger than this session"
+            return True, "the first market was listed in this session"
         async with self._engine.connect() as connection:
             allowed = await read_allowed_feeds(connection)
         listed = {(market.feed, market.family, market.final_time) for market in snapshot.markets.values()}
@@ -237,7 +238,9 @@ class Health:
         group = await self._lanes(RELAY)
         if not group.lanes:
             return False, "no lane takes bets"
-        states = ", ".join(f"{lane.status.value}{'' if lane.leased else ' (nobody holds it)'}" for lane in group.lanes)
+        states = ", ".join(
+            f"{lane.status.value}{'' if lane.leased else ' (no relayer holds it)'}" for lane in group.lanes
+        )
         return group.works, f"{states}; {group.in_flight} in flight, {group.queued} queued"
 
     async def _lanes(self, group: str) -> GroupReport:

@@ -1,7 +1,7 @@
-"""The stock markets: the present ones in memory, as fresh as the index, the others from the database when asked for.
+"""The stock markets: current ones in memory, as fresh as the index, older ones from the database on request.
 
-They are stale while the database is away, when the indexer has had no news from a node for a while, and when it stopped
-at a contradiction.
+They are stale while the database is unavailable, when the indexer has not reached a node for a while, and when it has
+stopped at a contradiction.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from api.database import reading
 from api.followed_index import Archive, FollowedIndex
-from api.problems import unavailable
+from api.http.application import unavailable
 from api.stock.facts import ListedMarket, MarketsSnapshot
 from api.stock.rows import read_settled, read_settled_page, read_snapshot
 
 PAUSE_SECONDS = 0.1
-# Of a market, as the database holds it.
+# The largest market id that the database can hold.
 MAX_ID = 2**63 - 1
-# A node that was silent for so long, or an index that could not be read for so long, makes every answer stale.
+# After this long without news from a node, or without reading the index, every answer is stale.
 STALE_AFTER_SECONDS = 10
 
 
@@ -44,13 +44,13 @@ class StockIndex(FollowedIndex[MarketsSnapshot]):
 
     @property
     def read_at(self) -> int:
-        """Our clock's time of the last good read of the chain, through the indexer; 0 before the first."""
+        """Return when the indexer last read the chain, by our clock; 0 before the first read."""
         return 0 if self.snapshot is None else self.snapshot.head.seen_at
 
     def required(self) -> MarketsSnapshot:
         """Return the state as last read; 503 before the first read."""
         if self.snapshot is None:
-            raise unavailable("The chain could not be read yet; try again shortly.")
+            raise unavailable("The chain has not been read yet; try again shortly.")
         return self.snapshot
 
     # ------------------------------------------------------------ of any age
@@ -59,7 +59,7 @@ class StockIndex(FollowedIndex[MarketsSnapshot]):
         return (await self.markets((number,))).get(number)
 
     async def markets(self, numbers: Iterable[int]) -> dict[int, ListedMarket]:
-        """Return those of these that the index has; 503 when some must be read and cannot be."""
+        """Return the markets that the index has; raise a 503 if some must be read and the database is unavailable."""
         present = {} if self.snapshot is None else self.snapshot.markets
         possible = {number for number in numbers if number <= MAX_ID}
         markets = {number: present[number] for number in possible if number in present}

@@ -1,4 +1,4 @@
-"""Markets as bodies: the listed form, and what a single market's page adds."""
+"""Builds the bodies of markets: the listed form, and the details of a single market."""
 
 from __future__ import annotations
 
@@ -55,12 +55,12 @@ _DETAILS = {
     StockReason.STALE: "A reading was older than the market allows.",
     StockReason.BAD_ANSWER: "A reading in effect was not a price.",
     StockReason.PAUSED: "The stock's oracle was paused over a reading.",
-    StockReason.MULTIPLIER: "The stock's multiplier changed between strike and bell, as by a split or a dividend.",
+    StockReason.MULTIPLIER: "The stock's multiplier changed between strike and bell, as after a split or a dividend.",
     StockReason.OUTAGE: "A reading was made while the chain's sequencer was down.",
-    StockReason.FLAT: "Both readings are the same.",
+    StockReason.FLAT: "Both readings are equal.",
 }
 _STATUSES = {StockReason.MULTIPLIER: PreviewStatus.PAUSED, StockReason.OUTAGE: PreviewStatus.STALE}
-"""Of those that share another's."""
+"""The preview statuses of reasons that have none of the same name."""
 EMPTY_ORACLE = Oracle()
 _NO_ROUND = RoundBody(answer="0", round_id="0", at=0)
 
@@ -77,7 +77,7 @@ class Prices:
 
 
 def listed_body(market: ListedMarket, snapshot: MarketsSnapshot, oracle: Oracle) -> MarketBody:
-    """Return a market as /api/markets lists it."""
+    """Build a market's body as /api/markets lists it."""
     return _listed(market, snapshot, oracle, market_view(market.market, snapshot.head.moment))
 
 
@@ -90,7 +90,7 @@ def detail_body(
     read_at: int,
     stale: bool,
 ) -> MarketDetailBody:
-    """Return a market with its books, every position and, after the bell, both rounds."""
+    """Build a market's body with its books, every position and, after the bell, both rounds."""
     now = snapshot.head.moment
     view = market_view(market.market, now)
     prices = prices_of(market, oracle, market.phase(now.timestamp))
@@ -125,7 +125,7 @@ def detail_body(
 
 
 def has_stale_feed(listed: MarketBody, oracle: Oracle) -> bool:
-    """Check whether the market still moves with a feed of which only the last good round is known."""
+    """Check whether the market is unsettled and only the last good round of its feed is known."""
     return listed.feed in oracle.unreadable and listed.phase not in (Phase.RESOLVED.value, Phase.VOID.value)
 
 
@@ -147,7 +147,7 @@ def prices_of(market: ListedMarket, oracle: Oracle, phase: Phase) -> Prices:
         strike_missing = words.problem(reading.strike_problem) if strike is None else None
         final_missing = words.problem(reading.final_problem) if final is None else None
     else:
-        strike_missing = final_missing = "the reading could not be read from the chain yet"
+        strike_missing = final_missing = "the reading has not been read from the chain yet"
     if strike is not None:
         age = market.strike_time - strike.updated_at
         strike_missing = words.reading_problem(strike.answer, age, market.max_strike_age)
@@ -171,7 +171,7 @@ def outcome_name(market: ListedMarket, settled: MarketResult) -> OutcomeName:
 
 
 def void_reason(settled: MarketResult) -> VoidReasonName | None:
-    """Why a market is void; None of one that its rounds decided."""
+    """Return why a market is void, or None if its rounds decided it."""
     return "timeout" if settled.reason is None else _REASONS[StockReason(settled.reason)]
 
 
@@ -184,7 +184,7 @@ def _listed(market: ListedMarket, snapshot: MarketsSnapshot, oracle: Oracle, vie
     up, down = view.books
     halted = oracle.halts.get(market.feed) if phase in (Phase.OPENS, Phase.LIVE) else None
     accepting = phase in (Phase.OPENS, Phase.LIVE) and not snapshot.entries_paused and halted is None
-    must = phase is not Phase.OPENS  # then strike, live and change are never null
+    never_null = phase is not Phase.OPENS  # as the specification demands of strike, live and change
     return MarketBody(
         id=str(market.id),
         href=market.href,
@@ -196,10 +196,10 @@ def _listed(market: ListedMarket, snapshot: MarketsSnapshot, oracle: Oracle, vie
         winner=None if winner is None else SIDES[winner],
         strike_time=market.strike_time,
         final_time=market.final_time,
-        strike=round_body(prices.strike) or (_NO_ROUND if must else None),
+        strike=round_body(prices.strike) or (_NO_ROUND if never_null else None),
         strike_problem=prices.strike_problem,
-        live=round_body(prices.live) or (_NO_ROUND if must else None),
-        change=_change(prices.strike, prices.live, must),
+        live=round_body(prices.live) or (_NO_ROUND if never_null else None),
+        change=_change(prices.strike, prices.live, never_null=never_null),
         pool=_pair((up.principal, down.principal)),
         totals=TotalsBody(
             pool=str(view.pool),
@@ -234,9 +234,9 @@ def _listed(market: ListedMarket, snapshot: MarketsSnapshot, oracle: Oracle, vie
     )
 
 
-def _change(strike: Round | None, live: Round | None, must: bool) -> ChangeBody | None:
+def _change(strike: Round | None, live: Round | None, *, never_null: bool) -> ChangeBody | None:
     if strike is None or live is None or not 0 < strike.answer < TOO_HIGH:
-        return ChangeBody(direction="FLAT", bps=0, text="unknown") if must else None
+        return ChangeBody(direction="FLAT", bps=0, text="unknown") if never_null else None
     difference = live.answer - strike.answer
     bps = change_bps(strike.answer, live.answer)
     direction = "FLAT" if difference == 0 else SIDES[UP if difference > 0 else DOWN]
@@ -252,7 +252,7 @@ def _resolution(market: ListedMarket) -> ResolutionBody | None:
     if settled is None:
         return None
     if settled.reason is None:
-        detail = f"Nobody could settle it by {words.utc(market.voidable_at)}."
+        detail = f"No one settled the market by {words.utc(market.voidable_at)}."
     else:
         detail = _DETAILS.get(StockReason(settled.reason), "The final reading decided.")
     return ResolutionBody(
@@ -269,9 +269,9 @@ def _resolution(market: ListedMarket) -> ResolutionBody | None:
 
 
 def _finder(market: ListedMarket, prices: Prices, preview: PreviewBody) -> FinderBody:
-    """The two rounds the finder proved and what they say; `expected` is null while they say nothing.
+    """Build the body of the two rounds that the finder proved; `expected` is null while one is missing.
 
-    Of pauses, splits and outages between them only the resolver knows.
+    Only the resolver knows of pauses, splits and outages between the rounds.
     """
     strike, final = prices.strike, prices.final
     missing = strike is None or final is None
@@ -298,7 +298,7 @@ def _finder(market: ListedMarket, prices: Prices, preview: PreviewBody) -> Finde
 
 
 def _preview(market: ListedMarket, reading: MarketReadings | None) -> PreviewBody:
-    """Return what the resolver answered, or would have if the market was settled by rounds."""
+    """Build the resolver's preview: its answer, or what it would have answered if rounds settled the market."""
     settled = market.result
     if settled is not None and settled.strike is not None and settled.final is not None:
         preview = ResolverPreview(
@@ -312,7 +312,7 @@ def _preview(market: ListedMarket, reading: MarketReadings | None) -> PreviewBod
         )
     elif reading is not None and reading.preview is not None:
         preview = reading.preview
-    else:  # the chain could not be asked since the bell
+    else:  # the chain has not been read since the bell
         preview = ResolverPreview(PreviewStatus.NOT_READY)
     return PreviewBody(
         status=preview.status,

@@ -1,7 +1,7 @@
-"""Keeps the feeds in memory: their latest rounds, and for markets past a boundary what finder and preview say.
+"""Keeps the feeds in memory: their latest rounds, and the finder's and resolver's answers for started markets.
 
-All reads of one pass see the same block. A market is asked about again when its feed has a new round, when it passed a
-boundary, and every `REREAD_SECONDS` (the stock's oracle may be paused or resumed without a round).
+All reads of one pass see the same block. A market is read again when its feed has a new round, when it passes its
+strike or bell, and every `REREAD_SECONDS` (the stock's oracle may be paused or resumed without a round).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ STALE_AFTER_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True)
 class _ReadState:
-    """The state a market was last asked under; a difference means asking again."""
+    """The state under which a market was last read; a change means reading it again."""
 
     latest: Round | None
     past_strike: bool
@@ -50,7 +50,7 @@ class _ReadState:
 
 
 class OracleWatch:
-    """The oracle's readings, kept fresh: `oracle` is what is known; its `version` grows with every change."""
+    """A background reader of the feeds. `oracle` is the last reading; its `version` grows with every change."""
 
     def __init__(
         self,
@@ -72,17 +72,17 @@ class OracleWatch:
         self._old_markets: LRUCache[int, ListedMarket] = LRUCache(MAX_OLD_MARKETS)
 
     def follow_old_market(self, market: ListedMarket) -> None:
-        """Make the next pass ask about a market settled long ago, too, whose rounds its settlement does not name."""
+        """Make the next pass also read a market settled long ago whose settlement does not name its rounds."""
         if not _settled_by_rounds(market):
             self._old_markets[market.id] = market
 
     def halt_reason(self, market: ListedMarket | None) -> str | None:
-        """Return why a market takes no bets for now, by its feed and its stock; None where it does or is not known."""
+        """Return why betting on a market is halted by its feed or stock; None if it is not, or not known."""
         return None if market is None else self.oracle.halts.get(market.feed)
 
     @property
     def stale(self) -> bool:
-        """The chain could not be read for a while, or never."""
+        """Return whether the chain has not been read for a while, or ever."""
         return time.time() - self.oracle.read_at > STALE_AFTER_SECONDS
 
     async def run(self) -> None:
@@ -96,14 +96,14 @@ class OracleWatch:
                 await asyncio.sleep(IDLE_SECONDS)
 
     async def refresh(self) -> None:
-        """Read everything once; if the chain cannot be read, what is known stays."""
+        """Read everything once; if the chain cannot be read, keep the last reading."""
         try:
             async with asyncio.timeout(4 * TIMEOUT_SECONDS):
                 await self._read()
             self.readable = True
         except (RpcError, TimeoutError) as error:
             if self.readable or not self.oracle.version:
-                log.warning("the stock chain cannot be read", action="stock.chain_unreadable", why=error)
+                log.warning("failed to read the stock chain", action="stock.chain_unreadable", why=error)
             self.readable = False
             if not self.oracle.latest:
                 await self._load_from_index()
@@ -139,7 +139,7 @@ class OracleWatch:
         )
 
     async def _latest(self, block: int, now: int) -> tuple[dict[str, Round], dict[str, str]]:
-        """Read every feed's latest round, and why its markets take no bets, in one batch."""
+        """Read every feed's latest round, and why betting on its markets is halted, in one batch."""
         feeds = self._deployment.price_feeds
         if not feeds:
             return {}, {}
@@ -152,7 +152,7 @@ class OracleWatch:
         failures = [answer for answer in answers if isinstance(answer, RpcError) and answer.kind.blames_node]
         if failures:
             raise failures[0]
-        # A feed that reverts has no round; the others do.
+        # A feed that reverts has no round; the other feeds are not affected.
         latest = {
             feed.proxy: _round(answer)
             for feed, answer in zip(feeds, answers[: len(feeds)], strict=True)
@@ -165,7 +165,7 @@ class OracleWatch:
         for feed, paused in zip(feeds, answers[len(feeds) : 2 * len(feeds)], strict=True):
             newest = latest.get(feed.proxy)
             why = halt(
-                paused=isinstance(paused, RpcError) or bool(paused),  # one that does not say counts as paused
+                paused=isinstance(paused, RpcError) or bool(paused),  # without an answer it counts as paused
                 sequencer_up=is_up,
                 updated_at=None if newest is None else newest.updated_at,
                 longest=feed.max_final_age_seconds,
@@ -224,7 +224,7 @@ class OracleWatch:
         return values(await self._client.read_many(calls, block, timeout_seconds=TIMEOUT_SECONDS))
 
     async def _load_from_index(self) -> None:
-        """Load the last rounds that the index has from the logs, to use until the chain has been read once."""
+        """Load the last rounds from the index, to use until the chain has been read once."""
         try:
             async with asyncio.timeout(TIMEOUT_SECONDS), self._engine.connect() as connection:
                 feeds = [feed.proxy for feed in self._deployment.price_feeds]
@@ -236,18 +236,18 @@ class OracleWatch:
 
 
 def _round(answer: Any) -> Round:
-    """Make a round from a feed's answer: its id, its answer, when it began, when it was updated."""
+    """Make a round from a feed's answer: id, answer, start time, update time."""
     return Round(answer[0], answer[1], answer[3])
 
 
 def _settled_by_rounds(market: ListedMarket) -> bool:
-    """The rounds are in its settlement then, and it is not asked about any more."""
+    """Check whether the market's settlement names its rounds: then it needs no more reads."""
     return market.result is not None and market.result.strike is not None
 
 
 def _read_state(market: ListedMarket, latest: Round | None, now: int, at: float) -> _ReadState:
     return _ReadState(
-        # After the bell a settled market's rounds are known; a later price changes nothing about it.
+        # A settled market's rounds are known; later prices do not matter.
         latest=latest if market.result is None else None,
         past_strike=now >= market.strike_time,
         past_final=now > market.final_time,

@@ -1,7 +1,7 @@
-"""Reading one address's positions: a page of them, and the totals of all.
+"""Reads one address's positions: a page of them, and the totals of all.
 
-The indexer keeps the sums, so an address of a hundred thousand positions costs the API what one of ten does. The query
-repeats `core.stock.vested` in SQL; a test holds the one to the other.
+The indexer keeps the sums, so an address with a hundred thousand positions costs the API as much as one with ten. The
+query repeats `core.stock.vested` in SQL; a test compares the two.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from decimal import Decimal
 from sqlalchemy import literal, select, text, tuple_
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from api.problems import unavailable
+from api.http.application import unavailable
 from api.stock.bodies.positions import OwnerTotalsBody
 from api.stock.facts import HeldPosition
 from api.stock.rows import HELD, held_position
@@ -22,8 +22,8 @@ from core.db.schema.index_stock import stock_market, stock_position
 from core.stock.projection import ACCEPTED, market_of
 from core.stock.vested import DOWN, UP, Moment, S, as_of
 
-# `matched`: vintages that are finished and not matched on chain yet, as if they were. All quotients round down, for
-# `accrued` once for each market and side.
+# `matched`: finished vintages that are not matched on chain yet, as if they were. All divisions round down;
+# `accrued` is rounded once per market and side.
 _TOTALS = text(f"""
 WITH matched AS (
     SELECT * FROM unnest(
@@ -46,7 +46,7 @@ WITH matched AS (
         WHERE p.market_id = held.market_id AND p.vintage = matching AND p.owner = :owner AND p.outcome = held.outcome
     ) END AS joining FROM held
 )
--- in the order in which they are read below
+-- in the order in which read_totals unpacks them
 SELECT coalesce(sum(offered), 0) AS staked,
     coalesce(sum(div(settled_in * ({S} + acc) - weight, {S}) + joining) FILTER (WHERE market_id > 0), 0) AS accrued,
     coalesce(sum(payout), 0) AS paid,
@@ -74,12 +74,12 @@ class OwnerPage:
 async def read_owner_page(
     connection: AsyncConnection, chain_id: int, owner: bytes, limit: int, before: int | None, now: Moment
 ) -> OwnerPage | None:
-    """Return what was entered before the position `before`; None when the address has no such position. Call it within
-    one snapshot."""
+    """Return the positions entered before the position `before`; None if the address has no such position. Call it
+    within one snapshot."""
     cursor = select(chain_cursor.c.number, chain_cursor.c.summed).where(chain_cursor.c.chain_id == chain_id)
     chain = (await connection.execute(cursor)).one_or_none()
     if chain is not None and not chain.summed:
-        raise unavailable("Positions can be read once the index has read the chain's history; try again later.")
+        raise unavailable("Positions are available once the index has read the chain's history; try again later.")
     position = stock_position.c
     query = HELD.where(position.owner == owner).order_by(position.entered_block.desc(), position.position_id.desc())
     if before is not None:

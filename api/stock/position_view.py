@@ -1,4 +1,4 @@
-"""Positions as bodies, alone and as an owner's list."""
+"""Builds the bodies of positions, in a market and in an owner's list."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def position_body(market: ListedMarket, entry: HeldPosition, now: Moment) -> Pos
 def owner_bodies(
     positions: Sequence[HeldPosition], markets: Mapping[int, ListedMarket], now: Moment
 ) -> list[OwnedPositionBody]:
-    """An address's positions; those of a market not known yet wait for it."""
+    """Build the bodies of an address's positions, leaving out those whose market is not known yet."""
     rows = []
     for entry in positions:
         market = markets.get(entry.position.market_id)

@@ -1,7 +1,7 @@
-"""GET /api/proof: what was done with the money, each number with the call that shows the same.
+"""GET /api/proof: where the money went, each number with the contract call that verifies it.
 
-Gathered in the background every few seconds; a section whose source is away
-keeps its last content and is named in `missing`.
+Gathered in the background whenever the index changes. A section whose source is unavailable keeps its last content and
+is named in `missing`.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from typing import Literal
 
 from aiohttp import web
 
-from api.caching import RenderedBody, VersionedCache, public
+from api.cache import VersionedCache
 from api.context import Context
 from api.database import DATABASE_ERRORS
-from api.problems import unavailable
+from api.http.application import unavailable
+from api.http.rendered import Shown, shared
 from api.solvency import SolvencyWatch
 from api.stock import words
 from api.stock.bodies.proof import (
@@ -56,9 +57,13 @@ from core.log import get_logger
 
 log = get_logger(__name__)
 
-PROOF_CACHE = public(60)
+PROOF_CACHE = shared(60)
 PAUSE_SECONDS = 2.0
-# The longer the history, the longer a gathering takes; it is to take a fifth of the time at most.
+# Until the index is read there is nothing to show.
+FIRST_PAUSE_SECONDS = 0.1
+# The Safe and the audit change without the index.
+OLDEST_SECONDS = 10.0
+# A gathering takes longer the longer the history; it may take at most a fifth of the time.
 PAUSE_PER_GATHERING = 4
 CHAIN_TIMEOUT_SECONDS = 3.0
 # The newest; `newestOnly` says when there are more.
@@ -70,8 +75,8 @@ CHAIN_SECTIONS = ("safe",)
 
 @dataclass(frozen=True, slots=True)
 class Gathered:
-    """The facts of the proof page; None or empty until read once. `generation` is the index's when `settled` was read;
-    `drill_undelivered` whether something of the drill is unsent: stakes, or remainders that were never taken."""
+    """The facts of the proof page; None or empty until first read. `generation`: the index's when `settled` was read.
+    `drill_undelivered`: whether the drill market still has unsent stakes or refunds."""
 
     betting: BettingTotals | None = None
     totals: MarketTotals | None = None
@@ -93,7 +98,7 @@ class Proof:
     """The proof of the stock markets, gathered from the chain and the index."""
 
     def __init__(self, context: Context, sources: StockSources, solvency: Mapping[str, SolvencyWatch]) -> None:
-        """`solvency`: of the contracts that hold money, on both chains, by their names."""
+        """`solvency`: watches of the contracts that hold money, on both chains, by contract name."""
         self._solvency = solvency
         self._attester = context.attester
         self._settings = context.settings
@@ -105,31 +110,33 @@ class Proof:
         self._engine = context.engine
         self._gathered = Gathered()
         self._version = 0
-        self._shown: VersionedCache[None, RenderedBody[ProofBody]] = VersionedCache(1)
+        self._shown: VersionedCache[None, Shown[ProofBody]] = VersionedCache(1)
 
     async def get(self, request: web.Request) -> web.StreamResponse:
         return (await self._current()).rendered.answer(request)
 
-    async def _current(self) -> RenderedBody[ProofBody]:
-        async def make() -> RenderedBody[ProofBody]:
-            return await RenderedBody.make(await self._body(), PROOF_CACHE)
+    async def _current(self) -> Shown[ProofBody]:
+        async def make() -> Shown[ProofBody]:
+            return await Shown.make(await self._body(), PROOF_CACHE)
 
         return await self._shown.get(None, self._stamp, make)
 
     async def shown(self) -> tuple[ProofBody, str]:
-        """Return the proof as the pages show it, and the tag, which changes with what is in it."""
+        """Return the proof for the pages, and its tag, which changes with the content."""
         shown = await self._current()
         return shown.body, shown.rendered.tag
 
     async def run(self) -> None:
+        """Gather the proof again whenever the index changes, and at least every `OLDEST_SECONDS`."""
         while True:
             started, tick = time.monotonic(), 0 if self._index is None else self._index.tick
             await self.refresh()
-            pause = max(PAUSE_SECONDS, PAUSE_PER_GATHERING * (time.monotonic() - started))
-            if self._index is not None and self._gathered.snapshot is None:
-                await self._index.changed(tick, pause)  # nothing is shown until the index is read
-            else:
-                await asyncio.sleep(pause)
+            least = (
+                FIRST_PAUSE_SECONDS if self._index is not None and self._gathered.snapshot is None else PAUSE_SECONDS
+            )
+            await asyncio.sleep(max(least, PAUSE_PER_GATHERING * (time.monotonic() - started)))
+            if self._index is not None:
+                await self._index.changed(tick, OLDEST_SECONDS)
 
     async def refresh(self) -> None:
         gathered = await self._read_chain(await self._read_logs(self._gathered))
@@ -145,7 +152,7 @@ class Proof:
         snapshot = self._index.snapshot
         if snapshot is None:
             return replace(gathered, logs_missing=True)
-        # After a rebuild rows may differ whose blocks are the same.
+        # After a rebuild of the index, rows of the same block may differ.
         generation = self._index.generation
         previous = {each.id: each for each in gathered.settled} if generation == gathered.generation else {}
         try:
@@ -177,7 +184,7 @@ class Proof:
                 )
         except DATABASE_ERRORS as error:
             if not gathered.logs_missing:
-                log.warning("the proof's numbers cannot be read", action="proof.index_unreadable", why=error)
+                log.warning("failed to read the proof's numbers", action="proof.index_unreadable", why=error)
             return replace(gathered, logs_missing=True)
 
     async def _read_chain(self, gathered: Gathered) -> Gathered:
@@ -195,7 +202,7 @@ class Proof:
             threshold, owners = values(answers)
         except (RpcError, TimeoutError) as error:
             if not gathered.chain_missing:
-                log.warning("the proof cannot read the chain", action="proof.chain_unreadable", why=error)
+                log.warning("failed to read the Safe for the proof", action="proof.chain_unreadable", why=error)
             return replace(gathered, chain_missing=True)
         return replace(
             gathered,
@@ -204,8 +211,7 @@ class Proof:
         )
 
     def _operators(self, openers: Sequence[str]) -> list[str]:
-        """Return the operator's own wallets: those the deployment names, its Safe, and all that may or might list
-        markets."""
+        """Return the operator's own wallets: those named in the deployment, its Safe, and every opener ever allowed."""
         named = [*self._deployment.operator_wallets.values(), *openers]
         if self._deployment.safe is not None:
             named.append(self._deployment.safe.address)
@@ -227,7 +233,7 @@ class Proof:
         deployed = self._index is not None
         snapshot = gathered.snapshot
         if deployed and snapshot is None:
-            raise unavailable("The chain could not be read yet; try again shortly.")
+            raise unavailable("The chain has not been read yet; try again shortly.")
         missing = [
             *(LOG_SECTIONS if gathered.logs_missing else ()),
             *(CHAIN_SECTIONS if gathered.chain_missing else ()),
@@ -306,25 +312,27 @@ class Proof:
                 f"{totals.resolved} with a winner, {totals.settled - totals.resolved} void",
             ),
             counter(
-                "Bets", betting.bets, "bets", "VestedMarkets Entered events", "without the seed and the operator's own"
+                "Bets",
+                betting.bets,
+                "bets",
+                "VestedMarkets Entered events",
+                "without seeds and the operator's own bets",
             ),
             counter(
                 "Distinct bettors",
                 betting.distinct,
                 "wallets",
                 "VestedMarkets Entered events",
-                "without the operator's own",
+                "without the operator's own wallets",
             ),
-            counter(
-                "Staked", usdg.staked, STOCK_TOKEN_SYMBOL, "VestedMarkets.position(id).offered", "without the seed"
-            ),
-            counter("Accepted", usdg.accepted, STOCK_TOKEN_SYMBOL, "VestedMarkets.market(id).pool", "without the seed"),
+            counter("Staked", usdg.staked, STOCK_TOKEN_SYMBOL, "VestedMarkets.position(id).offered", "without seeds"),
+            counter("Accepted", usdg.accepted, STOCK_TOKEN_SYMBOL, "VestedMarkets.market(id).pool", "without seeds"),
             counter(
                 "Paid out",
                 usdg.paid_out,
                 STOCK_TOKEN_SYMBOL,
                 "VestedMarkets Delivered events",
-                "after fees; to the seed, too, and without refused parts that came back",
+                "after fees; includes payouts to seeds, excludes refunds of stakes that were not accepted",
             ),
             counter("Fees taken", usdg.fees_taken, STOCK_TOKEN_SYMBOL, "VestedMarkets Delivered events"),
         ]
@@ -350,7 +358,7 @@ class Proof:
 
 
 def _newest_only(gathered: Gathered) -> list[Literal["settled", "feeSweeps"]]:
-    """Return the sections that have more than they list."""
+    """Return the sections that list only their newest entries."""
     names: list[Literal["settled", "feeSweeps"]] = []
     if len(gathered.settled) > SETTLED_SHOWN:
         names.append("settled")

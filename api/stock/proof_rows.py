@@ -1,4 +1,4 @@
-"""What the proof page counts from the index: bettors, stakes, payouts, sweeps, the refund drill, the last audit."""
+"""Reads the proof page's numbers from the index: bettors, stakes, payouts, sweeps, the refund drill, the last audit."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from core.stock.vested import Moment, as_of
 
 @dataclass(frozen=True, slots=True)
 class BettingTotals:
-    """The sums over entries without the seed. `bets` and `distinct` leave the operator's wallets out; amounts in token
+    """The sums over all bets except seeds. `bets` and `distinct` exclude the operator's wallets; amounts in token
     units."""
 
     distinct: int = 0
@@ -39,7 +39,7 @@ class BettingTotals:
 
 @dataclass(frozen=True, slots=True)
 class MarketTotals:
-    """The sums over all listed markets, amounts in token units. `pool`: both books, a finished batch counted as
+    """The sums over all listed markets, amounts in token units. `pool`: both books, with finished batches counted as
     matched."""
 
     markets: int = 0
@@ -52,7 +52,7 @@ class MarketTotals:
 
 
 async def has_history(connection: AsyncConnection, chain_id: int) -> bool:
-    """Return whether the index has read the chain's history; it keeps no sums until then."""
+    """Check whether the index has read the chain's history; it has no sums before."""
     return bool(await connection.scalar(select(chain_cursor.c.summed).where(chain_cursor.c.chain_id == chain_id)))
 
 
@@ -95,7 +95,7 @@ async def read_totals(connection: AsyncConnection, now: Moment) -> MarketTotals:
 
 
 async def read_sweeps(connection: AsyncConnection, limit: int) -> list[FeeSweepProof]:
-    """Return the newest sweeps of fees to the treasury, the newest first."""
+    """Return the sweeps of fees to the treasury, newest first."""
     query = (
         select(stock_fee_sweep)
         .order_by(stock_fee_sweep.c.block_number.desc(), stock_fee_sweep.c.log_index.desc())
@@ -107,8 +107,8 @@ async def read_sweeps(connection: AsyncConnection, limit: int) -> list[FeeSweepP
 
 
 async def read_refunds(connection: AsyncConnection, market_id: int) -> list[RefundProof]:
-    """Return what a void market gave back, by position in the order of entry: accepted parts, refused ones, or both. If
-    nothing of a position was accepted, all of it came back as the refused part."""
+    """Return a void market's refunds by position, in the order of entry: the accepted part, the refused part, or both.
+    If nothing of a position was accepted, all of it is the refused part."""
     sent = or_(stock_position.c.claimed, stock_position.c.refunded)
     query = (
         select(stock_position).where(stock_position.c.market_id == market_id, sent).order_by(stock_position.c.ordinal)

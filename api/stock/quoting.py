@@ -1,4 +1,4 @@
-"""Quotes of stock bets: what is accepted now, what it is likely paid if right, and how often it must be right."""
+"""Quotes of stock bets: the accepted amount, the likely payout if right, and the break-even chance of winning."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ EXAMPLE_STAKES = (1 * USD, 10 * USD, 100 * USD)
 
 
 def quote(listed: ListedMarket, snapshot: MarketsSnapshot, outcome: int, amount: int) -> BetQuoteBody:
-    """Return the quote of one bet on a market that takes bets."""
+    """Quote one bet on a market that accepts bets."""
     basis = _basis(listed, snapshot)
     bet = _quoted(listed, snapshot, outcome, amount, basis)
     return BetQuoteBody(**structs.asdict(bet), rests_on=basis)
 
 
 def example_quotes(listed: ListedMarket, snapshot: MarketsSnapshot, *, accepting: bool) -> QuotesBody:
-    """Return the quotes of some stakes on either side; those outside the market's limits are left out."""
+    """Quote some example stakes on either side; those outside the market's limits are left out."""
     terms, basis = listed.market.terms, _basis(listed, snapshot)
     stakes = [each for each in EXAMPLE_STAKES if accepting and terms.min_entry <= each <= terms.max_entry]
     bets = [_quoted(listed, snapshot, outcome, stake, basis) for stake in stakes for outcome in range(len(SIDES))]
@@ -44,7 +44,7 @@ def _quoted(
 
 
 def _basis(listed: ListedMarket, snapshot: MarketsSnapshot) -> QuoteBasisBody:
-    """Return what a market of this kind usually takes, by those of it that were settled last."""
+    """Estimate the volume of a market of this family from those settled last."""
     ended = [
         (each.result.at, each.id, each.market)
         for each in snapshot.markets.values()
@@ -55,7 +55,8 @@ def _basis(listed: ListedMarket, snapshot: MarketsSnapshot) -> QuoteBasisBody:
     return QuoteBasisBody(
         usual_volume=str(usual),
         settled_markets=len(last),
-        text="The time left, what this market took so far, and what a market usually takes in all: the median of the "
-        f"{len(last)} {FAMILIES[listed.family]} markets settled last and of {STUDY_MARKETS} markets of the study in "
-        "docs/fairness.md. Not the price: a side that is far ahead gets less than this, one that is behind gets more.",
+        text="It is based on the time left, the bets so far, and the usual volume of such a market: the median of the "
+        f"last {len(last)} settled {FAMILIES[listed.family]} markets and {STUDY_MARKETS} markets of the study in "
+        "docs/fairness.md. It does not use the price: a side that is far ahead gets less than this, and a side that is "
+        "behind gets more.",
     )

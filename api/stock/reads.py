@@ -1,7 +1,7 @@
-"""The read endpoints: prices, markets, one market, an address's positions. From memory, rendered once per change.
+"""The read endpoints: prices, markets, a market, an address's positions. Served from memory, rendered once per change.
 
-Nothing here waits for a node. The database is asked only for positions, of one market when it changed or of one owner;
-while it is away the last ones stand.
+No request waits for a node. The database is read only for positions, of a market that changed or of one owner; while it
+is unavailable the last ones are served.
 """
 
 from __future__ import annotations
@@ -17,12 +17,15 @@ from aiohttp import web
 from cachetools import LRUCache
 from limits import parse
 
-from api.caching import Rendered, RenderedBody, RenderedCache, SizedCache, VersionedCache, private, public
+from api.cache import SizedCache, VersionedCache
 from api.context import Context
 from api.database import reading
-from api.limits import RequestQuota, caller_ip
-from api.problems import Problem, unavailable
-from api.requests import read_query
+from api.http.application import unavailable
+from api.http.caller import caller_ip
+from api.http.limits import RequestQuota
+from api.http.problem import Problem
+from api.http.rendered import Rendered, RenderedCache, Shown, own, shared
+from api.http.requests import read_query
 from api.stock import market_view
 from api.stock.bodies.markets import MarketBody, MarketDetailBody, MarketsBody, PriceReading, PricesBody
 from api.stock.bodies.positions import OwnedPositionBody, OwnerBody, PositionBody
@@ -38,28 +41,28 @@ from core.hexadecimal import bytes_of
 from core.money import to_json
 from core.stock.vested import finished
 
-PRICES_CACHE = public(15)
-MARKETS_CACHE = public(15)
-MARKET_CACHE = public(5)
-POSITIONS_CACHE = private(5)
+PRICES_CACHE = shared(15)
+MARKETS_CACHE = shared(15)
+MARKET_CACHE = shared(5)
+POSITIONS_CACHE = own(5)
 
 POSITIONS_RATE = parse("30/minute")
 
-# Settled markets in a list without a limit: all of them for years, then a bound for clients that do not page.
+# The most settled markets in a list without a limit, a bound for clients that do not page.
 MARKETS_LISTED = 1_000
-# Of a page that begins somewhere and has no limit.
+# The page size when only `before` is given.
 MARKETS_PAGE = 200
 CACHED_LISTED = MARKETS_LISTED
 CACHED_MARKETS_BYTES = 4_000_000
-# Of all markets, and of all pages of owners. One without any counts as so many.
+# The most positions cached for markets, and for owners' pages. An entry counts as POSITIONS_EACH more.
 CACHED_POSITIONS, POSITIONS_EACH = 20_000, 20
-# Beyond so many positions their bodies are made aside, so that other requests do not wait.
+# The bodies of more positions than this are made in a thread, so that other requests do not wait.
 MADE_INLINE = 200
 
 
 @dataclass(frozen=True, slots=True)
 class _Page:
-    """A market's positions as of one version of it, read under one generation of the index, and their bodies."""
+    """A market's positions at one version of the market and one generation of the index, and their bodies."""
 
     version: tuple[int, int]
     generation: int
@@ -82,7 +85,7 @@ class StockReads:
         self._prices = RenderedCache(self._prices_stamp, PRICES_CACHE)
         self._markets = RenderedCache(lambda: self.stamp, MARKETS_CACHE)
         self._listed: LRUCache[int, tuple[Hashable, MarketBody]] = LRUCache(CACHED_LISTED)
-        self._details: VersionedCache[int, RenderedBody[MarketDetailBody]] = VersionedCache(
+        self._details: VersionedCache[int, Shown[MarketDetailBody]] = VersionedCache(
             CACHED_MARKETS_BYTES, lambda detail: detail.rendered.size
         )
         self._pages: SizedCache[int, _Page] = SizedCache(
@@ -107,7 +110,7 @@ class StockReads:
 
     async def market(self, request: web.Request) -> web.StreamResponse:
         text = request.match_info["id"]
-        if not self._is_present(text):  # it has to be looked for
+        if not self._is_present(text):  # this takes a database read
             await self._quota.take(request)
         return (await self._one_market(text)).rendered.answer(request)
 
@@ -115,16 +118,16 @@ class StockReads:
         snapshot = None if self._index is None else self._index.snapshot
         return snapshot is not None and _is_id(text) and int(text) in snapshot.markets
 
-    async def _one_market(self, text: str) -> RenderedBody[MarketDetailBody]:
-        """Return a market's detail by its id; 404 when it was never listed."""
+    async def _one_market(self, text: str) -> Shown[MarketDetailBody]:
+        """Return a market's details by its id; raise a 404 if there is no such market."""
         if not _is_id(text) or self._index is None:
             raise _never_listed()
         market_id = int(text)
         if market_id not in self._snapshot().markets and await self._index.market(market_id) is None:
             raise _never_listed()
 
-        async def make() -> RenderedBody[MarketDetailBody]:
-            return await RenderedBody.make(await self._detail_body(market_id), MARKET_CACHE)
+        async def make() -> Shown[MarketDetailBody]:
+            return await Shown.make(await self._detail_body(market_id), MARKET_CACHE)
 
         return await self._details.get(market_id, lambda: self.stamp, make)
 
@@ -140,12 +143,12 @@ class StockReads:
         return (await Rendered.make(to_json(body), POSITIONS_CACHE)).response(request)
 
     async def shown(self, text: str) -> tuple[MarketDetailBody, str]:
-        """Return a market's detail as the pages show it, and the tag, which changes with what is in it."""
+        """Return a market's details for the pages, and their tag, which changes with the content."""
         shown = await self._one_market(text)
         return shown.body, shown.rendered.tag
 
     async def owner_body(self, given: str, limit: int = POSITIONS_LISTED, before: int | None = None) -> OwnerBody:
-        """Return a page of an address's positions, and the totals of all it has; the address in any case."""
+        """Return a page of an address's positions, and the totals of all; the address may be in any case."""
         owner = checksum(given.lower())
         if self._index is None:
             return OwnerBody(
@@ -160,7 +163,7 @@ class StockReads:
         return await self._owner_body(owner, limit, before)
 
     def overview(self, settled: int) -> tuple[MarketsBody, int | None]:
-        """Return what `/api/markets` does, with only the newest `settled` settled markets; and the chain's time."""
+        """Return the body of `/api/markets` with only the newest `settled` settled markets, and the chain's time."""
         if self._index is None:
             return self._listing([], None), None
         snapshot = self._snapshot()
@@ -171,7 +174,7 @@ class StockReads:
         return self._listing(bodies, None), snapshot.head.timestamp
 
     async def listed(self, numbers: Iterable[int]) -> dict[int, ListedMarket]:
-        """Return those of these markets that the index has, of any age."""
+        """Return the markets with these ids, of any age, that the index has."""
         return {} if self._index is None else await self._index.markets(numbers)
 
     @property
@@ -190,7 +193,7 @@ class StockReads:
 
     @property
     def read_at(self) -> int:
-        """The older of the two reads a body is made of, in Unix seconds of our clock."""
+        """Return the older of the two reads that a body is made of, in Unix seconds of our clock."""
         times = [] if self._index is None else [self._index.read_at]
         if self._read.read_at:
             times.append(self._read.read_at)
@@ -198,17 +201,17 @@ class StockReads:
 
     @property
     def stamp(self) -> Hashable:
-        """Changes whenever anything read here may have."""
+        """Return a value that changes whenever anything served here may have changed."""
         return None if self._index is None else self._index.tick, self._read.version, self.stale
 
     @property
     def generation(self) -> int:
-        """Changes when all of the index was read anew."""
+        """Return a number that changes when the whole index is read again."""
         return 0 if self._index is None else self._index.generation
 
     @property
     def _indexed(self) -> StockIndex:
-        """The index, where the markets are deployed."""
+        """Return the index; only call it where the markets are deployed."""
         assert self._index is not None
         return self._index
 
@@ -247,8 +250,9 @@ class StockReads:
         return to_json(await self._markets_body(None, None))
 
     async def _markets_body(self, limit: int | None, before: int | None) -> MarketsBody:
-        """Newest first. Without a limit and a start: all that are unsettled and the newest settled, whose lowest id is
-        where the next page begins. While the database is away that is the lowest in memory."""
+        """Build a page of markets, newest first. Without `limit` and `before`: all unsettled markets and the newest
+        settled ones; the next page starts below the lowest of those. While the database is unavailable only the markets
+        in memory are listed."""
         if self._index is None:
             return self._listing([], None)
         snapshot = self._snapshot()
@@ -260,8 +264,8 @@ class StockReads:
         return self._listing(bodies, None if goes_on_at is None else str(goes_on_at))
 
     async def _newest(self, snapshot: MarketsSnapshot, limit: int | None) -> tuple[list[ListedMarket], int | None]:
-        """Return the markets in memory, cut to `limit`, and the id below which the list goes on. This works while the
-        database is away; without a limit, older markets are read as well."""
+        """Return the markets in memory, at most `limit`, and the id below which the list continues. This works while
+        the database is unavailable; without a limit, older markets are read as well."""
         settled = heapq.nlargest(MAX_SETTLED, (each.id for each in snapshot.markets.values() if each.market.settled))
         lowest = settled[-1] if settled else 0
         goes_on_at = lowest if len(settled) == MAX_SETTLED and lowest > 1 else None
@@ -270,7 +274,7 @@ class StockReads:
         if limit is not None:
             return (listed, goes_on_at) if len(listed) <= limit else (listed[:limit], listed[limit - 1].id)
         if goes_on_at is not None:
-            with contextlib.suppress(Problem):  # the database is away
+            with contextlib.suppress(Problem):  # the database is unavailable
                 older, goes_on_at = await self._page(lowest, MARKETS_LISTED - MAX_SETTLED)
                 merged = {each.id: each for each in (*listed, *older)}
                 listed = sorted(merged.values(), key=lambda each: each.id, reverse=True)
@@ -294,7 +298,7 @@ class StockReads:
         )
 
     def _listed_body(self, market: ListedMarket, snapshot: MarketsSnapshot) -> MarketBody:
-        """Made once for a market settled by its rounds, which only deliveries change from then on."""
+        """Return a market's listed body; cached for a market settled by its rounds, which only deliveries change."""
         if market.result is None or market.result.strike is None:
             return market_view.listed_body(market, snapshot, self._read)
         listed = self._listed.get(market.id)
@@ -313,23 +317,23 @@ class StockReads:
         return market_view.detail_body(market, snapshot, self._read, positions, read_at=self.read_at, stale=self.stale)
 
     async def _positions_of(self, market_id: int) -> tuple[MarketsSnapshot, ListedMarket, list[PositionBody]]:
-        """Return the market with its positions, all of the same block."""
+        """Return the market and its positions, all as of the same block."""
         for _ in range(5):
             snapshot = self._snapshot()
             market = await self._indexed.market(market_id)
-            if market is None:  # a reorganization took it back
+            if market is None:  # a reorganization removed it
                 raise _never_listed()
             page = self._pages.get(market_id)
             if page is None or page.version != market.version or page.generation != self.generation:
                 page = await self._load(market_id)
-                if page.version != market.version:  # the index has moved on: read what it says now
+                if page.version != market.version:  # the index has moved on
                     await self._indexed.refresh()
                     continue
             return snapshot, market, await self._position_bodies(market, page, snapshot)
         raise unavailable()
 
     async def _load(self, market_id: int) -> _Page:
-        generation = self.generation  # before reading: what is read is this old at the most
+        generation = self.generation  # taken before reading: the rows are at least this new
         async with reading("This market's positions"), self._engine.connect() as connection:
             version, positions = await read_positions(connection, self._deployment.chain_id, market_id)
         page = _Page(version, generation, positions)
@@ -339,7 +343,7 @@ class StockReads:
     async def _position_bodies(
         self, market: ListedMarket, page: _Page, snapshot: MarketsSnapshot
     ) -> list[PositionBody]:
-        # Time alone changes a position only by finishing its batch.
+        # Without a new row a position changes only when its batch is finished.
         key = (page.generation, page.version, finished(market.market, snapshot.head.moment))
         if page.shown_key == key:
             return page.shown
@@ -372,8 +376,8 @@ class StockReads:
         )
 
     async def _owned(self, owner: bytes, limit: int, before: int | None) -> tuple[MarketsSnapshot, OwnerPage, bool]:
-        """Return a page of an owner's positions, of the same block as the snapshot unless five tries are too few; and
-        whether it is that of an earlier block, as it cannot be read now."""
+        """Return a page of an owner's positions, as of the snapshot's block unless five tries fail; and whether it is
+        an older page because the database is unavailable."""
         tries, asked = 0, (owner, limit, before)
         while True:
             tries += 1
@@ -391,7 +395,7 @@ class StockReads:
                     raise
                 return snapshot, owned[1], True
             if page is None:
-                message = "The query parameter before is wrong: this address has no such position."
+                message = "before is not the id of a position of this address."
                 raise Problem(400, "invalid_request", message)
             if page.number == snapshot.head.number or tries == 5:
                 self._owners[asked] = (block, page)
@@ -404,4 +408,4 @@ def _is_id(text: str) -> bool:
 
 
 def _never_listed() -> Problem:
-    return Problem(404, "market_not_found", "No market with this id was ever listed.")
+    return Problem(404, "market_not_found", "There is no market with this id.")

@@ -1,4 +1,4 @@
-"""What the stock surface is asked: the models that validate its requests."""
+"""The models that validate requests of the stock surface."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
-from api.requests import WHOLE
+from api.http.requests import WHOLE
 from api.stock.bodies.operating import CronJob
 
 UINT256_MAX = 2**256 - 1
@@ -17,7 +17,7 @@ _BYTES32 = r"^(0[xX])?[0-9a-fA-F]{64}$"
 
 def _fits(text: str) -> str:
     if int(text) > UINT256_MAX:
-        raise ValueError("it does not fit 256 bits")
+        raise ValueError("it does not fit in 256 bits")
     return text
 
 
@@ -26,7 +26,7 @@ Uint256Text = Annotated[
     Field(pattern=r"^(0|[1-9][0-9]{0,77})$", description="A decimal integer below 2^256."),
     AfterValidator(_fits),
 ]
-# The most in one answer: every position of nearly all addresses, and a bound for clients that do not page.
+# The most positions in one answer: all of nearly every address, and a bound for clients that do not page.
 POSITIONS_LISTED = 5_000
 
 
@@ -35,21 +35,23 @@ class MarketPath(BaseModel):
 
 
 class MarketsQuery(BaseModel):
-    limit: Annotated[int | None, Field(ge=1, le=500, description="At most so many; 200 where `before` is given.")] = (
-        None
-    )
+    limit: Annotated[
+        int | None, Field(ge=1, le=500, description="The most markets to return; 200 if only `before` is given.")
+    ] = None
     before: Annotated[int | None, Field(ge=1, le=2**63 - 1, description="Only markets with a lower id.")] = None
 
 
 class OwnerQuery(BaseModel):
     owner: Annotated[str, Field(pattern=_ADDRESS, description="An address, in any case.")]
-    limit: Annotated[int, Field(ge=1, le=POSITIONS_LISTED, description="At most so many positions.")] = POSITIONS_LISTED
+    limit: Annotated[int, Field(ge=1, le=POSITIONS_LISTED, description="The most positions to return.")] = (
+        POSITIONS_LISTED
+    )
     before: Annotated[
         int | None,
         Field(
             ge=1,
             le=2**63 - 1,
-            description="Only what was entered before this position of the address: `nextBefore` of the page before.",
+            description="Only positions entered before this one: `nextBefore` of the previous page.",
         ),
     ] = None
 
@@ -59,7 +61,7 @@ class CronPath(BaseModel):
 
 
 class RelayRequest(BaseModel):
-    """A signed bet. Sign the token's ReceiveWithAuthorization; `GET /api/relay/typed-data` gives it ready to sign."""
+    """A signed bet. Sign the token's ReceiveWithAuthorization; `GET /api/relay/typed-data` returns it ready to sign."""
 
     model_config = ConfigDict(alias_generator=to_camel, validate_by_alias=True, extra="ignore")
 
@@ -100,8 +102,8 @@ class RelayRequest(BaseModel):
 class ReceiptQuery(BaseModel):
     model_config = ConfigDict(alias_generator=to_camel, validate_by_alias=True)
 
-    from_: Annotated[str, Field(alias="from", pattern=_ADDRESS, description="Who signed the bet.")]
-    nonce: Annotated[str, Field(pattern=_BYTES32, description="The authorization's nonce, as typed-data gave it.")]
+    from_: Annotated[str, Field(alias="from", pattern=_ADDRESS, description="The signer of the bet.")]
+    nonce: Annotated[str, Field(pattern=_BYTES32, description="The authorization's nonce, as returned by typed-data.")]
 
 
 class TypedDataQuery(BaseModel):
@@ -117,4 +119,4 @@ class TypedDataQuery(BaseModel):
         Field(alias="from", pattern=_ADDRESS, description="The signer; the zero address otherwise."),
     ] = None
     salt: Annotated[str | None, Field(pattern=_BYTES32, description="32 bytes in hex; random ones otherwise.")] = None
-    valid_seconds: Annotated[int, Field(ge=60, le=3540, description="How long the bet may be entered.")] = 600
+    valid_seconds: Annotated[int, Field(ge=60, le=3540, description="How long the bet is valid, in seconds.")] = 600

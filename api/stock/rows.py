@@ -1,4 +1,4 @@
-"""Reading the index: rows of the stock projections as facts."""
+"""Reads rows of the stock projections from the index and turns them into facts."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from core.stock.projection import market_of, may_be_owed, position_of, vintage_o
 from core.stock.settling import REFUND_DRILL_AGE_SECONDS
 from core.stock.vested import Moment, settlement
 
-# So many settled markets, the newest, are held with the unsettled; any other is read when it is asked for.
+# The newest settled markets that are kept in memory with the unsettled ones; others are read on request.
 MAX_SETTLED = 200
 MAX_UNPAID = 500
 
@@ -45,9 +45,9 @@ HELD = select(
 async def read_snapshot(
     chain_id: int, archive: Archive[int, ListedMarket], connection: AsyncConnection, previous: MarketsSnapshot | None
 ) -> MarketsSnapshot | None:
-    """The present state, reading only the markets that changed since `previous`; None while not one block is indexed.
+    """Return the present state, reading only markets that changed since `previous`; None before the first block.
 
-    archive: is notified which of its markets may have changed. Call it within one snapshot.
+    Removes markets that may have changed from `archive`. Call it within one snapshot.
     """
     row = await read_cursor(connection, chain_id, stock_venue.c.entries_paused, stock_venue.c.fees_swept)
     if row is None:
@@ -55,7 +55,7 @@ async def read_snapshot(
     head = head_of(row)
     reorgs = row.last_reorg or 0
     if previous is not None and (previous.head.hash, previous.reorgs) == (head.hash, reorgs):
-        # A block's rows are mended only with a signal that all is to be read again.
+        # Rows of an indexed block change only together with a signal to read everything again.
         paused, swept = bool(row.entries_paused), row.fees_swept or 0
         return replace(previous, head=head, entries_paused=paused, fees_swept=swept)
     # A reorganization may have lowered any market's last block, so after one everything is read again.
@@ -88,7 +88,7 @@ async def _read_present(connection: AsyncConnection, reorgs: int) -> dict[int, L
 
 
 def _present(markets: Mapping[int, ListedMarket]) -> dict[int, ListedMarket]:
-    """The unsettled of them, the settled that were listed or settled last, and the last of which winners are unpaid."""
+    """Keep the unsettled markets, those listed or settled last, and the newest with unpaid winners."""
     settled = [(each.result.at, number) for number, each in markets.items() if each.result is not None]
     kept = {number for _, number in heapq.nlargest(MAX_SETTLED, settled)}
     kept.update(heapq.nlargest(MAX_SETTLED, (number for _, number in settled)))
@@ -97,7 +97,7 @@ def _present(markets: Mapping[int, ListedMarket]) -> dict[int, ListedMarket]:
 
 
 async def read_settled(chain_id: int, connection: AsyncConnection, numbers: Sequence[int]) -> dict[int, ListedMarket]:
-    """Return those of these markets that are settled."""
+    """Return the settled markets among these."""
     query = select(stock_market, last_reorg(chain_id).label("last_reorg")).where(
         stock_market.c.market_id.in_(numbers), _IS_SETTLED
     )
@@ -113,7 +113,7 @@ async def read_settled_page(connection: AsyncConnection, before: int, limit: int
 async def read_newest_settled(
     connection: AsyncConnection, reorgs: int, limit: int, previous: Mapping[int, ListedMarket]
 ) -> list[ListedMarket]:
-    """The markets settled last, the last first. Of those in `previous`, by id, only what changed since is read."""
+    """Return the markets settled last, newest first. Markets in `previous`, by id, are read again only if changed."""
     columns = stock_market.c
     query = (
         select(columns.market_id, columns.updated_block).where(_IS_SETTLED).order_by(*_LAST_SETTLED_FIRST).limit(limit)
@@ -126,8 +126,8 @@ async def read_newest_settled(
 
 
 async def read_drill(connection: AsyncConnection) -> ListedMarket | None:
-    """Return the last market listed to show refunds: a void one that has given all taken stakes back, if there is one.
-    No other short market is one, unless it is void: it is won as any other."""
+    """Return the last market listed to demonstrate refunds, preferably one that is void and fully refunded. A short
+    market of the drill family counts only if it is void or was listed to become stale; others are won normally."""
     columns = stock_market.c
     drills = (
         select(stock_market)
@@ -201,7 +201,7 @@ async def read_undelivered(
 async def read_receipt(
     connection: AsyncConnection, chain_id: int, settler: str, signer: bytes, nonce: bytes, finality_blocks: int
 ) -> EntryReceipt:
-    """Return what became of the bet that `signer` signed with this nonce, as of the last indexed block."""
+    """Return the state of the bet that `signer` signed with this nonce, as of the last indexed block."""
     spent = token_authorization.c
     paid = and_(
         spent.chain_id == chain_cursor.c.chain_id,
@@ -219,7 +219,7 @@ async def read_receipt(
     final = final_block(row.number, row.finalized_number, finality_blocks)
     if row.tx is None:
         return EntryReceipt(head_of(row), final)
-    # Positions are found by when they were entered; no index has their transactions.
+    # Positions are found by their entry time: transactions are not indexed.
     made = HELD.where(
         stock_position.c.vintage > 0,
         stock_position.c.entered_at == row.at,
@@ -233,7 +233,7 @@ async def read_receipt(
 
 
 async def read_latest_rounds(connection: AsyncConnection, chain_id: int, feeds: Sequence[str]) -> dict[str, Round]:
-    """Return the last round of each feed in the logs, to show until the chain itself has been read."""
+    """Return the last indexed round of each feed, to show until the chain itself has been read."""
     latest: dict[str, Round] = {}
     for feed in feeds:  # a handful, each one index lookup
         query = (
@@ -249,7 +249,7 @@ async def read_latest_rounds(connection: AsyncConnection, chain_id: int, feeds: 
 
 
 async def read_allowed_feeds(connection: AsyncConnection) -> list[tuple[str, str]]:
-    """Ticker and feed of every stock the lister may list now."""
+    """Return ticker and feed of every stock that may be listed now."""
     query = select(stock_feed.c.ticker, stock_feed.c.feed).where(stock_feed.c.allowed).order_by(stock_feed.c.ticker)
     return [(row.ticker, checksum(row.feed)) for row in await connection.execute(query)]
 
@@ -300,5 +300,5 @@ def held_position(row: Any) -> HeldPosition:
 
 
 def _round(number: int | None, answer: int | None, at: int | None) -> Round | None:
-    """Make a round; None for the zeros of a market that was settled without needing a round."""
+    """Make a round; None for the zeros of a market that was settled without a round."""
     return None if not number or answer is None or at is None else Round(number, answer, at)

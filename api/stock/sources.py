@@ -1,4 +1,4 @@
-"""What the answers of the stock surface are made of."""
+"""The data sources of the stock surface."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from core.contracts.deployments import Deployment
 
 @dataclass(frozen=True, slots=True)
 class StockSources:
-    """What is asked for answers, of the chain and of what is known of it. `contracts` and `index` are None before
-    deployment, `client` and `oracle` without an RPC URL."""
+    """The chain, the index and the oracle. `contracts` and `index` are None before deployment, `client` and `oracle`
+    without an RPC URL."""
 
     deployment: Deployment
     contracts: StockContracts | None

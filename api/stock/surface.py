@@ -1,4 +1,4 @@
-"""The stock surface, assembled: its parts started, its operations declared."""
+"""Assembles the stock surface: starts its parts and declares its operations."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from contextlib import asynccontextmanager
 from functools import partial
 
 from api.context import Context
-from api.limits import RequestQuota
-from api.operations import DocumentedAnswer, Handler, Operation, Surface
+from api.http.limits import RequestQuota
+from api.http.mcp_door import CORS
+from api.http.operation import DocumentedAnswer, Handler, Operation, Surface
 from api.solvency import solvency_watches
 from api.stock.authorization import NONCE_FORMULA
 from api.stock.bodies.markets import MarketDetailBody, MarketsBody, PricesBody
@@ -38,7 +39,6 @@ from api.stock.requests import (
 )
 from api.stock.sources import StockSources
 from api.stock.typed_data import typed_data
-from api.tools import CORS
 from core.contracts.deployments import load_deployment
 from core.log import get_logger
 
@@ -60,15 +60,15 @@ Markets on whether a stock's oracle reading finishes UP or DOWN between a strike
 
 - Amounts are USDG in its smallest unit (6 decimals) as decimal strings; prices are oracle answers with 8 decimals as
   decimal strings; times are Unix seconds as numbers; outcomes are `UP` and `DOWN` (0 and 1 on chain).
-- Everything here can be read from the contracts too. `readAt` says when the chain was last read; `stale` is true while
-  it, or the feed of a market shown, cannot be read and the last good read is served.
-- Nothing needs this service or its keeper: anyone can send a signed bet, settle a market by its rounds, void one whose
-  time is over and deliver what is due. Listing a market takes a wallet that the lister's owner allows.
+- Everything here can also be read from the contracts. `readAt` is the time of the last read of the chain; `stale` is
+  true while the chain, or the feed of a market in the answer, cannot be read and older data is served.
+- Nothing depends on this service or its keeper: anyone can send a signed bet, settle a market, void one that was not
+  settled in time, and deliver payouts. Only listing a market needs a wallet that the lister's owner has allowed.
 - Phases follow the time of the chain's newest block: `opens` before the strike, `live` until the final time, `frozen`
-  until it is settled, then `resolved` or `void`. Bets are taken in `opens` and `live`.
+  until it is settled, then `resolved` or `void`. Bets are accepted in `opens` and `live`.
 - Errors are `{error, message}`; some add fields, such as `retryAfter` (seconds) or `escapeKit`.
-- Query names that an operation does not know are named back in `ignoredQuery`, each with the nearest one it knows.
-- Answers carry strong ETags: send `If-None-Match` and take 304. Fields may be added, never renamed or removed.
+- Unknown query parameters are listed in `ignoredQuery`, each with the nearest known name.
+- Answers have strong ETags: send `If-None-Match` to get a 304. Fields may be added, never renamed or removed.
 """
 
 RELAY_DESCRIPTION = f"""\
@@ -77,37 +77,37 @@ The bettor signs the token's EIP-3009 `ReceiveWithAuthorization` (EIP-712, in th
 
 `{NONCE_FORMULA}`
 
-`GET /api/relay/typed-data` gives all of it ready to sign. The relay can change nothing of what was signed, and anyone
-can send the same call: every answer about a sent bet has it in `escapeKit`.
+`GET /api/relay/typed-data` returns all of it ready to sign. The relay cannot change what was signed, and anyone can
+send the same call: every answer about a sent bet has it in `escapeKit`.
 
 Checks run in this order: rate (10 a minute per IP and per signer), shape, amount (the tighter of the market's bounds
 and 1 to 100 USDG), window (`validBefore` 30 s to 1 hour ahead of the chain's clock), market exists, market open,
 contract signer, signature, used, balance, simulation. Then the call is sent, and the answer waits up to 10 s for the
 receipt: `confirmed`, `reverted`, or `pending` with the hash.
 
-A signature books once. Send the same body again after `pending`, `busy` or `relay_failed`, or when no answer came: it
-gives the first transaction and never bets twice. Once a bet was answered as `confirmed`, the same body is
-`already_used`, with `receipt: "confirmed"`, the hash and the position: it is booked; send nothing more. The same nonce
-signed for another window is the same bet and gets the same answer.
+A signature places one bet, once. Send the same body again after `pending`, `busy` or `relay_failed`, or when no answer
+came: it returns the first transaction and never bets twice. After a bet was answered as `confirmed`, the same body is
+`already_used`, with `receipt: "confirmed"`, the hash and the position: the bet is placed, and there is nothing more to
+send. Another signature with the same nonce, for another time window, is the same bet and gets the same answer.
 
-A bet that the wallet's balance does not cover on top of its pending bets is `rate_limited` until those are booked.
+A bet is `rate_limited` while the wallet's balance does not cover it together with the wallet's pending bets.
 
-`final: false` in an answer (`reverted` or an error) means that the block which refused the bet is not final: if the
-chain undoes it, the signed bet may still be taken. Check `GET /api/relay/receipt` until `validBefore` is past; the same
-body again would be a new attempt.
+A refusal with `final: false`, `reverted` or an error, comes from a block that is not final yet: if the chain replaces
+that block, the signed bet may still be accepted. Poll `GET /api/relay/receipt` until `validBefore` has passed; sending
+the same body again would be a new attempt.
 """
 
 
 @asynccontextmanager
 async def stock_surface(context: Context) -> AsyncIterator[Surface]:
-    """The surface, with its readers running while the context is open."""
+    """Make the surface; its background readers run while the context is open."""
     settings = context.settings
     chain = settings.chain("stock")
     deployment = load_deployment(chain.deployment_file)
     contracts = StockContracts.of(deployment)
     client = await context.chains.client("stock")
     if client is None:
-        log.warning("no RPC URL for the stock chain: no prices, no relay", action="stock.no_rpc")
+        log.warning("no RPC URL for the stock chain: prices and the relay are off", action="stock.no_rpc")
     index = None
     if contracts is not None:
         index = StockIndex(context.write_url, context.engine, deployment.chain_id, replica=context.has_replica)
@@ -153,8 +153,8 @@ def _error(description: str) -> DocumentedAnswer:
     return DocumentedAnswer(description, ErrorBody)
 
 
-_UNAVAILABLE = _error("`unavailable`: the chain could never be read since the service started.")
-_RATE = DocumentedAnswer("`rate_limited`", ErrorBody, {"Retry-After": "Seconds until there is room again."})
+_UNAVAILABLE = _error("`unavailable`: the chain has not been read since the service started.")
+_RATE = DocumentedAnswer("`rate_limited`", ErrorBody, {"Retry-After": "Seconds to wait."})
 
 
 def _market_operations(reads: StockReads, proof: Proof, health: Health) -> tuple[Operation, ...]:
@@ -164,7 +164,7 @@ def _market_operations(reads: StockReads, proof: Proof, health: Health) -> tuple
             "/api/prices",
             reads.prices,
             "Latest oracle reading of every ticker",
-            {200: DocumentedAnswer("Also when the chain cannot be read: `status` says so.", PricesBody)},
+            {200: DocumentedAnswer("The prices; `status` says whether they are live.", PricesBody)},
             description="Cached for 15 s.",
             timed=False,
         ),
@@ -172,15 +172,15 @@ def _market_operations(reads: StockReads, proof: Proof, health: Health) -> tuple
             "GET",
             "/api/markets",
             reads.markets,
-            "Markets with their books and states, newest first",
+            "Markets, newest first",
             {
                 200: DocumentedAnswer("The markets.", MarketsBody),
                 400: _error("`invalid_request`"),
                 429: _RATE,
                 503: _UNAVAILABLE,
             },
-            description="Cached for 15 s. All that are unsettled and the newest 1,000 settled; `limit` and `before` "
-            "cut a page of whatever state, and `nextBefore` is the `before` of the next.",
+            description="Cached for 15 s. Without parameters: all unsettled markets and the newest 1,000 settled ones. "
+            "With `limit` and `before`: a page of markets in any state; `nextBefore` is the `before` of the next page.",
             query=MarketsQuery,
             timed=False,
         ),
@@ -191,7 +191,7 @@ def _market_operations(reads: StockReads, proof: Proof, health: Health) -> tuple
             "One market with every position",
             {
                 200: DocumentedAnswer("The market.", MarketDetailBody),
-                404: _error("`market_not_found`: the id was never listed."),
+                404: _error("`market_not_found`: there is no market with this id."),
                 429: _RATE,
                 503: _UNAVAILABLE,
             },
@@ -211,7 +211,7 @@ def _market_operations(reads: StockReads, proof: Proof, health: Health) -> tuple
                 503: _UNAVAILABLE,
             },
             description="Cached for 5 s by the caller. 30 requests a minute per IP. The address is never logged. "
-            "`totals` are of all its positions, whatever the page shows.",
+            "`totals` cover all its positions, not only those on this page.",
             query=OwnerQuery,
         ),
         Operation(
@@ -220,16 +220,16 @@ def _market_operations(reads: StockReads, proof: Proof, health: Health) -> tuple
             proof.get,
             "Counters, settled markets, the refund drill, fee sweeps, solvency",
             {200: DocumentedAnswer("The proof page's data.", ProofBody), 503: _UNAVAILABLE},
-            description="Cached for 60 s. Each number names the call that shows the same.",
+            description="Cached for 60 s. Each number comes with the contract call that verifies it.",
             timed=False,
         ),
         Operation(
             "GET",
             "/api/health",
             health.get,
-            "Is everything alive that keeps the markets going?",
+            "Is everything working that the markets need?",
             {
-                200: DocumentedAnswer("Every check holds.", HealthBody),
+                200: DocumentedAnswer("Every check passes.", HealthBody),
                 503: DocumentedAnswer("A check fails; `checks` says which.", HealthBody),
             },
             description="Never cached.",
@@ -272,7 +272,7 @@ def _relay_operations(relay: Relay, ready_to_sign: Handler, receipts: BetReceipt
                 409: _error("`market_closed`"),
                 503: _error("`not_deployed`, `unavailable`"),
             },
-            description="Give the result to `eth_signTypedData_v4`, add `signature` to `request`, and post it to "
+            description="Pass the result to `eth_signTypedData_v4`, add `signature` to `request`, and post that to "
             "/api/relay/enter.",
             query=TypedDataQuery,
         ),
@@ -280,15 +280,15 @@ def _relay_operations(relay: Relay, ready_to_sign: Handler, receipts: BetReceipt
             "GET",
             "/api/relay/receipt",
             receipts.get,
-            "The outcome of a signed bet",
+            "The state of a signed bet",
             {
-                200: DocumentedAnswer("Its block, its position, and whether that is final.", ReceiptBody),
+                200: DocumentedAnswer("Its block, its position, and whether they are final.", ReceiptBody),
                 400: _error("`invalid_request`"),
                 429: _RATE,
                 503: _error("`not_deployed`, `unavailable`"),
             },
-            description="By its signer and nonce, whoever sent it. Ask again until `receipt` is `final`. Never cached. "
-            "60 requests a minute per IP.",
+            description="Found by signer and nonce, no matter who sent it. Poll until `receipt` is `final`. Never "
+            "cached. 60 requests a minute per IP.",
             query=ReceiptQuery,
         ),
     )
@@ -300,14 +300,14 @@ def _cron_operations(cron: Cron) -> tuple[Operation, ...]:
             "GET",
             "/api/cron/{job}",
             cron.run,
-            "Run a keeper's job now (scheduler only)",
+            "Run a keeper job now (scheduler only)",
             {
                 200: DocumentedAnswer("The keeper's report.", CronReport),
                 401: _error("`unauthorized`: not the cron secret."),
                 404: _error("`not_found`: no such job."),
-                503: _error("`keeper_unavailable`: no keeper took the job, or it is still at it."),
+                503: _error("`keeper_unavailable`: no keeper took the job, or it is still running."),
             },
-            description="Jobs: `open`, `resolve`, `deliver`. Each is idempotent: what was done is not done again.",
+            description="Jobs: `open`, `resolve`, `deliver`. Each is idempotent.",
             path_parameters=CronPath,
             security="cronSecret",
         ),

@@ -7,10 +7,10 @@ import secrets
 import msgspec
 from aiohttp import web
 
-from api.caching import json_response
 from api.head import chain_now
-from api.problems import Problem
-from api.requests import read_query
+from api.http.application import json_response
+from api.http.problem import Problem
+from api.http.requests import read_query
 from api.stock.authorization import NONCE_FORMULA, StockBet
 from api.stock.bodies.relay import TypedDataBody
 from api.stock.chain import STOCK_TOKEN_SYMBOL
@@ -34,9 +34,9 @@ async def typed_data(sources: StockSources, request: web.Request) -> web.StreamR
     snapshot = index.required()
     market = await index.market(int(query.market_id))
     if market is None:
-        raise Problem(404, "market_not_found", f"No market {query.market_id} was ever listed.")
+        raise Problem(404, "market_not_found", f"There is no market {query.market_id}.")
     if market.phase(snapshot.head.timestamp) not in (Phase.OPENS, Phase.LIVE) or snapshot.entries_paused:
-        raise Problem(409, "market_closed", "This market takes no bets.")
+        raise Problem(409, "market_closed", "This market does not accept bets now.")
     check_halt(None if sources.oracle is None else sources.oracle.halt_reason(market))
     terms = market.market.terms
     check_amount(int(query.amount), max(MIN_BET, terms.min_entry), min(MAX_BET, terms.max_entry))

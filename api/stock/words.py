@@ -1,4 +1,4 @@
-"""The sentences of the surface: questions, phases, rules, what is wrong with a reading. Times are in UTC."""
+"""The texts of the stock surface: questions, phases, rules, problems of a reading. Times are in UTC."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _PROBLEMS: dict[int, str] = {
 
 
 def utc(at: int) -> str:
-    """Format a time for people: 21 Nov 2026 14:30 UTC; with its seconds where they are not zero, as they decide.
+    """Format a time for people: 21 Nov 2026 14:30 UTC, with seconds only where they are not zero.
 
-    `Unix second 300000000000` where no calendar has it: the contracts take such times.
+    A time beyond the calendar, which the contracts accept, becomes `Unix second 300000000000`.
     """
     return f"{date_text(utc_datetime(at))} UTC" if at <= LAST_SECOND else f"Unix second {at}"
 
@@ -56,16 +56,16 @@ def status(phase: Phase, winner: int | None) -> str:
             return "void"
 
 
-UNREADABLE = "the feed cannot be read now; this is its last good round"
+UNREADABLE = "the feed cannot be read right now; this is its last good round"
 
 
 def problem(code: int) -> str:
-    """Say why a feed has no reading, from the code of `findRound`."""
+    """Explain why a feed has no reading, from the code of `findRound`."""
     return _PROBLEMS.get(code, "unknown")
 
 
 def reading_problem(answer: int, age: int, max_age: int) -> str | None:
-    """Say what is wrong with an existing round, or return None; ages in seconds."""
+    """Explain what is wrong with an existing round, or return None; ages in seconds."""
     if not 0 < answer < TOO_HIGH:
         return f"the answer {answer} is not a price"
     if age > max_age:
@@ -78,7 +78,7 @@ def price(answer: int) -> str:
 
 
 def change_text(bps: int, difference: int) -> str:
-    """`+0.42% (+0.79)`, from basis points rounded towards zero and the difference of the answers."""
+    """Format a change as `+0.42% (+0.79)`: basis points, rounded towards zero, and the difference of the answers."""
     sign = "-" if difference < 0 else "+"
     percent = f"{sign}{abs(bps) // 100}.{abs(bps) % 100:02d}%"
     return f"{percent} ({sign}{price(abs(difference))})"
@@ -90,8 +90,8 @@ def rules(market: ListedMarket) -> RulesBody:
     segments = [
         (
             "Price",
-            f"The price is the Chainlink feed at {market.feed}. The reading at a time is the round in effect then: the "
-            "last round updated at or before it.",
+            f"The price comes from the Chainlink feed at {market.feed}. The reading at a time is the feed's last round "
+            "updated at or before that time.",
         ),
         (
             "Outcome",
@@ -100,21 +100,22 @@ def rules(market: ListedMarket) -> RulesBody:
         ),
         (
             "Bets",
-            f"Bets are taken until {utc(terms.freeze_time)}. Every accepted stake is promised at once to the stakes "
-            f"already standing on the other side. A side takes at most {terms.kappa} times its own stakes from the "
-            "other; what does not fit is given back.",
+            f"Bets are accepted until {utc(terms.freeze_time)}. Every accepted stake is promised at once to the stakes "
+            f"already on the other side. A side can win at most {terms.kappa} times its own stakes from the other; "
+            "anything beyond that is returned.",
         ),
         (
             "Payout",
-            "A winning position is paid its stake and what was promised to it. The fee is "
-            f"{decimal_text(terms.fee_bps, 2)}% of the gain; there is none on stakes, refunds or losses.",
+            "A winning position is paid its stake plus everything promised to it. The fee is "
+            f"{decimal_text(terms.fee_bps, 2)}% of the profit; stakes, refunds and losses carry no fee.",
         ),
         (
             "Refunds",
-            "Every stake is given back if a reading was too old (strike "
-            f"{span(market.max_strike_age)}, final {span(market.max_final_age)}), not a price, or from an outage of "
-            "the chain, if the stock's oracle was paused over a reading, if the stock's multiplier changed between the "
-            f"readings (a split, a dividend), or if no one settled by {utc(market.voidable_at)}.",
+            "Every stake is returned if a reading was too old (more than "
+            f"{span(market.max_strike_age)} at the strike, {span(market.max_final_age)} at the final time), not a "
+            "price, or from an outage of the chain, if the stock's oracle was paused over a reading, if the stock's "
+            "multiplier changed between the readings (a split or dividend), or if no one settled the market by "
+            f"{utc(market.voidable_at)}.",
         ),
     ]
     return RulesBody(

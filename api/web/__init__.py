@@ -1,1 +1,1 @@
-"""The pages: server-rendered from what the API reads, complete without JavaScript; small modules add wallets."""
+"""The pages: rendered on the server from the API's data, complete without JavaScript; small scripts add wallets."""

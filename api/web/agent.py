@@ -1,4 +1,4 @@
-"""An agent market's page: its odds, how they came about, what decides it, and how an agent bets."""
+"""An agent market's page: its odds and their history, its rules, and how an agent bets."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from decimal import Decimal
 from aiohttp import web
 
 from api.agent.reads import AgentReads
-from api.operations import Json
+from api.http.body import Json
 from api.web import figures
 from api.web.answers import exact
 from api.web.charts import Chart, ChartLine, Level, Unit
@@ -16,7 +16,7 @@ from api.web.templating import Pages
 
 async def agent_market_page(pages: Pages, reads: AgentReads, request: web.Request) -> web.StreamResponse:
     name = request.match_info["id"]
-    await reads.result_of(name)  # 404 before anything is kept under this name
+    await reads.result_of(name)  # a 404 before anything is cached under this name
 
     async def render() -> bytes:
         bundle = exact(await reads.research_bundle(name))
@@ -60,7 +60,7 @@ def odds_chart(bundle: Json) -> Chart | None:
     shown = [value for _, value in (*points, *against)]
     return Chart(
         title=f"Prices of {label} and {other}",
-        said=f"{label} stands at {_hundredths(present)} after {len(points) - 2} bets.",
+        summary=f"{label} is at {_hundredths(present)} after {len(points) - 2} bets.",
         lines=[ChartLine(against, "quiet", label=other), ChartLine(points, "main", label=label)],
         start=start,
         end=end,
@@ -69,7 +69,7 @@ def odds_chart(bundle: Json) -> Chart | None:
             Level(present, f"{label} {_hundredths(present)}", "main"),
             Level(10_000 - present, f"{other} {_hundredths(10_000 - present)}", "quiet"),
         ],
-        # Five points around, so that a small move does not look like a large one.
+        # Five points of margin, so that a small move does not look like a large one.
         floor=max(0, min(shown) - 500),
         ceiling=min(10_000, max(shown) + 500),
     )
@@ -88,7 +88,7 @@ def reading_chart(bundle: Json) -> Chart | None:
         levels.append(Level(int(Decimal(target) * 100), f"target {bundle['resolutionRules']['thresholdLabel']}"))
     return Chart(
         title=f"{bundle['market']['tokenSymbol']} market cap",
-        said=f"The last reading is {last['label']}.",
+        summary=f"The last reading is {last['label']}.",
         lines=[ChartLine(points, "main")],
         start=points[0][0],
         end=points[-1][0],
@@ -98,5 +98,5 @@ def reading_chart(bundle: Json) -> Chart | None:
 
 
 def _hundredths(percent: int) -> str:
-    """Exactly, so that both sides make a hundred."""
+    """Format hundredths of a percent without rounding, so that both sides add up to 100%."""
     return f"{percent // 100}.{percent % 100:02d}%"

@@ -1,4 +1,4 @@
-"""What all pages share: what they are asked, what they read, and the headers they go out with."""
+"""Shared by all pages: the owner in the query, reads that may fail, and response headers."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from typing import Any, TypeVar
 
 from aiohttp import web
 
-from api.caching import Rendered
-from api.operations import Handler
-from api.problems import Problem
+from api.http.operation import Handler
+from api.http.problem import Problem
+from api.http.rendered import Rendered
 from core.money import loads, to_json
 
 HTML = "text/html; charset=utf-8"
 TEXT = "text/plain; charset=utf-8"
-# Asked again each time, and answered 304 while nothing has changed.
+# Revalidated each time, and answered 304 while unchanged.
 REVALIDATE = "no-cache"
-# What names an address is for the caller's own cache only.
+# A page about an address may be cached by the caller only.
 PRIVATE = "private, no-cache"
-# What changes only when a new version is served.
+# Changes only with a new version of the service.
 FIXED = "public, max-age=300"
 
 SECURITY = {
@@ -35,7 +35,7 @@ SECURITY = {
 
 
 async def fixed(body: bytes, content_type: str) -> Handler:
-    """Answers everybody with the same bytes, rendered once."""
+    """Make a handler that always answers with the same bytes."""
     rendered = await Rendered.make(body, FIXED, content_type=content_type)
 
     async def serve(request: web.Request) -> web.StreamResponse:
@@ -51,9 +51,9 @@ ADDRESS = re.compile(r"0[xX][0-9a-fA-F]{40}")
 
 
 def owner_of(request: web.Request) -> str | None:
-    """Return the address that a page is asked about, in lower case; None when there is none."""
-    given = request.query.get("owner", "").strip()
-    return given.lower() if ADDRESS.fullmatch(given) else None
+    """Return the owner's address in the query, in lower case, or None."""
+    text = request.query.get("owner", "").strip()
+    return text.lower() if ADDRESS.fullmatch(text) else None
 
 
 def or_none(read: Callable[[], T]) -> T | None:
@@ -65,7 +65,7 @@ def or_none(read: Callable[[], T]) -> T | None:
 
 
 async def await_or_none(reading: Awaitable[T]) -> T | None:
-    """Do the same for an awaitable."""
+    """Do the same as `or_none` for an awaitable."""
     try:
         return await reading
     except Problem:
@@ -73,5 +73,5 @@ async def await_or_none(reading: Awaitable[T]) -> T | None:
 
 
 def exact(body: object) -> Any:
-    """A body of the API as a page reads it: with its exact numbers."""
+    """Convert a body of the API to builtins for a template, with exact numbers."""
     return loads(to_json(body))

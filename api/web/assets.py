@@ -1,4 +1,4 @@
-"""Static files, read once: served under names that carry a hash of their content, so they may be cached for ever."""
+"""Static files, read once and served under names with a hash of their content, so that they can be cached for ever."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pathlib import Path
 
 from aiohttp import web
 
-from api.caching import Rendered
-from api.problems import not_found
+from api.http.problem import not_found
+from api.http.rendered import Rendered
 
 FOLDER = Path(__file__).parent / "static"
 FOREVER = "public, max-age=31536000, immutable"
@@ -24,8 +24,8 @@ _TYPES = {
 
 @dataclass(frozen=True, slots=True)
 class Assets:
-    """The files pages load. `urls`: from a file's own name to the address it is served at; `files`: from that address'
-    last part to it."""
+    """The static files. `urls`: from a file's name to its URL path; `files`: from the last part of that path to the
+    file."""
 
     urls: Mapping[str, str]
     files: Mapping[str, Rendered]
@@ -37,12 +37,12 @@ class Assets:
     async def serve(self, request: web.Request) -> web.StreamResponse:
         file = self.files.get(request.match_info["name"])
         if file is None:
-            raise not_found("There is no such file.")
+            raise not_found("There is no file with this name; reload the page.")
         return file.response(request)
 
 
 async def load_assets() -> Assets:
-    """A module imports others by their own names; here those become the hashed ones, dependencies first."""
+    """Load the files, replacing module names in imports by the hashed ones, dependencies first."""
     sources = {path.name: path.read_bytes() for path in sorted(FOLDER.iterdir()) if path.suffix in _TYPES}
     urls: dict[str, str] = {}
     bodies: dict[str, bytes] = {}

@@ -1,6 +1,6 @@
-"""Charts: the figures that a page carries, and one sentence that says what they show.
+"""Charts: the data that a page carries, with one sentence that sums it up.
 
-The page's script draws them (bundles/charts.ts); without a script the sentence stands in their place.
+The page's script draws them (bundles/charts.ts); without scripts the page shows the sentence instead.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ Tone = Literal["main", "up", "down", "quiet"]
 
 @dataclass(frozen=True, slots=True)
 class ChartLine:
-    """A line through points. `step`: holds its value until the next point, as a reading in effect does. `label`: its
-    name where there are several."""
+    """A line through points. `step`: it keeps its value until the next point, as a price reading does. `label`: its
+    name if there are several lines."""
 
     points: Sequence[Point]
     tone: Tone = "main"
@@ -32,7 +32,7 @@ class ChartLine:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A vertical line at a time, named."""
+    """A vertical line at a time, with a label."""
 
     at: int
     label: str
@@ -40,7 +40,7 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """A horizontal line at a value, named at the right edge."""
+    """A horizontal line at a value, with a label at the right edge."""
 
     value: int
     label: str
@@ -49,8 +49,8 @@ class Level:
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """A format for values: `one` of them make one of the unit shown, with so many decimals. The axis leaves out an
-    `after` that is a separate word, having no room for it on every line: the chart's heading names it."""
+    """A format for values: `one` is the value of one unit. The axis omits an `after` that is a separate word, for lack
+    of room; the chart's heading names it."""
 
     one: int
     decimals: int
@@ -60,11 +60,11 @@ class Unit:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """Lines, marks and levels on one scale. `said`: what they show, in one sentence. `floor` and `ceiling`: the ends of
-    the scale, where they are given."""
+    """Lines, marks and levels on one scale. `summary`: one sentence that sums the chart up. `floor` and `ceiling`:
+    fixed ends of the scale."""
 
     title: str
-    said: str
+    summary: str
     lines: Sequence[ChartLine]
     start: int
     end: int
@@ -75,12 +75,12 @@ class Chart:
     ceiling: int | None = None
 
     def draw(self, name: str) -> Markup:
-        """Return the sentence, with what the script draws from. `name` is unique in the page."""
+        """Return the summary as markup, with the data for the script. `name` must be unique on the page."""
         low, high = self._bounds()
         figures = {
             "name": name,
             "title": self.title,
-            "said": self.said,
+            "summary": self.summary,
             "start": self.start,
             "end": self.end,
             "low": low,
@@ -90,10 +90,10 @@ class Chart:
             "marks": [asdict(each) for each in self.marks],
             **asdict(self.unit),
         }
-        return Markup('<p class="chart" data-chart="{}">{}</p>').format(orjson.dumps(figures).decode(), self.said)
+        return Markup('<p class="chart" data-chart="{}">{}</p>').format(orjson.dumps(figures).decode(), self.summary)
 
     def _bounds(self) -> tuple[int, int]:
-        """Return the least and the greatest value of the scale."""
+        """Return the lowest and the highest value of the scale."""
         values = [value for line in self.lines for _, value in line.points]
         values += [each.value for each in self.levels]
         values += [each for each in (self.floor, self.ceiling) if each is not None]

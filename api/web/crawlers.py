@@ -1,4 +1,4 @@
-"""What programs ask of any site: /robots.txt, /sitemap.xml and the manifest of the site as an app."""
+"""The standard files for crawlers and phones: /robots.txt, /sitemap.xml and the web app manifest."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ XML = "application/xml; charset=utf-8"
 MANIFEST = "application/manifest+json; charset=utf-8"
 MAX_SETTLED = 500
 
-# An address's positions should not be indexed, and the API has its own documents.
+# Positions of an address should not be indexed; the API has its own documents.
 ROBOTS = """User-agent: *
 Disallow: /api/
 Disallow: /positions
@@ -27,7 +27,7 @@ Sitemap: {origin}/sitemap.xml
 APP = {
     "name": "VPM: prediction markets",
     "short_name": "VPM",
-    "description": "Prediction markets whose record is the chain.",
+    "description": "Prediction markets you can verify on chain.",
     "start_url": "/",
     "scope": "/",
     "display": "minimal-ui",
@@ -41,7 +41,7 @@ APP = {
 
 
 class Sitemap:
-    """The addresses of all pages, for search engines. `always`: those that are always there."""
+    """The sitemap for search engines. `always`: the paths of pages that always exist."""
 
     def __init__(
         self, pages: Pages, origin: str, always: tuple[str, ...], stock: StockReads, agent: AgentReads | None
@@ -64,7 +64,7 @@ class Sitemap:
         ).encode()
 
     def _addresses(self) -> list[str]:
-        """Every page worth finding: those of markets as long as they can be read."""
+        """Return the paths of all pages; markets are left out while they cannot be read."""
         addresses = list(self._always)
         if stock := or_none(partial(self._stock.overview, MAX_SETTLED)):
             addresses += [each.href for each in stock[0].markets]

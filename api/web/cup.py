@@ -1,4 +1,4 @@
-"""The tournament's board and the roulette wheel, as pages."""
+"""The pages of the tournament's board and of the roulette wheel."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from aiohttp import web
 
 from api.cup import requests
 from api.cup.service import CupService, ServiceMethod
-from api.operations import Body, Json
-from api.problems import Problem
+from api.http.body import Body, Json
+from api.http.problem import Problem
 from api.web.answers import PRIVATE, REVALIDATE, exact, owner_of
 from api.web.templating import Pages
 from core.cup.board import is_week
@@ -23,7 +23,7 @@ R = TypeVar("R")
 B = TypeVar("B", bound=Body)
 
 BOARD_SHOWN = 100
-# How the pockets lie on a wheel with one zero, clockwise.
+# The pockets of a wheel with one zero, clockwise.
 POCKETS = (
     0, 32, 15, 19, 4, 21, 2, 25, 17, 34, 6, 27, 13, 36, 11, 30, 8, 23, 10, 5, 24, 16, 33, 1, 20, 14, 31, 9, 22, 18, 29,
     7, 28, 12, 35, 3, 26,
@@ -32,7 +32,7 @@ POCKETS = (
 
 @dataclass(frozen=True, slots=True)
 class Pocket:
-    """A slice of the drawn wheel: its outline, and where its number stands."""
+    """A slice of the drawn wheel: its outline, and the angle of its number."""
 
     number: int
     colour: str
@@ -89,7 +89,8 @@ class CupPages:
         title: str,
         values: Callable[[], Awaitable[dict[str, Any]]],
     ) -> web.StreamResponse:
-        """`page`: begins with its name and ends with the owner who is asked about. `title`: while it is closed."""
+        """Render one of the pages. `page` starts with its name and ends with the owner in the query. `title` is shown
+        while the tournament is closed."""
         name, owner = page[0], page[-1]
 
         async def render() -> bytes:
@@ -110,13 +111,13 @@ class CupPages:
 
 
 async def read(service: CupService, method: ServiceMethod[R, B], asked: R) -> Json:
-    """As the API answers it, with its exact numbers."""
+    """Return the API's answer as builtins, with exact numbers."""
     body: Json = exact(await service.answer(method, asked, "pages"))
     return body
 
 
 def draw_wheel() -> tuple[Pocket, ...]:
-    """Slices around (0, 0), the first at the top."""
+    """Draw the slices around (0, 0), the first at the top."""
     outer, inner, step = 96, 62, 2 * math.pi / len(POCKETS)
     drawn = []
     for place, number in enumerate(POCKETS):

@@ -1,7 +1,7 @@
-"""Numbers, times and names as people read them. Everything returned is escaped markup or plain text.
+"""Formats numbers, times and names for people. Everything returned is escaped markup or plain text.
 
-Amounts are integers of token units with 6 decimals, never rounded: two decimals are shown, what is finer is in the
-page and shown on demand. Times are written in UTC; the script `times.js` writes them in the reader's zone.
+Amounts are integers of token units with 6 decimals and are never rounded: two decimals are shown, the others are in the
+page and shown on demand. Times are in UTC; the script `times.js` rewrites them in the reader's time zone.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from api.stock import words
 from core.iso import utc_datetime
 from core.money import USD_DECIMALS, decimal_text
 
-# Where there is nothing to show.
+# Shown in place of a missing value.
 NONE = Markup('<span class="none">\N{EN DASH}</span>')
 
 
 def money(units: int | str | None) -> Markup:
-    """1,234.56, with its finer decimals, if it has any, marked up to be shown on demand: never rounded away."""
+    """Format token units as 1,234.56, with finer decimals marked up to be shown on demand; nothing is rounded."""
     if units is None:
         return NONE
     value = int(units)
@@ -32,21 +32,21 @@ def money(units: int | str | None) -> Markup:
 
 
 def plain(units: int | str) -> str:
-    """An exact amount in running text: 12.5."""
+    """Format an exact amount in running text: 12.5."""
     whole, _, fraction = decimal_text(int(units)).partition(".")
     grouped = f"{int(whole):,}"
     return f"{grouped}.{fraction}" if fraction else grouped
 
 
 def signed(units: int) -> str:
-    """+12.34: a change in plain text, with two decimals, its size rounded down."""
+    """Format a change as plain text with two decimals, +12.34, rounded towards zero."""
     cents = abs(units) * 100 // 10**USD_DECIMALS
     sign = "\N{MINUS SIGN}" if units < 0 else "+"
     return f"{sign}{cents // 100:,}.{cents % 100:02d}"
 
 
 def dollars(value: Decimal | int | float | str | None) -> Markup:
-    """A JSON amount in USD, as `money` writes amounts."""
+    """Format a JSON amount in USD as `money` does."""
     if value is None:
         return NONE
     number = Decimal(str(value))
@@ -56,7 +56,7 @@ def dollars(value: Decimal | int | float | str | None) -> Markup:
 
 
 def _amount(whole: str, digits: str) -> Markup:
-    """Show two decimals; the rest appears on request, and the title has the exact amount."""
+    """Show two decimals; the others appear on demand, and the title has the exact amount."""
     fine = digits[2:].rstrip("0")
     if not fine:
         return Markup('<span class="amount">{}.{}</span>').format(whole, digits[:2])
@@ -66,7 +66,7 @@ def _amount(whole: str, digits: str) -> Markup:
 
 
 def price(answer: int | str | None) -> Markup:
-    """An oracle answer of 8 decimals as `money` writes amounts: 187.40."""
+    """Format an oracle answer (8 decimals) as `money` does: 187.40."""
     if answer is None:
         return NONE
     whole, _, fraction = words.price(int(answer)).partition(".")
@@ -74,7 +74,7 @@ def price(answer: int | str | None) -> Markup:
 
 
 def clock(at: int | None) -> Markup:
-    """A moment: 21 Nov 2026, 14:30 UTC; with its seconds where they are not zero, as they decide."""
+    """Format a time: 21 Nov 2026, 14:30 UTC, with seconds only where they are not zero."""
     if at is None:
         return NONE
     utc = utc_datetime(at)
@@ -84,13 +84,13 @@ def clock(at: int | None) -> Markup:
 
 
 def moment(at: int) -> str:
-    """A moment in UTC as plain text, for where no script can write it in the reader's zone."""
+    """Format a time in UTC as plain text, where no script can convert it to the reader's zone."""
     form = "%-d %b %Y, %H:%M:%S UTC" if at % 60 else "%-d %b %Y, %H:%M UTC"
     return utc_datetime(at).strftime(form)
 
 
 def short_clock(at: int | None) -> Markup:
-    """The same without the year, with seconds: for rows of recent events."""
+    """Format a time without the year but with seconds, for rows of recent events."""
     if at is None:
         return NONE
     moment = utc_datetime(at)
@@ -100,8 +100,8 @@ def short_clock(at: int | None) -> Markup:
 
 
 def until(at: int, now: int, ahead: int = 0) -> Markup:
-    """Render a countdown to a moment of the chain's clock; a script keeps it counting. `ahead`: by how many seconds the
-    page's clock leads this chain's, if the page counts by another chain."""
+    """Render a countdown by the chain's clock; a script keeps it counting. `ahead`: by how many seconds the page's
+    clock leads this chain's, if the page follows another chain."""
     moment = utc_datetime(at)
     return Markup('<time class="until" datetime="{}" data-until="{}">{}</time>').format(
         f"{moment:%Y-%m-%dT%H:%M:%SZ}", at + ahead, span(at - now)
@@ -109,7 +109,7 @@ def until(at: int, now: int, ahead: int = 0) -> Markup:
 
 
 def span(seconds: int) -> str:
-    """2 d 4 h, 3 h 05 min, 12 min 30 s, 8 s; 0 s for what is past. The script `live.js` words it the same way."""
+    """Format a duration: 2 d 4 h, 3 h 05 min, 12 min 30 s, 8 s; 0 s for the past. `span` in `live.js` does the same."""
     left = max(0, seconds)
     days, hours, minutes = left // 86_400, left // 3_600 % 24, left // 60 % 60
     if days:
@@ -120,22 +120,22 @@ def span(seconds: int) -> str:
 
 
 def iso_clock(text: str | None) -> Markup:
-    """An ISO-8601 time of the API as <time>."""
+    """Format an ISO-8601 time of the API as `clock` does."""
     return clock(None if text is None else unix(text))
 
 
 def unix(text: str) -> int:
-    """Unix seconds of an ISO-8601 time."""
+    """Return the Unix seconds of an ISO-8601 time."""
     return int(datetime.fromisoformat(text).timestamp())
 
 
 def shortened(text: str, start: int = 6, end: int = 4) -> str:
-    """0x1234...cdef."""
+    """Shorten a hash or an address: 0x1234…cdef."""
     return text if len(text) <= start + end + 1 else f"{text[:start]}\N{HORIZONTAL ELLIPSIS}{text[-end:]}"
 
 
 def percent(part: int | str, whole: int | str) -> str:
-    """A share with one decimal, rounded to the nearest, and a half to the even one: so two shares make 100.0%."""
+    """Format a share with one decimal, rounded half to even, so that two shares add up to 100.0%."""
     total = int(whole)
     tenths = round(Fraction(int(part) * 1000, total)) if total else 0
     return f"{tenths // 10}.{tenths % 10}%"
@@ -146,7 +146,7 @@ def bps(value: int) -> str:
 
 
 def ordinal(position_id: str) -> Markup:
-    """A position's number within its market; its whole id, which holds the market's in the high half, as the title."""
+    """Format a position's number within its market, with its full id as the title."""
     return Markup('<span title="position {}">{}</span>').format(position_id, ordinal_text(position_id))
 
 

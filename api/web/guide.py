@@ -1,5 +1,5 @@
-"""What agents and their builders read: the guide in plain text (/agents.txt), what is paid for here, as older
-directories of x402 read it, and who signs in this origin's name, as `did:web` has it (/.well-known/did.json)."""
+"""Documents for agents and their builders: the guide in plain text (/agents.txt), the list of paid resources for older
+x402 directories, and the identity document with the signing key (/.well-known/did.json, `did:web`)."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ def paid_resources(origin: str) -> bytes:
         {
             "version": 1,
             "resources": [f"{origin}/api/agent/v1/trade"],
-            "instructions": f"Bets on prediction markets in USDC on Base. POST a bet to learn what it costs. "
-            f"{origin}/agents.txt is the guide, {origin}/openapi.json has a bet that works now as example.",
+            "instructions": f"Bets on prediction markets in USDC on Base. POST a bet to get its price. "
+            f"See {origin}/agents.txt for the guide and {origin}/openapi.json for a working example of a bet.",
         }
     )
 
 
 def identity_document(origin: str, attester: str, chain_id: int) -> bytes:
-    """Return the document that names the attestation key, which signs offers and receipts. A port is part of the name,
+    """Build the document that names the attestation key, which signs offers and receipts. A port is part of the name,
     with its colon escaped."""
     name = f"did:web:{quote(urlsplit(origin).netloc, safe='.-')}"
     key = f"{name}#{DID_KEY}"

@@ -1,6 +1,6 @@
-"""What charts need beyond the present: a feed's readings, and a market's books after each batch. Read from the index.
+"""Reads the history that charts need from the index: a feed's readings, and a market's books after each batch.
 
-Kept per market until it changes; while the database is away the last is shown, or a chart without its past.
+Cached per market until it changes. While the database is unavailable the last history is used, or none.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from api.caching import SizedCache
+from api.cache import SizedCache
 from api.database import DATABASE_ERRORS
 from core.db.schema.index_shared import oracle_round
 from core.db.schema.index_stock import stock_position, stock_vintage
@@ -21,14 +21,15 @@ from core.log import get_logger
 
 log = get_logger(__name__)
 
-# Of all pasts together. An empty one counts as so many.
+# The most points cached for all markets. Each market counts as POINTS_EACH more.
 MAX_POINTS, POINTS_EACH = 50_000, 200
 MAX_READINGS = 600
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """A finished batch: when its last entry came, what was accepted, the accumulators (times 1e18) after it."""
+    """A finished batch: the time of its last entry, the accepted amounts, and the accumulators (times 1e18) after
+    it."""
 
     vintage: int
     at: int
@@ -38,15 +39,15 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class MarketPast:
-    """A market's readings and batches. Readings are (Unix seconds, answer of 8 decimals), oldest first; batches
-    likewise, the seed's first."""
+    """A market's readings, as (Unix seconds, answer with 8 decimals), and batches; both oldest first, the seed's batch
+    included."""
 
     readings: tuple[tuple[int, int], ...] = ()
     batches: tuple[Batch, ...] = ()
 
 
 class ChartHistory:
-    """The pasts of stock markets that charts are drawn from, read again when their stamp differs."""
+    """A cache of the history of stock markets, for charts."""
 
     def __init__(self, engine: AsyncEngine, chain_id: int) -> None:
         self._engine = engine
@@ -56,15 +57,15 @@ class ChartHistory:
         )
 
     async def get(self, market_id: str, feed: str, start: int, end: int, stamp: Hashable) -> MarketPast:
-        """Return a market's past from `start` on; read it again when `stamp` is not the one it was read at."""
-        kept = self._pasts.get(market_id)
-        if kept is not None and kept[0] == stamp:
-            return kept[1]
+        """Return a market's history from `start` on, reading it again if `stamp` has changed."""
+        cached = self._pasts.get(market_id)
+        if cached is not None and cached[0] == stamp:
+            return cached[1]
         try:
             past = await self._read(int(market_id), bytes_of(feed), start, end)
         except DATABASE_ERRORS as error:
-            log.warning("failed to read the past of a market", action="pages.index_unreadable", why=error)
-            return MarketPast() if kept is None else kept[1]
+            log.warning("failed to read the history of a market", action="pages.index_unreadable", why=error)
+            return MarketPast() if cached is None else cached[1]
         self._pasts[market_id] = (stamp, past)
         return past
 

@@ -1,4 +1,4 @@
-"""The home page: live markets of both kinds, the latest bets, and whether the contracts hold what they owe."""
+"""The home page: open markets of both kinds, the latest bets, and the contracts' solvency."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CLOSED_SHOWN = 6
 
 
 class HomePage:
-    """The first page. `agent` is None while the agent API is switched off."""
+    """The home page. `agent` is None while the agent API is switched off."""
 
     def __init__(
         self, pages: Pages, stock: StockReads, proof: Proof, agent: AgentReads | None, activity: MarketActivity
@@ -49,7 +49,7 @@ class HomePage:
         listed, stock_now = (None, None) if stock is None else stock
         markets = [] if listed is None else [without_empty_readings(each) for each in listed.markets]
         agent_exact = None if agent is None else exact(agent)
-        # Countdowns follow the stock chain's clock where there is one.
+        # Countdowns follow the stock chain's clock if it is known.
         agent_now = None if agent_exact is None else figures.unix(agent_exact["freshness"]["blockAt"])
         now = agent_now if stock_now is None else stock_now
         return self._pages.render(

@@ -1,7 +1,4 @@
-"""Pictures drawn by the service as PNG: the card that stands for a page where it is shared, and the icons.
-
-Nothing is read from disk or from anywhere else: the font is the one that comes with Pillow.
-"""
+"""Draws PNG pictures: the card shown where a page is shared, and the icons. The font is the one inside Pillow."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ MARGIN = 72
 INK, QUIET, GROUND, LINE = "#1a1c20", "#5c5f66", "#faf9f6", "#e2dfd6"
 TONES = ("#0a6b4a", "#a8361f")
 BRAND, ON_BRAND = "#1d2b64", "#ffffff"
-# A picture of so few colours is a third of the size, and looks the same.
+# With this few colours a picture is a third of the size and looks the same.
 COLOURS = 48
 HEADLINE_LINES = 3
 # The mark of the site (mark.svg), in its own 32 units.
@@ -26,8 +23,7 @@ MARK = ((7, 20), (13, 12), (18, 17), (25, 8))
 
 @dataclass(frozen=True, slots=True)
 class ShareCard:
-    """What a shared page is about: a headline, at most two odds with their share in tenths of a percent, and a line on
-    when or how it ended."""
+    """The content of a share card: a headline, at most two odds in tenths of a percent, and a line about the end."""
 
     headline: str
     odds: Sequence[tuple[str, int]] = ()
@@ -35,7 +31,7 @@ class ShareCard:
 
 
 def draw_card(card: ShareCard) -> bytes:
-    """1200 by 630, as every service that shows such cards takes it."""
+    """Draw a card of 1200 by 630 pixels, the size that all services accept."""
     picture = Image.new("RGB", (WIDTH, HEIGHT), GROUND)
     pen = ImageDraw.Draw(picture)
     _mark(pen, MARGIN, 56, 64)
@@ -70,7 +66,7 @@ def _odds(pen: ImageDraw.ImageDraw, odds: Sequence[tuple[str, int]]) -> None:
 
 
 def wrapped(text: str, size: int, width: int, most: int) -> list[str]:
-    """Lines no wider than `width`, at most so many; what does not fit is cut with three dots."""
+    """Wrap text into at most `most` lines no wider than `width`; what does not fit is cut off with three dots."""
     font = _font(size)
     lines: list[str] = []
     for word in text.split():
@@ -93,7 +89,7 @@ def wrapped(text: str, size: int, width: int, most: int) -> list[str]:
 
 @cache
 def draw_icon(size: int) -> bytes:
-    """The mark, filling its square so that a phone may cut it to any shape."""
+    """Draw the site's mark, filling its square so that a phone can crop it to any shape."""
     drawn = Image.new("RGB", (size * 4, size * 4), BRAND)
     _mark(ImageDraw.Draw(drawn), 0, 0, size * 4, rounded=False)
     return _png(drawn.resize((size, size), Image.Resampling.LANCZOS))

@@ -1,4 +1,4 @@
-"""What an address holds on all three surfaces: open bets, what they pay if right, and what was won and lost."""
+"""The portfolio page: an address's bets on all three surfaces, their payouts if right, and its wins and losses."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from limits import parse
 from api.agent.reads import AgentReads
 from api.cup import requests
 from api.cup.service import CupService
-from api.limits import RateLimits, caller_ip
-from api.operations import Json
+from api.http.body import Json
+from api.http.caller import caller_ip
+from api.http.limits import RateLimits
 from api.stock.reads import StockReads
 from api.web import cup
 from api.web.answers import PRIVATE, await_or_none, owner_of
@@ -21,14 +22,14 @@ from api.web.templating import Pages
 from core.config import Settings
 from core.money import loads, to_json
 
-# An open page asks 24 times a minute.
+# An open page refreshes 24 times a minute.
 OWNER_RATE = parse("60/minute")
 ID = re.compile(r"[1-9][0-9]{0,17}")
 STOCK_POSITIONS_SHOWN, AGENT_BETS_SHOWN = 200, 50
 
 
 class PortfolioPage:
-    """An address's positions. A surface that cannot be read says so, and the others are shown."""
+    """The portfolio page. If one surface cannot be read, the page says so and shows the others."""
 
     def __init__(
         self,
@@ -47,7 +48,7 @@ class PortfolioPage:
         if owner is None:
             return await self._asking(request, request.query.get("owner", ""))
         who = caller_ip(request, self._settings)
-        await self._limits.take(OWNER_RATE, "positions-page", who, "Positions are read at most 60 times a minute.")
+        await self._limits.take(OWNER_RATE, "positions-page", who, "This page can be loaded at most 60 times a minute.")
         before = request.query.get("before", "")
         older = int(before) if ID.fullmatch(before) else None
         asked = requests.WalletRequest(walletAddress=owner)

@@ -1,7 +1,7 @@
-"""The newest bets of all markets, read from the index.
+"""Reads the newest bets of all markets from the index.
 
-A reading touches a bounded number of rows, however much has been. It is kept until the index changes; while the
-database is away the last one is shown.
+A read touches a bounded number of rows, however long the history. It is cached until the index changes; while the
+database is unavailable the last one is shown.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from api.agent.facts import ListedMarket as AgentMarket
 from api.agent.reads import AgentReads
 from api.database import DATABASE_ERRORS
-from api.problems import Problem
+from api.http.problem import Problem
 from api.stock.facts import SIDES
 from api.stock.facts import ListedMarket as StockMarket
 from api.stock.reads import StockReads
@@ -31,14 +31,14 @@ log = get_logger(__name__)
 
 BETS_SHOWN = 10
 READ_SECONDS = 1.0
-# After a failed reading visitors get the last bets for so long, instead of waiting for the next one to fail.
+# After a failed read, visitors get the last bets for this long instead of waiting for the next failure.
 AGAIN_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
 class LatestBet:
-    """A bet as the feed shows it. `side` is UP or DOWN on a stock market, else the outcome's name; `amount` in token
-    units."""
+    """A bet in the list of latest bets. `side` is UP or DOWN on a stock market, else the outcome's name; `amount` in
+    token units."""
 
     kind: Literal["stock", "agent"]
     at: int
@@ -50,7 +50,7 @@ class LatestBet:
 
 
 class MarketActivity:
-    """The newest bets, read again when their stamp differs."""
+    """A cache of the newest bets."""
 
     def __init__(self, engine: AsyncEngine, stock: StockReads, agent: AgentReads | None) -> None:
         self._engine = engine
@@ -62,7 +62,7 @@ class MarketActivity:
         self._failed_at = -AGAIN_SECONDS
 
     async def bets(self, stamp: Hashable) -> tuple[LatestBet, ...] | None:
-        """Return the newest bets, newest first; None if they have never been read."""
+        """Return the newest bets, newest first, reading them again if `stamp` has changed; None if never read."""
         async with self._lock:
             if stamp != self._stamp and time.monotonic() - self._failed_at >= AGAIN_SECONDS:
                 try:

@@ -1,5 +1,5 @@
-"""The reference for people: /docs, and a page for each group of operations with what each takes and answers, and a form
-that asks it. Made of the same document that describes the service to machines."""
+"""The API reference for people: /docs, and a page for each group of operations with parameters, responses and a form to
+try each operation. Generated from the OpenAPI document."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ from aiohttp import web
 from markupsafe import Markup, escape
 
 from api.agent.reads import AgentReads
-from api.openapi import OpenApi, ServiceDescription
-from api.operations import Json, Operation, Surface
-from api.problems import not_found
+from api.http.body import Json
+from api.http.docs import OpenApi, ServiceDescription
+from api.http.operation import Operation, Surface
+from api.http.problem import not_found
 from api.stock.reads import StockReads
 from api.web.answers import or_none
 from api.web.templating import Pages
 
 JSON_TYPE = "application/json"
-# An address without positions: what is read of it is empty, and well formed.
+# An address without positions, for examples.
 SAMPLE_ADDRESS = "0x0000000000000000000000000000000000000001"
 GROUP_TITLES = {
     "markets": "Markets",
@@ -43,8 +44,8 @@ class Group:
 
 
 class Reference:
-    """The pages of the reference. What a page shows of an operation, a parameter or a body is its description in the
-    document. `stock` and `agent` give the forms what exists now."""
+    """The pages of the reference. All descriptions come from the OpenAPI document; `stock` and `agent` provide existing
+    markets for the forms."""
 
     def __init__(
         self, pages: Pages, described: ServiceDescription, stock: StockReads, agent: AgentReads | None
@@ -64,7 +65,7 @@ class Reference:
     async def group(self, request: web.Request) -> web.StreamResponse:
         group = self._groups.get(request.match_info["group"])
         if group is None:
-            raise not_found("There is no such part of the documentation.")
+            raise not_found("There is no such page in the documentation; see /docs.")
         samples = self._samples(group.surface.name)
 
         async def render() -> bytes:
@@ -84,7 +85,7 @@ class Reference:
         return self._pages.render("docs.html", path="/docs", groups=self._groups, **written, **values)
 
     def _samples(self, surface: str) -> dict[str, str]:
-        """Return what the forms ask about: a market that exists now, by what each surface calls it."""
+        """Return sample values for the forms, such as a market that exists now."""
         samples = {"owner": SAMPLE_ADDRESS, "wallet": SAMPLE_ADDRESS, "address": SAMPLE_ADDRESS}
         if surface == "stock":
             overview = or_none(partial(self._stock.overview, 1))
@@ -108,14 +109,14 @@ def _operation(whole: OpenApi, operation: Operation) -> Json:
 
 
 def _is_tried(operation: Operation) -> bool:
-    """Return whether the page has a form that asks it."""
+    """Check whether the page has a form to try the operation."""
     success = operation.answers.get(200)
     is_json = success is not None and success.content_type == JSON_TYPE
     return operation.method == "GET" and operation.security is None and is_json
 
 
 def _used(whole: OpenApi, group: Group) -> set[str]:
-    """Return the schemas that a group's operations name, and those that these name."""
+    """Return the names of all schemas that a group's operations use, directly or indirectly."""
     names: set[str] = set()
     waiting = [name for each in group.operations for name in _named(_operation(whole, each))]
     while waiting:
@@ -136,7 +137,7 @@ def _groups(surfaces: tuple[Surface, ...]) -> Iterator[Group]:
 
 
 def _named(value: Any) -> Iterator[str]:
-    """The schemas that a description refers to."""
+    """Yield the names of the schemas that a description refers to."""
     if isinstance(value, Mapping):
         if "$ref" in value:
             yield value["$ref"].rpartition("/")[2]
@@ -148,7 +149,7 @@ def _named(value: Any) -> Iterator[str]:
 
 
 def described_type(schema: Json) -> Markup:
-    """Return a type, as a link to what it is made of where it has a name."""
+    """Render a type, as a link to its schema if it has one."""
     if "$ref" in schema:
         name = schema["$ref"].rpartition("/")[2]
         return Markup('<a href="#schema-{0}"><code>{0}</code></a>').format(name)
@@ -170,7 +171,7 @@ def _plain_type(schema: Json) -> str:
 
 
 def paragraphs(text: str) -> Markup:
-    """Return paragraphs and bullet lists of the little Markdown the descriptions use."""
+    """Render the paragraphs and bullet lists of a description in simple Markdown."""
     blocks = []
     for block in re.split(r"\n\s*\n", text.strip()):
         if block.startswith("- "):

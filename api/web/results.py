@@ -1,5 +1,5 @@
-"""What an address's settled bets won and lost, in the order in which their markets ended: from the pages of positions
-that its portfolio shows, so that a long history costs no more than a short one."""
+"""The profit and loss of an address's settled bets, in the order in which their markets ended. It covers the positions
+on the portfolio page, so that a long history costs no more than a short one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from itertools import accumulate
 
-from api.operations import Json
+from api.http.body import Json
 from api.stock.bodies.positions import OwnerBody
 from api.web import figures
 from api.web.charts import Chart, ChartLine, Level, Tone, Unit
@@ -17,7 +17,7 @@ from core.money import USD
 
 @dataclass(frozen=True, slots=True)
 class SettledBet:
-    """A bet whose market has ended: when it was made, when that was, what it won (below 0: lost)."""
+    """A bet on a market that has ended: its time, the market's end, and the profit (negative for a loss)."""
 
     entered_at: int
     at: int
@@ -26,7 +26,7 @@ class SettledBet:
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """The settled bets of both tokens, each in the order of their ends."""
+    """The settled bets in both tokens, in the order of the markets' ends."""
 
     stock: Sequence[SettledBet] = ()
     agent: Sequence[SettledBet] = ()
@@ -41,7 +41,8 @@ class Results:
 
 
 def collect_results(stock: OwnerBody, agent: Json | None) -> Results:
-    """Collect an address's results from its positions. A refund of a stake never accepted is neither won nor lost."""
+    """Collect an address's results from its positions. A refund of a stake that was never accepted counts as
+    nothing."""
     bets = [] if agent is None else agent["positions"]
     return Results(
         _in_order(
@@ -58,7 +59,7 @@ def collect_results(stock: OwnerBody, agent: Json | None) -> Results:
 
 
 def results_chart(results: Results, now: int) -> Chart | None:
-    """Each token's results added up, a step at each end; None before anything is settled."""
+    """Chart the running total of each token's results; None if nothing is settled."""
     both = [*results.stock, *results.agent]
     if not both:
         return None
@@ -66,17 +67,17 @@ def results_chart(results: Results, now: int) -> Chart | None:
     end = max(now, *(each.at for each in both))
     tokens: tuple[tuple[str, Tone, Sequence[SettledBet]], ...]
     tokens = (("USDG", "main", results.stock), ("USDC", "quiet", results.agent))
-    lines, levels, said = [], [Level(0, "")], []
+    lines, levels, sentences = [], [Level(0, "")], []
     for token, tone, some in tokens:
         if some:
             sums = list(accumulate(each.won for each in some))
             points = [(start, 0), *zip((each.at for each in some), sums, strict=True), (end, sums[-1])]
             lines.append(ChartLine(points, tone, label=token))
             levels.append(Level(sums[-1], f"{token} {figures.signed(sums[-1])}", tone))
-            said.append(f"{figures.signed(sums[-1])} {token} over {len(some)} bet{'' if len(some) == 1 else 's'}")
+            sentences.append(f"{figures.signed(sums[-1])} {token} over {len(some)} bet{'' if len(some) == 1 else 's'}")
     return Chart(
-        title="Won and lost, added up",
-        said=f"{' and '.join(said)}.",
+        title="Profit and loss, running total",
+        summary=f"{' and '.join(sentences)}.",
         lines=lines,
         start=start,
         end=end,

@@ -1,7 +1,7 @@
-"""What a market's page looks like where it is shared: one picture per market, drawn here.
+"""Serves the pictures shown where a market's page is shared.
 
-A market's picture is drawn at most once per `FRESH_SECONDS`, one at a time in a thread, and hundreds are cached, so
-drawing never takes more than part of one core.
+Each picture is drawn at most once per `FRESH_SECONDS`, one at a time in a thread, and cached, so that drawing never
+takes more than part of one core.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ from collections.abc import Awaitable, Callable
 from aiohttp import web
 
 from api.agent.reads import AgentReads
-from api.caching import Rendered, VersionedCache
-from api.limits import ConcurrencyLimiter, LimiterFull
-from api.operations import Json
+from api.cache import VersionedCache
+from api.http.body import Json
+from api.http.limits import ConcurrencyLimiter, NoPlace
+from api.http.rendered import Rendered
 from api.stock.bodies.markets import MarketDetailBody
 from api.stock.reads import StockReads
 from api.web import figures
@@ -27,15 +28,15 @@ CACHE = "public, max-age=300"
 ICON_CACHE = "public, max-age=86400"
 FRESH_SECONDS = 60.0
 CACHED_BYTES = 16_000_000
-# With this many pictures waiting, or this many for one address, a request gets a Retry-After: crawlers come back.
+# Beyond this many waiting requests, in total or from one address, a request gets a Retry-After: crawlers come back.
 MAX_WAITING, MAX_WAITING_EACH = 16, 4
-SITE = ShareCard("Prediction markets whose record is the chain", foot="What you are promised only rises")
-STATES = {"closed": "Closed, being settled", "resolved": "Resolved", "void": "Void: every stake is given back"}
+SITE = ShareCard("Prediction markets you can verify on chain", foot="Your promised payout only rises")
+STATES = {"closed": "Closed, being settled", "resolved": "Resolved", "void": "Void: every stake is returned"}
 
 
 class SharePictures:
-    """The cards of markets and of the site, and its icons. `caller` returns a request's address, so that no address can
-    take the whole queue."""
+    """The share cards of markets and of the site, and its icons. `caller` returns a request's address, so that no
+    address can fill the queue."""
 
     def __init__(self, stock: StockReads, agent: AgentReads | None, caller: Callable[[web.Request], str]) -> None:
         self._stock = stock
@@ -53,7 +54,7 @@ class SharePictures:
 
     async def stock_market(self, request: web.Request) -> web.StreamResponse:
         name = request.match_info["id"]
-        detail, _ = await self._stock.shown(name)  # 404 before anything is kept under this name
+        detail, _ = await self._stock.shown(name)  # a 404 before anything is cached under this name
 
         async def card() -> ShareCard:
             return stock_card(detail)
@@ -76,21 +77,22 @@ class SharePictures:
         return Rendered(draw_icon(int(request.match_info["size"])), ICON_CACHE, content_type=PNG).response(request)
 
     async def _picture(self, request: web.Request, name: str, card: Callable[[], Awaitable[ShareCard]]) -> Rendered:
-        """Return this minute's picture. Concurrent requests share one drawing, which takes a place of the first caller
-        and holds it until done, even if every client has disconnected."""
+        """Return this minute's picture. Concurrent requests share one drawing, which counts against the first caller
+        until it is done, even if every client has disconnected."""
         caller = self._caller(request)
 
         async def draw() -> Rendered:
-            with self._places.place(caller):
+            with self._places.taken(caller):
                 async with self._drawing:
                     return Rendered(await asyncio.to_thread(draw_card, await card()), CACHE, content_type=PNG)
 
         try:
             return await self._pictures.get(name, _minute, draw)
-        except LimiterFull as none:
+        except NoPlace as none:
             raise none.refusal(
-                f"At most {MAX_WAITING_EACH} pictures are drawn at once for an address, a third of all for a network.",
-                "Too many pictures are asked for at once.",
+                f"At most {MAX_WAITING_EACH} pictures can be requested at once from an address, and a third of all "
+                "from a network; try again in a few seconds.",
+                "Too many pictures are being drawn; try again in a few seconds.",
                 seconds=5,
             ) from None
 
@@ -100,7 +102,7 @@ def _minute() -> int:
 
 
 def stock_card(detail: MarketDetailBody) -> ShareCard:
-    """Return the card for the body of `GET /api/markets/{id}`."""
+    """Make a stock market's card from the body of `GET /api/markets/{id}`."""
     market = detail.market
     pools = [int(book.principal) for book in detail.books]
     up = pools[0] * 1000 // sum(pools) if any(pools) else 500
@@ -109,19 +111,19 @@ def stock_card(detail: MarketDetailBody) -> ShareCard:
     elif market.phase == "void":
         foot = STATES["void"]
     else:
-        foot = f"Bets end {figures.moment(market.final_time)}"
+        foot = f"Betting ends {figures.moment(market.final_time)}"
     return ShareCard(market.question, (("UP", up), ("DOWN", 1000 - up)), foot)
 
 
 def agent_card(market: Json, result: Json) -> ShareCard:
-    """The same of an agent market; one with more than two outcomes shows no odds."""
+    """Make an agent market's card; with more than two outcomes it shows no odds."""
     odds: tuple[tuple[str, int], ...] = ()
     if market["odds"] is not None and market["odds"]["yesPriceCents"] is not None:
         first = int(market["odds"]["yesPriceCents"] * 10)
         odds = ((market["outcomes"][0]["label"], first), (market["outcomes"][1]["label"], 1000 - first))
-    foot = f"Bets end {figures.moment(figures.unix(market['deadlineAt']))}"
+    foot = f"Betting ends {figures.moment(figures.unix(market['deadlineAt']))}"
     if market["opensAt"] is not None:
-        foot = f"Bets begin {figures.moment(figures.unix(market['opensAt']))}"
+        foot = f"Betting opens {figures.moment(figures.unix(market['opensAt']))}"
     elif market["status"] != "open":
         label = result.get("resolvedOutcomeLabel")
         foot = STATES[market["status"]] + (f": {label}" if market["status"] == "resolved" and label else "")

@@ -1,4 +1,4 @@
-"""A stock market's page: its price, its books, the bet and who holds what."""
+"""A stock market's page: its price, books, bet panel and positions."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A stock market as its page shows it: charts, and the call that settles it.
+"""The charts of a stock market's page, and the call that settles the market.
 
-From the body of `GET /api/markets/{id}` and the market's past. Amounts are token units (6 decimals), rounded down as in
-the contract: they are the contract's own numbers.
+Made from the body of `GET /api/markets/{id}` and the market's history. Amounts are token units (6 decimals), rounded
+down as in the contract: they are the contract's own numbers.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ POSITIONS_SHOWN = 100
 
 @dataclass(frozen=True, slots=True)
 class SettlingCall:
-    """The call that ends the market now, which anyone may send; `call` is None while there is none. `ours`: when the
+    """The call that ends the market now, which anyone can send; `call` is None while there is none. `ours`: when our
     keeper sends it."""
 
     sentence: str
@@ -41,13 +41,13 @@ class SettlingCall:
 
 
 def without_empty_readings(market: MarketBody) -> MarketBody:
-    """The market with readings that are not there as None; the API has zeros for them once the strike has passed."""
+    """Return the market with missing readings as None; after the strike the API has zeros in their place."""
     strike, live = (None if each is None or each.answer == "0" else each for each in (market.strike, market.live))
     return structs.replace(market, strike=strike, live=live)
 
 
 def settling_call(detail: MarketDetailBody, contracts: StockContracts) -> SettlingCall | None:
-    """None before the bell and once settled."""
+    """Return the call that settles the market; None before the bell and after settlement."""
     market, now = detail.market, detail.head.timestamp
     preview, finder = detail.preview, detail.finder
     if detail.resolution is not None or preview is None or finder is None:
@@ -56,11 +56,11 @@ def settling_call(detail: MarketDetailBody, contracts: StockContracts) -> Settli
     rounds = int(finder.strike_round or 0), int(finder.final_round or 0)
     ending = ending_call(status, int(market.id), rounds, is_voidable=is_late)
     if ending is None:
-        return SettlingCall("The readings of both bells are not available yet.", "", None)
+        return SettlingCall("The two readings are not available yet.", "", None)
     contract = contracts.resolver if ending.contract == "RoundResolver" else contracts.settler
     sentence, ours = _ENDINGS.get(status, _NOT_IN_TIME)
     if is_late and status in (PreviewStatus.UP, PreviewStatus.DOWN):
-        sentence += " It is late: anyone can void it instead, and then every stake is given back."
+        sentence += " The time to settle is over: anyone can void the market instead, and every stake is returned."
     return SettlingCall(
         sentence.format(preview.name),
         f"{ending.contract}.{ending.function}({', '.join(map(str, ending.arguments))})",
@@ -69,33 +69,34 @@ def settling_call(detail: MarketDetailBody, contracts: StockContracts) -> Settli
     )
 
 
-# By what the resolver says: what anyone can do, and when the keeper does it.
-_DECIDED = (
-    "The two proven rounds say {}. Anyone can settle the market with them now; the contract proves both rounds itself."
-)
+# By the resolver's status: what anyone can do, and when the keeper does it.
+_DECIDED = "The two readings decide {}. Anyone can settle the market now; the contract checks both readings itself."
 _AT_ONCE = "two minutes after the bell"
 _ENDINGS = {
     PreviewStatus.UP: (_DECIDED, _AT_ONCE),
     PreviewStatus.DOWN: (_DECIDED, _AT_ONCE),
     PreviewStatus.FLAT: (
-        "Both readings are the same. Anyone can settle it now: the market is void and every stake is given back.",
+        "Both readings are equal. Anyone can settle the market now: it becomes void and every stake is returned.",
         _AT_ONCE,
     ),
     PreviewStatus.STALE: (
-        "A reading is older than this market allows. Anyone can prove that now, and every stake is given back.",
-        "15 minutes after the bell, or later if its nodes do not agree on that",
+        "A reading is older than this market allows. Anyone can prove that now, and every stake is returned.",
+        "15 minutes after the bell, or later if its nodes disagree about the reading",
     ),
     PreviewStatus.BAD_ANSWER: (
-        "A reading in effect is not a price. Anyone can prove that now, and every stake is given back.",
+        "A reading is not a valid price. Anyone can prove that now, and every stake is returned.",
         _AT_ONCE,
     ),
     PreviewStatus.PAUSED: (
         "The stock's oracle was paused over a reading, or its multiplier changed between the readings. Anyone can void "
-        "the market now, and every stake is given back.",
+        "the market now, and every stake is returned.",
         _AT_ONCE,
     ),
 }
-_NOT_IN_TIME = ("Nobody settled it in time. Anyone can void it now, and every stake is given back.", "once it may")
+_NOT_IN_TIME = (
+    "No one settled the market in time. Anyone can void it now, and every stake is returned.",
+    "as soon as the contract allows it",
+)
 
 
 # ---------------------------------------------------------------- charts
@@ -105,14 +106,14 @@ _USDG = Unit(10**6, 2, after=" USDG")
 
 
 def price_chart(detail: MarketDetailBody, past: MarketPast) -> Chart:
-    """The readings since a little before the strike, with both bells."""
+    """Chart the readings from shortly before the strike, with marks at strike and bell."""
     market, now = detail.market, detail.head.timestamp
     strike_at, final_at = market.strike_time, market.final_time
     start, end = chart_range(market, now)
-    seen = min(now, end)
-    points = [(max(at, start), answer) for at, answer in past.readings if at <= seen]
+    last = min(now, end)
+    points = [(max(at, start), answer) for at, answer in past.readings if at <= last]
     if points:
-        points.append((seen, points[-1][1]))
+        points.append((last, points[-1][1]))
     levels = []
     strike, live, change = market.strike, market.live, market.change
     tones: dict[str, Tone] = {"UP": "up", "DOWN": "down"}
@@ -123,12 +124,12 @@ def price_chart(detail: MarketDetailBody, past: MarketPast) -> Chart:
         levels.append(Level(int(strike.answer), f"strike {_two_decimals(strike.answer)}", "quiet"))
     if points:
         levels.append(Level(points[-1][1], f"{'final' if now > end else 'now'} {_two_decimals(points[-1][1])}", tone))
-    said = f"{market.ticker}: no reading yet."
+    summary = f"{market.ticker}: no reading yet."
     if points and live is not None:
-        said = f"{market.ticker} reads {_two_decimals(live.answer)} dollars{decided or '.'}"
+        summary = f"{market.ticker} is at {_two_decimals(live.answer)} dollars{decided or '.'}"
     return Chart(
         title=f"{market.ticker} since {'the strike' if decided else 'the listing'}",
-        said=said,
+        summary=summary,
         lines=[ChartLine(points, tone if decided else "main")],
         start=start,
         end=end,
@@ -139,8 +140,8 @@ def price_chart(detail: MarketDetailBody, past: MarketPast) -> Chart:
 
 
 def chart_range(market: MarketBody, now: int) -> tuple[int, int]:
-    """Return the price chart's time range: from shortly before the strike to the bell, or, while the strike is far
-    ahead, the time since the listing."""
+    """Return the price chart's time range: from shortly before the strike to the bell; long before the strike, the time
+    since the listing."""
     strike_at, final_at = market.strike_time, market.final_time
     length = final_at - strike_at
     if now < strike_at - length:
@@ -168,7 +169,7 @@ def book_chart(detail: MarketDetailBody, past: MarketPast) -> Chart | None:
         line.append((now, value))
     return Chart(
         title="What each side holds",
-        said=f"UP holds {figures.plain(present[0])} and DOWN {figures.plain(present[1])} USDG.",
+        summary=f"UP holds {figures.plain(present[0])} and DOWN {figures.plain(present[1])} USDG.",
         lines=[ChartLine(lines[0], "up", label="UP"), ChartLine(lines[1], "down", label="DOWN")],
         start=opened,
         end=now,
@@ -183,7 +184,7 @@ def book_chart(detail: MarketDetailBody, past: MarketPast) -> Chart | None:
 
 
 def accrual_chart(detail: MarketDetailBody, past: MarketPast, position: PositionBody) -> Chart | None:
-    """Chart what one position would be paid if its side won, after each batch since its own: it only rises."""
+    """Chart a position's payout if its side wins, after each batch since its own; it only rises."""
     if position.accepted is None:
         return None
     market = detail.market
@@ -199,8 +200,8 @@ def accrual_chart(detail: MarketDetailBody, past: MarketPast, position: Position
     points.append((now, max(accrued, points[-1][1])))
     tone: Tone = "up" if side == UP else "down"
     return Chart(
-        title=f"Position {figures.ordinal_text(position.id)}: paid if {position.side} wins, before the fee",
-        said=f"It began at {figures.plain(accepted)} and stands at {figures.plain(accrued)} USDG.",
+        title=f"Position {figures.ordinal_text(position.id)}: payout if {position.side} wins, before the fee",
+        summary=f"It started at {figures.plain(accepted)} and is now {figures.plain(accrued)} USDG.",
         lines=[ChartLine(points, tone, fill=True)],
         start=points[0][0],
         end=now,
@@ -218,6 +219,6 @@ def _at(batch: Batch, market: MarketBody) -> int:
 
 
 def _two_decimals(value: int | str, decimals: int = 8) -> str:
-    """With two decimals, rounded down: for the labels of a drawing only."""
+    """Format with two decimals, rounded down, for chart labels only."""
     cents = int(value) * 100 // 10**decimals
     return f"{cents // 100:,}.{cents % 100:02d}"

@@ -1,4 +1,4 @@
-"""The pages, assembled: what they read comes from the surfaces already made, never over HTTP."""
+"""Assembles the pages. They read from the other surfaces in process, never over HTTP."""
 
 from __future__ import annotations
 
@@ -15,13 +15,15 @@ from pydantic import SecretStr
 from api.agent.chain import TOKEN_SYMBOL
 from api.agent.errors import CATALOGUE
 from api.agent.reads import AgentReads
-from api.caching import JSON, NO_STORE, json_response
 from api.context import Context
 from api.cup.service import CupService
-from api.limits import RequestQuota, caller_ip
-from api.openapi import ServiceDescription
-from api.operations import DocumentedAnswer, Handler, Operation, Surface
-from api.problems import Problem, unavailable
+from api.http.application import json_response, unavailable
+from api.http.caller import caller_ip
+from api.http.docs import ServiceDescription
+from api.http.limits import RequestQuota
+from api.http.operation import DocumentedAnswer, Handler, Operation, Surface
+from api.http.problem import Problem
+from api.http.rendered import JSON, NO_STORE
 from api.stock.chain import STOCK_TOKEN_SYMBOL
 from api.stock.proof import Proof
 from api.stock.reads import StockReads
@@ -50,7 +52,7 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 async def pages_surface(context: Context, made: Sequence[Surface]) -> Surface:
-    """Pages of the surfaces in `made`; those of agent markets are left out while the agent API is switched off."""
+    """Make the pages of the surfaces in `made`; agent markets are left out while the agent API is switched off."""
     settings = context.settings
     stock = load_deployment(settings.chain("stock").deployment_file)
     base = load_deployment(settings.chain("base").deployment_file)
@@ -137,7 +139,7 @@ def _documents(
 def local_nodes(settings: Settings, deployments: Sequence[Deployment]) -> dict[str, str]:
     """Return the URLs of this machine's nodes, by chain, for wallets to use; none unless every chain is a local one.
 
-    A live deployment may reach its node through a gateway on this machine, whose URL carries a key.
+    A live deployment may use a gateway on this machine whose URL contains a key.
     """
     if any(each.kind != "local" for each in deployments):
         return {}
@@ -146,7 +148,7 @@ def local_nodes(settings: Settings, deployments: Sequence[Deployment]) -> dict[s
 
 
 def chain_for_wallets(node: str | None, deployment: Deployment, settler: str, symbol: str) -> dict[str, Any]:
-    """Return what a wallet needs to add a chain and to show a bet on it."""
+    """Return the data that a wallet needs to add a chain and to show a bet on it."""
     token = deployment.token(symbol)
     return {
         "id": deployment.chain_id,
@@ -160,15 +162,15 @@ def chain_for_wallets(node: str | None, deployment: Deployment, settler: str, sy
 
 
 def demo_wallet(key: SecretStr | None, deployments: Iterable[Deployment]) -> dict[str, str] | None:
-    """A funded key that any visitor may bet with, where its money is worth nothing."""
+    """Return a funded key for all visitors to bet with; refuse it next to a chain with real money."""
     if key is None:
         return None
     if live := [each.name for each in deployments if each.kind != "local"]:
         raise ConfigError(
-            f"VPM_DEMO_WALLET_KEY is given to every visitor, and {live[0]} is not a local chain. Unset it."
+            f"VPM_DEMO_WALLET_KEY is sent to every visitor, but {live[0]} is not a local chain. Unset it."
         )
-    given = key.get_secret_value()
-    return {"address": str(Account.from_key(given).address), "key": given}
+    value = key.get_secret_value()
+    return {"address": str(Account.from_key(value).address), "key": value}
 
 
 def _parts(made: Sequence[Surface], kind: type[T]) -> Iterator[T]:
@@ -181,7 +183,7 @@ def _page(path: str, handler: Handler, summary: str, content_type: str = HTML) -
 
 
 def _temporary_500_as_503(handler: Handler) -> Handler:
-    """Turn a temporary 500, as the agent API's specification demands it, into a 503 for browsers and crawlers."""
+    """Turn a temporary 500, which the agent API's specification demands, into a 503 for browsers and crawlers."""
 
     async def handled(request: web.Request) -> web.StreamResponse:
         try:
@@ -195,7 +197,7 @@ def _temporary_500_as_503(handler: Handler) -> Handler:
 
 
 def _error(pages: Pages, request: web.Request, problem: Problem) -> web.StreamResponse:
-    """A page; JSON under /api, where programs ask."""
+    """Answer an error with a page, or with JSON under /api."""
     if request.path == "/api" or request.path.startswith("/api/"):
         return json_response(problem.body, problem.status, headers=problem.headers)
     body = pages.render("error.html", path="", problem=problem)

@@ -1,5 +1,5 @@
-"""Pages: rendered by Jinja2, which escapes every value unless a function of ours made it markup, kept until what they
-show changes, and sent with a strict Content-Security-Policy and a strong ETag."""
+"""Renders pages with Jinja2, caches them until their content changes, and sends them with a strict
+Content-Security-Policy and a strong ETag. Every value is escaped unless one of our functions made it markup."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from aiohttp import web
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 from markupsafe import Markup
 
-from api.caching import Rendered, VersionedCache
-from api.operations import Handler
+from api.cache import VersionedCache
+from api.http.operation import Handler
+from api.http.rendered import Rendered
 from api.web import figures
 from api.web.answers import HTML, REVALIDATE, SECURITY
 from api.web.assets import Assets
@@ -33,8 +34,8 @@ NAVIGATION = (
 
 
 class Pages:
-    """The templates by name, and the last rendering of each page by its address. `origin`: where they are served.
-    `wallets`: the networks' settings for wallets in the page. `explorers`: by network."""
+    """The templates, and a cache of rendered pages. `origin`: the site's public URL. `wallets`: the settings for
+    wallets, by network. `explorers`: the block explorers' URLs, by network."""
 
     def __init__(
         self, assets: Assets, origin: str, wallets: Mapping[str, Any], explorers: Mapping[str, str | None]
@@ -43,7 +44,7 @@ class Pages:
         self._pages: VersionedCache[Hashable, Rendered] = VersionedCache(CACHED_BYTES, lambda page: page.size)
         self._environment = Environment(
             loader=FileSystemLoader(TEMPLATES),
-            # The one template that is not a page is plain text, and served as that.
+            # Templates that are not pages are plain text, and served as such.
             autoescape=select_autoescape(enabled_extensions=("html",), disabled_extensions=("txt",), default=True),
             undefined=StrictUndefined,
             trim_blocks=True,
@@ -87,7 +88,7 @@ class Pages:
         cache: str = REVALIDATE,
         content_type: str = HTML,
     ) -> Rendered:
-        """Return the last rendering of a page. If its stamp differs, render again, once for all concurrent requests."""
+        """Return the cached page; if its stamp has changed, render it again, once for all concurrent requests."""
 
         async def make() -> Rendered:
             return await Rendered.make(await render(), cache, content_type=content_type)
@@ -108,7 +109,7 @@ class Pages:
         return response
 
     def static_page(self, page: str, render: Callable[[], bytes]) -> Handler:
-        """Answers with a page that never changes, rendered when it is first asked for."""
+        """Make a handler for a page that never changes, rendered on the first request."""
 
         async def once() -> bytes:
             return render()
@@ -119,7 +120,7 @@ class Pages:
         return serve
 
     def _tx(self, tx: str | None, network: str = "stock", label: str | None = None) -> Markup:
-        """A transaction: a link where there is an explorer, its hash everywhere."""
+        """Render a transaction's hash, as a link if there is a block explorer."""
         if not tx:
             return figures.NONE
         return self._named(network, "tx", tx, label)
@@ -147,8 +148,9 @@ _TAG = re.compile(r"<[^>]*>")
 
 
 def label_cells(page: str) -> str:
-    """Return the page with `data-label`, its column's name, on each cell of a table that has a head: on a phone rows
-    stand as cards, and no template repeats a header. Read from our own markup, in which values are escaped."""
+    """Add the column's name as `data-label` to each cell of a table with a head. On a phone, rows become cards with
+    these labels, and templates need not repeat the headers. Only works on our own markup, in which values are
+    escaped."""
     return _TABLE.sub(lambda table: _label_table(table[0]), page)
 
 

@@ -37,7 +37,7 @@ def test_take(site: Site, visitor: Visitor, name: str, size: Size, scheme: Schem
     visit.open(path_of(site, name))
     page = visit.page
     if name == "roulette":
-        page.locator("#lately .ball").first.wait_for(timeout=ROUND_MS)
+        page.locator("#recent .ball").first.wait_for(timeout=ROUND_MS)
         page.locator('#round[data-phase="bet"]').wait_for(timeout=ROUND_MS)
     if name in ("live", "settled"):
         page.get_by_role("button", name="Connect wallet").click()

@@ -116,7 +116,7 @@ def test_a_key_that_is_being_made_is_waited_for(site: Site, visitor: Visitor) ->
     visit.page.route(re.compile(r"/betting\b.*\.js"), hold)
     visit.open("/cup")
     page = visit.page
-    page.get_by_role("button", name="Use a key of this browser").click()
+    page.get_by_role("button", name="Use a key in this browser").click()
     page.get_by_role("button", name="Claim 10,000 pUSDC").click()
     page.wait_for_timeout(500)
     assert slow, "the key was made at once"

@@ -47,7 +47,7 @@ def _player(visit: Visit, path: str) -> str:
     """The address of a new key of the browser, with its paper money."""
     visit.open("/cup")
     page = visit.page
-    page.get_by_role("button", name="Use a key of this browser").click()
+    page.get_by_role("button", name="Use a key in this browser").click()
     page.get_by_role("button", name="Claim 10,000 pUSDC").click()
     expect(page.locator("#claim-status")).to_have_text("You have 10,000 pUSDC.")
     address = str(page.locator("#wallet-button").get_attribute("title")).split(":")[0].lower()

@@ -143,26 +143,25 @@ def test_reading_needs_no_script(site: Site, visitor: Visitor) -> None:
     for solvency, whose in zip(site.get("/api/proof")["solvency"], ("stock", "agent"), strict=True):
         holds, owes = (f"{int(solvency[each]) / 10**6:,.2f}" for each in ("balance", "liabilities"))
         assert f"The {whose} contract holds {holds} {solvency['token']} and owes {owes}." in said
-    shows("live", "Every position", "#2", "Least if right", "The book", "bell in")
+    shows("live", "All positions", "#2", "Minimum if right", "The book", "bell in")
     assert page.locator("#price-now .chart").count() == 1
     assert page.locator("#books .chart").count() == 1
     visit.open(f"{path_of(site, 'live')}?owner={wallets.DEV[0].address}")
     assert page.locator("#yours .chart").count() == 2, "it entered twice"
     assert not page.locator("#bet-form").is_visible()
-    shows("settled", "Who was paid what", "68.18", "An ordinary pool", "RoundResolver.findRound")
-    shows("equal", "every stake is given back")
-    shows("frozen", "Resolve it yourself")
+    shows("settled", "Payouts", "68.18", "An ordinary pool", "RoundResolver.findRound")
+    shows("equal", "every stake is returned")
+    shows("frozen", "Settle it yourself")
     page.locator("#settle summary").click()  # folded away until asked for, also without a script
     assert page.locator("#settle pre").inner_text().startswith("cast send 0x")
     shows("proof", "Every stake, refund and fee it owes is covered.", "VestedMarkets.liabilities()", "Who can do what")
-    shows("binary", "What decides it", "Latest bets", "Computed from Uniswap v3 BNKR/WETH 0.3%")
-    shows("binary", "Yes wins if", "all stakes are refunded in full", "Fine print")
+    shows("binary", "What decides it", "Latest bets", "Calculated from Uniswap v3 BNKR/WETH 0.3%")
     assert page.locator("#odds .chart").count() == 1
-    shows("range", "$75M", "where it reads now")
-    shows("roulette", "Which colour will the ball land on?", "Committed before the first bet")
+    shows("range", "$75M", "current range")
+    shows("roulette", "Which colour will the ball land on?", "Commitment, shown before the first bet")
     shows("cup", "The board", "Paper markets")
     shows("how", "69.16", "4.45", "3.4583")
-    shows("owner", "Paid if right now", "48.18", "Every settled bet of this address.")
+    shows("owner", "payout if right", "48.18", "The running total of all settled bets of this address.")
     said = "+48.18 USDG over 2 bets."  # 20 paid 68.18, and a void market's 3 given back
     assert page.locator("#results .chart").text_content() == said
 
@@ -184,7 +183,7 @@ def test_an_address_that_is_none_is_said_to_be_none(site: Site, visitor: Visitor
     response = visit.page.goto(site.url + '/positions?owner="><script>1</script>')
     assert response is not None
     assert response.status == 400
-    assert "That is no address" in visit.page.locator("main").inner_text()
+    assert "This is not an address" in visit.page.locator("main").inner_text()
     assert visit.page.locator("#owner").input_value() == '"><script>1</script>'
     # The browser notes the status; nothing else may be on the console.
     assert all("400" in line for line in visit.console)
@@ -197,7 +196,7 @@ def test_what_is_not_there(site: Site, visitor: Visitor) -> None:
         assert response is not None
         assert response.status == 404
         assert response.headers["content-type"].startswith("text/html")
-        assert visit.page.get_by_role("link", name="To the markets").is_visible()
+        assert visit.page.get_by_role("link", name="Go to the markets").is_visible()
     response = visit.page.goto(site.url + "/api/nothing")
     assert response is not None
     assert response.headers["content-type"].startswith("application/json")
@@ -268,7 +267,7 @@ def test_markets_are_found_by_words_kind_and_time(site: Site, visitor: Visitor) 
     page.get_by_label("Find a market").fill("no such market")
     expect(found).to_have_text(re.compile("^0 of"))
     expect(page.get_by_role("heading", name="Stocks: UP or DOWN")).to_be_hidden()
-    expect(page.get_by_role("heading", name="Lately settled")).to_be_hidden()
+    expect(page.get_by_role("heading", name="Recently settled")).to_be_hidden()
     visit.clean()
 
 
@@ -302,7 +301,7 @@ def test_an_operation_is_tried_from_its_page(site: Site, visitor: Visitor) -> No
     form.get_by_label("id").fill("")
     form.get_by_role("button", name="Try it").click()
     expect(form.get_by_role("status")).to_have_text("Fill in id.")
-    page.locator("#get_api_markets_id").get_by_text("Answers").click()
+    page.locator("#get_api_markets_id").get_by_text("Responses").click()
     page.get_by_role("link", name="StockMarketDetail").first.click()
     expect(page.locator("#schema-StockMarketDetail .scroll")).to_be_visible()
     visit.clean()

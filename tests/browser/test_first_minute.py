@@ -171,7 +171,7 @@ def test_paper_money_is_played_with_a_key_of_the_browser(site: Site, visitor: Vi
     visit = visitor.visit(permissions=["clipboard-read", "clipboard-write"])
     visit.open("/cup")
     page = visit.page
-    page.get_by_role("button", name="Use a key of this browser").click()
+    page.get_by_role("button", name="Use a key in this browser").click()
     page.get_by_role("button", name="Claim 10,000 pUSDC").click()
     expect(page.locator("#claim-status")).to_have_text("You have 10,000 pUSDC.")
     page.get_by_role("button", name="Sign and trade").click()
@@ -179,7 +179,7 @@ def test_paper_money_is_played_with_a_key_of_the_browser(site: Site, visitor: Vi
     address = page.locator("#wallet-button").get_attribute("title")
     visit.open("/roulette")
     expect(page.locator("#wallet-button")).to_have_attribute("title", address or "")
-    page.get_by_role("button", name="Copy that key").click()
+    page.get_by_role("button", name="Copy the key").click()
     expect(page.locator("#paper-said")).to_contain_text("Copied")
     key = page.evaluate("navigator.clipboard.readText()")
     assert re.fullmatch(r"0x[0-9a-f]{64}", key)

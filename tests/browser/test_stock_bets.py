@@ -74,7 +74,7 @@ def test_the_accrual_line_rises_when_the_other_side_bets(site: Site, visitor: Vi
     site.stock.mine()
     expect(yours.locator("dd").last).to_have_text("20.00")
     plot = yours.locator(".plot")
-    expect(plot).to_have_attribute("aria-label", re.compile(r"It began at 10 and stands at 20 USDG"))
+    expect(plot).to_have_attribute("aria-label", re.compile(r"It started at 10 and is now 20 USDG"))
     plot.focus()
     values = []
     for _ in range(8):  # to the first point, however many there are; from there it goes no further
@@ -161,7 +161,7 @@ def test_without_a_wallet_the_page_says_what_is_missing(site: Site, visitor: Vis
     visit.open("/")
     visit.page.get_by_role("button", name="Connect wallet").click()
     dialog = visit.page.get_by_role("dialog", name="Choose a wallet")
-    expect(dialog).to_contain_text("No wallet was found in this browser.")
+    expect(dialog).to_contain_text("No wallet found in this browser.")
     dialog.get_by_role("button", name="Close").click()
     visit.clean()
 
@@ -177,14 +177,14 @@ def test_anyone_resolves_a_market_from_its_page(site: Site, visitor: Visitor) ->
     visit, signer = visitor.with_wallet(wallet)
     visit.open(f"/m/{market}")
     page = visit.page
-    expect(page.locator("#settle")).to_contain_text("The two proven rounds say UP.")
-    page.get_by_role("button", name="Resolve with my wallet").click()
+    expect(page.locator("#settle")).to_contain_text("The two readings decide UP.")
+    page.get_by_role("button", name="Settle with my wallet").click()
     expect(page.locator("#rounds .result")).to_contain_text("UP", timeout=30_000)
     assert "eth_sendTransaction" in signer.asked
     transaction = site.get(f"/api/markets/{market}")["resolution"]["tx"]
     sent = chain.ask("eth_getTransactionByHash", transaction)
     assert sent["from"].lower() == wallet.address.lower()
-    expect(page.locator("h2", has_text="Who was paid what")).to_be_visible()
+    expect(page.locator("h2", has_text="Payouts")).to_be_visible()
     visit.clean()
 
 
@@ -195,5 +195,5 @@ def test_a_connected_wallet_is_shown_all_its_positions(site: Site, visitor: Visi
     visit.page.get_by_role("button", name="Connect wallet").click()
     visit.page.wait_for_url(f"**/positions?owner={wallet.address}")
     expect(visit.page.locator("#held tbody tr")).not_to_have_count(0)
-    expect(visit.page.locator("#totals")).to_contain_text("Paid if right now")
+    expect(visit.page.locator("#totals")).to_contain_text("payout if right")
     visit.clean()

@@ -184,7 +184,7 @@ async def test_a_void_market_refunds_and_has_no_winner(buyer: Buyer, service: Ag
             return await response.text()
 
     async def is_void() -> bool:
-        return "void, stakes go back" in await page()
+        return "void, full refund" in await page()
 
     await until(is_void, "the page of a void market, whose stakes are not sent yet")
     ids = chain.read(chain.contracts.settlement.call("stakesOf", key, 0, 10))

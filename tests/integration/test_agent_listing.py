@@ -307,11 +307,11 @@ async def test_a_market_that_is_not_open_yet_says_when_it_opens(buyer: Buyer, se
     clock = figures.clock(opens)
     for part in (state, bet_box):
         assert f"opens {clock}" in part
-    for wrong in ("being settled", "bets ended", "no more bets"):
+    for wrong in ("being settled", "betting ended", "Betting on this market has ended"):
         assert wrong not in shown
     home = await page("/")
     soon = home.partition("Opening later")[2].partition("</table>")[0]
     assert f"opens {clock}" in soon
     assert market["slug"] in soon
-    assert market["slug"] not in home.partition("Lately closed")[2].partition("</table>")[0]
-    assert agent_card(market, {}).foot == f"Bets begin {figures.moment(opens)}"
+    assert market["slug"] not in home.partition("Recently closed")[2].partition("</table>")[0]
+    assert agent_card(market, {}).foot == f"Betting opens {figures.moment(opens)}"

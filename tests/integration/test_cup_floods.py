@@ -67,7 +67,7 @@ async def test_all_addresses_together_open_only_so_many_wallets(cup: Cup, monkey
     monkeypatch.setattr(cup_service, "CLAIMS_OF_ALL", RateLimitItemPerHour(3, 2))  # a separate window
     answers = [await post(cup, "/wallet", fresh(), f"203.0.113.{number}") for number in range(20, 25)]
     assert [each.status for each in answers] == [200, 200, 200, 429, 429]
-    assert "all together" in answers[-1].body["message"]
+    assert "in total" in answers[-1].body["message"]
 
 
 @pytest.mark.parametrize("network", ["198.51.100.{}", "2001:db8:7:{}::1"])

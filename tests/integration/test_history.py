@@ -333,7 +333,10 @@ async def test_a_wallets_history_comes_in_pages_and_its_sums_are_of_all(rig: Rig
     page = await rig.get(f"/positions?owner={wallet}&before={ids[4]}")
     held = page.partition('id="held"')[2].partition("</section>")[0]
     assert len(re.findall(r'<th [^>]*scope="row"', held)) == len(ids) - 5
-    assert "The bets listed on this page alone" in page.partition('id="results"')[2].partition("</section>")[0]
+    assert (
+        "The running total of the bets listed on this page only"
+        in page.partition('id="results"')[2].partition("</section>")[0]
+    )
     assert "Older positions" not in page
     assert (await rig.get(f"/api/positions?owner={wallet}&before=3", 400))["error"] == "invalid_request"
 

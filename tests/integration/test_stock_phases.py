@@ -180,7 +180,7 @@ async def test_equal_readings_void_as_flat(door: Door, chain: StockChain) -> Non
     # It is not sent yet.
     for path in (f"/m/{market_id}", f"/positions?owner={wallets.DEV[1].address}", "/"):
         page = await text(door, path)
-        assert "void, stakes go back" in page, path
+        assert "void, full refund" in page, path
         assert "refunded" not in page, path
 
 
@@ -263,7 +263,7 @@ async def test_who_won_is_offered_the_call_that_pays_her_also_when_anyone_may_vo
     assert offered is not None, page.partition('id="settle"')[2][:1500]
     call = chain.contracts.resolver.call("resolveWith", *(int(word, 16) for word in offered.groups()))
     assert f'data-send="{call.parameters()["data"]}"' in page
-    assert "anyone can void it instead" in page
+    assert "anyone can void the market instead" in page
     chain.send(call, wallets.DEV[5].address)
     body = await detail(door, chain, market_id, lambda b: b["resolution"])
     assert body["resolution"]["outcome"] == "UP"

@@ -282,7 +282,7 @@ async def test_the_proof_adds_up_on_the_chain(door: Door, chain: StockChain) -> 
     # Who sums what the calls say has the seeds in it, and the operator among the wallets, unless a note says so.
     assert int(counters["Accepted"]["value"]) + usdg["seeded"] == sum(view["pool"] for view in pools)
     for label in ("Staked", "Accepted"):
-        assert counters[label]["note"] == "without the seed"
+        assert counters[label]["note"] == "without seeds"
     assert "operator" in counters["Distinct bettors"]["note"]
 
 
@@ -291,7 +291,7 @@ async def test_the_proof_adds_up_on_the_chain(door: Door, chain: StockChain) -> 
 
 async def test_health_of_a_working_venue(door: Door, service: StockService) -> None:
     _, untended = await door.get("/api/health")
-    assert {"name": "keeper", "ok": False, "detail": "no keeper runs"} in untended["checks"]
+    assert {"name": "keeper", "ok": False, "detail": "no keeper is running"} in untended["checks"]
     service.start("keeper")
     try:
         body = await door.until("/api/health", lambda b: b["ok"])
@@ -332,13 +332,13 @@ async def test_health_says_when_the_keeper_has_died(door: Door, service: StockSe
         last_beat(22)
         response, body = await door.get("/api/health")
         (keeper,) = (each for each in body["checks"] if each["name"] == "keeper")
-        assert (keeper["ok"], keeper["detail"][:18]) == (True, "heard of a keeper ")
+        assert (keeper["ok"], keeper["detail"][:22]) == (True, "last keeper heartbeat ")
         last_beat(35)
         await asyncio.sleep(1.5)
         response, body = await door.get("/api/health")
         (keeper,) = (each for each in body["checks"] if each["name"] == "keeper")
         assert (response.status, body["ok"]) == (503, False)
-        assert (keeper["ok"], keeper["detail"][:18]) == (False, "heard of a keeper ")
+        assert (keeper["ok"], keeper["detail"][:22]) == (False, "last keeper heartbeat ")
     finally:
         if "keeper" in service.running:
             service.stop("keeper")

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from api.operations import Body
+from api.http.body import Body
 
 B = TypeVar("B", bound=Body)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from api.problems import Problem
+from api.http.problem import Problem
 
 
 def test_every_429_says_when_to_ask_again() -> None:

@@ -81,7 +81,7 @@ def test_the_line_steps_at_each_end_and_says_what_it_comes_to() -> None:
     chart = results_chart(Results((SettledBet(50, 200, 5_000_000), SettledBet(60, 300, -7_250_000)), ()), 400)
     assert chart is not None
     assert list(chart.lines[0].points) == [(50, 0), (200, 5_000_000), (300, -2_250_000), (400, -2_250_000)]
-    assert chart.said == "\N{MINUS SIGN}2.25 USDG over 2 bets."
+    assert chart.summary == "\N{MINUS SIGN}2.25 USDG over 2 bets."
     assert results_chart(Results(), 400) is None
 
 

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from api.operations import Body
+from api.http.body import Body
 from api.stock.bodies.parts import (
     Answer8,
     FamilyName,
@@ -37,7 +37,7 @@ class PriceReading(Body):
     answer: Answer8
     round_id: RoundId
     updated_at: Annotated[int, Meta(description="The round's update time, in Unix seconds.")]
-    stale: Annotated[bool, Meta(description="This feed cannot be read, this is its last good reading.")]
+    stale: Annotated[bool, Meta(description="The feed cannot be read; this is its last good reading.")]
 
 
 class PricesBody(Body):
@@ -45,14 +45,14 @@ class PricesBody(Body):
 
     status: Annotated[
         Literal["live", "stale-cache", "unavailable"],
-        Meta(description="`stale-cache`: the chain or a feed cannot be read; `stale` ones are the last good."),
+        Meta(description="`stale-cache`: the chain or a feed cannot be read; `stale` readings are the last good ones."),
     ]
     read_at: ReadAt
     readings: list[PriceReading]
 
 
 class ChangeBody(Body):
-    direction: Annotated[Literal["UP", "DOWN", "FLAT"], Meta(description="Where `live` stands against `strike`.")]
+    direction: Annotated[Literal["UP", "DOWN", "FLAT"], Meta(description="`live` compared with `strike`.")]
     bps: Annotated[int, Meta(description="Basis points, rounded towards zero.")]
     text: str
 
@@ -66,7 +66,7 @@ class TotalsBody(Body):
     pool: UsdgUnits
     up: UsdgUnits
     down: UsdgUnits
-    pending_up: Annotated[UsdgUnits, Meta(description="Offered in the batch that is not matched yet.")]
+    pending_up: Annotated[UsdgUnits, Meta(description="Stakes in the batch that is not matched yet.")]
     pending_down: UsdgUnits
     paid_out: Annotated[UsdgUnits, Meta(description="Settlement payouts sent, after fees.")]
 
@@ -74,7 +74,7 @@ class TotalsBody(Body):
 class LimitsBody(Body):
     min_entry: UsdgUnits
     max_entry: UsdgUnits
-    side_cap: Annotated[UsdgUnits, Meta(description="The most one side holds in all, its seed counted.")]
+    side_cap: Annotated[UsdgUnits, Meta(description="The most one side can hold, including its seed.")]
     fee_bps: int
 
 
@@ -99,7 +99,7 @@ class MarketBody(Body):
     question: str
     phase: Annotated[
         PhaseName,
-        Meta(description="By the time of the chain's newest block. Bets are taken in `opens` and `live`."),
+        Meta(description="By the time of the chain's newest block. Bets are accepted in `opens` and `live`."),
     ]
     status: str
     winner: Side | None
@@ -114,20 +114,22 @@ class MarketBody(Body):
     change: ChangeBody | None
     pool: Annotated[UpDown, Meta(description="Accepted amounts, seed included.")]
     totals: TotalsBody
-    headroom: Annotated[UpDown, Meta(description="What each side would still accept in this block.")]
+    headroom: Annotated[UpDown, Meta(description="The amount each side would still accept in this block.")]
     limits: LimitsBody
     quotes: QuotesBody
     accepting_bets: bool
     bets_halted: Annotated[
         str | None,
         Meta(
-            description="Why an open market takes no bets for now: its stock's oracle is paused, its feed stands "
-            "still, or the chain's sequencer is down. Null otherwise."
+            description="Why betting on an open market is halted: its stock's oracle is paused, its feed stands still, "
+            "or the chain's sequencer is down. Null otherwise."
         ),
     ]
     max_strike_age: int
     max_final_age: int
-    voidable_at: Annotated[int, Meta(description="From then on anyone can void it, if it is still unsettled.")]
+    voidable_at: Annotated[
+        int, Meta(description="From this time on anyone can void the market if it is still unsettled.")
+    ]
     seed_per_leg: UsdgUnits
     opener: HexAddress
     opened_at: UnixSeconds
@@ -135,7 +137,7 @@ class MarketBody(Body):
     spec_id: HexHash
     feed: HexAddress
     stock_token: HexAddress
-    positions: Annotated[int, Meta(description="How many there are, the seed's two counted.")]
+    positions: Annotated[int, Meta(description="The number of positions, including the two of the seed.")]
     rules: RulesBody
 
 
@@ -148,12 +150,12 @@ class MarketsBody(Body):
     read_at: ReadAt
     stale: Stale
     markets: list[MarketBody]
-    next_before: Annotated[str | None, Meta(description="`before` of the older markets; null on the last page.")]
+    next_before: Annotated[str | None, Meta(description="`before` for the next page; null on the last page.")]
 
 
 class ResolutionBody(Body):
-    """How a market was resolved. `strikeRound` and `finalRound` are null where no round was needed (an oracle that
-    stayed paused, the timeout)."""
+    """How a market was resolved. `strikeRound` and `finalRound` are null if no round was needed (the oracle stayed
+    paused, or the time to settle ran out)."""
 
     outcome: OutcomeName
     reason: VoidReasonName | None
@@ -173,8 +175,7 @@ class HeadBody(Body):
 
 
 class BookBody(Body):
-    """One outcome's book in integers: amounts in USDG units, `acc` in units promised per unit of principal, times
-    1e18."""
+    """One outcome's book: amounts in USDG units, `acc` in units promised per unit of principal, times 1e18."""
 
     principal: Integer
     acc: Integer
@@ -185,7 +186,7 @@ class BookBody(Body):
 
 
 class FinderBody(Body):
-    """The two rounds the round finder proved, and what they say."""
+    """The two rounds that the round finder proved, and the outcome they mean."""
 
     ok: bool
     strike_round: RoundId | None
@@ -197,7 +198,7 @@ class FinderBody(Body):
 
 
 class PreviewBody(Body):
-    """The resolver's preview; zeros where it has no reading."""
+    """The resolver's preview; zeros if it has no reading."""
 
     status: Annotated[int, Meta(ge=0, le=7)]
     name: PreviewName

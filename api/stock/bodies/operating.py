@@ -1,10 +1,10 @@
-"""The bodies of /api/cron and /api/health: how the service works, for those who run it."""
+"""The bodies of /api/cron and /api/health, for operators."""
 
 from __future__ import annotations
 
 from typing import Literal
 
-from api.operations import Body
+from api.http.body import Body
 from api.stock.bodies.parts import HexHash, UnixSeconds
 
 CronJob = Literal["open", "resolve", "deliver"]
@@ -24,7 +24,7 @@ class CronSkip(Body):
 
 
 class CronReport(Body):
-    """What the keeper's job did, left out and failed at. Running it again changes nothing that was done."""
+    """What a keeper job did, skipped and failed to do. Running it again repeats nothing."""
 
     job: CronJob
     ok: bool
@@ -42,7 +42,7 @@ class CheckBody(Body):
 
 
 class HealthBody(Body):
-    """The checks of the stock markets: 200 when every one holds, 503 otherwise."""
+    """The checks of the stock markets: 200 if all pass, 503 otherwise."""
 
     ok: bool
     deployed: bool

@@ -1,4 +1,4 @@
-"""What the bodies of the stock surface are made of."""
+"""Types shared by the bodies of the stock surface."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from api.operations import Body
+from api.http.body import Body
 
 UsdgUnits = Annotated[
     str,
@@ -27,13 +27,11 @@ FamilyName = Literal["daily", "weekly", "drill"]
 PhaseName = Literal["opens", "live", "frozen", "resolved", "void"]
 OutcomeName = Literal["UP", "DOWN", "FLAT", "VOID"]
 ReadAt = Annotated[int, Meta(ge=0, description="When the chain was last read, in Unix seconds; 0 if never.")]
-Stale = Annotated[
-    bool, Meta(description="True when the chain, or a feed, could not be read lately and the last good read is served.")
-]
+Stale = Annotated[bool, Meta(description="True while the chain or a feed cannot be read and older data is served.")]
 
 
 class ErrorBody(Body):
-    """The body of every error: a stable code and a sentence. Some carry more fields, such as `retryAfter` or
+    """The body of every error: a stable code and a message. Some have more fields, such as `retryAfter` or
     `escapeKit`."""
 
     error: Annotated[str, Meta(examples=["invalid_request"])]

@@ -1,4 +1,4 @@
-"""Positions: those of a market, and the body of /api/positions."""
+"""The bodies of positions, and of /api/positions."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from api.operations import Body
+from api.http.body import Body
 from api.stock.bodies.parts import HexAddress, HexHash, PhaseName, ReadAt, Side, Stale, UnixSeconds, UsdgUnits
 
 
@@ -15,31 +15,35 @@ class SettlementBody(Body):
     fee: UsdgUnits
     net: UsdgUnits
     refund: UsdgUnits
-    total: Annotated[UsdgUnits, Meta(description="What of `net` and `refund` is not sent yet.")]
+    total: Annotated[UsdgUnits, Meta(description="The part of `net` and `refund` that is not sent yet.")]
     deliverable: bool
 
 
 class PositionBody(Body):
     id: str
     market_id: str
-    owner: Annotated[HexAddress, Meta(description="Who holds it now, and is paid.")]
-    entered_by: Annotated[HexAddress, Meta(description="Who placed it, whoever it was transferred to since.")]
+    owner: Annotated[HexAddress, Meta(description="The present owner, who is paid.")]
+    entered_by: Annotated[HexAddress, Meta(description="The wallet that placed it, even if it was transferred since.")]
     side: Side
     offered: UsdgUnits
     accepted: Annotated[UsdgUnits | None, Meta(description="Null until its batch is matched.")]
     refused: UsdgUnits
     accrued: Annotated[
-        UsdgUnits, Meta(description="Paid if this side won now, before the fee on the gain; only goes up.")
+        UsdgUnits, Meta(description="The payout if this side won now, before the fee on the profit; it only rises.")
     ]
-    payout: Annotated[UsdgUnits | None, Meta(description="After settlement: what it is paid, after the fee.")]
+    payout: Annotated[UsdgUnits | None, Meta(description="After settlement: the payout after the fee.")]
     classic_payout: Annotated[
         UsdgUnits | None, Meta(description="After a resolution: what an ordinary pool would have paid.")
     ]
     seed: bool
     opener: Annotated[bool, Meta(description="Placed by the wallet that listed the market.")]
     finalized: bool
-    refunded: Annotated[bool, Meta(description="A refund was sent. The contract's flag also counts one of nothing.")]
-    claimed: Annotated[bool, Meta(description="A payout was sent. The contract's flag also counts one of nothing.")]
+    refunded: Annotated[
+        bool, Meta(description="A refund was sent. The contract's flag is also set by a refund of zero.")
+    ]
+    claimed: Annotated[
+        bool, Meta(description="A payout was sent. The contract's flag is also set by a payout of zero.")
+    ]
     vintage: Annotated[str, Meta(description="Ethereum block of entry, 0 for the seed.")]
     settlement: SettlementBody
     paid_out: UsdgUnits | None
@@ -64,13 +68,13 @@ class OwnerTotalsBody(Body):
     accrued: Annotated[
         UsdgUnits,
         Meta(
-            description="Over open positions, if their side wins now, before the fee; rounded down once for each market"
-            " and side."
+            description="The payout of open positions if their side wins now, before the fee; rounded down once per "
+            "market and side."
         ),
     ]
     paid: Annotated[UsdgUnits, Meta(description="Settlement payouts already sent, after the fee.")]
     accepted: UsdgUnits
-    deliverable: Annotated[UsdgUnits, Meta(description="What claims and refunds would deliver now.")]
+    deliverable: Annotated[UsdgUnits, Meta(description="The amount that claims and refunds would deliver now.")]
     open: int
 
 
@@ -83,4 +87,4 @@ class OwnerBody(Body):
     totals: OwnerTotalsBody
     read_at: ReadAt
     stale: Stale
-    next_before: Annotated[str | None, Meta(description="`before` of the older positions; null on the last page.")]
+    next_before: Annotated[str | None, Meta(description="`before` for the next page; null on the last page.")]

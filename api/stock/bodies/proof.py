@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from api.operations import Body
+from api.http.body import Body
 from api.stock.bodies.parts import (
     Answer8,
     HexAddress,
@@ -42,7 +42,7 @@ class FeedProof(Body):
 
 
 class SafeProof(Body):
-    """The multi-signature wallet, as its own contract answers."""
+    """The multi-signature wallet, read from its contract."""
 
     address: HexAddress
     threshold: int
@@ -53,8 +53,8 @@ class CounterProof(Body):
     label: str
     value: str
     unit: str
-    source: Annotated[str, Meta(description="A link to where the same can be read.")]
-    source_label: Annotated[str, Meta(description="The call that shows the same.")]
+    source: Annotated[str, Meta(description="A link to where the number can be verified.")]
+    source_label: Annotated[str, Meta(description="The contract call that verifies the number.")]
     note: str | None
 
 
@@ -91,7 +91,7 @@ class FeeSweepProof(Body):
 
 
 class BettorsProof(Body):
-    """The wallets that bet: `distinct` and `bets` leave the operator's own out; their bets are `operatorBets`."""
+    """The wallets that bet: `distinct` and `bets` exclude the operator's own wallets, whose bets are `operatorBets`."""
 
     distinct: int
     excluded: list[HexAddress]
@@ -111,7 +111,7 @@ class UsdgProof(Body):
 
 
 class SolvencyProof(Body):
-    """The contract's token balance beside all it owes, at one block of its chain."""
+    """A contract's token balance and its liabilities, at one block of its chain."""
 
     contract: str
     chain: Literal["stock", "base"]
@@ -123,7 +123,7 @@ class SolvencyProof(Body):
 
 
 class AuditProof(Body):
-    """The last comparison of everything shown with the contracts' own views."""
+    """The last comparison of everything shown with the contracts."""
 
     at: UnixSeconds
     block: Integer
@@ -146,12 +146,12 @@ class ProofBody(Body):
     audit: AuditProof | None
     attester: Annotated[
         HexAddress | None,
-        Meta(description="Whose key signs offers, receipts and callbacks of the agent API; null: they are unsigned."),
+        Meta(description="The address that signs the agent API's offers, receipts and callbacks; null: unsigned."),
     ]
     newest_only: Annotated[
         list[Literal["settled", "feeSweeps"]],
-        Meta(description="Sections that list the newest 500 of more; every settled market is in /api/markets."),
+        Meta(description="Sections that list only their newest 500; every settled market is in /api/markets."),
     ]
-    missing: Annotated[list[str], Meta(description="Sections that cannot be read right now.")]
+    missing: Annotated[list[str], Meta(description="Sections that cannot be updated right now.")]
     read_at: ReadAt
     stale: Stale

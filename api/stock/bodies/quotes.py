@@ -1,4 +1,4 @@
-"""What a bet is likely paid, and how often it must be right."""
+"""The bodies of quotes: the likely payout of a bet, and its break-even chance of winning."""
 
 from __future__ import annotations
 
@@ -6,42 +6,42 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from api.operations import Body
+from api.http.body import Body
 from api.stock.bodies.parts import Side, UsdgUnits
 
 
 class QuoteBasisBody(Body):
-    """What a quote rests on."""
+    """The basis of a quote."""
 
-    usual_volume: Annotated[UsdgUnits, Meta(description="What such a market usually takes in all, seed not counted.")]
-    settled_markets: Annotated[int, Meta(ge=0, description="How many settled markets of this family that is from.")]
+    usual_volume: Annotated[UsdgUnits, Meta(description="The usual volume of such a market, without its seed.")]
+    settled_markets: Annotated[int, Meta(ge=0, description="The number of settled markets of this family it is from.")]
     text: str
 
 
 class QuoteBody(Body):
-    """What a bet made now comes to, with what usually still comes. The least it is paid if right is `accepted`."""
+    """The estimate for a bet made now, with the usual later bets. Its minimum payout if right is `accepted`."""
 
     side: Side
     amount: UsdgUnits
-    accepted: Annotated[UsdgUnits, Meta(description="What the market would accept of it in this block.")]
-    likely_payout: Annotated[UsdgUnits, Meta(description="What that is likely paid if its side wins, after the fee.")]
+    accepted: Annotated[UsdgUnits, Meta(description="The part that the market would accept in this block.")]
+    likely_payout: Annotated[UsdgUnits, Meta(description="The likely payout if its side wins, after the fee.")]
     break_even_pct: Annotated[
         float | None,
         Meta(
-            description="How likely its side must be, in percent, for the bet not to lose on average. 100: nothing "
-            "more can come. Null where nothing is accepted.",
+            description="The chance of winning, in percent, that the bet needs to break even on average. 100: no "
+            "profit is possible any more. Null if nothing is accepted.",
         ),
     ]
 
 
 class BetQuoteBody(QuoteBody):
-    """The quote of one bet, with what it rests on."""
+    """The quote of one bet, with its basis."""
 
     rests_on: QuoteBasisBody
 
 
 class QuotesBody(Body):
-    """Quotes of some stakes on either side; none while no bets are taken."""
+    """Quotes of example stakes on either side; none while no bets are accepted."""
 
     bets: list[QuoteBody]
     rests_on: QuoteBasisBody

@@ -1,4 +1,4 @@
-// What pages load when somebody signs with a key of the page, or bets on an agent market: one file, made by
+// Loaded when a visitor signs with a key held by the page, or bets on an agent market: one file, made by
 // `python -m scripts._vpm.bundles`.
 
 export { generatePrivateKey, privateKeyToAccount } from "viem/accounts";

@@ -1,6 +1,6 @@
-// Charts that can be read off: axes, a crosshair that tells time and values, the last hour or all of it. The server's
-// sentence carries the figures and stays where no script runs; this draws them in its place, again each time the page
-// puts in a fresh one. One file with uPlot, made by `python -m scripts._vpm.bundles`.
+// Draws charts with axes, a crosshair that shows time and values, and a choice of the last hour or everything. The server
+// sends a sentence with the data attached; this script replaces the sentence by the chart, again whenever the page
+// refreshes it. Bundled with uPlot into one file by `python -m scripts._vpm.bundles`.
 
 import uPlot from "uplot";
 
@@ -15,12 +15,12 @@ interface Line {
 interface Figures {
   name: string;
   title: string;
-  said: string;
+  summary: string;
   start: number;
   end: number;
   low: number;
   high: number;
-  /** Of a value are one of what is shown. */
+  /** The value of one unit. */
   one: number;
   decimals: number;
   before: string;
@@ -31,10 +31,10 @@ interface Figures {
 }
 
 const HOUR = 3600;
-const chosen = new Map<string, boolean>(); // by the chart's name: the last hour alone
+const chosen = new Map<string, boolean>(); // by the chart's name: whether it shows only the last hour
 const drawn = new Map<HTMLElement, Drawn>();
 
-/** A chart in its box, with what it was drawn from. */
+/** A drawn chart with its data and tooltip. */
 interface Drawn {
   chart: uPlot;
   figures: Figures;
@@ -51,15 +51,15 @@ function toned(tone: string): string {
   return colour(TONES[tone] ?? "--accent");
 }
 
-function told(figures: Figures, value: number): string {
+function formatted(figures: Figures, value: number): string {
   const digits = { minimumFractionDigits: figures.decimals, maximumFractionDigits: figures.decimals };
   return figures.before + value.toLocaleString(undefined, digits) + figures.after;
 }
 
-/** For the axis: as told, but of large values only the first figures, and without a unit that is a word of its own. */
-function shortly(figures: Figures, value: number): string {
-  if (figures.after.startsWith(" ")) return shortly({ ...figures, after: "" }, value);
-  if (Math.abs(value) < 100_000) return told(figures, value);
+/** Formats a value for the axis: large values in compact form, and without a unit that is a separate word. */
+function compact(figures: Figures, value: number): string {
+  if (figures.after.startsWith(" ")) return compact({ ...figures, after: "" }, value);
+  if (Math.abs(value) < 100_000) return formatted(figures, value);
   return figures.before + value.toLocaleString("en", { notation: "compact", maximumFractionDigits: 2 }) + figures.after;
 }
 
@@ -68,7 +68,7 @@ function clock(at: number, long: boolean): string {
   return new Date(at * 1000).toLocaleString(undefined, { ...day, hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
 }
 
-/** Times that rise: those that share a second, as the blocks of a fast chain do, are spread over it in their order. */
+/** Makes times strictly rise: times in the same second, as on a fast chain, are spread over it in their order. */
 function spread(seconds: number[]): number[] {
   const shared = new Map<number, number>();
   for (const second of seconds) shared.set(second, (shared.get(second) ?? 0) + 1);
@@ -79,7 +79,7 @@ function spread(seconds: number[]): number[] {
   });
 }
 
-/** The lines on one axis of times, as uPlot wants them; between its points a line keeps its value or runs straight. */
+/** Joins the lines on one time axis, in uPlot's format. */
 function aligned(figures: Figures): uPlot.AlignedData {
   const tables = figures.lines.map((line): uPlot.AlignedData => {
     return [spread(line.points.map(([at]) => at)), line.points.map(([, value]) => value / figures.one)];
@@ -88,7 +88,7 @@ function aligned(figures: Figures): uPlot.AlignedData {
   return tables.length === 1 ? tables[0]! : uPlot.join(tables);
 }
 
-/** A time of the axis, as exactly as its steps. */
+/** Formats a time of the axis, as precisely as its steps. */
 function tick(at: number, step: number): string {
   const day: Intl.DateTimeFormatOptions = { day: "numeric", month: "short" };
   const minutes: Intl.DateTimeFormatOptions = { hour: "2-digit", minute: "2-digit", hourCycle: "h23" };
@@ -96,13 +96,13 @@ function tick(at: number, step: number): string {
   return new Date(at * 1000).toLocaleString(undefined, wanted);
 }
 
-/** From the first second that is shown to the end of the last. */
+/** Returns the time range shown, to the end of the last second. */
 function span(figures: Figures): [number, number] {
   const from = chosen.get(figures.name) ? Math.max(figures.start, figures.end - HOUR) : figures.start;
   return [from, figures.end + 1];
 }
 
-/** The levels and marks, over the lines. */
+/** Draws the levels and marks over the lines. */
 function annotate(figures: Figures): (chart: uPlot) => void {
   return (chart) => {
     const { ctx } = chart;
@@ -131,7 +131,7 @@ function annotate(figures: Figures): (chart: uPlot) => void {
       ctx.strokeStyle = ctx.fillStyle = toned(level.tone);
       ctx.setLineDash([2 * ratio, 4 * ratio]);
       stroke(ctx, left, y, left + width, y);
-      // Over its line, or under it where another one's words are; never where the line would strike them through.
+      // The label goes above its line, or below it if another label is there; never across a line.
       const over = y - 3 * ratio;
       const at = over >= above + 13 * ratio ? over : Math.max(y + 15 * ratio, above + 13 * ratio);
       above = at;
@@ -142,7 +142,7 @@ function annotate(figures: Figures): (chart: uPlot) => void {
   };
 }
 
-/** Words that can be read where a line runs through them. */
+/** Draws text with an outline, so that it stays readable over lines. */
 function label(ctx: CanvasRenderingContext2D, text: string, x: number, y: number): void {
   ctx.save();
   ctx.strokeStyle = colour("--surface");
@@ -175,7 +175,7 @@ function options(figures: Figures, box: HTMLElement, tip: HTMLElement): uPlot.Op
     },
     axes: [
       { ...axis, size: 26, space: 80, values: (_chart, times, _axis, _space, step) => times.map((at) => tick(at, step)) },
-      { ...axis, size: 62, space: 34, values: (_chart, values) => values.map((value) => shortly(figures, value)) },
+      { ...axis, size: 62, space: 34, values: (_chart, values) => values.map((value) => compact(figures, value)) },
     ],
     series: [
       {},
@@ -189,12 +189,12 @@ function options(figures: Figures, box: HTMLElement, tip: HTMLElement): uPlot.Op
         ...(line.step ? { paths: uPlot.paths.stepped!({ align: 1 }) } : {}),
       })),
     ],
-    hooks: { draw: [annotate(figures)], setCursor: [(chart) => tell(figures, chart, tip)] },
+    hooks: { draw: [annotate(figures)], setCursor: [(chart) => showTip(figures, chart, tip)] },
   };
 }
 
-/** What the lines held at the crosshair, in words beside it. */
-function tell(figures: Figures, chart: uPlot, tip: HTMLElement): void {
+/** Shows the time and the lines' values at the crosshair. */
+function showTip(figures: Figures, chart: uPlot, tip: HTMLElement): void {
   const { idx, left } = chart.cursor;
   if (idx === null || idx === undefined || left === undefined || left < 0) {
     tip.hidden = true;
@@ -206,7 +206,7 @@ function tell(figures: Figures, chart: uPlot, tip: HTMLElement): void {
     let known = idx;
     while (known > 0 && values[known] == null) known -= 1;
     const value = values[known];
-    return value == null ? "" : `${figures.lines.length > 1 ? `${line.label} ` : ""}${told(figures, value)}`;
+    return value == null ? "" : `${figures.lines.length > 1 ? `${line.label} ` : ""}${formatted(figures, value)}`;
   });
   tip.replaceChildren(clock(at, figures.end - figures.start > 20 * HOUR), ...held.flatMap((text) => [document.createElement("br"), text]));
   tip.hidden = false;
@@ -214,7 +214,7 @@ function tell(figures: Figures, chart: uPlot, tip: HTMLElement): void {
   tip.style.left = `${Math.min(Math.max(left + 12, 0), Math.max(0, room - tip.offsetWidth)) + chart.over.offsetLeft}px`;
 }
 
-/** Arrow keys move the crosshair from point to point, and what it tells is read out. */
+/** Moves the crosshair from point to point with the arrow keys; screen readers read out the tooltip. */
 function byKeys(box: HTMLElement): void {
   box.addEventListener("keydown", (event) => {
     const { chart } = drawn.get(box)!;
@@ -256,7 +256,7 @@ function enhance(sentence: HTMLElement): void {
   box.className = "plot";
   box.tabIndex = 0;
   box.setAttribute("role", "img");
-  box.setAttribute("aria-label", `${figures.title}. ${figures.said} Arrow keys tell the values.`);
+  box.setAttribute("aria-label", `${figures.title}. ${figures.summary} Use the arrow keys to read the values.`);
   const tip = document.createElement("p");
   tip.className = "chart-tip";
   tip.hidden = true;
