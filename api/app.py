@@ -1,4 +1,4 @@
-"""One origin: every surface composed on one aiohttp application, and the application served.
+"""One origin: the surfaces composed into one aiohttp application, and the server that runs it.
 
 To add a surface, write a context manager that takes a `Context` and yields a `Surface`, and name it in `SURFACES`.
 """
@@ -6,30 +6,39 @@ To add a surface, write a context manager that takes a `Context` and yields a `S
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+import re
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from typing import Any
 
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError, LineTooLong
+from aiohttp.web_protocol import RequestHandler
 
 from api.agent.surface import agent_surface
+from api.caching import NO_STORE, json_response
 from api.context import Context
 from api.cup.surface import cup_surface
-from api.http.application import application
-from api.http.caller import caller_ip
-from api.http.docs import docs_surface
-from api.http.malformed import ClientConnection, RefusingRunner
-from api.http.operation import Surface
-from api.http.requests import BODY_TIMEOUT, BodyTimeout
+from api.limits import caller_ip
+from api.openapi import docs_surface
+from api.operations import Handler, Surface
+from api.problems import MAX_BODY_BYTES, Problem, fresh_request_id, invalid, problem_of, request_id
+from api.requests import BODY_TIMEOUT, BodyTimeout, report_unknown_parameters
 from api.stock.surface import stock_surface
 from api.web.surface import pages_surface
 from core.config import Settings
 from core.errors import ConfigError
+from core.log import get_logger
+
+log = get_logger(__name__)
 
 MakeSurface = Callable[[Context], AbstractAsyncContextManager[Surface]]
 
 TITLE = "VPM"
 SURFACES: tuple[MakeSurface, ...] = (stock_surface, agent_surface, cup_surface)
 
+# How long a browser may cache a preflight answer.
+PREFLIGHT_SECONDS = 86_400
 # How long open requests may take after the stop signal; a relayed bet takes up to 10 s.
 IDLE_SECONDS = 75.0
 SHUTDOWN_SECONDS = 12.0
@@ -52,19 +61,126 @@ async def make_app(context: Context) -> AsyncIterator[web.Application]:
 
 
 def bounded(app: web.Application, settings: Settings) -> web.Application:
-    """Limit how many request bodies of one caller the application waits for."""
+    """Limit how many request bodies of one caller the application receives at once."""
     app[BODY_TIMEOUT] = BodyTimeout(lambda request: caller_ip(request, settings))
     return app
+
+
+# ---------------------------------------------------------------- the application
+
+
+def application(surfaces: Sequence[Surface]) -> web.Application:
+    """Build an application of these surfaces. The resources that its handlers use must outlive it."""
+    conventions = _Conventions(surfaces)
+    app = web.Application(middlewares=[conventions.middleware], client_max_size=MAX_BODY_BYTES)
+    app.on_response_prepare.append(conventions.prepare)
+    methods: dict[str, set[str]] = {}
+    for surface in surfaces:
+        for operation in surface.operations:
+            methods.setdefault(operation.path, set()).add(operation.method)
+            handler = operation.measured()
+            if operation.method == "GET":
+                if operation.path.startswith("/api/"):
+                    handler = report_unknown_parameters(operation, handler)
+                app.router.add_get(_route(operation.path), handler)
+            else:
+                app.router.add_route(operation.method, _route(operation.path), handler)
+    for path, allowed in methods.items():
+        if "OPTIONS" not in allowed and "*" not in allowed:
+            app.router.add_route("OPTIONS", _route(path), _preflight(allowed, conventions.surface_of(path)))
+    return app
+
+
+_PARAMETER = re.compile(r"\{(\w+)\}")
+
+
+def _route(path: str) -> str:
+    """Return the route for a path. Parameters may contain braces, which aiohttp would not match: the operation
+    explains what is wrong with a value."""
+    return _PARAMETER.sub(r"{\1:[^/]+}", path)
+
+
+class _Conventions:
+    """Renders errors as the path's surface does, and sets the headers of every answer."""
+
+    def __init__(self, surfaces: Sequence[Surface]) -> None:
+        # Longest prefix first, so that the first match is the most specific.
+        self._by_prefix = sorted(
+            ((prefix, surface) for surface in surfaces for prefix in surface.prefixes), key=lambda pair: -len(pair[0])
+        )
+
+    def surface_of(self, path: str) -> Surface | None:
+        for prefix, surface in self._by_prefix:
+            if path.startswith(prefix):
+                return surface
+        return None
+
+    @web.middleware
+    async def middleware(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        try:
+            _require_uncompressed(request)
+            return await handler(request)
+        except Exception as error:
+            if isinstance(error, web.HTTPException) and error.status < 400:
+                raise
+            problem = problem_of(error, request)
+            response = self.answer(request, problem)
+            if problem.status in (413, 415):  # do not read the rest of the body
+                response.force_close()
+            return response
+
+    def answer(self, request: web.Request, problem: Problem) -> web.StreamResponse:
+        surface = self.surface_of(request.path)
+        if surface is not None and surface.error_response is not None:
+            return surface.error_response(request, problem)
+        body = problem.body if surface is None else surface.error_body(problem, request_id(request))
+        return json_response(body, problem.status, headers=problem.headers)
+
+    async def prepare(self, request: web.Request, response: web.StreamResponse) -> None:
+        headers = response.headers
+        headers["X-Request-Id"] = request_id(request)
+        headers.popall("Server", None)  # aiohttp's own, with its version and Python's
+        surface = self.surface_of(request.path)
+        if surface is not None:
+            headers.update(surface.cors.headers)
+
+
+def _require_uncompressed(request: web.Request) -> None:
+    """Raise 415 for a compressed body before reading any of it, on known and unknown paths."""
+    encodings = request.headers.getall("Content-Encoding", ())
+    if any(each.strip().lower() not in ("identity", "") for each in encodings):
+        problem = "only uncompressed bodies are accepted; remove this header"
+        details = [{"field": "Content-Encoding", "problem": problem}]
+        raise Problem(415, "invalid_request", "The request body is compressed.", extra={"details": details})
+
+
+def _preflight(methods: set[str], surface: Surface | None) -> Handler:
+    allowed = ", ".join(sorted(methods | {"OPTIONS"} | ({"HEAD"} if "GET" in methods else set())))
+    headers = {"Allow": allowed, "Cache-Control": NO_STORE}
+    if surface is not None:
+        headers |= {
+            "Access-Control-Allow-Methods": allowed,
+            "Access-Control-Allow-Headers": ", ".join(surface.cors.allow_headers),
+            "Access-Control-Max-Age": str(PREFLIGHT_SECONDS),
+        }
+
+    async def preflight(_request: web.Request) -> web.StreamResponse:
+        return web.Response(status=204, headers=headers)
+
+    return preflight
+
+
+# ---------------------------------------------------------------- the server
 
 
 @asynccontextmanager
 async def serve(
     app: web.Application, host: str, port: int, *, idle_seconds: float = IDLE_SECONDS
 ) -> AsyncIterator[int]:
-    """Serve until the context exits; yield the port, which matters when 0 was asked for. Connections without a request
+    """Serve until the context exits; yield the port, which matters when 0 was requested. Connections without a request
     for `idle_seconds` are closed, including those that never sent one."""
     # No access log: it would record which wallets people look up.
-    runner = RefusingRunner(
+    runner = Runner(
         app,
         access_log=None,
         shutdown_timeout=SHUTDOWN_SECONDS,
@@ -82,22 +198,92 @@ async def serve(
             raise ConfigError(
                 f"Cannot listen on {host}:{port}: {error.strerror or error}.", hint="Set VPM_HOST or VPM_PORT."
             ) from None
-        ending = asyncio.create_task(_end_idle(runner, idle_seconds))
+        closing = asyncio.create_task(_close_idle(runner, idle_seconds))
         try:
             yield int(runner.addresses[0][1])
         finally:
-            ending.cancel()
-            await asyncio.gather(ending, return_exceptions=True)
+            closing.cancel()
+            await asyncio.gather(closing, return_exceptions=True)
     finally:
         await runner.cleanup()
 
 
-async def _end_idle(runner: web.AppRunner, seconds: float) -> None:
+async def _close_idle(runner: web.AppRunner, seconds: float) -> None:
     """Close idle connections; aiohttp closes only those that have completed a request."""
     loop = asyncio.get_running_loop()
     while True:
         await asyncio.sleep(seconds / 4)
         server = runner.server
         for each in [] if server is None else server.connections:
-            if isinstance(each, ClientConnection) and not each.is_asking and loop.time() - each.asked_at >= seconds:
+            if isinstance(each, ClientConnection) and not each.is_busy and loop.time() - each.used_at >= seconds:
                 each.force_close()
+
+
+class Runner(web.AppRunner):
+    """A runner whose connections are `ClientConnection`s."""
+
+    def __init__(self, app: web.Application, *, shutdown_timeout: float, **settings: Any) -> None:
+        super().__init__(app, shutdown_timeout=shutdown_timeout)
+        self._settings = settings
+
+    async def _make_server(self) -> web.Server:
+        made = await super()._make_server()
+        handler = made.request_handler
+
+        async def tracked(request: web.BaseRequest) -> web.StreamResponse:
+            connection = request.protocol
+            assert isinstance(connection, ClientConnection)
+            connection.is_busy = True
+            try:
+                return await handler(request)
+            finally:
+                connection.is_busy = False
+                connection.used_at = asyncio.get_running_loop().time()
+
+        return _Server(tracked, made.request_factory, self._settings)
+
+
+class _Server(web.Server):
+    """The server that creates these connections."""
+
+    def __init__(self, handler: Any, request_factory: Any, settings: dict[str, Any]) -> None:
+        super().__init__(handler, request_factory=request_factory)
+        self._settings = settings
+
+    def __call__(self) -> RequestHandler:
+        return ClientConnection(self, loop=asyncio.get_running_loop(), **self._settings)
+
+
+class ClientConnection(RequestHandler):
+    """A client's connection. It refuses requests that are not valid HTTP in JSON and without logging their content,
+    which may contain the wallet that was looked up: aiohttp would answer in plain text and log it.
+
+    is_busy: whether a request is being answered. used_at: when the last answer ended, or the connection opened, by the
+    loop's clock.
+    """
+
+    __slots__ = ("is_busy", "used_at")
+
+    def __init__(self, manager: web.Server, *, loop: asyncio.AbstractEventLoop, **settings: Any) -> None:
+        super().__init__(manager, loop=loop, **settings)
+        self.is_busy = False
+        self.used_at = loop.time()
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        if not isinstance(exc, HttpProcessingError):
+            return super().handle_error(request, status, exc, message)
+        kind, request_id = type(exc).__name__, fresh_request_id()
+        log.info("refused a malformed HTTP request", action="http.malformed", kind=kind, request_id=request_id)
+        reason = "A line or a header is too long." if isinstance(exc, LineTooLong) else "It is not HTTP/1.1."
+        problem = invalid(f"The request cannot be read. {reason}")
+        # Set because aiohttp would send its version and Python's, as with every answer without a route.
+        headers = {"X-Request-Id": request_id, "Server": "VPM"}
+        response = json_response(problem.body, problem.status, headers=headers)
+        response.force_close()
+        return response

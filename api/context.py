@@ -10,7 +10,7 @@ from typing import Any
 from eth_account import Account
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from api.http.limits import ConcurrencyLimiter, RateLimits
+from api.limits import ConcurrencyLimiter, RateLimits
 from core.chain import ChainClient, ChainProvider
 from core.config import ApiSecrets, ChainName, Settings
 from core.contracts.deployments import load_deployment

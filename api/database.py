@@ -13,8 +13,7 @@ from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.types import TypeEngine
 
-from api.http.application import unavailable
-from api.http.problem import Problem
+from api.problems import Problem, unavailable
 from core.errors import DatabaseError
 from core.log import get_logger
 

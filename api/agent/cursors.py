@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from api.agent.facts import ListedMarket
-from api.http.problem import invalid_part
+from api.problems import invalid_part
 
 # A market's place in the list: soonest deadline first, then by listing.
 MarketSortKey = tuple[int, int, int]

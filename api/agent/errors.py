@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from api.http.problem import Problem
+from api.problems import Problem
 
 RETRIABLE = frozenset({"rate_limited", "internal_error", "platform_paused"})
 # In the catalogue of the specification and never sent as an error body: the 402 has a different body, and there are no

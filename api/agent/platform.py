@@ -25,10 +25,8 @@ from api.agent.links import Links
 from api.agent.rows import MAX_SETTLED, require_sums
 from api.agent.storage import storage
 from api.agent.switch import ChainProbe, Trading
-from api.cache import TimedValue
+from api.caching import REVALIDATED, Rendered, TimedValue, json_response
 from api.database import DATABASE_ERRORS
-from api.http.application import json_response
-from api.http.rendered import REVALIDATED, Rendered
 from core.chain import ChainClient
 from core.contracts.statuses import AgentMarketStatus
 from core.db.engine import ConnectionPool

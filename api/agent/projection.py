@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from api.agent.facts import BookTotals, ListedMarket, Stake
-from api.http.body import Body
+from api.operations import Body
 from core.agent.book import Quote
 from core.agent.words import moment
 from core.money import decimal_text, json_number, json_ratio_down

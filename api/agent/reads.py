@@ -61,14 +61,13 @@ from api.agent.rows import (
 from api.agent.storage import storage
 from api.agent.trade import store
 from api.agent.trade.orders import MAX_POINTS, SIMPLE_MAX, check_open, largest_size, side_of
+from api.caching import PRIVATE_REVALIDATED, REVALIDATED, RenderedCache, json_response
 from api.context import Context
 from api.head import chain_now
-from api.http.application import json_response
-from api.http.body import Body
-from api.http.caller import caller_ip
-from api.http.rendered import OWN_REVALIDATED, REVALIDATED, RenderedCache
-from api.http.requests import read_query
+from api.limits import caller_ip
+from api.operations import Body
 from api.payments.attempts import read_final_block
+from api.requests import read_query
 from core.agent.document import CATEGORIES
 from core.contracts.statuses import MarketKind
 from core.hexadecimal import bytes_of, hex_of
@@ -144,7 +143,7 @@ class AgentReads:
         self._bundles = RenderedCache(tick, REVALIDATED)
         self._results = RenderedCache(tick, REVALIDATED)
         self._positions: LRUCache[int, tuple[ListedMarket, Stake, bytes]] = LRUCache(POSITIONS_KEPT)
-        self._book_pages = RenderedCache(tick, OWN_REVALIDATED)
+        self._book_pages = RenderedCache(tick, PRIVATE_REVALIDATED)
         self._proofs = RenderedCache(tick, REVALIDATED)
 
     # ------------------------------------------------------------ markets
@@ -305,7 +304,7 @@ class AgentReads:
         return (await self._listed(name))[1].supported
 
     async def _take(self, request: web.Request, rate: RateLimitItem, rule: str, message: str) -> None:
-        await self._limits.take_from_outside(rate, rule, caller_ip(request, self._settings), message)
+        await self._limits.take_external(rate, rule, caller_ip(request, self._settings), message)
 
     # ------------------------------------------------------------ quotes
 

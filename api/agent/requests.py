@@ -19,9 +19,9 @@ from pydantic import (
 
 from api.agent.errors import problem
 from api.agent.notices.targets import TargetRefused, checked_url
-from api.http.openapi import required
-from api.http.problem import invalid_part
-from api.http.requests import WHOLE, read_json, validated_body
+from api.openapi import required
+from api.problems import invalid_part
+from api.requests import WHOLE, read_json, validated_body
 from core.errors import MoneyError
 from core.money import USD, decimal_text, units_from_decimal, units_from_text
 

@@ -23,7 +23,7 @@ from api.agent.platform import Platform
 from api.agent.reads import AgentReads
 from api.agent.sentiment import Sentiment, SentimentBody, SentimentQuery
 from api.agent.trade import x402
-from api.http.operation import DocumentedAnswer, Handler, Operation
+from api.operations import DocumentedAnswer, Handler, Operation
 
 PREFIX = "/api/agent/v1"
 # Read by directories of paid APIs. A bet has no fixed maximum: it is bounded by the largest quote.

@@ -37,11 +37,10 @@ from api.agent.sentiment_score import (
     suggestion,
 )
 from api.agent.storage import storage
-from api.cache import VersionedCache
-from api.http.application import json_response
-from api.http.body import Body
-from api.http.openapi import required
-from api.http.requests import read_query
+from api.caching import VersionedCache, json_response
+from api.openapi import required
+from api.operations import Body
+from api.requests import read_query
 from core.agent.document import Category
 from core.agent.fixed import WAD
 from core.db.schema.index_agent import agent_stake

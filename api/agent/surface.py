@@ -26,13 +26,12 @@ from api.agent.switch import Trading
 from api.agent.trade import x402
 from api.agent.trade.attest import Attester
 from api.agent.trade.trading import TradeHandler, counted, refuse_undeployed
+from api.caching import json_response
 from api.context import Context
-from api.http.application import json_response
-from api.http.limits import RequestQuota
-from api.http.mcp_door import HEADERS as MCP_HEADERS
-from api.http.operation import Cors, ErrorWording, Handler, Surface
-from api.http.problem import Problem
-from api.http.requests import request_id
+from api.limits import RequestQuota
+from api.operations import Cors, ErrorBody, Handler, Surface
+from api.problems import Problem, request_id
+from api.tools import HEADERS as MCP_HEADERS
 from core.contracts.deployments import load_deployment
 from core.db.switches import SwitchWatcher
 from core.feeds.words import feed_words
@@ -135,7 +134,7 @@ async def agent_surface(context: Context) -> AsyncIterator[Surface]:
         )
     )
     mcp = AgentMcp(operations, wording, origin=links.origin)
-    async with mcp.door.running():
+    async with mcp.endpoint.running():
         yield Surface(
             name=NAME,
             title=TITLE,
@@ -147,12 +146,12 @@ async def agent_surface(context: Context) -> AsyncIterator[Surface]:
             examples=lambda: {TRADE_ID: example} if (example := reads.example()) is not None else {},
             operations=(
                 *operations,
-                *(replace(each, group="platform") for each in asked.counted(mcp.door.operations())),
+                *(replace(each, group="platform") for each in asked.counted(mcp.endpoint.operations())),
             ),
         )
 
 
-def _switched_off(wording: ErrorWording) -> Surface:
+def _switched_off(wording: ErrorBody) -> Surface:
     """Every path is 404 while the platform flag is off."""
 
     def off(request: web.Request, _raised: Problem) -> web.StreamResponse:

@@ -7,7 +7,7 @@ import asyncio
 import time
 
 from api.agent.facts import MarketsSnapshot
-from api.cache import TimedValue
+from api.caching import TimedValue
 from core.chain import ChainClient, RpcError
 from core.db.switches import TRADING_PAUSED, SwitchWatcher
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from api.http.rest_tools import RestTool
+from api.tools import RestTool
 
 INSTRUCTIONS = """\
 Prediction markets in real USDC on Base. The wallet that pays is the account: no key, no sign-up, no ether. This server
@@ -59,7 +59,7 @@ TOOLS = (
         "One market",
         "One market: outcomes (`key` is the side to bet on, impliedPct its price), odds, fee, times, stakes so far; "
         "once it has ended its result instead of odds.",
-        called={"id": "marketId"},
+        renamed={"id": "marketId"},
     ),
     RestTool(
         "research_market",
@@ -67,7 +67,7 @@ TOOLS = (
         "Rules and research",
         "Everything known of a market: resolutionRules (what is read where and when, word for word), odds and their "
         "history, the readings so far, what bets of several sizes would do to the price, related markets.",
-        called={"id": "marketId"},
+        renamed={"id": "marketId"},
     ),
     RestTool(
         "get_sentiment",
@@ -90,7 +90,7 @@ TOOLS = (
         "get_api_agent_v1_wallet_address_readiness",
         "Can this wallet bet?",
         "A wallet's USDC on Base, whether it is enough for the smallest bet (1 USD), and how to fund it.",
-        called={"address": "wallet"},
+        renamed={"address": "wallet"},
     ),
     RestTool(
         "simulate_trade",
@@ -111,8 +111,8 @@ TOOLS = (
         "after any doubt call again with it. Above 10 USD pass quoteId and minSharesOut. 10 a minute for each wallet.",
         fixed={"simulate": False},
         schemas=SIZE,
-        reads=False,
-        risks=True,
+        read_only=False,
+        destructive=True,
     ),
     RestTool(
         "get_positions",
@@ -160,33 +160,33 @@ TOOLS = (
         "Has every event of a wallet posted to an https URL. The wallet signs `message` with personal_sign; a refusal "
         "shows in details.message the exact text that would be taken. The answer has the secret that deliveries are "
         "signed with, once.",
-        reads=False,
-        repeatable=False,
+        read_only=False,
+        idempotent=False,
     ),
     RestTool(
         "get_webhook",
         "get_api_agent_v1_webhooks_id",
         "How a webhook stands",
         "Whether a webhook is verified, active or switched off, and its last failure.",
-        called={"id": "webhookId"},
+        renamed={"id": "webhookId"},
     ),
     RestTool(
         "test_webhook",
         "post_api_agent_v1_webhooks_id_test",
         "Send a test event",
         "Pushes an event of the type `test` to a webhook; one that was switched off begins anew.",
-        called={"id": "webhookId"},
-        reads=False,
-        repeatable=False,
+        renamed={"id": "webhookId"},
+        read_only=False,
+        idempotent=False,
     ),
     RestTool(
         "remove_webhook",
         "delete_api_agent_v1_webhooks_id",
         "Remove a webhook",
         "Ends the deliveries to a webhook for good.",
-        called={"id": "webhookId"},
-        reads=False,
-        risks=True,
+        renamed={"id": "webhookId"},
+        read_only=False,
+        destructive=True,
     ),
     RestTool(
         "get_health",

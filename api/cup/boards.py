@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from cachetools import LRUCache
 from msgspec import Raw
 
-from api.cache import TimedValue
+from api.caching import TimedValue
 from api.cup import bodies
 from core.cup import board
 from core.cup.board import Board

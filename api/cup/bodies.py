@@ -12,7 +12,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 from msgspec import Meta as Described
 
-from api.http.body import Body
+from api.operations import Body
 from core.agent.book import Book
 from core.cup import PaperStatus, betting, wheel
 from core.cup.amounts import number_of, percent

@@ -13,11 +13,10 @@ import psycopg
 from aiohttp import web
 from limits import RateLimitItemPerMinute
 
+from api.caching import NO_STORE
 from api.cup.service import CupService
-from api.http.application import unavailable
-from api.http.caller import caller_ip
-from api.http.limits import ConcurrencyLimiter, NoPlace, RateLimits
-from api.http.rendered import NO_STORE
+from api.limits import ConcurrencyLimiter, LimiterFull, RateLimits, caller_ip
+from api.problems import unavailable
 from core.config import Settings
 from core.cup.export import lines
 from core.db.engine import connect
@@ -54,9 +53,9 @@ class Download:
             await response.prepare(request)
             return response
         try:
-            with self._places.taken(caller):
+            with self._places.place(caller):
                 return await self._stream(request)
-        except NoPlace as none:
+        except LimiterFull as none:
             raise none.refusal(
                 "An export from this address or its network is still running; try again in a while.",
                 "Too many exports are running; try again in a while.",

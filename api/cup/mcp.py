@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-import mcp_types as types
-from aiohttp import web
-
 from api.cup import requests
 from api.cup.service import CupService
-from api.http.mcp_door import Described, McpDoor, refusal
-from api.http.operation import ErrorWording, Operation
-from api.http.problem import Problem
-from api.http.rest_tools import RestTool, RestTools
+from api.operations import ErrorBody, Operation
+from api.problems import Problem
+from api.tools import McpEndpoint, RestTool, RestTools, ServerInfo, ToolCall, ToolResult, refusal
 from core.config import Settings
 
 NAME: Final = "service-cup"
@@ -43,7 +39,7 @@ TOOLS = (
         "post_api_cup_v1_wallet",
         "Claim 10,000 pUSDC",
         "Claims 10,000 paper units for a wallet address, once. Calling it again changes nothing (minted: false).",
-        reads=False,
+        read_only=False,
     ),
     RestTool(
         "list_markets",
@@ -66,7 +62,7 @@ TOOLS = (
         "EIP-191 signature over the message getting_started shows. The same tradeId never trades twice.",
         defaults={"simulate": True},
         schemas={"simulate": _dry("a real trade")},
-        reads=False,
+        read_only=False,
     ),
     RestTool(
         "get_roulette_round",
@@ -83,14 +79,14 @@ TOOLS = (
         f"signature. One bet for each wallet, round and key. stakePaper: {requests.STAKE_WORDS} {requests.ROUND_WORDS}",
         defaults={"simulate": True},
         schemas={"simulate": _dry("a real bet")},
-        reads=False,
+        read_only=False,
     ),
     RestTool(
         "get_positions",
         "get_api_cup_v1_wallet_address",
         "Wallet summary",
         "A wallet's balance, realized profit and positions.",
-        called={"address": "walletAddress"},
+        renamed={"address": "walletAddress"},
     ),
     RestTool(
         "get_leaderboard",
@@ -103,17 +99,17 @@ TOOLS = (
 
 
 def cup_mcp(
-    settings: Settings, service: CupService, operations: tuple[Operation, ...], error_body: ErrorWording
-) -> McpDoor:
+    settings: Settings, service: CupService, operations: tuple[Operation, ...], error_body: ErrorBody
+) -> McpEndpoint:
     tools = RestTools(TOOLS, operations, error_body)
 
-    async def call(request: web.Request, params: types.CallToolRequestParams) -> types.CallToolResult:
+    async def call(tool_call: ToolCall) -> ToolResult:
         try:
             service.require_open()  # before the arguments are checked
         except Problem as problem:
             return refusal({**service.error(problem), "status": problem.status})
-        return await tools.call(request, params)
+        return await tools.call(tool_call)
 
     origin = settings.public_url
-    server = Described(NAME, "Service Cup", INSTRUCTIONS, origin, PATH, f"{origin}/api/cup/v1/getting-started")
-    return McpDoor(server, tools.described, call)
+    server = ServerInfo(NAME, "Service Cup", INSTRUCTIONS, origin, PATH, f"{origin}/api/cup/v1/getting-started")
+    return McpEndpoint(server, tools.describe, call)

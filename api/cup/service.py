@@ -19,16 +19,14 @@ import psycopg
 from limits import RateLimitItemPerDay, RateLimitItemPerHour, RateLimitItemPerMinute, RateLimitItemPerSecond
 from msgspec import UNSET
 
-from api.cache import TimedValue
+from api.caching import TimedValue
 from api.cup import bodies, guide, intake, requests
 from api.cup.batcher import Batcher
 from api.cup.boards import Boards
 from api.cup.intake import CheckedTrade, SignedTrade
-from api.http.application import unavailable
-from api.http.body import Body, Json
-from api.http.caller import network
-from api.http.limits import RateLimits
-from api.http.problem import Problem, invalid_part
+from api.limits import RateLimits, network
+from api.operations import Body, Json
+from api.problems import Problem, invalid_part, unavailable
 from core.config import Settings
 from core.cup import (
     Refusal,
@@ -385,17 +383,17 @@ class CupService:
     async def _take_claim(self, caller: str) -> None:
         """Count a claim, against the narrowest limit first: a claim that it refuses must not use up the others."""
         message = "One address can claim for at most 500 wallets a day."
-        await self._limits.take_from_outside(CLAIMS_EACH_CALLER, "cup_claim", caller, message)
+        await self._limits.take_external(CLAIMS_EACH_CALLER, "cup_claim", caller, message)
         message = "One network can claim for at most 1,000 wallets a day."
-        await self._limits.take_from_outside(CLAIMS_EACH_NETWORK, "cup_claim_network", network(caller), message)
+        await self._limits.take_external(CLAIMS_EACH_NETWORK, "cup_claim_network", network(caller), message)
         message = "At most 5,000 wallets an hour can be claimed for in total."
         await self._limits.take(CLAIMS_OF_ALL, "cup_claims", "all", message)
 
     async def _take_enrolment(self, caller: str) -> None:
         message = "One address can enroll at most 500 wallets a day."
-        await self._limits.take_from_outside(ENROLMENTS_EACH_CALLER, "cup_enrolment", caller, message)
+        await self._limits.take_external(ENROLMENTS_EACH_CALLER, "cup_enrolment", caller, message)
         message = "One network can enroll at most 1,000 wallets a day."
-        await self._limits.take_from_outside(ENROLMENTS_EACH_NETWORK, "cup_enrolment_network", network(caller), message)
+        await self._limits.take_external(ENROLMENTS_EACH_NETWORK, "cup_enrolment_network", network(caller), message)
 
     async def _take_write(self, rule: str, wallet: str, caller: str) -> None:
         """Count a freshly signed write against its wallet. Old signatures do not count: they are in the export, so
@@ -403,9 +401,9 @@ class CupService:
         message = "One wallet can send at most 30 requests in 10 seconds."
         await self._limits.take(WRITES_EACH_WALLET, rule, wallet, message)
         message = "One address can make at most 600 trades and bets a minute."
-        await self._limits.take_from_outside(WRITES_EACH_CALLER, "cup_write", caller, message)
+        await self._limits.take_external(WRITES_EACH_CALLER, "cup_write", caller, message)
         message = "One network can make at most 1,200 trades and bets a minute."
-        await self._limits.take_from_outside(WRITES_EACH_NETWORK, "cup_write_network", network(caller), message)
+        await self._limits.take_external(WRITES_EACH_NETWORK, "cup_write_network", network(caller), message)
 
     async def _take_replay(self, caller: str) -> None:
         await self._limits.take(REPLAYS_EACH_CALLER, "cup_replay", caller, "Too many replays from this address.")

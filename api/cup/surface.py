@@ -8,20 +8,17 @@ from typing import Any, TypeVar
 
 from aiohttp import web
 
+from api.caching import NO_STORE, json_response
 from api.context import Context, writing_pool
 from api.cup import bodies, requests
 from api.cup.download import Download
 from api.cup.mcp import cup_mcp
 from api.cup.service import CupService, ServiceMethod
-from api.http.application import json_response
-from api.http.body import Body
-from api.http.caller import caller_ip
-from api.http.limits import RequestQuota
-from api.http.mcp_door import CORS
-from api.http.operation import DocumentedAnswer, Handler, Operation, Surface
-from api.http.problem import Problem
-from api.http.rendered import NO_STORE
-from api.http.requests import read_json, read_path, read_query, validated_body
+from api.limits import RequestQuota, caller_ip
+from api.operations import Body, DocumentedAnswer, Handler, Operation, Surface
+from api.problems import Problem
+from api.requests import read_json, read_path, read_query, validated_body
+from api.tools import CORS
 from core.config import Settings
 
 DESCRIPTION = (

@@ -12,10 +12,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from api.context import Context
 from api.database import DATABASE_ERRORS
-from api.http.caller import caller_ip
-from api.http.limits import NoPlace
-from api.http.problem import Problem
+from api.limits import LimiterFull, caller_ip
 from api.payments.authorization import Authorization
+from api.problems import Problem
 from core.chain import Call
 from core.chain.finality import final_block
 from core.config import ChainName
@@ -93,9 +92,9 @@ class Attempts:
     ) -> Iterator[Callable[[], None]]:
         """Hold a slot among the payments being checked; yield a function that releases it early."""
         try:
-            with self._places.taken(caller_ip(request, self._settings)) as release:
+            with self._places.place(caller_ip(request, self._settings)) as release:
                 yield release
-        except NoPlace:
+        except LimiterFull:
             raise too_many_checked() from None
 
     async def result(self, intent: Intent, seconds: float) -> Intent:

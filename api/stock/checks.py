@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from api.http.problem import Problem
+from api.problems import Problem
 from api.stock.authorization import StockBet
 from api.stock.bets import RelayedBet
 from api.stock.landing import ChainFacts

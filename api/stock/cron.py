@@ -16,8 +16,8 @@ import psycopg
 from aiohttp import web
 from pydantic import SecretStr
 
-from api.http.application import json_response
-from api.http.problem import Problem, not_found
+from api.caching import json_response
+from api.problems import Problem, not_found
 from api.stock.bodies.operating import CronJob, CronReport
 from core.db.engine import ConnectionPool
 from core.errors import DatabaseError

@@ -9,10 +9,9 @@ from collections.abc import Awaitable, Callable
 
 from aiohttp import web
 
-from api.cache import TimedValue
+from api.caching import TimedValue, json_response
 from api.context import Context
 from api.database import DATABASE_ERRORS
-from api.http.application import json_response
 from api.stock.bodies.operating import CheckBody, HealthBody
 from api.stock.facts import ListedMarket, MarketsSnapshot
 from api.stock.rows import read_allowed_feeds, read_undelivered

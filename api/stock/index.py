@@ -14,7 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from api.database import reading
 from api.followed_index import Archive, FollowedIndex
-from api.http.application import unavailable
+from api.problems import unavailable
 from api.stock.facts import ListedMarket, MarketsSnapshot
 from api.stock.rows import read_settled, read_settled_page, read_snapshot
 

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from api.http.mcp_door import Described, McpDoor
-from api.http.operation import Operation, usual_error
-from api.http.rest_tools import RestTool, RestTools
+from api.operations import Operation, default_error_body
+from api.tools import McpEndpoint, RestTool, RestTools, ServerInfo
 from core.config import Settings
 
 NAME: Final = "service-stock"
@@ -57,7 +56,7 @@ TOOLS = (
         "get_api_markets_id",
         "One market",
         "One market with its rules, its book, every position in it, and its resolution once it is over.",
-        called={"id": "marketId"},
+        renamed={"id": "marketId"},
     ),
     RestTool(
         "get_prices",
@@ -81,8 +80,8 @@ TOOLS = (
         "Sends a signed bet to the chain: real USDG, and it cannot be undone. Arguments: the unchanged fields of "
         "prepare_bet's `request`, and signature. Answers within about 10 seconds: confirmed with positionId, "
         "reverted, or pending; a bet refused with final: false may still be accepted. 10 a minute.",
-        reads=False,
-        risks=True,
+        read_only=False,
+        destructive=True,
     ),
     RestTool(
         "check_bet",
@@ -91,8 +90,8 @@ TOOLS = (
         "Call it with exactly the arguments of place_bet: it answers with the first transaction and never bets twice. "
         "After a bet was answered as confirmed, the error already_used has receipt, txHash and positionId. A bet that "
         "never arrived is placed now.",
-        reads=False,
-        risks=True,
+        read_only=False,
+        destructive=True,
     ),
     RestTool(
         "get_positions",
@@ -105,9 +104,9 @@ TOOLS = (
 )
 
 
-def stock_mcp(settings: Settings, operations: tuple[Operation, ...]) -> McpDoor:
+def stock_mcp(settings: Settings, operations: tuple[Operation, ...]) -> McpEndpoint:
     """Make the server. Calls keep the region header, so that tools are blocked where bets are."""
-    tools = RestTools(TOOLS, operations, usual_error, kept=(settings.region_header,))
+    tools = RestTools(TOOLS, operations, default_error_body, forwarded=(settings.region_header,))
     origin = settings.public_url
-    server = Described(NAME, "Stock markets", INSTRUCTIONS, origin, PATH, f"{origin}/agents.txt")
-    return McpDoor(server, tools.described, tools.call)
+    server = ServerInfo(NAME, "Stock markets", INSTRUCTIONS, origin, PATH, f"{origin}/agents.txt")
+    return McpEndpoint(server, tools.describe, tools.call)

@@ -12,8 +12,8 @@ from collections.abc import AsyncIterator
 from typing import Literal
 
 from api.context import Context
-from api.http.problem import Problem
 from api.payments.attempts import Attempts, is_retriable
+from api.problems import Problem
 from api.stock import refusals
 from api.stock.bets import KnownBet, RelayedBet
 from api.stock.bodies.relay import RelayBody

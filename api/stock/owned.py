@@ -13,7 +13,7 @@ from decimal import Decimal
 from sqlalchemy import literal, select, text, tuple_
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from api.http.application import unavailable
+from api.problems import unavailable
 from api.stock.bodies.positions import OwnerTotalsBody
 from api.stock.facts import HeldPosition
 from api.stock.rows import HELD, held_position

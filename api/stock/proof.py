@@ -14,11 +14,10 @@ from typing import Literal
 
 from aiohttp import web
 
-from api.cache import VersionedCache
+from api.caching import RenderedBody, VersionedCache, public
 from api.context import Context
 from api.database import DATABASE_ERRORS
-from api.http.application import unavailable
-from api.http.rendered import Shown, shared
+from api.problems import unavailable
 from api.solvency import SolvencyWatch
 from api.stock import words
 from api.stock.bodies.proof import (
@@ -57,7 +56,7 @@ from core.log import get_logger
 
 log = get_logger(__name__)
 
-PROOF_CACHE = shared(60)
+PROOF_CACHE = public(60)
 PAUSE_SECONDS = 2.0
 # Until the index is read there is nothing to show.
 FIRST_PAUSE_SECONDS = 0.1
@@ -110,14 +109,14 @@ class Proof:
         self._engine = context.engine
         self._gathered = Gathered()
         self._version = 0
-        self._shown: VersionedCache[None, Shown[ProofBody]] = VersionedCache(1)
+        self._shown: VersionedCache[None, RenderedBody[ProofBody]] = VersionedCache(1)
 
     async def get(self, request: web.Request) -> web.StreamResponse:
         return (await self._current()).rendered.answer(request)
 
-    async def _current(self) -> Shown[ProofBody]:
-        async def make() -> Shown[ProofBody]:
-            return await Shown.make(await self._body(), PROOF_CACHE)
+    async def _current(self) -> RenderedBody[ProofBody]:
+        async def make() -> RenderedBody[ProofBody]:
+            return await RenderedBody.make(await self._body(), PROOF_CACHE)
 
         return await self._shown.get(None, self._stamp, make)
 

@@ -17,15 +17,12 @@ from aiohttp import web
 from cachetools import LRUCache
 from limits import parse
 
-from api.cache import SizedCache, VersionedCache
+from api.caching import Rendered, RenderedBody, RenderedCache, SizedCache, VersionedCache, private, public
 from api.context import Context
 from api.database import reading
-from api.http.application import unavailable
-from api.http.caller import caller_ip
-from api.http.limits import RequestQuota
-from api.http.problem import Problem
-from api.http.rendered import Rendered, RenderedCache, Shown, own, shared
-from api.http.requests import read_query
+from api.limits import RequestQuota, caller_ip
+from api.problems import Problem, unavailable
+from api.requests import read_query
 from api.stock import market_view
 from api.stock.bodies.markets import MarketBody, MarketDetailBody, MarketsBody, PriceReading, PricesBody
 from api.stock.bodies.positions import OwnedPositionBody, OwnerBody, PositionBody
@@ -41,10 +38,10 @@ from core.hexadecimal import bytes_of
 from core.money import to_json
 from core.stock.vested import finished
 
-PRICES_CACHE = shared(15)
-MARKETS_CACHE = shared(15)
-MARKET_CACHE = shared(5)
-POSITIONS_CACHE = own(5)
+PRICES_CACHE = public(15)
+MARKETS_CACHE = public(15)
+MARKET_CACHE = public(5)
+POSITIONS_CACHE = private(5)
 
 POSITIONS_RATE = parse("30/minute")
 
@@ -85,7 +82,7 @@ class StockReads:
         self._prices = RenderedCache(self._prices_stamp, PRICES_CACHE)
         self._markets = RenderedCache(lambda: self.stamp, MARKETS_CACHE)
         self._listed: LRUCache[int, tuple[Hashable, MarketBody]] = LRUCache(CACHED_LISTED)
-        self._details: VersionedCache[int, Shown[MarketDetailBody]] = VersionedCache(
+        self._details: VersionedCache[int, RenderedBody[MarketDetailBody]] = VersionedCache(
             CACHED_MARKETS_BYTES, lambda detail: detail.rendered.size
         )
         self._pages: SizedCache[int, _Page] = SizedCache(
@@ -118,7 +115,7 @@ class StockReads:
         snapshot = None if self._index is None else self._index.snapshot
         return snapshot is not None and _is_id(text) and int(text) in snapshot.markets
 
-    async def _one_market(self, text: str) -> Shown[MarketDetailBody]:
+    async def _one_market(self, text: str) -> RenderedBody[MarketDetailBody]:
         """Return a market's details by its id; raise a 404 if there is no such market."""
         if not _is_id(text) or self._index is None:
             raise _never_listed()
@@ -126,8 +123,8 @@ class StockReads:
         if market_id not in self._snapshot().markets and await self._index.market(market_id) is None:
             raise _never_listed()
 
-        async def make() -> Shown[MarketDetailBody]:
-            return await Shown.make(await self._detail_body(market_id), MARKET_CACHE)
+        async def make() -> RenderedBody[MarketDetailBody]:
+            return await RenderedBody.make(await self._detail_body(market_id), MARKET_CACHE)
 
         return await self._details.get(market_id, lambda: self.stamp, make)
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from aiohttp import web
 from limits import parse
 
+from api.caching import json_response
 from api.context import Context
 from api.database import reading
-from api.http.application import json_response
-from api.http.caller import caller_ip
-from api.http.problem import Problem
-from api.http.requests import read_query
+from api.limits import caller_ip
+from api.problems import Problem
+from api.requests import read_query
 from api.stock.bodies.relay import ReceiptBody
 from api.stock.facts import EntryReceipt
 from api.stock.index import StockIndex

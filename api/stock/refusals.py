@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import to_builtins
 
-from api.http.problem import Problem
+from api.problems import Problem
 from api.stock.bets import RelayedBet
 from core.hexadecimal import hex_of
 from core.money import decimal_text

@@ -13,15 +13,15 @@ from collections.abc import AsyncIterator, Callable
 from aiohttp import web
 from limits import parse
 
+from api.caching import json_response
 from api.context import Context
 from api.database import DATABASE_ERRORS, reading
 from api.head import chain_now
-from api.http.application import json_response
-from api.http.caller import blocked_region, caller_ip
-from api.http.problem import Problem
-from api.http.requests import read_json, validated_body
+from api.limits import blocked_region, caller_ip
 from api.payments.attempts import READ_SECONDS, Attempts
 from api.payments.funds import Funds, FundsReserved
+from api.problems import Problem
+from api.requests import read_json, validated_body
 from api.stock import bets, checks, refusals
 from api.stock.bets import BetKey, KnownBet, RelayedBet
 from api.stock.bodies.relay import RelayBody

@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
-from api.http.requests import WHOLE
+from api.requests import WHOLE
 from api.stock.bodies.operating import CronJob
 
 UINT256_MAX = 2**256 - 1

@@ -7,9 +7,8 @@ from contextlib import asynccontextmanager
 from functools import partial
 
 from api.context import Context
-from api.http.limits import RequestQuota
-from api.http.mcp_door import CORS
-from api.http.operation import DocumentedAnswer, Handler, Operation, Surface
+from api.limits import RequestQuota
+from api.operations import DocumentedAnswer, Handler, Operation, Surface
 from api.solvency import solvency_watches
 from api.stock.authorization import NONCE_FORMULA
 from api.stock.bodies.markets import MarketDetailBody, MarketsBody, PricesBody
@@ -39,6 +38,7 @@ from api.stock.requests import (
 )
 from api.stock.sources import StockSources
 from api.stock.typed_data import typed_data
+from api.tools import CORS
 from core.contracts.deployments import load_deployment
 from core.log import get_logger
 

@@ -7,10 +7,10 @@ import secrets
 import msgspec
 from aiohttp import web
 
+from api.caching import json_response
 from api.head import chain_now
-from api.http.application import json_response
-from api.http.problem import Problem
-from api.http.requests import read_query
+from api.problems import Problem
+from api.requests import read_query
 from api.stock.authorization import NONCE_FORMULA, StockBet
 from api.stock.bodies.relay import TypedDataBody
 from api.stock.chain import STOCK_TOKEN_SYMBOL

@@ -7,7 +7,7 @@ from decimal import Decimal
 from aiohttp import web
 
 from api.agent.reads import AgentReads
-from api.http.body import Json
+from api.operations import Json
 from api.web import figures
 from api.web.answers import exact
 from api.web.charts import Chart, ChartLine, Level, Unit

@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 
 from aiohttp import web
 
-from api.http.operation import Handler
-from api.http.problem import Problem
-from api.http.rendered import Rendered
+from api.caching import Rendered
+from api.operations import Handler
+from api.problems import Problem
 from core.money import loads, to_json
 
 HTML = "text/html; charset=utf-8"

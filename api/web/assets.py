@@ -9,8 +9,8 @@ from pathlib import Path
 
 from aiohttp import web
 
-from api.http.problem import not_found
-from api.http.rendered import Rendered
+from api.caching import Rendered
+from api.problems import not_found
 
 FOLDER = Path(__file__).parent / "static"
 FOREVER = "public, max-age=31536000, immutable"

@@ -12,8 +12,8 @@ from aiohttp import web
 
 from api.cup import requests
 from api.cup.service import CupService, ServiceMethod
-from api.http.body import Body, Json
-from api.http.problem import Problem
+from api.operations import Body, Json
+from api.problems import Problem
 from api.web.answers import PRIVATE, REVALIDATE, exact, owner_of
 from api.web.templating import Pages
 from core.cup.board import is_week

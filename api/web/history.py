@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from api.cache import SizedCache
+from api.caching import SizedCache
 from api.database import DATABASE_ERRORS
 from core.db.schema.index_shared import oracle_round
 from core.db.schema.index_stock import stock_position, stock_vintage

@@ -11,9 +11,8 @@ from limits import parse
 from api.agent.reads import AgentReads
 from api.cup import requests
 from api.cup.service import CupService
-from api.http.body import Json
-from api.http.caller import caller_ip
-from api.http.limits import RateLimits
+from api.limits import RateLimits, caller_ip
+from api.operations import Json
 from api.stock.reads import StockReads
 from api.web import cup
 from api.web.answers import PRIVATE, await_or_none, owner_of

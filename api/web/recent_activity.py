@@ -18,7 +18,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from api.agent.facts import ListedMarket as AgentMarket
 from api.agent.reads import AgentReads
 from api.database import DATABASE_ERRORS
-from api.http.problem import Problem
+from api.problems import Problem
 from api.stock.facts import SIDES
 from api.stock.facts import ListedMarket as StockMarket
 from api.stock.reads import StockReads

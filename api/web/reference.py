@@ -13,10 +13,9 @@ from aiohttp import web
 from markupsafe import Markup, escape
 
 from api.agent.reads import AgentReads
-from api.http.body import Json
-from api.http.docs import OpenApi, ServiceDescription
-from api.http.operation import Operation, Surface
-from api.http.problem import not_found
+from api.openapi import OpenApi, ServiceDescription
+from api.operations import Json, Operation, Surface
+from api.problems import not_found
 from api.stock.reads import StockReads
 from api.web.answers import or_none
 from api.web.templating import Pages

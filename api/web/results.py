@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from itertools import accumulate
 
-from api.http.body import Json
+from api.operations import Json
 from api.stock.bodies.positions import OwnerBody
 from api.web import figures
 from api.web.charts import Chart, ChartLine, Level, Tone, Unit

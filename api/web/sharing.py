@@ -13,10 +13,9 @@ from collections.abc import Awaitable, Callable
 from aiohttp import web
 
 from api.agent.reads import AgentReads
-from api.cache import VersionedCache
-from api.http.body import Json
-from api.http.limits import ConcurrencyLimiter, NoPlace
-from api.http.rendered import Rendered
+from api.caching import Rendered, VersionedCache
+from api.limits import ConcurrencyLimiter, LimiterFull
+from api.operations import Json
 from api.stock.bodies.markets import MarketDetailBody
 from api.stock.reads import StockReads
 from api.web import figures
@@ -82,13 +81,13 @@ class SharePictures:
         caller = self._caller(request)
 
         async def draw() -> Rendered:
-            with self._places.taken(caller):
+            with self._places.place(caller):
                 async with self._drawing:
                     return Rendered(await asyncio.to_thread(draw_card, await card()), CACHE, content_type=PNG)
 
         try:
             return await self._pictures.get(name, _minute, draw)
-        except NoPlace as none:
+        except LimiterFull as none:
             raise none.refusal(
                 f"At most {MAX_WAITING_EACH} pictures can be requested at once from an address, and a third of all "
                 "from a network; try again in a few seconds.",

@@ -15,15 +15,13 @@ from pydantic import SecretStr
 from api.agent.chain import TOKEN_SYMBOL
 from api.agent.errors import CATALOGUE
 from api.agent.reads import AgentReads
+from api.caching import JSON, NO_STORE, json_response
 from api.context import Context
 from api.cup.service import CupService
-from api.http.application import json_response, unavailable
-from api.http.caller import caller_ip
-from api.http.docs import ServiceDescription
-from api.http.limits import RequestQuota
-from api.http.operation import DocumentedAnswer, Handler, Operation, Surface
-from api.http.problem import Problem
-from api.http.rendered import JSON, NO_STORE
+from api.limits import RequestQuota, caller_ip
+from api.openapi import ServiceDescription
+from api.operations import DocumentedAnswer, Handler, Operation, Surface
+from api.problems import Problem, unavailable
 from api.stock.chain import STOCK_TOKEN_SYMBOL
 from api.stock.proof import Proof
 from api.stock.reads import StockReads

@@ -12,9 +12,8 @@ from aiohttp import web
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 from markupsafe import Markup
 
-from api.cache import VersionedCache
-from api.http.operation import Handler
-from api.http.rendered import Rendered
+from api.caching import Rendered, VersionedCache
+from api.operations import Handler
 from api.web import figures
 from api.web.answers import HTML, REVALIDATE, SECURITY
 from api.web.assets import Assets

@@ -9,7 +9,7 @@ import pytest
 
 from api.agent.discover.search import DiscoverBody
 from api.agent.sentiment import SentimentBody
-from api.http.body import Body
+from api.operations import Body
 from core.money import loads
 from scripts._stack import wallets
 from tests.support.agent_service import AgentService

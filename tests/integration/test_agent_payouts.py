@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from api import cache
+from api import caching
 from api.agent.index import AgentIndex
 from api.agent.links import Links
 from api.agent.platform import Platform
@@ -210,7 +210,7 @@ async def test_stats_are_counted_once_a_minute(
     assert second["stats"] == first["stats"]  # through the door: counted less than a minute ago
 
     engine, clock = make_engine(database_url), [1000.0]
-    monkeypatch.setattr(cache, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+    monkeypatch.setattr(caching, "time", SimpleNamespace(monotonic=lambda: clock[0]))
     links = Links("http://here", None, played.contracts.settlement.address)
     async with make_pool(database_url, size=1, autocommit=True) as pool:
         index = AgentIndex(database_url, engine, 8453, feed_words(played.deployment.agent_feeds))

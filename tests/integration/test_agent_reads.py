@@ -12,7 +12,7 @@ from api.agent.bodies.markets import Markets, OneMarket
 from api.agent.bodies.platform import GettingStarted, HealthBody, ReadinessBody, StatsBody
 from api.agent.bodies.quotes import QuoteBody
 from api.agent.bodies.research import ResearchBody
-from api.http.body import Body
+from api.operations import Body
 from core.agent.bet import market_key
 from core.iso import iso
 from core.money import loads

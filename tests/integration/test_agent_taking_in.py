@@ -13,8 +13,8 @@ from eth_utils.crypto import keccak
 
 from api.agent.storage import free_connection, storage
 from api.agent.trade import store
-from api.http.problem import Problem
 from api.payments.funds import Funds, FundsReserved
+from api.problems import Problem
 from core.agent.bet import Bet
 from core.db.engine import ConnectionPool, make_pool
 from core.outbox import RELAY, Intent, IntentRequest

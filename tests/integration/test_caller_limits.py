@@ -14,10 +14,9 @@ from multidict import CIMultiDict
 from api.agent.requests import TradeRequest
 from api.agent.trade.rates import TradeRates
 from api.app import serve
-from api.http.caller import blocked_region, caller_ip
-from api.http.limits import RateLimits, RequestQuota
-from api.http.operation import DocumentedAnswer, Operation
-from api.http.problem import Problem
+from api.limits import RateLimits, RequestQuota, blocked_region, caller_ip
+from api.operations import DocumentedAnswer, Operation
+from api.problems import Problem
 from core.config import Settings
 
 

@@ -96,7 +96,7 @@ async def test_refusals_are_tool_errors(cup: Cup) -> None:
         await fails(client, "place_roulette_bet", 422, "stake_out_of_bounds", betKey="colour:red", stakePaper=9)
         await fails(client, "create_wallet", 400, "invalid_request", walletAddress="0x12")
         answer = await fails(client, "get_positions", 400, "invalid_request", walletAddress="0x12")
-        assert answer["message"] == "The argument walletAddress is wrong: must be 0x and 40 hexadecimal digits."
+        assert answer["message"] == "The argument walletAddress is invalid: must be 0x and 40 hexadecimal digits."
         assert [each["field"] for each in answer["details"]] == ["walletAddress"]  # not `address`, as in the path
         answer = await fails(client, "get_positions", 400, "invalid_request", address=signer.address)
         assert [each["field"] for each in answer["details"]] == ["address"]  # which there is not

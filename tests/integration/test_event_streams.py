@@ -13,17 +13,16 @@ from typing import Any
 import aiohttp
 import pytest
 
+from api import streams
 from api.agent import routes
 from api.agent.errors import error_body
 from api.agent.links import Links
 from api.agent.notices import events as event_channels
 from api.agent.notices.channels import EventChannels
 from api.agent.notices.events import NoticeHub
-from api.app import serve
+from api.app import application, serve
 from api.context import open_context
-from api.http import event_stream
-from api.http.application import application
-from api.http.operation import Surface
+from api.operations import Surface
 from core.agent.notices import log as event_log
 from core.agent.notices.kinds import EventType, source_of
 from core.agent.notices.log import Draft
@@ -52,7 +51,7 @@ async def service(database_url: str, monkeypatch: pytest.MonkeyPatch, **how: Any
         return tasks[-1]
 
     for name, value in how.items():
-        monkeypatch.setattr(event_stream, name.upper(), value)
+        monkeypatch.setattr(streams, name.upper(), value)
     try:
         async with open_context(settings, ApiSecrets(), spawn) as context:
             channels = EventChannels(context, LINKS, None)
@@ -152,7 +151,7 @@ async def test_a_quiet_stream_shows_that_it_lives_and_ends_with_its_window(
     database_url: str, pool: ConnectionPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     usual = Settings.model_validate({"DATABASE_URL": database_url})
-    assert (event_stream.HEARTBEAT_SECONDS, usual.agent_stream_seconds) == (15.0, 300.0)
+    assert (streams.HEARTBEAT_SECONDS, usual.agent_stream_seconds) == (15.0, 300.0)
     async with (
         service(database_url, monkeypatch, window_seconds=2.0, heartbeat_seconds=0.2) as url,
         aiohttp.ClientSession() as session,

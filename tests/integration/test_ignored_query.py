@@ -11,11 +11,11 @@ from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 from pydantic import BaseModel, Field
 
-from api.http.application import application, json_response
-from api.http.operation import DocumentedAnswer, Operation, Surface
-from api.http.problem import Problem
-from api.http.rendered import Rendered
-from api.http.requests import read_query
+from api.app import application
+from api.caching import Rendered, json_response
+from api.operations import DocumentedAnswer, Operation, Surface
+from api.problems import Problem
+from api.requests import read_query
 
 EXACT = b'{"price":0.10,"list":[%s]}' % b",".join([b"123456789012345678.25"] * 100)
 

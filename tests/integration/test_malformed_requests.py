@@ -8,8 +8,7 @@ import logging
 
 import pytest
 
-from api.app import MAX_HEADER_BYTES, MAX_LINE_BYTES, serve
-from api.http.application import application
+from api.app import MAX_HEADER_BYTES, MAX_LINE_BYTES, application, serve
 from tests.waiting import PATIENCE
 
 OWNER = "0x52908400098527886E0F7030069857D2E4169EE7"

@@ -10,10 +10,10 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from api.http.application import application
-from api.http.operation import DocumentedAnswer, Operation, Surface
-from api.http.problem import Problem
-from api.http.rendered import Rendered
+from api.app import application
+from api.caching import Rendered
+from api.operations import DocumentedAnswer, Operation, Surface
+from api.problems import Problem
 from core.metrics import REGISTRY
 
 BODY = b'{"markets":["' + b"NVDA " * 400 + b'"]}'

@@ -7,10 +7,10 @@ from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 from pydantic import BaseModel, Field
 
-from api.http.application import application
-from api.http.operation import Operation, Surface
-from api.http.problem import invalid_part
-from api.http.requests import read_query
+from api.app import application
+from api.operations import Operation, Surface
+from api.problems import invalid_part
+from api.requests import read_query
 
 
 async def test_a_path_takes_braces_and_its_operation_says_what_is_wrong_with_them() -> None:

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from limits import parse
 
-from api.http.limits import RateLimits
-from api.http.problem import Problem
+from api.limits import RateLimits
+from api.problems import Problem
 from scripts._local.ports import free_port
 from tests.support.hanging import REDIS, Redis, redis_server
 from tests.waiting import until

@@ -12,7 +12,7 @@ from aiohttp import ClientSession, web
 from aiohttp.test_utils import TestServer
 
 from api.agent.reads import AgentReads
-from api.http.problem import Problem
+from api.problems import Problem
 from api.stock.reads import StockReads
 from api.web import sharing
 from api.web.sharing import MAX_WAITING, MAX_WAITING_EACH, SharePictures

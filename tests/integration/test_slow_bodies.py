@@ -13,11 +13,11 @@ import pytest
 from aiohttp import web
 from pydantic import BaseModel
 
-from api.app import bounded, serve
-from api.http import requests
-from api.http.application import application, json_response
-from api.http.operation import DocumentedAnswer, Operation, Surface
-from api.http.requests import read_json
+from api import requests
+from api.app import application, bounded, serve
+from api.caching import json_response
+from api.operations import DocumentedAnswer, Operation, Surface
+from api.requests import read_json
 from core.config import Settings
 from tests.waiting import PATIENCE
 
@@ -119,7 +119,7 @@ async def test_compressed_bodies_are_refused_and_hold_up_no_other(path: str) -> 
             status, said = each.result()
             assert (status, said["error"]) == (415, "invalid_request")
             assert said["details"] == [
-                {"field": "Content-Encoding", "problem": "only uncompressed bodies are taken; leave the header out"}
+                {"field": "Content-Encoding", "problem": "only uncompressed bodies are accepted; remove this header"}
             ]
         await asyncio.sleep(1.0)  # what comes after the answer is not inflated either
     assert answered > 0

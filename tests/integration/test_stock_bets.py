@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from api.http.problem import Problem
 from api.payments.attempts import Attempts
 from api.payments.funds import Funds, FundsReserved
+from api.problems import Problem
 from api.stock import bets, checks
 from api.stock.bets import KnownBet, RelayedBet
 from api.stock.outcomes import BetOutcomes

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -146,3 +148,10 @@ async def test_the_relays_limit_counts_tools_too(service: StockService, market: 
             async with session.post(f"{service.url}/api/stock/mcp", json=message, headers=headers) as response:
                 codes.append(json.loads((await response.json())["result"]["content"][0]["text"])["error"])
         assert codes == ["invalid_request", "rate_limited"]
+
+
+def test_the_mcp_library_is_loaded_by_the_first_call_only() -> None:
+    """It takes 30 MB of each API process."""
+    loaded = "import sys, api.app; print({'mcp', 'mcp_types', 'starlette'} & sys.modules.keys())"
+    done = subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True, check=True)
+    assert done.stdout == "set()\n"

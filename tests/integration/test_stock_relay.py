@@ -16,7 +16,7 @@ from aiohttp.test_utils import make_mocked_request
 from eth_account import Account
 from eth_account.messages import encode_typed_data
 
-from api.http.limits import RateLimits
+from api.limits import RateLimits
 from api.stock import landing
 from api.stock.authorization import StockBet
 from api.stock.bodies.relay import ReceiptBody, RelayBody, TypedDataBody

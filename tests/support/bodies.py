@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from api.http.body import Body
+from api.operations import Body
 
 B = TypeVar("B", bound=Body)
 

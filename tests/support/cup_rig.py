@@ -19,12 +19,11 @@ from eth_account.signers.local import LocalAccount
 from eth_utils.crypto import keccak
 from pydantic import SecretStr
 
-from api.app import bounded, serve
+from api.app import application, bounded, serve
 from api.context import open_context
 from api.cup.surface import cup_surface
-from api.http.application import application
-from api.http.docs import docs_surface
-from api.http.operation import Surface
+from api.openapi import docs_surface
+from api.operations import Surface
 from core.agent.document import Specification
 from core.config import ApiSecrets, Settings
 from core.contracts.statuses import MarketKind

@@ -12,8 +12,8 @@ from aiohttp.test_utils import make_mocked_request
 
 from api.app import SURFACES, TITLE
 from api.context import open_context
-from api.http.openapi import document
-from api.http.operation import Surface
+from api.openapi import document
+from api.operations import Surface
 from core.config import ApiSecrets, Settings
 
 # Nothing connects to it: the description of a surface needs no database and no node.

@@ -9,8 +9,8 @@ import pytest
 
 from api.agent.bodies.parts import ErrorBody
 from api.agent.errors import CATALOGUE, RESERVED, RETRIABLE, error_body, problem
-from api.http.problem import Problem
 from api.payments.attempts import mark_not_final
+from api.problems import Problem
 from core.paths import REPOSITORY
 
 # Errors of any HTTP service; documented, as the decisions ask.

@@ -17,7 +17,7 @@ from api.agent.discover.gate import silence
 from api.agent.discover.rank import BROWSE, most_active, rank_markets, terms_of
 from api.agent.discover.words import folded, scanned, words_of
 from api.agent.trade.orders import check_open
-from api.http.problem import Problem
+from api.problems import Problem
 from core.contracts.statuses import MarketKind
 from core.money import USD, ratio_text_down
 from tests.support.agent_markets import NOW, market, snapshot

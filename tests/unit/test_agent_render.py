@@ -18,7 +18,7 @@ from api.agent.bodies import markets, positions, quotes, research, results, trad
 from api.agent.facts import Ending, FeedRound, Holding, ListedMarket, Stake
 from api.agent.links import Links
 from api.agent.trade.orders import MAX_POINTS, check_impact, check_open, largest_size, max_unmoving
-from api.http.problem import Problem
+from api.problems import Problem
 from core.agent.book import Book, Quote, fee_of
 from core.contracts.statuses import MarketKind
 from core.feeds.words import Computed

@@ -15,7 +15,7 @@ from api.agent.facts import FeedRound, ListedMarket
 from api.agent.links import Links
 from api.agent.sentiment import intel, symbol_of
 from api.agent.sentiment_score import Crowd, market_signals, quality_of, score_of, suggestion
-from api.http.problem import Problem
+from api.problems import Problem
 from core.agent.book import Book
 from core.agent.fixed import WAD
 from core.contracts.statuses import MarketKind

@@ -10,7 +10,7 @@ from api.agent.errors import CATALOGUE, RETRIABLE
 from api.agent.trade import refusals as trade_refusals
 from api.agent.trade.outcomes import TradeOutcomes
 from api.agent.trade.rates import TRADE_RATE
-from api.http.problem import Problem
+from api.problems import Problem
 from core.contracts.statuses import RefundReason
 from core.outbox import EXPIRED, OVERTAKEN, PAYER_REASONS, Intent, IntentState, MinedOutcome
 from tests.support.agent_markets import stake

@@ -10,8 +10,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from api import cache
-from api.cache import SizedCache, TimedValue, VersionedCache
+from api import caching
+from api.caching import SizedCache, TimedValue, VersionedCache
 
 
 class Source:
@@ -35,7 +35,7 @@ class Clock:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 100.0
-        monkeypatch.setattr(cache, "time", SimpleNamespace(monotonic=lambda: self.now))
+        monkeypatch.setattr(caching, "time", SimpleNamespace(monotonic=lambda: self.now))
 
 
 # ---------------------------------------------------------------- by size

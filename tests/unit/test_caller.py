@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from api.http.caller import bucket, forwarded, is_local, network
+from api.limits import bucket, forwarded, is_local, network
 
 
 @pytest.mark.parametrize(

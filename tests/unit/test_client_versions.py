@@ -43,7 +43,7 @@ from vpm_client.wallets import ORDER, Wallet, check_signature, request_signature
 
 from api.agent.bodies.parts import VERSION as SPOKEN
 from api.agent.notices.sending import DeliverySigner
-from api.http.openapi import VERSION
+from api.openapi import VERSION
 from core import eip3009
 from core.agent.attestation import RECEIPT, TYPES, domain_of
 from core.agent.bet import Bet, bet_hash, bound_nonce, idem_hash, market_key

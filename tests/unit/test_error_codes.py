@@ -24,8 +24,8 @@ AGENT, STOCK, CUP, COMMON = ({code for code, _, _ in codes} for codes in EXPLAIN
 PLACES = {"Problem": 1, "problem": 0, "Refusal": 1, "_later": 1}
 
 
-def codes(*folders: str) -> set[str]:
-    return {code for folder in folders for path in sorted((REPOSITORY / folder).rglob("*.py")) for code in _of(path)}
+def codes(*patterns: str) -> set[str]:
+    return {code for pattern in patterns for path in sorted(REPOSITORY.glob(pattern)) for code in _of(path)}
 
 
 def _of(path: Path) -> Iterator[str]:
@@ -39,25 +39,25 @@ def _of(path: Path) -> Iterator[str]:
 
 
 @pytest.mark.parametrize(
-    ("folders", "known"),
+    ("patterns", "known"),
     [
-        (("api/agent",), AGENT),
-        (("api/stock",), STOCK | COMMON),
-        (("api/cup", "core/cup"), CUP | COMMON),
-        (("api/http", "api/web"), COMMON),
+        (("api/agent/**/*.py",), AGENT),
+        (("api/stock/**/*.py",), STOCK | COMMON),
+        (("api/cup/**/*.py", "core/cup/**/*.py"), CUP | COMMON),
+        (("api/*.py", "api/web/**/*.py"), COMMON),
     ],
     ids=["agent", "stock", "cup", "common"],
 )
-def test_no_code_lacks_its_cause(folders: tuple[str, ...], known: set[str]) -> None:
-    found = codes(*folders)
+def test_no_code_lacks_its_cause(patterns: tuple[str, ...], known: set[str]) -> None:
+    found = codes(*patterns)
     assert found
     assert found - known == set()
 
 
 def test_nothing_is_explained_that_is_never_sent() -> None:
     assert CATALOGUE.keys() == AGENT
-    assert codes("api/stock") >= STOCK
-    assert codes("api/cup", "core/cup") >= CUP
+    assert codes("api/stock/**/*.py") >= STOCK
+    assert codes("api/cup/**/*.py", "core/cup/**/*.py") >= CUP
     assert all(step == f"{{{{ catalogue.{code}.hint }}}}" for code, _, step in EXPLAINED["Agent API"])
 
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from limits import parse
 
-from api.http import limits
-from api.http.limits import RateLimits, _InMemory
-from api.http.problem import Problem
+from api import limits
+from api.limits import RateLimits, _InMemory
+from api.problems import Problem
 
 QUICK, SLOW = parse("5 per second"), parse("1 per minute")
 
@@ -58,10 +58,10 @@ async def test_the_machines_own_programs_are_counted_only_where_a_specification_
     """Behind a proxy that nobody trusts every visitor seems to be the machine."""
     rates = RateLimits("memory://")
     for _ in range(3):
-        await rates.take_from_outside(SLOW, "ours", "127.0.0.1", "Too many.")
-    await rates.take_from_outside(SLOW, "ours", "203.0.113.9", "Too many.")
+        await rates.take_external(SLOW, "ours", "127.0.0.1", "Too many.")
+    await rates.take_external(SLOW, "ours", "203.0.113.9", "Too many.")
     with pytest.raises(Problem, match="Too many"):
-        await rates.take_from_outside(SLOW, "ours", "203.0.113.9", "Too many.")
+        await rates.take_external(SLOW, "ours", "203.0.113.9", "Too many.")
     await rates.take(SLOW, "theirs", "127.0.0.1", "Too many.")
     with pytest.raises(Problem, match="Too many"):
         await rates.take(SLOW, "theirs", "127.0.0.1", "Too many.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from api.http.problem import Problem
+from api.problems import Problem
 
 
 def test_every_429_says_when_to_ask_again() -> None:

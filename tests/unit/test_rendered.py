@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from aiohttp.test_utils import make_mocked_request
 
-from api.http.rendered import CACHED_BYTES, RenderedCache
+from api.caching import CACHED_BYTES, RenderedCache
 
 
 async def test_a_body_is_rendered_once_per_version_and_a_large_one_leaves_room_for_others() -> None:

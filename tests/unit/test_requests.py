@@ -14,8 +14,8 @@ import api.agent.notices.requests
 import api.agent.requests
 import api.cup.requests
 import api.stock.requests
-from api.http.problem import Problem
-from api.http.requests import FORMS, WHOLE, check_named_once, unfit
+from api.problems import Problem
+from api.requests import PATTERNS, WHOLE, reject_duplicate_fields, validation_problem
 
 
 class Wanted(BaseModel):
@@ -26,8 +26,8 @@ class Wanted(BaseModel):
 def test_a_form_is_told_in_words_and_never_as_a_regular_expression() -> None:
     with pytest.raises(ValidationError) as raised:
         Wanted.model_validate({"wallet": "0x12", "note": "x"})
-    refusal = unfit(raised.value, "field")
-    assert refusal.message == "The field wallet is wrong: must be 0x and 40 hexadecimal digits."
+    refusal = validation_problem(raised.value, "field")
+    assert refusal.message == "The field wallet is invalid: must be 0x and 40 hexadecimal digits."
     assert refusal.extra["details"] == [
         {"field": "wallet", "problem": "must be 0x and 40 hexadecimal digits"},
         {"field": "note", "problem": "does not match the documented format"},
@@ -60,7 +60,7 @@ def test_every_pattern_of_a_request_has_its_words() -> None:
     modules = (api.agent.requests, api.agent.notices.requests, api.cup.requests, api.stock.requests)
     found = {pattern for module in modules for pattern in patterns(module)}
     assert len(found) >= 8
-    assert found <= FORMS.keys()
+    assert found <= PATTERNS.keys()
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_every_pattern_of_a_request_has_its_words() -> None:
 )
 def test_a_field_named_twice_is_refused_by_name(body: bytes) -> None:
     with pytest.raises(Problem) as raised:
-        check_named_once(body)
+        reject_duplicate_fields(body)
     assert (raised.value.status, raised.value.extra["details"]) == (
         400,
         [{"field": "a", "problem": "is given twice"}],
@@ -77,7 +77,7 @@ def test_a_field_named_twice_is_refused_by_name(body: bytes) -> None:
 
 
 def test_the_same_name_in_two_objects_is_fine() -> None:
-    check_named_once(b'{"a": {"a": 1e400}, "b": [{"a": 2}, {"a": ' + b"9" * 6000 + b"}]}")
+    reject_duplicate_fields(b'{"a": {"a": 1e400}, "b": [{"a": 2}, {"a": ' + b"9" * 6000 + b"}]}")
 
 
 @pytest.mark.parametrize(

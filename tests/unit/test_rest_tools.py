@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from api.http.problem import Problem
-from api.http.rest_tools import text_of
+from api.problems import Problem
+from api.tools import text_of
 
 
 @pytest.mark.parametrize(

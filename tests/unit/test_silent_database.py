@@ -9,8 +9,8 @@ from typing import Any
 import psycopg
 import pytest
 
-from api.http.problem import Problem
 from api.payments.attempts import Attempts
+from api.problems import Problem
 from api.stock.bets import KnownBet
 from api.stock.outcomes import BetOutcomes
 from api.stock.relay import Relay

@@ -9,8 +9,8 @@ from typing import Any, cast
 import pytest
 
 from api.context import Context
-from api.http.application import unavailable
-from api.http.limits import RequestQuota
+from api.limits import RequestQuota
+from api.problems import unavailable
 from api.stock import market_view, reads
 from api.stock.reads import StockReads
 from api.stock.sources import StockSources

@@ -9,8 +9,8 @@ import pytest
 
 from api.agent.trade import rates
 from api.agent.trade.rates import TradeRates
-from api.http.limits import RateLimits
-from api.http.problem import Problem
+from api.limits import RateLimits
+from api.problems import Problem
 
 WALLETS, BETS = 20, 10
 REQUEST = cast(Any, None)

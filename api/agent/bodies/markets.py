@@ -12,7 +12,7 @@ from api.agent.bodies.numbers import feed_usd, pct, percents, prices, usd
 from api.agent.bodies.parts import NETWORK, AgentMarketTimes, ChainAnswer, times
 from api.agent.facts import Ending, FeedRound, ListedMarket, MarketsSnapshot
 from api.agent.links import Links
-from api.http.body import Body
+from api.operations import Body
 from core.agent.document import Category
 from core.contracts.statuses import MarketKind
 from core.hexadecimal import hex_of

@@ -12,8 +12,7 @@ from api.agent.errors import CATALOGUE, RESERVED
 from api.agent.facts import ListedMarket, MarketsSnapshot
 from api.agent.links import Links
 from api.agent.projection import BetWarning
-from api.http.body import Body
-from api.http.operation import DocumentedAnswer
+from api.operations import Body, DocumentedAnswer
 from core.contracts.statuses import MarketKind
 from core.iso import iso, now_iso
 

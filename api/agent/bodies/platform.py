@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from api.agent.bodies.parts import AgentAnswer, ChainAnswer
-from api.http.body import Body
+from api.operations import Body
 
 
 class Funding(Body):

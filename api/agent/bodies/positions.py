@@ -14,7 +14,7 @@ from api.agent.bodies.parts import ChainAnswer, ProjectedBet, times
 from api.agent.facts import Holding, ListedMarket, Stake
 from api.agent.links import Links
 from api.agent.projection import Projection
-from api.http.body import Body
+from api.operations import Body
 from core.agent.fixed import WAD
 from core.hexadecimal import hex_of
 from core.iso import iso

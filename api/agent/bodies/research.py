@@ -12,7 +12,7 @@ from api.agent.bodies.numbers import average_cents, feed_usd, pct, percents, usd
 from api.agent.bodies.parts import AgentMarketTimes, ChainAnswer, times
 from api.agent.facts import FeedRound, ListedMarket, Stake, deciding_times
 from api.agent.links import Links
-from api.http.body import Body
+from api.operations import Body
 from core.agent.document import Category
 from core.agent.fixed import WAD
 from core.agent.words import usd_label

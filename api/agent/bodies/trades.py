@@ -13,7 +13,7 @@ from api.agent.bodies.numbers import average_cents, usd
 from api.agent.bodies.parts import NETWORK, AgentAnswer, ChainAnswer, ProjectedBet, times
 from api.agent.facts import BookTotals, ListedMarket, Stake
 from api.agent.links import Links
-from api.http.body import Body
+from api.operations import Body
 from core.hexadecimal import hex_of
 from core.iso import iso
 

@@ -17,9 +17,9 @@ from api.agent.discover.words import words_of
 from api.agent.facts import MarketsSnapshot
 from api.agent.index import AgentIndex
 from api.agent.links import Links
-from api.http.application import json_response
-from api.http.body import Body
-from api.http.requests import read_query
+from api.caching import json_response
+from api.operations import Body
+from api.requests import read_query
 from core.money import json_ratio_down
 
 DEFAULT_LIMIT = 12

@@ -9,7 +9,7 @@ from msgspec import Meta, Raw
 from api.agent.bodies.parts import AgentAnswer
 from api.agent.links import Links
 from api.agent.notices.endpoints import Status
-from api.http.body import Body
+from api.operations import Body
 from core.agent.notices.kinds import EventType, event_id, source_of
 from core.agent.notices.reading import Notice
 from core.hexadecimal import hex_of

@@ -15,6 +15,7 @@ from collections.abc import Collection, Iterator
 
 from aiohttp import web
 
+from api import streams
 from api.agent.bodies.parts import meta
 from api.agent.errors import problem
 from api.agent.links import Links
@@ -22,12 +23,10 @@ from api.agent.notices.bodies import ReplayBody, ResolvedBody, event_body, strea
 from api.agent.notices.requests import LAST_EVENT_ID, EventsQuery, ReplayQuery, ResolvedQuery
 from api.agent.requests import checked_wallet
 from api.agent.storage import storage
+from api.caching import json_response
 from api.database import DATABASE_ERRORS
-from api.http import event_stream
-from api.http.application import json_response
-from api.http.caller import caller_ip
-from api.http.limits import ConcurrencyLimiter, NoPlace
-from api.http.requests import read_query
+from api.limits import ConcurrencyLimiter, LimiterFull, caller_ip
+from api.requests import read_query
 from core.agent.notices.reading import next_seq, notices_from, resolutions_after
 from core.config import Settings
 from core.db.channels import AGENT_EVENT, Resync, listen
@@ -94,8 +93,8 @@ class NoticeHub:
         there is no room."""
         with contextlib.ExitStack() as place:
             try:
-                place.enter_context(self._places.taken(caller))
-            except NoPlace as none:
+                place.enter_context(self._places.place(caller))
+            except LimiterFull as none:
                 own = f"An address has at most {MAX_PER_CALLER} streams open, its network a third of all."
                 message = own if none.own else _FULL
                 raise problem("rate_limited", message, retry_after=5) from None
@@ -141,7 +140,7 @@ class Events:
         trade_id = None if query.trade_id is None else bytes_of(query.trade_id)
         last = request.headers.get("Last-Event-ID", "").strip()
         seq = query.from_seq if not last else _after(last)
-        response = web.StreamResponse(headers=event_stream.HEADERS)
+        response = web.StreamResponse(headers=streams.HEADERS)
         with self._hub.subscribe(wallet, caller_ip(request, self._settings)) as news:
             await response.prepare(request)
             if request.method == "HEAD":
@@ -164,7 +163,7 @@ class Events:
         """Until something ends it; says what."""
         now = asyncio.get_running_loop().time
         ends = now() + self._settings.agent_stream_seconds
-        if not await event_stream.written(request, response, b"retry: %d\n: seq %d comes next\n\n" % (RETRY_MS, seq)):
+        if not await streams.write_chunk(request, response, b"retry: %d\n: seq %d comes next\n\n" % (RETRY_MS, seq)):
             return "slow"
         said_at = now()
         while not self._hub.stopping:
@@ -175,23 +174,23 @@ class Events:
                 log.warning("a stream cannot read", action="agent.stream_unreadable", why=error)
                 frames = None
             if frames:
-                if not await event_stream.written(request, response, b"".join(frame for _, frame in frames)):
+                if not await streams.write_chunk(request, response, b"".join(frame for _, frame in frames)):
                     return "slow"
                 seq, said_at = frames[-1][0] + 1, now()
                 if len(frames) == PAGE and now() < ends:
                     continue  # there may be more; behind a page that is not full only news can come
             if now() >= ends:
-                await event_stream.written(request, response, b": the window ends; reconnect to go on\n\n")
+                await streams.write_chunk(request, response, b": the window ends; reconnect to go on\n\n")
                 return "window"
             # What cannot be read now is tried again soon; otherwise silence lasts until there are news. They may be of
             # another trade than the one asked for, and then nothing was said.
-            silent_until = said_at + event_stream.HEARTBEAT_SECONDS
+            silent_until = said_at + streams.HEARTBEAT_SECONDS
             again_at = now() + 1.0 if frames is None else ends
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout_at(min(silent_until, again_at, ends)):
                     await news.wait()
             if now() >= silent_until:
-                if not await event_stream.written(request, response, event_stream.HEARTBEAT):
+                if not await streams.write_chunk(request, response, streams.HEARTBEAT):
                     return "slow"
                 said_at = now()
         return "stopping"

@@ -30,11 +30,11 @@ from api.agent.notices.sending import AddressBusy, WebhookSender
 from api.agent.notices.targets import TargetRefused, TargetResolver, checked_url
 from api.agent.requests import checked_wallet
 from api.agent.storage import storage
+from api.caching import json_response
 from api.context import Context
-from api.http.application import json_response
-from api.http.caller import caller_ip
-from api.http.problem import Problem
-from api.http.requests import read_json, read_path, validated_body
+from api.limits import caller_ip
+from api.problems import Problem
+from api.requests import read_json, read_path, validated_body
 from core.agent.notices.kinds import EventType
 from core.agent.notices.reading import newest_seq, next_seq
 from core.chain import ChainClient
@@ -80,7 +80,7 @@ class Webhooks:
         who = caller_ip(request, self._settings)
         await self._limits.take(REGISTRATIONS, "agent-webhooks", who, "Ten webhooks a minute can be registered.")
         message = "An address registers 200 webhooks a day."
-        await self._limits.take_from_outside(REGISTRATIONS_A_DAY, "agent-webhooks-day", who, message)
+        await self._limits.take_external(REGISTRATIONS_A_DAY, "agent-webhooks-day", who, message)
         proposed = Registration(self._links.origin, wallet, asked.url, datetime.now(UTC))
         try:
             url = checked_url(asked.url, allow_private=self._targets.allow_private)
@@ -121,7 +121,7 @@ class Webhooks:
     async def test(self, request: web.Request) -> web.StreamResponse:
         webhook_id = _webhook_id(request)
         who, message = caller_ip(request, self._settings), "An address tests webhooks 30 times a minute."
-        await self._limits.take_from_outside(TESTS_EACH_CALLER, "agent-webhook-tests", who, message)
+        await self._limits.take_external(TESTS_EACH_CALLER, "agent-webhook-tests", who, message)
         await self._limits.take(TESTS, "agent-webhook-test", webhook_id, "A webhook is tested ten times a minute.")
         async with _webhooks(), self._pool.connection() as connection, connection.transaction():
             endpoint = await store.find(connection, webhook_id, lock=True)

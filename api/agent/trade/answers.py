@@ -21,7 +21,7 @@ from api.agent.trade import refusals as trade_refusals
 from api.agent.trade import x402
 from api.agent.trade.attest import Attester
 from api.agent.trade.orders import Order
-from api.http.application import json_response
+from api.caching import json_response
 from api.payments.authorization import Authorization
 from core.hexadecimal import hex_of
 from core.iso import now_iso

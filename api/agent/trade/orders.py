@@ -13,7 +13,7 @@ from api.agent.switch import Trading
 from api.agent.trade import store
 from api.agent.trade.rates import AGAIN_SECONDS
 from api.head import chain_now
-from api.http.problem import Problem
+from api.problems import Problem
 from core.agent.bet import ZERO_ADDRESS, Bet, bet_hash
 from core.agent.book import MAX_STAKE, Book, Quote
 from core.db.engine import ConnectionPool

@@ -32,9 +32,9 @@ from api.agent.trade.answers import TradeAnswers
 from api.agent.trade.payment import form_of
 from api.context import Context
 from api.database import DATABASE_ERRORS
-from api.http.problem import Problem
 from api.payments.attempts import Attempts, ReadKeys, read_final_block
 from api.payments.authorization import Authorization
+from api.problems import Problem
 from core.agent.bet import ZERO_ADDRESS, idem_hash
 from core.contracts.statuses import Form, RefundReason
 from core.db.schema.agent import agent_trade

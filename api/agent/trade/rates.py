@@ -8,9 +8,8 @@ from aiohttp import web
 from limits import parse
 
 from api.agent.requests import TradeRequest
-from api.http.caller import caller_ip
-from api.http.limits import RateLimits
-from api.http.problem import Problem
+from api.limits import RateLimits, caller_ip
+from api.problems import Problem
 from core.config import Settings
 
 TRADE_RATE = parse("10/minute")
@@ -44,7 +43,7 @@ class TradeRates:
         if challenged and await self._counts("agent-paid", trade):
             return False
         address, message = caller_ip(request, self._settings), "One address may trade 300 times a minute."
-        await self._limits.take_from_outside(EACH_ADDRESS, "agent-address", address, message)
+        await self._limits.take_external(EACH_ADDRESS, "agent-address", address, message)
         return True
 
     async def count_trade(self, request: web.Request, trade: TradeRequest, *, paid: bool, settled: bool) -> None:

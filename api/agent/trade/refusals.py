@@ -11,7 +11,7 @@ from typing import Any
 from api.agent.errors import problem
 from api.agent.facts import Stake
 from api.agent.trade.rates import AGAIN_SECONDS
-from api.http.problem import Problem
+from api.problems import Problem
 from core.agent.book import MIN_STAKE
 from core.contracts.statuses import RefundReason
 from core.hexadecimal import hex_of

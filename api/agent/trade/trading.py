@@ -34,11 +34,11 @@ from api.agent.trade.rates import TradeRates
 from api.context import Context
 from api.database import DATABASE_ERRORS
 from api.head import chain_now
-from api.http.operation import Handler
-from api.http.problem import Problem
+from api.operations import Handler
 from api.payments.attempts import Attempts, build_intent
 from api.payments.authorization import Authorization, accepts_signature
 from api.payments.funds import Funds, FundsReserved
+from api.problems import Problem
 from core.agent.bet import idem_hash
 from core.chain import ChainClient, RpcError, checksum
 from core.contracts.statuses import Form

@@ -30,9 +30,9 @@ from x402.schemas.v1 import PaymentPayloadV1, PaymentRequiredV1, PaymentRequirem
 
 from api.agent.chain import AgentContracts
 from api.agent.trade.payment import PRIMARY_TYPES, PaymentRejected
-from api.http.problem import Problem
-from api.http.requests import check_named_once
 from api.payments.authorization import Authorization
+from api.problems import Problem
+from api.requests import reject_duplicate_fields
 from core.agent.bet import BOUND_ONLY, bound_nonce
 from core.contracts.deployments import Token
 from core.contracts.statuses import Form
@@ -180,7 +180,7 @@ def decode(header: str, seller: Seller) -> Authorization:
     except (binascii.Error, ValueError):
         raise PaymentRejected("The payment is not the base64 of a JSON envelope.") from None
     try:
-        check_named_once(raw)
+        reject_duplicate_fields(raw)
     except Problem as twice:
         raise PaymentRejected(twice.message.replace("The body", "The payment")) from None
     if not isinstance(envelope, dict):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from api.http.body import Body
+from api.operations import Body
 from api.stock.bodies.parts import HexHash, UnixSeconds
 
 CronJob = Literal["open", "resolve", "deliver"]

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from api.http.body import Body
+from api.operations import Body
 
 UsdgUnits = Annotated[
     str,

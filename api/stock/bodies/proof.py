@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from api.http.body import Body
+from api.operations import Body
 from api.stock.bodies.parts import (
     Answer8,
     HexAddress,

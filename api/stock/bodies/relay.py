@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, field
 
-from api.http.body import Body
+from api.operations import Body
 from api.stock.bodies.markets import HeadBody
 from api.stock.bodies.parts import HexAddress, HexHash, Integer, ReadAt, Stale, UnixSeconds
 from api.stock.bodies.positions import PositionBody

@@ -1,24 +1,31 @@
-"""OpenAPI 3.1 from the operations: the models that validate requests also describe them."""
+"""OpenAPI 3.1 from the operations, served at /openapi.json and /openapi/<surface>.json.
+
+The models that validate requests also describe them.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import orjson
+from aiohttp import web
 from pydantic import BaseModel
 from pydantic.json_schema import CoreModeRef, CoreRef, DefsRef, GenerateJsonSchema, models_json_schema
 
-from api.http.body import Body, schemas_of
-from api.http.operation import DocumentedAnswer, Operation, Surface
+from api.caching import Rendered, TimedValue, public
+from api.operations import Body, DocumentedAnswer, Operation, Surface, schemas_of
 
 VERSION = "1.0.0"
 _REF = "#/components/schemas/{model}"
 
 
 class CommonError(Body):
-    """The error that any path can return: a code and a sentence."""
+    """The error that any path may return: a code and a sentence."""
 
     error: str
     message: str
@@ -45,8 +52,7 @@ def _sent(field: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class _Naming(GenerateJsonSchema):
-    """The names of schemas, the same in every document: the surface, then the class, as in `StockMarket`. A class's
-    module is not published."""
+    """Names schemas alike in every document: the surface, then the class, as in `StockMarket`, without its module."""
 
     def get_defs_ref(self, core_mode_ref: CoreModeRef) -> DefsRef:
         ref, mode = core_mode_ref
@@ -137,7 +143,7 @@ def _operation(surface: Surface, operation: Operation, names: Names, definitions
         "summary": operation.summary,
         "responses": {str(status): _answer(answer, names) for status, answer in sorted(operation.answers.items())},
     }
-    for status, what in ((405, "The path does not take this method."), (500, "Something broke on our side.")):
+    for status, what in ((405, "The path does not support this method."), (500, "Internal error.")):
         described["responses"].setdefault(str(status), _answer(DocumentedAnswer(what, CommonError), names))
     if operation.description:
         described["description"] = operation.description
@@ -203,3 +209,54 @@ def _parameters(
             parameter["description"] = field["description"]
         parameters.append(parameter)
     return parameters
+
+
+# ---------------------------------------------------------------- served
+
+CACHE = public(300)
+
+OpenApi = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceDescription:
+    """The surfaces, and the OpenAPI document of all of them."""
+
+    surfaces: tuple[Surface, ...]
+    whole: TimedValue[OpenApi]
+
+
+def docs_surface(surfaces: Sequence[Surface], *, title: str, server: str) -> Surface:
+    """Serve the documents of these surfaces, with examples that work now."""
+    whole = _described(surfaces, title, server)
+    operations = [_document("/openapi.json", "All surfaces in one OpenAPI document", whole, surfaces)]
+    for surface in surfaces:
+        one = _described([surface], f"{title}: {surface.title}", server)
+        operations.append(_document(f"/openapi/{surface.name}.json", f"OpenAPI: {surface.title}", one, [surface]))
+    return Surface(
+        name="docs",
+        title="Documentation",
+        description="",
+        prefixes=("/openapi",),
+        operations=tuple(operations),
+        reads=(ServiceDescription(tuple(surfaces), whole),),
+    )
+
+
+def _described(surfaces: Sequence[Surface], title: str, server: str) -> TimedValue[OpenApi]:
+    """Make the description in a thread at the first request: it would delay the start."""
+    return TimedValue(partial(asyncio.to_thread, partial(document, surfaces, title=title, server=server)))
+
+
+def _document(path: str, summary: str, described: TimedValue[OpenApi], surfaces: Sequence[Surface]) -> Operation:
+    rendered: tuple[dict[str, Any], Rendered] | None = None
+
+    async def serve(request: web.Request) -> web.StreamResponse:
+        nonlocal rendered
+        examples = {name: body for surface in surfaces if surface.examples for name, body in surface.examples().items()}
+        if rendered is None or rendered[0] != examples:
+            body = orjson.dumps(with_examples(await described.get(), examples))
+            rendered = examples, await Rendered.make(body, CACHE)
+        return rendered[1].response(request)
+
+    return Operation("GET", path, serve, summary, {200: DocumentedAnswer(summary)}, timed=False, hidden=True)

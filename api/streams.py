@@ -7,11 +7,11 @@ import asyncio
 from aiohttp import web
 
 HEARTBEAT_SECONDS = 15.0
-HEARTBEAT = b": still here\n\n"
-# A slower reader counts as gone.
+HEARTBEAT = b": heartbeat\n\n"
+# A client that takes longer to read a chunk is disconnected.
 SLOW_SECONDS = 5.0
-# Less than this fits into an empty buffer without waiting (aiohttp waits from 64 kB on).
-SURELY_TAKEN_BYTES = 16 * 1024
+# A smaller chunk fits into an empty buffer without waiting (aiohttp waits from 64 kB on).
+NO_WAIT_BYTES = 16 * 1024
 HEADERS = {
     "Content-Type": "text/event-stream",
     "Cache-Control": "no-store",
@@ -20,10 +20,10 @@ HEADERS = {
 }
 
 
-async def written(request: web.Request, response: web.StreamResponse, chunk: bytes) -> bool:
-    """Write a chunk; return False, having closed the connection, if the client does not read."""
+async def write_chunk(request: web.Request, response: web.StreamResponse, chunk: bytes) -> bool:
+    """Write a chunk. If the client does not read, close the connection and return False."""
     transport = request.transport
-    if transport is not None and transport.get_write_buffer_size() == 0 and len(chunk) < SURELY_TAKEN_BYTES:
+    if transport is not None and transport.get_write_buffer_size() == 0 and len(chunk) < NO_WAIT_BYTES:
         await response.write(chunk)  # does not wait
         return True
     try:

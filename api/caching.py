@@ -1,0 +1,360 @@
+"""Answers kept in memory: values current for one version or for some seconds, and bodies rendered once for all callers.
+
+Every cache is bounded by size and forgets the least recently used value first. A rendered body is served with gzip, a
+strong ETag and 304; the usual answer is serialized in advance, head included, so that it takes a single write.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import hashlib
+import math
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Hashable, Mapping
+from dataclasses import dataclass
+from email.utils import formatdate
+from typing import Any, Generic, TypeVar
+
+from aiohttp import HttpVersion11, web
+from aiohttp.abc import AbstractStreamWriter
+from cachetools import LRUCache
+
+from api.operations import Body, Cors
+from api.problems import fresh_request_id
+from core.money import to_json
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+B = TypeVar("B", bound=Body)
+
+
+class SizedCache(LRUCache[K, V]):
+    """An LRU cache bounded by the sizes of its values. It does not keep a value larger than the whole cache."""
+
+    def __setitem__(self, key: K, value: V) -> None:
+        try:
+            super().__setitem__(key, value)
+        except ValueError:  # larger than the whole cache
+            self.pop(key, None)
+
+
+class VersionedCache(Generic[K, V]):
+    """Values by key, each current for one version: made once for all callers, and again when the version has changed.
+
+    size: the size of one value; without it the cache is bounded by the number of values.
+    """
+
+    def __init__(self, maxsize: float, size: Callable[[V], float] | None = None) -> None:
+        self._entries: SizedCache[K, tuple[Hashable, V]] = SizedCache(
+            maxsize, None if size is None else lambda entry: size(entry[1])
+        )
+        self._making: dict[K, tuple[Hashable, asyncio.Task[V]]] = {}
+
+    async def get(self, key: K, version: Callable[[], Hashable], make: Callable[[], Awaitable[V]]) -> V:
+        """Return the value of the current version. `make` must not read anything newer than `version`.
+
+        One value of a key is made at a time. Callers of the same version wait for it, later ones for the next. An error
+        is raised to all who waited.
+        """
+        while True:
+            current = version()
+            entry = self._entries.get(key)
+            if entry is not None and entry[0] == current:
+                return entry[1]
+            if key not in self._making:
+                task = _shared_task(self._make(key, current, make), lambda: self._making.pop(key))
+                self._making[key] = (current, task)
+            made_for, task = self._making[key]
+            if made_for == current:
+                return await asyncio.shield(task)
+            await asyncio.wait((task,))
+
+    async def _make(self, key: K, version: Hashable, make: Callable[[], Awaitable[V]]) -> V:
+        value = await make()
+        self._entries[key] = (version, value)
+        return value
+
+
+class TimedValue(Generic[V]):
+    """One value, made again once it is older than `seconds`; kept forever by default.
+
+    Until it is older than `oldest_seconds`, callers get the old one while the next is made. Its age counts from the
+    start of making it, because a slow source may answer with the state at the start. An error is raised to all who
+    waited.
+    """
+
+    def __init__(
+        self, make: Callable[[], Awaitable[V]], seconds: float = math.inf, oldest_seconds: float = 0.0
+    ) -> None:
+        self.value: V | None = None
+        self._make = make
+        self._seconds = seconds
+        self._oldest_seconds = oldest_seconds
+        self._began_at = 0.0
+        self._making: asyncio.Task[V] | None = None
+
+    async def get(self) -> V:
+        """Return the value; make it first if it is missing or too old."""
+        age = time.monotonic() - self._began_at
+        if self.value is not None and age < self._seconds:
+            return self.value
+        if self._making is None:
+            self._making = _shared_task(self._run(), self._end)
+        if self.value is not None and age < self._oldest_seconds:
+            return self.value
+        return await asyncio.shield(self._making)
+
+    async def _run(self) -> V:
+        began_at = time.monotonic()
+        self.value = value = await self._make()
+        self._began_at = began_at
+        return value
+
+    def _end(self) -> None:
+        self._making = None
+
+
+def _shared_task(work: Coroutine[Any, Any, V], at_end: Callable[[], object]) -> asyncio.Task[V]:
+    """Start a task that callers await shielded, so that a caller who leaves does not cancel it for the others."""
+
+    def end(task: asyncio.Task[V]) -> None:
+        at_end()
+        if not task.cancelled():
+            task.exception()  # retrieved: the waiting callers raise it
+
+    task = asyncio.create_task(work)
+    task.add_done_callback(end)
+    return task
+
+
+NO_STORE = "no-store"
+# Any cache, or only the caller's own, may keep these but must revalidate each time: an unchanged body costs a 304.
+REVALIDATED = "public, no-cache"
+PRIVATE_REVALIDATED = "private, no-cache"
+
+
+def public(seconds: int) -> str:
+    """Return the Cache-Control of a public read that a client may keep for this long.
+
+    A shared cache (a CDN or proxy) keeps its copy for a third of that. For the other two thirds it serves the old copy
+    while it fetches a new one, so a crowd costs one request.
+    """
+    fresh = max(1, seconds // 3)
+    return f"public, max-age={seconds}, s-maxage={fresh}, stale-while-revalidate={seconds - fresh}"
+
+
+def private(seconds: int) -> str:
+    """Return the Cache-Control of an answer about a wallet: for the caller's own cache only."""
+    return f"private, max-age={seconds}"
+
+
+# Smaller bodies are not worth compressing; bodies from the second size on are compressed in a thread.
+COMPRESS_FROM_BYTES = 512
+COMPRESS_IN_THREAD_BYTES = 128 * 1_024
+_GZIP_LEVEL = 5
+
+JSON = "application/json; charset=utf-8"
+
+# The default CORS headers: rendered bodies are shared by surfaces.
+_CORS = Cors().headers
+
+# A rendered body's memory overhead, and the total for one endpoint: the positions of a wallet with thousands take a few
+# megabytes.
+_OVERHEAD_BYTES = 4_000
+CACHED_BYTES = 20_000_000
+
+_HEADERS_OF_304 = ("ETag", "Cache-Control", "Vary", *_CORS)
+
+
+class _Encoded:
+    """A body in one encoding: the full answer (`ready`), and the 304 for clients with a current copy (`unchanged`)."""
+
+    __slots__ = ("body", "headers", "ready", "tag", "unchanged")
+
+    def __init__(self, body: bytes, headers: Mapping[str, str]) -> None:
+        self.body = body
+        self.headers = headers
+        self.tag = headers["ETag"]
+        self.ready = SharedAnswer(200, headers, body)
+        self.unchanged = SharedAnswer(304, headers)
+
+
+class Rendered:
+    """A rendered body. Each encoding has its own strong ETag, as the bytes differ."""
+
+    __slots__ = ("_compressed", "_plain")
+
+    def __init__(
+        self, body: bytes, cache_control: str, *, content_type: str = JSON, encoded: bytes | None = None
+    ) -> None:
+        digest = hashlib.blake2b(body, digest_size=16).hexdigest()
+        headers = {
+            "Content-Type": content_type,
+            "Cache-Control": cache_control,
+            "ETag": f'"{digest}"',
+            "Vary": "Accept-Encoding",
+            "X-Content-Type-Options": "nosniff",
+            **_CORS,
+        }
+        self._plain = _Encoded(body, headers)
+        self._compressed: _Encoded | None = None
+        if encoded is not None:
+            compressed = {**headers, "ETag": f'"{digest}-gzip"', "Content-Encoding": "gzip"}
+            self._compressed = _Encoded(encoded, compressed)
+
+    @property
+    def body(self) -> bytes:
+        return self._plain.body
+
+    @property
+    def size(self) -> int:
+        """The approximate number of bytes in memory."""
+        return _OVERHEAD_BYTES + len(self.body) + (0 if self._compressed is None else len(self._compressed.body))
+
+    @property
+    def tag(self) -> str:
+        """The ETag of the plain body: equal for equal bytes."""
+        return self._plain.tag
+
+    @classmethod
+    async def make(cls, body: bytes, cache_control: str, *, content_type: str = JSON) -> Rendered:
+        encoded: bytes | None = None
+        if len(body) >= COMPRESS_IN_THREAD_BYTES:
+            encoded = await asyncio.to_thread(_compress, body)
+        elif len(body) >= COMPRESS_FROM_BYTES:
+            encoded = _compress(body)
+        return cls(body, cache_control, content_type=content_type, encoded=encoded)
+
+    def answer(self, request: web.Request) -> web.StreamResponse:
+        """Return the prepared answer; only the request id and the date are added when sending.
+
+        Unusual requests (HEAD, a connection to be closed) get a `response`.
+        """
+        if request.method != "GET" or not request.keep_alive or request.version != HttpVersion11:
+            return self.response(request)
+        encoded, is_current = self._negotiate(request)
+        return encoded.unchanged if is_current else encoded.ready
+
+    def response(self, request: web.Request, status: int = 200) -> web.Response:
+        """Return the body in an encoding that the client accepts, or 304 if its copy is current.
+
+        Headers may be added to this answer, unlike that of `answer`.
+        """
+        encoded, is_current = self._negotiate(request)
+        if is_current and status == 200:
+            return web.Response(status=304, headers={name: encoded.headers[name] for name in _HEADERS_OF_304})
+        return web.Response(body=encoded.body, status=status, headers=encoded.headers)
+
+    def _negotiate(self, request: web.Request) -> tuple[_Encoded, bool]:
+        """Return the encoding that the client accepts, and whether its copy is current."""
+        accepts, tags = request.headers.get("Accept-Encoding"), request.headers.get("If-None-Match")
+        encoded = self._plain
+        if accepts is not None and self._compressed is not None and _accepts_gzip(accepts):
+            encoded = self._compressed
+        return encoded, tags is not None and _matches(tags, encoded.tag)
+
+
+class SharedAnswer(web.StreamResponse):
+    """A complete answer to an HTTP/1.1 GET, shared by all clients: it holds no state of a request."""
+
+    def __init__(self, status: int, headers: Mapping[str, str], body: bytes = b"") -> None:
+        kept = {name: headers[name] for name in (_HEADERS_OF_304 if status == 304 else headers)}
+        super().__init__(status=status, headers=kept)
+        if status != 304:
+            kept["Content-Length"] = str(len(body))
+        lines = [f"HTTP/1.1 {status} {self.reason}", *(f"{name}: {value}" for name, value in kept.items())]
+        self._text = "\r\n".join(lines)
+        self.body = body
+        self._second = 0
+        self._dated = b""
+
+    @property
+    def keep_alive(self) -> bool:
+        return True
+
+    async def prepare(self, request: web.BaseRequest) -> AbstractStreamWriter:
+        now = int(time.time())
+        if now != self._second:
+            self._second = now
+            self._dated = f"{self._text}\r\nDate: {formatdate(now, usegmt=True)}\r\nX-Request-Id: ".encode("latin-1")
+        # Head and body in one write: system calls are most of the cost of a read.
+        head = b"%b%b\r\n\r\n" % (self._dated, fresh_request_id().encode("ascii"))
+        writer = request.writer
+        await writer.write_eof(head + self.body)
+        return writer
+
+    async def write_eof(self, data: bytes = b"") -> None:
+        """Do nothing: `prepare` wrote everything."""
+
+
+@dataclass(frozen=True, slots=True)
+class RenderedBody(Generic[B]):
+    """A body as a struct for pages and as rendered bytes for the API."""
+
+    body: B
+    rendered: Rendered
+
+    @classmethod
+    async def make(cls, body: B, cache_control: str) -> RenderedBody[B]:
+        return cls(body, await Rendered.make(to_json(body), cache_control))
+
+
+def json_response(
+    body: object, status: int = 200, *, cache_control: str = NO_STORE, headers: dict[str, str] | None = None
+) -> web.Response:
+    """Return a JSON answer for this request alone."""
+    all_headers = {"Cache-Control": cache_control, "X-Content-Type-Options": "nosniff", **(headers or {})}
+    return web.Response(
+        body=to_json(body), status=status, headers=all_headers, content_type="application/json", charset="utf-8"
+    )
+
+
+class RenderedCache:
+    """The rendered bodies of one endpoint by key, each made once per version and served with an ETag."""
+
+    def __init__(self, version: Callable[[], Hashable], cache_control: str) -> None:
+        self._version = version
+        self._cache_control = cache_control
+        self._cache: VersionedCache[Hashable, Rendered] = VersionedCache(CACHED_BYTES, lambda each: each.size)
+
+    async def get(self, key: Hashable, render: Callable[[], Awaitable[bytes] | bytes]) -> Rendered:
+        """Return the body of this key. `render` must be the same for equal keys."""
+
+        async def make() -> Rendered:
+            body = render()
+            return await Rendered.make(body if isinstance(body, bytes) else await body, self._cache_control)
+
+        return await self._cache.get(key, self._version, make)
+
+    async def answer(
+        self, request: web.Request, key: Hashable, render: Callable[[], Awaitable[bytes] | bytes]
+    ) -> web.StreamResponse:
+        return (await self.get(key, render)).answer(request)
+
+
+def _compress(body: bytes) -> bytes:
+    return gzip.compress(body, _GZIP_LEVEL, mtime=0)
+
+
+def _accepts_gzip(accepts: str) -> bool:
+    if ";" not in accepts:
+        return "gzip" in accepts or "*" in accepts
+    qualities: dict[str, float] = {}
+    for part in accepts.split(","):
+        name, _, parameters = part.partition(";")
+        quality = 1.0
+        if parameters.strip().startswith("q="):
+            try:
+                quality = float(parameters.strip()[2:])
+            except ValueError:
+                quality = 0.0
+        qualities[name.strip().lower()] = quality
+    return qualities.get("gzip", qualities.get("*", 0.0)) > 0
+
+
+def _matches(tags: str, tag: str) -> bool:
+    """Compare weakly, as RFC 9110 specifies for If-None-Match."""
+    if tags in (tag, "*"):
+        return True
+    return any(part.strip().removeprefix("W/") == tag for part in tags.split(","))

@@ -1,0 +1,184 @@
+"""What a surface declares: its operations and the structs of their answers. Routing, validation and OpenAPI follow."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from inspect import cleandoc
+from typing import Any
+
+import msgspec
+from aiohttp import web
+from pydantic import BaseModel
+
+from api.problems import Problem, request_id
+from core.log import request_context
+from core.metrics import counter, histogram
+
+REQUESTS = counter("vpm_http_requests", "Requests answered", ("operation", "status"))
+SECONDS = histogram("vpm_http_request_seconds", "Time to answer, for operations that wait", ("operation",))
+
+Json = dict[str, Any]
+Schema = dict[str, Any]
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+ErrorBody = Callable[[Problem, str], Mapping[str, Any]]
+ErrorResponse = Callable[[web.Request, Problem], web.StreamResponse]
+
+
+class Body(msgspec.Struct, kw_only=True, rename="camel", gc=False):
+    """The body of an answer, or a part of one: built once, then encoded, shown by pages and described in OpenAPI. Names
+    are in camel case and decimals are JSON numbers with the same digits.
+
+    Bodies have no reference cycles, so the garbage collector skips them. An error's body may have further fields.
+    """
+
+
+def schemas_of(bodies: Iterable[type[Body]], reference: Callable[[str], str]) -> dict[str, Schema]:
+    """Return the schemas of these bodies and their parts, by class name. `reference`: returns the `$ref` of a name."""
+
+    def tidy(schema: Any) -> Any:
+        if isinstance(schema, list):
+            return [tidy(each) for each in schema]
+        if not isinstance(schema, dict):
+            return schema
+        plain = {key: tidy(value) for key, value in schema.items()}
+        if isinstance(plain.get("description"), str):
+            plain["description"] = cleandoc(plain["description"])
+        if plain.get("format") == "decimal":
+            plain = {key: value for key, value in plain.items() if key != "format"} | {"type": "number"}
+        if "$ref" in plain:
+            plain["$ref"] = reference(plain["$ref"])
+        values = plain.get("enum")
+        if isinstance(values, list):
+            for kind, name in ((str, "string"), (int, "integer")):
+                if all(isinstance(each, kind) for each in values):
+                    plain["type"] = name  # some readers do not infer it
+            if len(values) == 1:
+                plain["const"] = plain.pop("enum")[0]
+        return plain
+
+    _, made = msgspec.json.schema_components(bodies, ref_template="{name}")
+    return {name: tidy(schema) for name, schema in made.items()}
+
+
+def default_error_body(problem: Problem, _request_id: str) -> Mapping[str, Any]:
+    return problem.body
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentedAnswer:
+    """A documented answer. `model` describes its JSON body; None if it has no body, or is not JSON."""
+
+    description: str
+    model: type[Body] | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    content_type: str = "application/json"
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One method on one path (`/api/markets/{id}`).
+
+    path_parameters, query, body: the models that validate them. answers: every status that it can return, except those
+    that all operations share (404 for unknown paths, 405, 500). group: a second tag within the surface. described_by:
+    further OpenAPI fields. timed: its duration is measured; false for answers from memory and for streams.
+    """
+
+    method: str
+    path: str
+    handler: Handler
+    summary: str
+    answers: Mapping[int, DocumentedAnswer]
+    description: str = ""
+    path_parameters: type[BaseModel] | None = None
+    query: type[BaseModel] | None = None
+    body: type[BaseModel] | None = None
+    headers: type[BaseModel] | None = None
+    security: str | None = None
+    group: str = ""
+    described_by: Mapping[str, Any] = field(default_factory=dict)
+    timed: bool = True
+    hidden: bool = False
+
+    @property
+    def id(self) -> str:
+        """Its stable id, like `get_api_markets_id`."""
+        words = self.path.replace("{", "").replace("}", "").replace("-", "_").strip("/").split("/")
+        return "_".join((self.method.lower(), *words))
+
+    def measured(self) -> Handler:
+        """Return the handler with metrics. If the operation is timed, log lines carry the request's id too."""
+        return _timed(self) if self.timed else _counted(self)
+
+
+def _counted(operation: Operation) -> Handler:
+    handler, counts = operation.handler, {200: REQUESTS.labels(operation.id, "200")}
+
+    async def counted(request: web.Request) -> web.StreamResponse:
+        status = 500
+        try:
+            response = await handler(request)
+            status = response.status
+            return response
+        except Problem as problem:
+            status = problem.status
+            raise
+        finally:
+            count = counts.get(status)
+            if count is None:
+                count = counts[status] = REQUESTS.labels(operation.id, str(status))
+            count.inc()
+
+    return counted
+
+
+def _timed(operation: Operation) -> Handler:
+    counted, seconds = _counted(operation), SECONDS.labels(operation.id)
+
+    async def timed(request: web.Request) -> web.StreamResponse:
+        with request_context(request_id(request)), seconds.time():
+            return await counted(request)
+
+    return timed
+
+
+@dataclass(frozen=True, slots=True)
+class Cors:
+    """The headers that pages of any origin may send and read: nothing here is authorized by cookies.
+
+    Every answer carries them, since a shared cache gives all callers the copy that it fetched for the first.
+    """
+
+    allow_headers: tuple[str, ...] = ("Content-Type", "If-None-Match")
+    expose_headers: tuple[str, ...] = ("ETag", "Retry-After", "X-Request-Id")
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The headers of every answer."""
+        return {
+            "Access-Control-Allow-Origin": "*",
+            "Access-Control-Expose-Headers": ", ".join(self.expose_headers),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Surface:
+    """A part of the origin with its own conventions.
+
+    prefixes: the paths whose errors it renders; the longest match of all surfaces wins. error_body: renders them, or
+    error_response where errors are not JSON (pages). security_schemes: OpenAPI's, by the name that operations use.
+    reads: the objects behind its operations, for pages that show the same data. examples: returns bodies that work now,
+    by the id of the operation; called whenever the description is served.
+    """
+
+    name: str
+    title: str
+    description: str
+    prefixes: tuple[str, ...]
+    operations: tuple[Operation, ...]
+    error_body: ErrorBody = default_error_body
+    error_response: ErrorResponse | None = None
+    cors: Cors = Cors()
+    security_schemes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    reads: tuple[object, ...] = ()
+    examples: Callable[[], Mapping[str, Mapping[str, Any]]] | None = None
