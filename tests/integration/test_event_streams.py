@@ -160,7 +160,7 @@ async def test_a_quiet_stream_shows_that_it_lives_and_ends_with_its_window(
         started = time.monotonic()
         said = [each.comments async for each in messages(response)]
         assert time.monotonic() - started > 1.5
-        assert said.count(["still here"]) >= 2
+        assert said.count(["heartbeat"]) >= 2
         assert "window" in said[-1][0]
 
 
@@ -182,7 +182,7 @@ async def test_a_stream_of_one_trade_sends_heartbeats_during_events_of_other_tra
         betting = asyncio.create_task(bet_on())
         said = [each.comments async for each in messages(response)]
         await cancel_and_wait(betting)
-    assert said.count(["still here"]) >= 2, said
+    assert said.count(["heartbeat"]) >= 2, said
 
 
 async def test_a_reader_that_does_not_read_is_cut_off(
