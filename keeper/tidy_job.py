@@ -59,7 +59,7 @@ async def _transactions(run: JobRun) -> None:
     _report_rows(run, "attempts", forgotten)
 
 
-async def _delete_old(connection: Connection, chain_id: int, old: list[retention.Old]) -> tuple[int, int]:
+async def _delete_old(connection: Connection, chain_id: int, old: list[retention.EndedIntent]) -> tuple[int, int]:
     """Delete or thin out old intents; return how many intents and attempts were deleted."""
     if not old:
         return 0, 0

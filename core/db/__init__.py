@@ -1,9 +1,9 @@
-"""PostgreSQL: the declared schema and its migrations, engines and pools, leadership, signals.
+"""PostgreSQL: schema and migrations, engines and pools, leader election, signals.
 
-Adding tables (areas never share a file, so they never conflict):
+To add tables (each area has its own file):
 
 1. Declare them in `core/db/schema/<area>.py` on `core.db.schema.metadata`, with the column types of `core.db.types`.
-   Every module in that folder is found automatically.
+   All modules in that folder are imported automatically.
 2. Until the first release, `python -m core.db.migrations.tables` writes them into the baseline. SQL that is edited by
    hand, in `core/db/migrations/baseline/2_*.sql`, holds functions and triggers only.
 3. After the first release each change is a migration: write
@@ -13,8 +13,8 @@ Adding tables (areas never share a file, so they never conflict):
 4. `python -m core.db.migrate` applies what is missing.
 
 Conventions: hashes, addresses and other bytes are `bytea` (`Hash32`, `Address`); uint256 is `numeric(78,0)`
-(`Uint256`); chain times are bigint Unix seconds; our own times are `timestamptz` (`UtcDateTime`). Constraints hold
-the invariants.
+(`Uint256`); chain times are bigint Unix seconds; our own times are `timestamptz` (`UtcDateTime`). Constraints
+enforce the invariants.
 
-Migrations run while older code still serves: add first, backfill, and drop only in a release after nothing reads it.
+Migrations run while older code still serves: add first, backfill, and drop only in a release after the last reader.
 """

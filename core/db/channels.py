@@ -1,7 +1,7 @@
-"""LISTEN / NOTIFY that survives a lost connection: every channel of the product, and what it carries.
+"""LISTEN / NOTIFY that survives lost connections, and all channels with their payloads.
 
-A signal only says where to look: its receiver reads the tables again. PostgreSQL keeps no signals for a listener who is
-away, so the first thing delivered after every (re)connection is `RESYNC`.
+A signal only says that something changed; its receiver reads the tables. PostgreSQL does not queue signals for
+disconnected listeners, so the first event after every (re)connection is `RESYNC`.
 """
 
 from __future__ import annotations
@@ -23,18 +23,17 @@ from core.service.cancelling import cancel_and_wait, raise_if_cancelled
 
 log = get_logger(__name__)
 
-# How long silence may last before the connection is asked whether it still lives.
+# After this long without signals, the connection is checked.
 IDLE_SECONDS = 5.0
 MAX_PAUSE_SECONDS = 2.0
-PAYLOAD_MAX_BYTES = 7999  # PostgreSQL's limit; a longer payload is an error in the sender
+PAYLOAD_MAX_BYTES = 7999  # PostgreSQL's limit
 
 P = TypeVar("P")
 P_co = TypeVar("P_co", covariant=True)
 
 
 class Resync:
-    """The event delivered instead of signals that may have been lost: the listener must read the present state
-    again."""
+    """The event delivered when signals may have been lost: the listener must read the current state again."""
 
 
 RESYNC: Final = Resync()
@@ -42,7 +41,7 @@ RESYNC: Final = Resync()
 
 @dataclass(frozen=True)
 class Channel(Generic[P_co]):
-    """A channel by its name in PostgreSQL, and how the text of its signals is read."""
+    """A channel: its name in PostgreSQL, and the decoder of its payloads."""
 
     name: str
     read: Callable[[str], P_co | Resync]
@@ -50,13 +49,13 @@ class Channel(Generic[P_co]):
 
 @dataclass(frozen=True)
 class WrittenChannel(Channel[P]):
-    """A channel that `notify` writes to. To any other, a trigger of the baseline migration does."""
+    """A channel that `notify` writes to. Database triggers write to the others."""
 
     write: Callable[[P], str]
 
 
 class IndexStep(msgspec.Struct, frozen=True):
-    """A step of a chain's index, to `block`. `everything`: rows of blocks that it had passed changed, too."""
+    """A chain's index has advanced to `block`. `everything`: rows of earlier blocks changed too."""
 
     chain_id: int
     block: int
@@ -64,7 +63,7 @@ class IndexStep(msgspec.Struct, frozen=True):
 
 
 class LaneGroup(NamedTuple):
-    """Which lanes have something new to send."""
+    """A group of lanes that has something new to send."""
 
     chain_id: int
     group: str
@@ -91,7 +90,7 @@ def _intent_ids_of(text: str) -> Collection[int]:
 
 
 AGENT_EVENT: Final = WrittenChannel[Collection[bytes]]("agent_event", _wallets_of, _wallets_text)
-"""Wallets with news in the log."""
+"""Wallets with new events."""
 CHAIN_INDEXED: Final = WrittenChannel[IndexStep](
     "chain_indexed", msgspec.json.Decoder(IndexStep).decode, lambda step: msgspec.json.encode(step).decode()
 )
@@ -105,7 +104,7 @@ OUTBOX_STATE: Final = Channel[Collection[int]]("outbox_state", _intent_ids_of)
 
 
 async def listen(url: str, channel: Channel[P]) -> AsyncGenerator[P | Resync, None]:
-    """Yield a channel's signals forever, reconnecting as needed. Close it (`contextlib.aclosing`) to release the
+    """Yield a channel's signals forever, reconnecting as needed. Use `contextlib.aclosing` to release the
     connection."""
     pause = 0.1
     while True:
@@ -132,7 +131,7 @@ async def listen(url: str, channel: Channel[P]) -> AsyncGenerator[P | Resync, No
                 async with asyncio.timeout(IDLE_SECONDS):
                     await connection.execute("SELECT 1")
         except (psycopg.Error, TimeoutError, OSError) as error:
-            log.warning("the LISTEN connection was lost", action="notify.lost", why=error)
+            log.warning("lost the LISTEN connection", action="notify.lost", why=error)
         finally:
             with contextlib.suppress(psycopg.Error, OSError):
                 await connection.close()
@@ -141,8 +140,7 @@ async def listen(url: str, channel: Channel[P]) -> AsyncGenerator[P | Resync, No
 
 
 def _read(channel: Channel[P], text: str) -> P | Resync:
-    """Decode a signal. Any role that may log in may notify, so one that cannot be read is a reason to read again, and
-    ends no daemon."""
+    """Decode a signal. Any database role may notify, so a malformed signal causes a resync rather than a crash."""
     try:
         return channel.read(text)
     except (ValueError, msgspec.MsgspecError) as error:
@@ -151,21 +149,21 @@ def _read(channel: Channel[P], text: str) -> P | Resync:
 
 
 class Subscription:
-    """A subscription to a channel, for a loop that reads and then waits for a reason to read again."""
+    """A subscription to a channel, for a loop that reads and then waits for a signal to read again."""
 
     def __init__(self) -> None:
         self._signalled = asyncio.Event()
         self._listening: asyncio.Task[None] | None = None
 
     def clear(self) -> None:
-        """Clear the flag before reading, so that a signal during the reading is a reason for the next."""
+        """Clear the flag; do so before reading, so that a signal during the read causes another one."""
         self._signalled.clear()
 
     def set(self) -> None:
         self._signalled.set()
 
     async def wait(self, timeout_seconds: float) -> None:
-        """Wait for a signal, at most so long. Raises the error that ended the listener, if one did."""
+        """Wait for a signal, up to the timeout. Raises the listener's error if it has failed."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout_seconds):
                 await self._signalled.wait()
@@ -176,7 +174,7 @@ class Subscription:
     async def listening(
         self, url: str, channel: Channel[P], accepts: Callable[[P | Resync], bool] = lambda _signal: True
     ) -> AsyncIterator[None]:
-        """Listen inside the block; `accepts` returns whether a signal is a reason to read."""
+        """Listen inside the block; `accepts` returns whether a signal should set the flag."""
         self._listening = asyncio.create_task(
             self._listen(url, channel, accepts), name=f"subscription to {channel.name}"
         )
@@ -193,5 +191,5 @@ class Subscription:
 
 
 async def notify(connection: Connection, channel: WrittenChannel[P], payload: P) -> None:
-    """Send a signal; inside a transaction it goes out with the commit, or not at all."""
+    """Send a signal; within a transaction it is sent on commit."""
     await connection.execute("SELECT pg_notify(%s, %s)", (channel.name, channel.write(payload)))

@@ -1,18 +1,17 @@
-"""Connections: SQLAlchemy engines to read the index by, psycopg pools for all else (decision 22), and clear start-up
-errors.
+"""Database connections: SQLAlchemy engines for reading the index, psycopg pools for everything else (decision 22), and
+clear start-up errors.
 
-A connection is asked whether it lives before it is handed out, unless it was in use a moment ago and nothing has come
-over it since: a server that ends says so, so silence costs no way there and back.
+A connection is checked before it is handed out, unless it was used a moment ago and has received nothing since: a
+server that shuts down says so, so silence saves the round trip.
 
-Pools are small on purpose: more than 8 connections per process cost PostgreSQL more than they give. A pool's
-`autocommit` saves a round trip pair where one statement is all; never use it for several statements that belong
-together.
+Pools are small on purpose: more than 8 connections per process cost PostgreSQL more than they gain. A pool's
+`autocommit` saves two round trips for single statements; never use it for statements that belong together.
 
-A server that hangs still takes connections and acknowledges what is sent, so neither its statement timeout nor TCP ends
-a wait for it: every wait for an answer has a deadline of ours, and a connection that misses it is given up.
+A hanging server still accepts connections and acknowledges packets, so neither its statement timeout nor TCP ends a
+wait. Therefore every wait for an answer has our own deadline, and a connection that misses it is closed.
 
-A URL may name several hosts, `postgresql://user:password@one:5432,two:5432/vpm`: a primary and those that may take its
-place. Connections then go to the one that can be written to, unless the URL's `target_session_attrs` says otherwise.
+A URL may name several hosts, `postgresql://user:password@one:5432,two:5432/vpm`: a primary and its standbys.
+Connections then go to the writable one, unless the URL's `target_session_attrs` says otherwise.
 """
 
 from __future__ import annotations
@@ -52,19 +51,19 @@ T = TypeVar("T")
 
 
 class Connection(AsyncConnection[TupleRow]):
-    """A connection whose transactions are committed, or raise.
+    """A connection whose transactions either commit or raise.
 
-    psycopg lets a transaction block end in silence when its connection was lost and the error of the statement that
-    found out was caught inside: code that goes on relies on what was never stored.
+    psycopg ends a transaction block silently if the connection was lost and the statement's error was caught inside;
+    the code after it would then rely on rows that were never stored.
 
-    answer_seconds: how long it waits for each answer before it gives up the connection; None: without end.
+    answer_seconds: how long to wait for each answer before closing the connection; None waits forever.
     """
 
     answer_seconds: float | None = None
     _giving_up: asyncio.TimerHandle | None = None
 
     async def wait(self, gen: PQGen[T], interval: float = 0.1, timeout: float | None = None) -> T:  # noqa: ASYNC109
-        """Wait as the library does; after `answer_seconds` the wait ends with OperationalError."""
+        """Wait as psycopg does, but raise OperationalError after `answer_seconds`."""
         if self.answer_seconds is not None:
             self._give_up_in(self.answer_seconds)
         try:
@@ -75,8 +74,8 @@ class Connection(AsyncConnection[TupleRow]):
                 self._giving_up = None
 
     async def cancel_safe(self, *, timeout: float = 30.0) -> None:  # noqa: ASYNC109 - the library's own
-        """Ask the server to end the statement. The library does so when a wait is cancelled, and would then wait long
-        for the end of it: a server that hangs gets a second."""
+        """Cancel the running statement. psycopg does this when a wait is cancelled, and then waits long for the result;
+        a hanging server gets one second."""
         if self._giving_up is not None:
             self._giving_up.cancel()
             self._give_up_in(CANCEL_SECONDS)
@@ -86,9 +85,9 @@ class Connection(AsyncConnection[TupleRow]):
         self._giving_up = asyncio.get_running_loop().call_later(seconds, self._give_up, seconds)
 
     def _give_up(self, seconds: float) -> None:
-        """Close the socket under the library, which then finds its connection lost and ends the wait."""
+        """Shut the socket down, so that psycopg finds its connection lost and ends the wait."""
         log.warning(
-            "PostgreSQL does not answer; giving up the connection",
+            "PostgreSQL does not answer; closing the connection",
             action="database.silent",
             application=self.info.get_parameters().get("application_name"),
             seconds=seconds,
@@ -98,7 +97,7 @@ class Connection(AsyncConnection[TupleRow]):
 
     @contextlib.contextmanager
     def answer_timeout(self, seconds: float) -> Iterator[None]:
-        """Inside, each answer must come within `seconds`."""
+        """Limit the wait for each answer inside the block to `seconds`."""
         before, self.answer_seconds = self.answer_seconds, seconds
         try:
             yield
@@ -112,35 +111,35 @@ class Connection(AsyncConnection[TupleRow]):
         async with super().transaction(savepoint_name, force_rollback) as begun:
             yield begun
         if begun.status is AsyncTransaction.Status.FAILED:
-            raise psycopg.OperationalError("the connection was lost in a transaction: nothing of it is stored")
+            raise psycopg.OperationalError("the connection was lost in a transaction: nothing was stored")
 
     async def fetch_all(
         self, query: QueryNoTemplate, values: Params | None = None, *, prepare: bool | None = None
     ) -> list[TupleRow]:
-        """Return every row of a statement."""
+        """Run a statement and return its rows."""
         return await (await self.execute(query, values, prepare=prepare)).fetchall()
 
     async def fetch_one(
         self, query: QueryNoTemplate, values: Params | None = None, *, prepare: bool | None = None
     ) -> TupleRow | None:
-        """Return the first row of a statement; None when it has none."""
+        """Run a statement and return its first row; None if there is none."""
         return await (await self.execute(query, values, prepare=prepare)).fetchone()
 
     async def fetch_value(self, query: QueryNoTemplate, values: Params | None = None) -> Any:
-        """Return the first column of the first row; None when there is no row."""
+        """Run a statement and return the first column of its first row; None if there is no row."""
         row = await self.fetch_one(query, values)
         return None if row is None else row[0]
 
 
 class ConnectionPool(AsyncConnectionPool[Connection]):
-    """A pool whose callers can be stopped at any moment, also in the one in which their connection comes.
+    """A pool whose callers can be cancelled at any moment, even in the one in which they get their connection.
 
-    It waits by `asyncio.wait_for`, which before Python 3.12 keeps quiet about a cancellation in that moment: a worker
-    that is stopped because another leads would go on working.
+    psycopg's pool uses `asyncio.wait_for`, which before Python 3.12 swallows a cancellation in that moment: a worker
+    that is stopped because another process leads would continue.
     """
 
     async def getconn(self, timeout: float | None = None) -> Connection:  # noqa: ASYNC109 - the library's own
-        before = cancellation_count()  # not nought for one that was stopped, and puts things in order
+        before = cancellation_count()  # may be above zero: a cancelled task may still clean up
         connection = await super().getconn(timeout)
         if cancellation_count() > before:
             await self.putconn(connection)
@@ -148,35 +147,35 @@ class ConnectionPool(AsyncConnectionPool[Connection]):
         return connection
 
 
-# A query of ours that takes longer than this is a fault, not patience.
+# A query that takes longer than this is a bug.
 STATEMENT_TIMEOUT_MS = 30_000
-# A server that has said nothing for longer than a statement may take hangs.
+# A server that is silent for longer than a statement may take hangs.
 ANSWER_SECONDS = STATEMENT_TIMEOUT_MS / 1000 + 5
-# Whether a connection lives is answered at once, on however busy a machine.
+# The check of a connection is answered at once, even on a busy machine.
 ALIVE_SECONDS = 2.0
 CANCEL_SECONDS = 1.0
-# A pool that cannot connect gives up after this, and tries anew when a connection is next asked for. The library's own
-# five minutes double its pauses until a server that is back stays unused for a minute.
+# A pool that cannot connect gives up after this, and tries again when a connection is next requested. With psycopg's
+# default of five minutes its pauses double until a server that is back stays unused for a minute.
 RECONNECT_SECONDS = 5.0
-# No transaction of ours does nothing for so long, unless its process hangs; what it locked, others want.
+# No transaction of ours is idle for this long unless its process hangs, and others wait for its locks.
 IDLE_IN_TRANSACTION_MS = 60_000
 
-# A connection that was idle for longer is checked before use: networks drop idle ones without notice.
+# A connection that was idle for longer is checked before use, since networks drop idle ones silently.
 TRUSTED_SECONDS = 1.0
 
 
 SESSION_TRIES = 3
-# SQLAlchemy is given each connection ready made: of its URL only the dialect and the driver count.
+# SQLAlchemy gets its connections from us, so its URL only names dialect and driver.
 DIALECT = "postgresql+psycopg://"
 
 
 def conninfo(url: str) -> str:
-    """Return the URL as libpq reads it. Of several hosts it takes the one that can be written to, unless it says."""
+    """Return the URL for libpq. With several hosts, it picks the writable one unless the URL says otherwise."""
     target = "postgresql://" + url.partition("://")[2]
     try:
         named = conninfo_to_dict(target)
     except psycopg.Error:
-        raise ConfigError("DATABASE_URL cannot be read as a URL.") from None
+        raise ConfigError("DATABASE_URL is not a valid URL.") from None
     if "," in str(named.get("host")) and "target_session_attrs" not in named:
         return make_conninfo(target, target_session_attrs="read-write")
     return target
@@ -190,10 +189,10 @@ def make_engine(
     answer_seconds: float = ANSWER_SECONDS,
     application_name: str = "vpm",
 ) -> AsyncEngine:
-    """Make an engine to read by. It checks a connection before handing it out, so a restarted database costs no error.
+    """Make an engine for reads. It checks connections before use, so a restarted database causes no error.
 
-    Each statement stands alone, since BEGIN and ROLLBACK around one are two more ways there and back; those that must
-    see the same moment ask for `isolation_level="REPEATABLE READ"`.
+    It is in autocommit, since BEGIN and ROLLBACK around a statement are two more round trips; reads that must see one
+    snapshot use `isolation_level="REPEATABLE READ"`.
     """
 
     async def opened() -> Connection:
@@ -206,7 +205,7 @@ def make_engine(
         max_overflow=0,
         pool_timeout=connect_timeout_seconds,
         isolation_level="AUTOCOMMIT",
-        hide_parameters=True,  # bound values may be addresses or signatures: not for logs
+        hide_parameters=True,  # bound values may be addresses or signatures, which do not belong in logs
     )
     _check_when_handed_out(engine.sync_engine)
     return engine
@@ -228,7 +227,7 @@ def _check_when_handed_out(engine: Engine) -> None:
             with driver.answer_timeout(ALIVE_SECONDS):
                 engine.dialect.do_ping(connection)
         except engine.dialect.loaded_dbapi.Error as error:
-            # The pool opens another one in its place.
+            # The pool then opens another connection.
             raise DisconnectionError(str(error)) from error
 
 
@@ -241,8 +240,8 @@ def make_pool(
     answer_seconds: float | None = ANSWER_SECONDS,
     application_name: str = "vpm",
 ) -> ConnectionPool:
-    """Make a psycopg pool, not yet open: use it as `async with make_pool(...) as pool`. `answer_seconds`: None for a
-    command whose statements may take as long as they need."""
+    """Make a psycopg pool, to be opened with `async with make_pool(...) as pool`. `answer_seconds` None is for commands
+    whose statements may take arbitrarily long."""
 
     async def configure(connection: Connection) -> None:
         await _set_up(connection, answer_seconds, autocommit=autocommit)
@@ -270,14 +269,16 @@ async def _check_from_pool(connection: Connection) -> None:
 
 
 async def _given_back(connection: Connection) -> None:
-    """Note when the connection was last used; there is nothing to reset. With a reset callback the pool takes
-    connections back in a separate task. Without one it does so in the caller's, and a caller whose time runs out in
-    that instant loses the connection to the pool for good."""
+    """Note when the connection was last used; there is nothing to reset.
+
+    The callback is needed: with one, the pool takes connections back in a separate task. Without one it does so in the
+    caller's task, and a caller that times out in that instant loses the connection to the pool for good.
+    """
     _used_at[connection] = _now()
 
 
 _used_at: WeakKeyDictionary[Connection, float] = WeakKeyDictionary()
-_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)  # the first runs on while a machine is suspended
+_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)  # CLOCK_BOOTTIME counts while the machine is suspended
 
 
 def _now() -> float:
@@ -285,8 +286,7 @@ def _now() -> float:
 
 
 def _trusted(connection: Connection) -> bool:
-    """Return whether it was in use a moment ago and nothing has come over it since: neither its end nor a word of the
-    server."""
+    """Return whether the connection was used a moment ago and has received nothing since, neither data nor its end."""
     if connection.closed or _now() - _used_at.get(connection, -math.inf) >= TRUSTED_SECONDS:
         return False
     waiting = select.poll()
@@ -297,7 +297,7 @@ def _trusted(connection: Connection) -> bool:
 async def connect(
     url: str, *, autocommit: bool = True, connect_timeout_seconds: float = 5.0, application_name: str = "vpm"
 ) -> Connection:
-    """Open one connection outside any pool; failures are DatabaseUnreachable or DatabaseRefused with one sentence."""
+    """Open a single connection; failures are DatabaseUnreachable or DatabaseRefused with one sentence."""
     try:
         return await _opened(url, connect_timeout_seconds, ANSWER_SECONDS, application_name, autocommit=autocommit)
     except psycopg.Error as error:
@@ -314,12 +314,12 @@ async def _opened(
 
 
 async def _set_up(connection: Connection, answer_seconds: float | None, *, autocommit: bool) -> None:
-    """Set what every session of ours has, by a statement: a pooler refuses startup options that it does not know.
+    """Set the session's parameters, by a statement, since poolers refuse unknown startup options.
 
-    A connection that cannot be set up is closed, also when this is cancelled: its caller does not have it yet.
+    The connection is closed if this fails or is cancelled, since the caller does not have it yet.
     """
     connection.answer_seconds = answer_seconds
-    # The server ends what takes too long before we take it for one that hangs: then it is known that it failed.
+    # The server's timeout is shorter than ours, so that a slow statement fails with a definite error.
     statement_ms = STATEMENT_TIMEOUT_MS
     if answer_seconds is not None:
         statement_ms = min(statement_ms, round(1000 * max(1.0, answer_seconds - 2)))
@@ -336,22 +336,21 @@ async def _set_up(connection: Connection, answer_seconds: float | None, *, autoc
 
 
 async def check_database(url: str, *, connect_timeout_seconds: float = 5.0) -> None:
-    """Fail within seconds, with a sentence, when the database cannot be used."""
+    """Raise DatabaseError within seconds, with a sentence, if the database cannot be used."""
     connection = await connect(url, connect_timeout_seconds=connect_timeout_seconds, application_name="vpm-check")
     async with connection:
         version = connection.info.server_version
     if version < 150000:
         raise DatabaseRefused(
-            f"The database at {redact_url(url)} is PostgreSQL {version // 10000}; version 15 or newer is needed."
+            f"The database at {redact_url(url)} runs PostgreSQL {version // 10000}; version 15 or newer is required."
         )
     await _require_sessions(url, connect_timeout_seconds)
 
 
 async def _require_sessions(url: str, connect_timeout_seconds: float) -> None:
-    """Refuse a pooler that gives a session to others between transactions: leadership, locks and notices live in one.
+    """Refuse a pooler in transaction mode, since leadership, locks and signals need a session.
 
-    Two connections show it when both are given the same session. Another client may take the one that was free, so it
-    is tried a few times.
+    Two connections that get the same backend reveal it. Another client may take the free backend, so try a few times.
     """
     opened = partial(connect, url, connect_timeout_seconds=connect_timeout_seconds, application_name="vpm-check")
     for _ in range(SESSION_TRIES):
@@ -360,9 +359,9 @@ async def _require_sessions(url: str, connect_timeout_seconds: float) -> None:
             async with await opened() as other:
                 if await _session_of(other) == first or await _session_of(one) != first:
                     raise DatabaseRefused(
-                        f"What answers at {redact_url(url)} gives one session to several clients, as PgBouncer does "
-                        "with pool_mode = transaction: leadership, locks and notices need a session of their own.",
-                        hint="Set pool_mode = session for this database, or name PostgreSQL itself in DATABASE_URL.",
+                        f"The server at {redact_url(url)} shares one session among clients, as PgBouncer does with "
+                        "pool_mode = transaction, but leadership, locks and signals need a dedicated session.",
+                        hint="Set pool_mode = session for this database, or connect to PostgreSQL directly.",
                     )
 
 
@@ -371,7 +370,7 @@ async def _session_of(connection: Connection) -> int:
 
 
 def connection_error(url: str, error: psycopg.Error) -> DatabaseError:
-    """Return what a failed connection means, without the password."""
+    """Translate a connection error into one of ours, without the password."""
     where = redact_url(url)
     text = redact_text(" ".join(str(error).split()))
     lowered = text.lower()
@@ -401,7 +400,7 @@ def _connect_arguments(connect_timeout_seconds: float, application_name: str) ->
     return {
         "connect_timeout": max(2, round(connect_timeout_seconds)),  # libpq: whole seconds, at least 2
         "application_name": application_name,
-        # A dead peer is noticed in about 10 s also without traffic.
+        # Detect a dead peer within about 10 s even without traffic.
         "keepalives_idle": 5,
         "keepalives_interval": 2,
         "keepalives_count": 3,

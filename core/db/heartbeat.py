@@ -1,11 +1,9 @@
-"""Signs of life: each daemon process writes a row every few seconds, so that any other can see what runs. It also ends
-the sessions of silent processes that hold up others.
+"""Heartbeats: each daemon process writes a row every few seconds, which shows what is running and that the database
+works. Each heartbeat also terminates sessions of hanging processes that block others.
 
-The same row shows whether the database works: one that hangs takes connections and answers none.
-
-A process that is stopped, or whose machine is gone, keeps what it has locked until its session ends. PostgreSQL ends a
-session that is idle in a transaction; not one that is in the middle of a COPY or of a pipeline, or whose answers are
-not read. Those are ended here, by a healthy process (docs/decisions/0018).
+A process that is stopped, or whose machine is gone, keeps its locks until its session ends. PostgreSQL ends sessions
+that are idle in a transaction, but not those in the middle of a COPY or pipeline, or whose answers are not read. A
+healthy process terminates those (docs/decisions/0018).
 """
 
 from __future__ import annotations
@@ -28,11 +26,11 @@ from core.metrics import gauge
 log = get_logger(__name__)
 
 BEAT_SECONDS = 5.0
-# A heartbeat takes milliseconds.
+# A heartbeat normally takes milliseconds.
 TAKEN_SECONDS = 5.0
 LEAVING_SECONDS = 1.0
-SILENT = gauge("vpm_database_silent", "Processes whose last heartbeat the database did not take")
-# Each heartbeat also sweeps the rows of processes long gone.
+SILENT = gauge("vpm_database_silent", "1 if this process's last heartbeat failed")
+# Each heartbeat also deletes the rows of processes that are long gone.
 FORGET_AFTER_SECONDS = 86_400
 
 INSTANCE = f"{socket.gethostname()}:{os.getpid()}"
@@ -45,9 +43,8 @@ async def beat_forever(
     is_leader: Callable[[], bool] = lambda: False,
     detail: Callable[[], Mapping[str, Any]] = dict,
 ) -> None:
-    """Write this process's row, and look for silent sessions, until cancelled; a database that is away is a warning,
-    not a crash. At the end the row says that the process no longer leads. It stays until it is old: a restart is no
-    silence."""
+    """Write this process's row and terminate silent sessions until cancelled; a database that is down causes a warning.
+    At the end the row says that the process no longer leads; it stays for a day, so that a restart is no silence."""
     started_at = datetime.now(UTC)
     try:
         while True:
@@ -81,14 +78,14 @@ async def beat_forever(
 
 
 async def seconds_since_heartbeat(connection: Connection, daemon: str) -> float | None:
-    """Return the seconds since the last heartbeat of any process of this daemon; None when there is none."""
+    """Return the seconds since the last heartbeat of any process of this daemon; None if there is none."""
     silence: float | None = await connection.fetch_value(
         "SELECT extract(epoch FROM now() - max(seen_at))::float8 FROM daemon_heartbeat WHERE daemon = %s", (daemon,)
     )
     return silence
 
 
-# Only sessions that block another, and only ours: an operator's manual session is left alone.
+# Only our sessions, and only if they block another: an operator's session is left alone.
 _END = """
 SELECT silent.*, pg_terminate_backend(silent.pid) FROM (
     SELECT DISTINCT b.pid, b.application_name, extract(epoch FROM clock_timestamp() - b.state_change)::int
@@ -102,11 +99,11 @@ SELECT silent.*, pg_terminate_backend(silent.pid) FROM (
 
 
 async def end_silent_sessions(connection: Connection, after_seconds: float = IDLE_IN_TRANSACTION_MS / 1000) -> int:
-    """End each session of a process silent for so long that holds what another waits for; return how many."""
+    """Terminate our sessions that block others and whose client has been silent for so long; return how many."""
     ended = await connection.fetch_all(_END, (after_seconds,))
     for pid, application, seconds, _ in ended:
         log.warning(
-            "ended a silent session that blocked others",
+            "terminated a silent session that blocked others",
             action="database.session_ended",
             application=application,
             pid=pid,

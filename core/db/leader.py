@@ -1,10 +1,10 @@
-"""One leader among any number of processes, by a PostgreSQL session lock on a dedicated connection.
+"""Leader election by a PostgreSQL advisory lock on a dedicated connection.
 
-The lock lives exactly as long as that connection: when the process dies, the server drops the connection and a standby,
-who asks every second, takes over. When only the connection is lost, the holder notices within `CHECK_SECONDS` plus
-`ANSWER_SECONDS` and stops its work. When the process hangs or is stopped, so that it asks nothing any more, the server
-ends its session after `HUNG_SECONDS`. In between two processes may believe they lead, so what a leader writes must be
-guarded by what it read (a checkpoint's old value, a unique key), never by leadership alone.
+The lock lives as long as the connection. When the process dies, the server drops the connection and a standby, which
+polls every second, takes over. When only the connection is lost, the leader notices within `CHECK_SECONDS` plus
+`ANSWER_SECONDS` and stops its work. When the process hangs, the server ends its session after `HUNG_SECONDS`. Meanwhile
+two processes may believe that they lead, so a leader's writes must be guarded by what it read (a checkpoint's old
+value, a unique key), never by leadership alone.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ log = get_logger(__name__)
 CHECK_SECONDS = 1.5
 ANSWER_SECONDS = 3.0
 STANDBY_POLL_SECONDS = 1.0
-# Longer than any work of ours keeps a process from asking, on a machine however busy.
+# Longer than our work ever keeps a process from checking, even on a busy machine.
 HUNG_SECONDS = 30
 
-LEADING = gauge("vpm_leader", "1 while this process leads the role", ("role",))
+LEADING = gauge("vpm_leader", "1 while this process leads this role", ("role",))
 
-# So that the server, too, notices a vanished holder within 8 s: 4 s idle, then 2 probes 2 s apart.
+# Lets the server notice a vanished client within 8 s: 4 s idle, then 2 probes 2 s apart.
 _SERVER_KEEPALIVE = (
     "SET tcp_keepalives_idle = 4",
     "SET tcp_keepalives_interval = 2",
@@ -42,9 +42,9 @@ _SERVER_KEEPALIVE = (
 
 
 class Leadership:
-    """A candidate in the election for one role, for as long as `run` runs.
+    """A candidate for one role, while `run` runs.
 
-    url: the primary database. role: for example "indexer:base"; processes of the same role and database compete.
+    url: the primary database. role: for example "indexer:base"; processes with the same role and database compete.
     """
 
     def __init__(self, url: str, role: str) -> None:
@@ -54,11 +54,11 @@ class Leadership:
         self._key = lock_key(role)
 
     async def run(self, work: Callable[[], Awaitable[None]]) -> None:
-        """Run `work` whenever we lead. It is cancelled when leadership is lost, and started afresh when regained.
+        """Run `work` while we lead. It is cancelled when leadership is lost, and started again when it is regained.
 
-        Returns when `work` returns; an exception of `work` is raised, having given up the lock.
+        Returns when `work` returns, and raises its exceptions, after releasing the lock.
         """
-        LEADING.labels(self.role).set(0)  # before the first election too: an absent metric raises no alarm
+        LEADING.labels(self.role).set(0)  # before the first election too, since a missing metric raises no alarm
         while True:
             connection = await self._acquire()
             try:
@@ -70,7 +70,7 @@ class Leadership:
                     await connection.close()
 
     async def _acquire(self) -> Connection:
-        waiting_said = False
+        standby_logged = False
         connection: Connection | None = None
         try:
             while True:
@@ -90,16 +90,16 @@ class Leadership:
                         await connection.close()
                         connection = None
                 else:
-                    if not waiting_said:
+                    if not standby_logged:
                         log.info("another process leads; standing by", action="leader.standby", role=self.role)
-                        waiting_said = True
+                        standby_logged = True
                 await asyncio.sleep(STANDBY_POLL_SECONDS * random.uniform(0.8, 1.2))  # noqa: S311 - jitter
         finally:
             if connection is not None:
                 await connection.close()
 
     async def _lead(self, connection: Connection, work: Callable[[], Awaitable[None]]) -> bool:
-        """Return True when the work ended, False when leadership was lost."""
+        """Run the work; return True when it ends, False when leadership is lost."""
         self._leading(True)
         working = asyncio.ensure_future(work())
         try:
@@ -115,7 +115,7 @@ class Leadership:
                 else:
                     why = "the server no longer holds our lock"
                 if not leads:
-                    log.warning("leadership lost", action="leader.lost", role=self.role, why=why)
+                    log.warning("lost leadership", action="leader.lost", role=self.role, why=why)
                     return False
         finally:
             if not working.done():
@@ -123,7 +123,7 @@ class Leadership:
 
     def _leading(self, leads: bool) -> None:
         if leads and not self.is_leader:
-            log.info("leading", action="leader.taken", role=self.role)
+            log.info("now leading", action="leader.taken", role=self.role)
         self.is_leader = leads
         LEADING.labels(self.role).set(1 if leads else 0)
 
@@ -135,7 +135,7 @@ _STILL_HELD = (
 
 
 def lock_key(role: str) -> int:
-    """Return the 64-bit advisory lock key of a role."""
+    """Return a role's 64-bit advisory lock key."""
     return int.from_bytes(hashlib.sha256(f"vpm leader {role}".encode()).digest()[:8], signed=True)
 
 

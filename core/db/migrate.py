@@ -1,8 +1,8 @@
-"""Brings a database to this code's schema: `python -m core.db.migrate`.
+"""Migrates a database to this code's schema: `python -m core.db.migrate`.
 
-One migrator at a time (a session advisory lock; a second one waits, then finds nothing to do). Each migration is one
-transaction with a short lock timeout, so a migration never queues behind a long reader and blocks everybody after it;
-it is tried again a few times instead.
+One migrator runs at a time (an advisory lock; a second one waits, then finds nothing to do). Each migration is one
+transaction with a short lock timeout and a few retries, so it never queues behind a long read and blocks all that come
+after it.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from core.errors import DatabaseError, SchemaOutdated, VpmError
 
 log = logging.get_logger(__name__)
 
-MIGRATION_LOCK = 0x76706D00  # "vpm\0": any fixed number; leaders use keys of their own
+MIGRATION_LOCK = 0x76706D00  # "vpm\0"; any fixed number that is no leader's key
 LOCK_TIMEOUT_MS = 4_000
 MIGRATOR_WAIT_SECONDS = 120
 ATTEMPTS = 5
 
 
 def migrate(url: str) -> tuple[str, ...]:
-    """Apply what is missing and return the heads the database is at. Blocking; DatabaseError with a sentence."""
+    """Apply missing migrations and return the database's heads. Blocking; DatabaseError with a sentence."""
     engine = _engine(url)
     try:
         with engine.connect() as connection:
@@ -49,12 +49,12 @@ def migrate(url: str) -> tuple[str, ...]:
                     if not isinstance(error.orig, psycopg.errors.LockNotAvailable) or attempt == ATTEMPTS:
                         raise
                     connection.rollback()
-                    log.warning("a table is in use, trying again", action="migrate.lock_timeout", attempt=attempt)
+                    log.warning("a table is in use; trying again", action="migrate.lock_timeout", attempt=attempt)
                     time.sleep(attempt)
     except OperationalError as error:
         if isinstance(error.orig, psycopg.errors.LockNotAvailable):
             raise DatabaseError(
-                "A migration could not lock its tables.", hint="Stop long queries, try again."
+                "A migration could not lock its tables.", hint="Stop long queries and try again."
             ) from None
         if isinstance(error.orig, psycopg.Error):
             raise connection_error(url, error.orig) from None
@@ -65,13 +65,13 @@ def migrate(url: str) -> tuple[str, ...]:
 
 
 def current(connection: Connection) -> tuple[str, ...]:
-    """The newest revisions the database is at, without those others depend on; empty before the first migration."""
+    """Return the database's current head revisions; empty before the first migration."""
     return tuple(sorted(MigrationContext.configure(connection).get_current_heads()))
 
 
 def check_schema(connection: Connection) -> None:
-    """SchemaOutdated unless the database has this code's revisions. One that is newer has them: migrations only add, so
-    that the version before can be put back."""
+    """Raise SchemaOutdated unless the database has this code's revisions. A newer schema has them: migrations only add,
+    so that a release can be rolled back."""
     applied, script = current(connection), ScriptDirectory.from_config(_config())
     if newer := sorted(set(applied) - _revisions().keys()):
         log.warning("the schema is newer than this code", action="migrate.newer", heads=newer)
@@ -82,7 +82,7 @@ def check_schema(connection: Connection) -> None:
 
 
 async def check_fit(settings: Settings) -> None:
-    """Check that the database can be used and has this code's tables, as every daemon does when it starts."""
+    """Check at a daemon's start that the database is usable and has this code's schema."""
     url = settings.database_url.get_secret_value()
     await check_database(url, connect_timeout_seconds=settings.database_connect_timeout_seconds)
 
@@ -104,7 +104,7 @@ def _upgrade(connection: Connection) -> tuple[str, ...]:
     before = current(connection)
     connection.rollback()
     if newer := sorted(set(before) - _revisions().keys()):
-        log.warning("the schema is newer than this code; it stays as it is", action="migrate.newer", heads=newer)
+        log.warning("the schema is newer than this code; leaving it unchanged", action="migrate.newer", heads=newer)
         return before
     connection.execute(sa.text(f"SET lock_timeout = {LOCK_TIMEOUT_MS}"))
     connection.commit()
@@ -126,7 +126,7 @@ def _take_lock(connection: Connection) -> None:
 
 
 def _revisions() -> dict[str, Script]:
-    """Return every revision of this code by its name."""
+    """Return all revisions of this code by name."""
     script = ScriptDirectory.from_config(_config())
     return {revision.revision: revision for revision in script.walk_revisions()}
 

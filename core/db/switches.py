@@ -1,4 +1,4 @@
-"""Operator switches: rows every process sees within two seconds, by signal and, should that fail, by polling."""
+"""Operator switches: rows that all processes see within two seconds, by signal and, as a fallback, by polling."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ POLL_SECONDS = 1.0
 
 
 async def set_switch(connection: Connection, name: str, is_on: bool, *, reason: str, changed_by: str) -> None:
-    """Turn a switch on or off; all processes are notified when the transaction commits."""
+    """Turn a switch on or off; a trigger notifies all processes on commit."""
     await connection.execute(
         "INSERT INTO operator_switch (name, is_on, reason, changed_by, changed_at) VALUES (%s, %s, %s, %s, now()) "
         "ON CONFLICT (name) DO UPDATE SET is_on = excluded.is_on, reason = excluded.reason, "
@@ -27,13 +27,13 @@ async def set_switch(connection: Connection, name: str, is_on: bool, *, reason: 
 
 
 async def read_switches(connection: Connection) -> Mapping[str, bool]:
-    """Read every switch ever set; one that is absent is off."""
+    """Read all switches; a missing one is off."""
     rows: list[tuple[str, bool]] = await connection.fetch_all("SELECT name, is_on FROM operator_switch")
     return dict(rows)
 
 
 class SwitchWatcher:
-    """The switches as last read, kept fresh while `run` runs. While the database is away the last state stands."""
+    """The switches as last read, kept fresh while `run` runs. While the database is down, the last state applies."""
 
     def __init__(self, url: str, pool: ConnectionPool) -> None:
         self._url = url

@@ -1,6 +1,6 @@
-"""Column types that keep chain values exact: integers of 256 bits, 20-byte addresses, 32-byte hashes, aware times.
+"""Column types with exact values: 256-bit integers, 20-byte addresses, 32-byte hashes, aware times.
 
-Python sees `int`, `bytes` and UTC `datetime`; nothing is ever a float or a naive time.
+In Python they are `int`, `bytes` and UTC `datetime`, never floats or naive times.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ BlockNumber = BigInteger
 
 
 class Uint256(TypeDecorator[int]):
-    """A column of numeric(78,0) <-> int, refusing what a uint256 cannot hold."""
+    """A numeric(78,0) column that holds ints in the range of a uint256."""
 
     impl = Numeric(78, 0)
     cache_ok = True
@@ -41,7 +41,7 @@ class Uint256(TypeDecorator[int]):
 
 
 class Int256(Uint256):
-    """A column of numeric(78,0) <-> int for signed values such as oracle answers."""
+    """A numeric(78,0) column for signed values such as oracle answers."""
 
     cache_ok = True
     _lowest = INT256_MIN
@@ -77,14 +77,14 @@ class Hash32(_FixedBytes):
 
 
 class UtcDateTime(TypeDecorator[datetime]):
-    """A column of timestamptz <-> aware datetime in UTC; a naive one is refused."""
+    """A timestamptz column that holds aware datetimes in UTC and refuses naive ones."""
 
     impl = DateTime(timezone=True)
     cache_ok = True
 
     def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
         if value is not None and value.tzinfo is None:
-            raise ValueError("a time without a zone")
+            raise ValueError("the time has no zone")
         return value
 
     def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:

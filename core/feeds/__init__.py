@@ -1,1 +1,1 @@
-"""What prices come from: rounds and their finder, pool feeds, Uniswap pools, and what moving one costs."""
+"""Feeds: rounds and how to find them, pool feeds, Uniswap pools, and the cost of moving a reading."""

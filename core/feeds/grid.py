@@ -1,8 +1,8 @@
-"""Which readings of a pool feed a market is decided by, and which of them have still to be recorded. Pure.
+"""Which readings of a pool feed a market needs, and which of them are still to be recorded.
 
-A pool feed has a reading for each multiple of its step. A market is decided by the reading at its end and, if it asks
-for a direction, the one at its start. One that settles as soon as a target is reached counts only readings that were
-recorded promptly, so it wants each of its interval while it still counts. Times are Unix seconds.
+A pool feed has a reading for each multiple of its step. A market is decided by the reading at its end and, for a
+direction, the one at its start. An early-resolvable market only counts promptly recorded readings, so it needs every
+reading of its interval in time. Times are Unix seconds.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from typing import Any
 from core.contracts.statuses import MarketKind
 
 MAX_RING = 65_535
-"""Observations a pool can remember, at most."""
+"""The most observations a pool can store."""
 PROMPT_SECONDS = 3_600
-"""A reading counts as a crossing if it was recorded at most so many seconds after its time, as IPoolFeed has it."""
+"""How soon after its time a reading must be recorded to count as a crossing, as in IPoolFeed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """What a market needs of its feed: single moments, and an interval of which it counts every reading; with `within`
-    only readings that are recorded at most so many seconds after their time."""
+    """The readings a market needs: single moments, and an interval of which every reading counts; `within` limits that
+    to readings recorded at most so many seconds after their time."""
 
     moments: tuple[int, ...]
     interval: tuple[int, int] | None = None
@@ -31,7 +31,7 @@ class Needs:
 
     @classmethod
     def from_market(cls, market: Any) -> Needs:
-        """Return the needs of a market: of its DecidingTerms, or of its row of `agent_market`."""
+        """Return a market's needs from its DecidingTerms or its row of `agent_market`."""
         if market.early_resolvable:
             return cls((market.ends_at,), (market.early_from, market.ends_at), PROMPT_SECONDS)
         if MarketKind(market.kind) is MarketKind.DIRECTION:
@@ -39,7 +39,7 @@ class Needs:
         return cls((market.ends_at,))
 
     def times(self, step: int, oldest: int, before: int) -> Iterator[int]:
-        """The grid times it needs from `oldest` on that are over at `before`, in no order; some may come twice."""
+        """Yield the needed grid times in [oldest, before), unordered and possibly repeated."""
         for moment in self.moments:
             if oldest <= (at := grid_time(moment, step)) < before:
                 yield at
@@ -47,12 +47,12 @@ class Needs:
             first, last = self.interval
             if self.within is not None:
                 oldest = max(oldest, before - self.within)
-            # A reading before the interval cannot be a crossing in it.
+            # A reading before the interval cannot be a crossing.
             yield from range(next_grid_time(max(first, oldest), step), min(last, before - 1) + 1, step)
 
 
 def grid_time(moment: int, step: int) -> int:
-    """Return the last multiple of `step` at or before a moment: the reading that counts then."""
+    """Return the last multiple of `step` at or before a moment, whose reading counts then."""
     return moment - moment % step
 
 
@@ -62,18 +62,18 @@ def next_grid_time(moment: int, step: int) -> int:
 
 
 def missing(needs: Iterable[Needs], recorded: Set[int], step: int, oldest: int, before: int) -> list[int]:
-    """Return the grid times from `oldest` on that are needed, over at `before` and not recorded; oldest first, since
-    those are forgotten first."""
+    """Return the needed grid times in [oldest, before) that are not recorded, oldest first, since those expire
+    first."""
     return sorted({at for need in needs for at in need.times(step, oldest, before)} - recorded)
 
 
 def batches(times: list[int], size: int, most: int) -> list[tuple[int, ...]]:
-    """The first of them, in groups for one transaction each."""
+    """Return the first times in at most `most` groups of `size`, one group per transaction."""
     walk = iter(times)
     return [batch for _ in range(most) if (batch := tuple(islice(walk, size)))]
 
 
 def ring_for(outage: int, window: int, step: int) -> int:
-    """Return how many observations a pool must remember so that nothing is forgotten when no reading is recorded for
-    `outage` seconds, at one observation a second, the most there can be."""
+    """Return the number of observations a pool must store to bridge an outage of `outage` seconds without recorded
+    readings, at one observation a second, the maximum rate."""
     return min(outage + window + step + 1, MAX_RING)

@@ -1,5 +1,4 @@
-"""A pool of a chain as its exact mirror: price, fee, and the liquidity of every tick within reach, all at one block;
-and the mean prices that it remembers of the past."""
+"""Reads a live pool at one block: price, fee, the liquidity of all ticks within reach, and past mean prices."""
 
 from __future__ import annotations
 
@@ -23,7 +22,7 @@ LOG_TICK: Final = math.log(1.0001)
 
 
 class NoPool(VpmError):
-    """The address does not answer as a pool with the interface of Uniswap v3."""
+    """The address is not a pool with the interface of Uniswap v3."""
 
     code = "no_pool"
     exit_code = 2
@@ -36,7 +35,7 @@ def _function(name: str, inputs: str, *outputs: str) -> ABIFunction:
     return {"type": "function", "name": name, "inputs": unnamed(inputs.split()), "outputs": unnamed(outputs)}
 
 
-# What pools of this kind have in common; what follows `tick` in slot0 differs from one protocol to the next.
+# What these pools have in common; the fields after `tick` in slot0 vary by protocol.
 POOL: Final = Abi(
     [
         _function("factory", "", "address"),
@@ -65,7 +64,7 @@ TOKEN: Final = Abi(
 
 @dataclass(frozen=True, slots=True)
 class TokenFacts:
-    """What a token says of itself."""
+    """A token's address, symbol and decimals."""
 
     address: str
     symbol: str
@@ -74,7 +73,7 @@ class TokenFacts:
 
 @dataclass(frozen=True, slots=True)
 class LivePool:
-    """A pool at one block. `cardinality_next` is what its ring grows to when it next comes round."""
+    """A pool at one block. `cardinality_next` is the size its ring of observations grows to at the next wrap."""
 
     address: str
     pool: Pool
@@ -86,13 +85,13 @@ class LivePool:
     newest_at: int
 
     def price0(self) -> float:
-        """Token1 for one token0, both whole."""
+        """Return the price of one whole token0 in whole token1."""
         raw = (self.pool.sqrt_price / 2**96) ** 2
         return float(raw * 10.0 ** (self.token0.decimals - self.token1.decimals))
 
 
 async def require_genuine(client: ChainClient, address: str, factories: Sequence[PoolFactory], block: int) -> None:
-    """Raise NoPool unless one of the factories made the pool: anyone can deploy a contract that answers like one."""
+    """Raise NoPool unless one of the factories created the pool, since anyone can deploy a look-alike."""
     pool, contract = checksum(address), Contract(address, POOL)
     names = ", ".join(f"{each.name} {each.address}" for each in factories) or "it lists none"
     try:
@@ -102,22 +101,22 @@ async def require_genuine(client: ChainClient, address: str, factories: Sequence
         factory, token0, token1, fee = values(answers)
     except RpcError as error:
         raise NoPool(
-            f"{pool} does not say which factory made it, of which tokens and with which fee: {error.sentence()}",
-            hint=f"Choose a pool of a factory that the deployment file lists ({names}).",
+            f"{pool} does not return its factory, tokens and fee: {error.sentence()}",
+            hint=f"Choose a pool of a factory in the deployment file ({names}).",
         ) from None
     genuine = next((each for each in factories if each.address == checksum(factory)), None)
     if genuine is None:
         raise NoPool(
-            f"{pool} says that {checksum(factory)} made it, which is no factory of the deployment file ({names}).",
-            hint="Choose another pool. Those of Velodrome and Aerodrome do not do: their oracle writes every 15 seconds"
-            " and counts the last price for all of them, so what a reading was can still change.",
+            f"{pool} was created by {checksum(factory)}, which is not a factory in the deployment file ({names}).",
+            hint="Choose another pool. Pools of Velodrome and Aerodrome do not work: their oracle writes every 15 "
+            "seconds and applies the last price to all of them, so a past reading can still change.",
         )
     made = checksum(await client.read(Contract(factory, FACTORY).call("getPool", token0, token1, fee), block))
     if made != pool:
         raise NoPool(
-            f"{pool} says that {genuine.name} ({genuine.address}) made it, and that factory names another pool of "
-            f"these tokens and this fee: {made}.",
-            hint="It only looks like a pool. Choose the one that the factory knows.",
+            f"{pool} claims to be from {genuine.name} ({genuine.address}), but that factory's pool of these tokens and "
+            f"this fee is {made}.",
+            hint="It is a look-alike. Choose the factory's pool.",
         )
 
 
@@ -129,12 +128,12 @@ async def read_pool(client: ChainClient, address: str, head: Block) -> LivePool:
         slot0, liquidity, fee, spacing, token0, token1 = values(answers)
     except RpcError as error:
         raise NoPool(
-            f"{checksum(address)} does not answer as a pool with the interface of Uniswap v3: {error.sentence()}",
-            hint="Is it the pool's own address, on the chain that the node serves?",
+            f"{checksum(address)} is not a pool with the interface of Uniswap v3: {error.sentence()}",
+            hint="Check that it is the pool's own address, on the node's chain.",
         ) from None
     sqrt_price, tick, index, cardinality, following = slot0
     if sqrt_price == 0:
-        raise NoPool(f"{checksum(address)} is a pool that was never given a first price.")
+        raise NoPool(f"The pool {checksum(address)} has not been initialized with a price.")
     oldest_at, newest_at = await _ends(client, contract, index, cardinality, at)
     pool = Pool(fee, spacing, sqrt_price, tick, liquidity)
     await _read_ticks(client, contract, pool, at)
@@ -151,14 +150,14 @@ async def read_pool(client: ChainClient, address: str, head: Block) -> LivePool:
 
 
 async def mean_ticks(client: ChainClient, address: str, head: Block, seconds: int, spans: int) -> list[float]:
-    """Mean ticks over spans that follow each other and end at the head, the oldest first."""
+    """Return the mean ticks of consecutive spans up to the head, oldest first."""
     ago = [seconds * each for each in range(spans, -1, -1)]
     cumulatives, _ = await client.read(Contract(address, POOL).call("observe", ago), head.number)
     return [(after - before) / seconds for before, after in pairwise(cumulatives)]
 
 
 async def _ends(client: ChainClient, contract: Contract, index: int, cardinality: int, at: int) -> tuple[int, int]:
-    """Return when the ring's oldest observation was made, and when the newest."""
+    """Return the times of the ring's oldest and newest observations."""
     places = ((index + 1) % cardinality, 0, index)
     following, first, newest = values(await client.read_many([contract.call("observations", n) for n in places], at))
     oldest = following if following[3] else first
@@ -185,6 +184,6 @@ async def _token(client: ChainClient, address: str, at: int) -> TokenFacts:
     contract = Contract(address, TOKEN)
     decimals, symbol = await client.read_many([contract.call("decimals"), contract.call("symbol")], at)
     if isinstance(decimals, RpcError):
-        raise NoPool(f"The pool's token {checksum(address)} does not say its decimals: {decimals.sentence()}")
+        raise NoPool(f"The pool's token {checksum(address)} does not return its decimals: {decimals.sentence()}")
     shown = symbol if isinstance(symbol, str) else checksum(address)  # a few old tokens answer with bytes32
     return TokenFacts(checksum(address), shown, decimals)

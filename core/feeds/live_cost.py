@@ -1,6 +1,6 @@
-"""What it costs to move the reading of one or two live pools, and the cap that follows.
+"""The cost of moving the reading of one or two live pools, and the resulting cap.
 
-One arithmetic for `vpm feed cost`, for `allow_feed`, and for the keeper, which works each feed's cap out anew.
+Used by `vpm feed cost`, by `allow_feed`, and by the keeper, which computes each feed's cap again and again.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from core.money import USD
 
 MIN_SPANS, MAX_SPANS = 10, 300
 MIN_SPAN = 60
-MIN_LIVE_WINDOW = 1_800  # seconds; no live window is shorter
+MIN_LIVE_WINDOW = 1_800  # seconds
 
 
 class CostUnknown(VpmError):
-    """The pools do not say enough for a cost."""
+    """The pools do not hold enough data to compute a cost."""
 
     code = "cost_unknown"
     exit_code = 2
@@ -39,7 +39,7 @@ class CostUnknown(VpmError):
 
 @dataclass(frozen=True, slots=True)
 class CostQuestion:
-    """What the caller wants to know. `sigma`: for one year, 1 is a hundred percent; None: measured."""
+    """The parameters of a cost report. `sigma`: volatility per year, 1 is 100%; None to measure it."""
 
     addresses: tuple[str, ...]
     factories: tuple[PoolFactory, ...]
@@ -51,8 +51,8 @@ class CostQuestion:
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
-    """A volatility for one year, and where it is from."""
+class Volatility:
+    """A yearly volatility and its origin."""
 
     yearly: float
     origin: str
@@ -60,7 +60,7 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class CostReport:
-    """What moving a pool feed's reading costs: the answer to a `CostQuestion`."""
+    """The cost of moving a pool feed's reading: the answer to a `CostQuestion`."""
 
     asked: CostQuestion
     chain_id: int
@@ -69,11 +69,11 @@ class CostReport:
     price: float
     pools: tuple[LivePool, ...]
     sources: tuple[PricedPool, ...]
-    sigma: Measured
+    sigma: Volatility
     cap: Cap
 
     def cost(self, move: float) -> float:
-        """Return what it costs to move the reading without arbitrage. The cheaper pool counts."""
+        """Return the cost of moving the reading without arbitrage, through the cheapest pool."""
         return min(each.cheapest_unopposed(move) for each in self.sources)
 
     @property
@@ -88,7 +88,7 @@ async def report(client: ChainClient, asked: CostQuestion) -> CostReport:
     pools = tuple([await read_pool(client, address, head) for address in asked.addresses])
     token, price, sources, rises = _priced(pools, asked.quote)
     sigma = await _sigma(client, asked, head, pools, rises)
-    # In a thread: over a pool with very many ticks this takes seconds, and a daemon has other things to do.
+    # In a thread, since for a pool with very many ticks this takes seconds.
     cap = await asyncio.to_thread(
         feed_cap, sources, _per_second(sigma.yearly), asked.window, asked.own_share, asked.fee_bps
     )
@@ -96,9 +96,9 @@ async def report(client: ChainClient, asked: CostQuestion) -> CostReport:
 
 
 async def live_cap_units(client: ChainClient, factories: tuple[PoolFactory, ...], feed: PoolFeed, fee_bps: int) -> int:
-    """Return the cap that a feed's pools bear now, in units of the stablecoin, rounded down.
+    """Return the cap that a feed's pools support now, in units of the stablecoin, rounded down.
 
-    Half of their depth is taken for the attacker's own. Raises CostUnknown where they do not remember enough.
+    Half of their depth is assumed to be the attacker's own. Raises CostUnknown if the pools hold too little history.
     """
     pools = tuple(pool.address for pool in feed.pools)
     asked = CostQuestion(pools, factories, feed.quote, feed.window_seconds, None, SAFE_SHARE, fee_bps)
@@ -108,7 +108,7 @@ async def live_cap_units(client: ChainClient, factories: tuple[PoolFactory, ...]
 def _priced(
     pools: Sequence[LivePool], quote: str
 ) -> tuple[TokenFacts, float, tuple[PricedPool, ...], tuple[bool, ...]]:
-    """Price the pools from what counts as a dollar back to the token; return also whether prices rise with the tick."""
+    """Price the pools from the dollar token back to the token; also return whether its price rises with each tick."""
     dollars: dict[str, float] = {checksum(quote): 1.0}  # for one whole token
     sources: list[PricedPool] = []
     rises: list[bool] = []
@@ -123,10 +123,10 @@ def _priced(
             priced = other
         else:
             last = pool is pools[-1]
-            needed = f"the token that counts as one USD, {checksum(quote)}" if last else "a token of the next pool"
+            needed = f"the dollar token {checksum(quote)}" if last else "a token of the next pool"
             raise CostUnknown(
-                f"The pool {pool.address} is of {one.symbol} and {other.symbol}; neither is {needed}.",
-                hint="Name a pool of the token and USDC; or one of the token and WETH, then one of WETH and USDC.",
+                f"The pool {pool.address} holds {one.symbol} and {other.symbol}; neither is {needed}.",
+                hint="Give a pool of the token and USDC, or one of the token and WETH and then one of WETH and USDC.",
             )
         rises.append(priced is one)
         units = (dollars[each.address] / 10**each.decimals for each in (one, other))
@@ -137,11 +137,11 @@ def _priced(
 
 async def _sigma(
     client: ChainClient, asked: CostQuestion, head: Block, pools: Sequence[LivePool], rises: Sequence[bool]
-) -> Measured:
-    """Over spans of several lengths, the least that any of them shows: a price that jumps to and fro inside its fee
-    band looks livelier over short ones than a reading of the window finds it."""
+) -> Volatility:
+    """Return the lowest volatility over spans of several lengths: a price that jumps back and forth within its fee band
+    looks more volatile over short spans than readings of the window are."""
     if asked.sigma is not None:
-        return Measured(asked.sigma, "given")
+        return Volatility(asked.sigma, "given")
     remembered = head.timestamp - max(pool.oldest_at for pool in pools)
     volatilities: list[tuple[float, str]] = []
     for seconds in sorted({max(MIN_SPAN, asked.window // part) for part in (1, 3, 10)}):
@@ -156,12 +156,12 @@ async def _sigma(
         volatilities.append((yearly, f"the pools' last {spans} spans of {seconds} s"))
     measured = min(volatilities, default=None)
     if measured is None or measured[0] == 0:
-        why = "did not move" if volatilities else f"remember {remembered} s only"
+        why = "did not move" if volatilities else f"hold only {remembered} s of history"
         raise CostUnknown(
             f"The pools {why}, so their volatility cannot be measured.",
-            hint="Give one for a year: --sigma 150 is 150%. Or grow the cardinality and ask again later.",
+            hint="Pass a yearly volatility (--sigma 150 is 150%), or increase the cardinality and try again later.",
         )
-    return Measured(*measured)
+    return Volatility(*measured)
 
 
 def _per_second(yearly: float) -> float:

@@ -1,7 +1,7 @@
-"""What a feed says at one block of one node: its rounds, and which of them counts at a moment.
+"""Reads a feed at one block of one node: its rounds, and which of them counts at a moment.
 
-A pool feed says itself which reading counts; of other feeds `core.feeds.rounds` finds the round in effect, as the
-contracts do.
+A pool feed returns the reading itself; for other feeds `core.feeds.rounds` finds the round in effect, as the contracts
+do.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from core.feeds.rounds import FeedHead, Round, RoundReading, in_effect_at, prove
 
 
 class NotRecorded(Exception):
-    """The news that a pool feed's reading of this time has to be recorded first."""
+    """A pool feed's reading must be recorded first."""
 
     def __init__(self, grid_time: int) -> None:
         super().__init__(grid_time)
@@ -23,11 +23,11 @@ class NotRecorded(Exception):
 
 
 class FeedReader:
-    """A feed at one block of one node; each round is read once. Methods raise RpcError where the node does not answer,
-    never for what the feed itself answers."""
+    """A feed at one block of one node; each round is read once. Methods raise RpcError if the node fails, never because
+    of what the feed returns."""
 
     def __init__(self, client: ChainClient, address: str, block: int) -> None:
-        self.contract = Contract(address, abi("PoolFeed"))  # the other feeds answer to a part of it
+        self.contract = Contract(address, abi("PoolFeed"))  # other feeds have a part of this interface
         self.address = self.contract.address
         self._client = client
         self._block = block
@@ -35,11 +35,12 @@ class FeedReader:
         self._known_head: FeedHead | None = None
 
     async def deciding_reading(self, moment: int, max_age: int, *, of_pools: bool) -> RoundReading:
-        """Return what decides a market at a moment. NotRecorded while a pool feed's reading has to be recorded."""
+        """Return the reading that decides a market at a moment; NotRecorded while a pool feed's reading must be
+        recorded."""
         return await (self.reading_at(moment, max_age) if of_pools else self.in_effect(moment))
 
     async def reading_at(self, moment: int, max_age: int) -> RoundReading:
-        """Return what a pool feed says counts at a moment; see `deciding_reading`."""
+        """Return the pool feed's reading for a moment; see `deciding_reading`."""
         try:
             round_id, answer, at = await self._client.read(
                 self.contract.call("readingAt", moment, max_age), self._block
@@ -57,11 +58,11 @@ class FeedReader:
         return await in_effect_at(await self._head(), time, self.round)
 
     async def proves(self, proposed: int, time: int) -> Round | None:
-        """Return the round with the id `proposed` if it proves to be the one in effect at a time."""
+        """Return the round `proposed` if it is the one in effect at a time, else None."""
         return await prove_in_effect_at(await self._head(), proposed, time, self.round)
 
     async def round(self, round_id: int) -> Round | None:
-        """Return a round; None where the feed has none of that id."""
+        """Return a round; None if the feed has none with this id."""
         if round_id not in self._rounds:
             answer = await self._answer("getRoundData", round_id)
             there = answer is not None and answer[3] != 0
@@ -76,7 +77,7 @@ class FeedReader:
         return self._known_head
 
     async def _answer(self, view: str, *arguments: int) -> Any:
-        """Return what a view answers; None where it reverts or its answer cannot be decoded, as contracts take it."""
+        """Call a view; return None if it reverts or returns undecodable data, which contracts treat alike."""
         call = self.contract.call(view, *arguments)
         try:
             data = await self._client.simulate(call, self._block)

@@ -1,12 +1,13 @@
-"""What a price feed said at a moment, and what that makes of a market: `RoundFinder` and `RoundResolver` in Python.
+"""The round of a price feed in effect at a moment, and the verdict on a market: `RoundFinder` and `RoundResolver` in
+Python.
 
 The reading at time T is the round in effect at T: among the feed's phases up to the current one, the highest phase that
 has a round with `updated_at <= T`, and in it the last such round. Round ids are `phase << 64 | number`; the rounds of a
 phase are numbered from 1 and their times never fall. A round that cannot be read, or says `updated_at == 0`, is absent.
 
-Nothing here does I/O. Searches and proofs are given `read`, which returns the round of an id, or None for an absent
-one; all its answers must be of one block. They read the same rounds in the same order as the contract, so they give the
-same answer even for feeds that break the rules. Times are Unix seconds, answers are in the feed's 8 decimals.
+Searches and proofs get a `read` function that returns a round by id, or None if absent, all at one block. They read the
+same rounds in the same order as the contract, so they agree with it even for feeds that break the rules. Times are Unix
+seconds, answers have the feed's 8 decimals.
 """
 
 from __future__ import annotations
@@ -19,18 +20,18 @@ from core.agent.book import Reading
 from core.contracts.statuses import PreviewStatus, RoundProblem, StockOutcome, StockReason
 
 MAX_PHASES: Final = 8
-"""How many phases are looked at: the current one and those before it."""
+"""How many phases are searched: the current one and those before it."""
 
 MAX_NUMBER: Final = 2**64 - 2
-"""The highest round number looked at in a phase."""
+"""The highest round number searched in a phase."""
 
 TOO_HIGH: Final = 10**14
-"""Prices are above 0 and below this."""
+"""Valid prices are above 0 and below this."""
 
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """One present round of a feed."""
+    """A round of a feed."""
 
     id: int
     answer: int
@@ -47,7 +48,7 @@ class Round:
 
 @dataclass(frozen=True, slots=True)
 class FeedHead:
-    """What a feed says before any round is read: the id in `latestRoundData()`, None when that cannot be read."""
+    """The latest round id from `latestRoundData()`, None if that cannot be read."""
 
     latest_round_id: int | None
     has_code: bool = True
@@ -55,25 +56,25 @@ class FeedHead:
 
 @dataclass(frozen=True, slots=True)
 class RoundReading:
-    """The round in effect, or why there is none: exactly one of `round` and a problem other than OK."""
+    """The round in effect, or the problem if there is none."""
 
     round: Round | None
     problem: RoundProblem
 
     @property
     def round_id(self) -> int:
-        """Return the round's id; 0 where there is none, as contracts take it."""
+        """Return the round's id, or 0 if there is none, as contracts expect."""
         return 0 if self.round is None else self.round.id
 
     @property
     def value(self) -> Reading | None:
-        """Return the part of it that decides an agent market."""
+        """Return the reading for an agent market."""
         return None if self.round is None else Reading(self.round.answer, self.round.updated_at)
 
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """What the resolver settles a market by; ages in seconds."""
+    """The resolver's spec of a stock market; ages in seconds."""
 
     strike_time: int
     final_time: int
@@ -89,7 +90,7 @@ def round_id(phase: int, number: int) -> int:
 
 
 def current_phase(head: FeedHead) -> tuple[int, int, RoundProblem]:
-    """Return the feed's phase and the number of its latest round there; zeros when there is a problem."""
+    """Return the feed's phase and the number of its latest round; zeros if there is a problem."""
     if head.latest_round_id is None:
         return 0, 0, RoundProblem.LATEST_UNREADABLE if head.has_code else RoundProblem.NO_FEED
     phase = head.latest_round_id >> 64
@@ -113,7 +114,7 @@ async def in_effect_at(head: FeedHead, time: int, read: ReadRound) -> RoundReadi
 
 
 async def prove_in_effect_at(head: FeedHead, proposed: int, time: int, read: ReadRound) -> Round | None:
-    """Return the round with id `proposed` if it proves to be the one in effect at `time`, else None."""
+    """Return the round `proposed` if it is the one in effect at `time`, else None."""
     phase_now, _, problem = current_phase(head)
     if problem is not RoundProblem.OK:
         return None
@@ -130,9 +131,9 @@ async def prove_in_effect_at(head: FeedHead, proposed: int, time: int, read: Rea
 
 
 def judge(spec: Spec, strike: Round, final: Round, *, paused: bool) -> PreviewStatus:
-    """Return what two readings in effect at the strike and the final time say.
+    """Return the verdict from the rounds in effect at the strike and the final time.
 
-    `paused` says whether a pause was witnessed over one of them, or a change of the multiplier between them.
+    `paused`: a pause was witnessed at either time, or a change of the multiplier between them.
     """
     if _out_of_band(strike) or _out_of_band(final):
         return PreviewStatus.BAD_ANSWER
@@ -148,7 +149,7 @@ def judge(spec: Spec, strike: Round, final: Round, *, paused: bool) -> PreviewSt
 
 
 def settlement(status: PreviewStatus) -> tuple[StockOutcome, StockReason] | None:
-    """Return what `Settled` says when a market is settled in this status; None when nothing settles it yet."""
+    """Return the outcome and reason of `Settled` for this status; None if nothing settles the market yet."""
     return _SETTLEMENTS.get(status)
 
 
@@ -172,12 +173,12 @@ async def _at_or_before(asked_id: int, time: int, read: ReadRound) -> Round | No
 
 
 async def _last(low: Round, hint: int, time: int, read: ReadRound) -> Round:
-    """Return the last round at or before `time` in the phase of `low`, its round 1, which is one.
+    """Return the last round at or before `time` in the phase of `low`, which is its round 1 and qualifies.
 
-    Gallops away from `hint`, or from 1, then halves; the hint saves reads and is not trusted.
+    Searches exponentially from `hint`, or from 1, then by bisection; the hint only saves reads.
     """
     base = low.id - 1
-    lowest, high, step = 1, 0, 1  # high 0: no round that is later or absent is known yet
+    lowest, high, step = 1, 0, 1  # high 0: no later or absent round is known yet
     hint = min(hint, MAX_NUMBER)
     if hint > 1:
         earlier = await _at_or_before(base + hint, time, read)

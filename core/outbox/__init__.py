@@ -1,6 +1,6 @@
 """The transaction outbox, for code that wants a transaction sent: enqueue, read, wait. The relayer does the rest.
 
-    async with pool.connection() as connection:            # the caller's own transaction, if it has one
+    async with pool.connection() as connection:            # within the caller's transaction, if any
         intent = await enqueue(connection, IntentRequest(key=..., chain_id=..., group=RELAY, kind="enter", ...))
     async with IntentWatch(url, pool) as watch:
         intent = await watch.wait(intent.id, HAS_RESULT, timeout_seconds=10)

@@ -56,7 +56,7 @@ class IntentRequest:
 
     def __post_init__(self) -> None:
         if not 1 <= len(self.key) <= 300:
-            raise ValueError("an idempotency key has 1 to 300 characters")
+            raise ValueError("an idempotency key must have 1 to 300 characters")
         for name in (self.group, self.kind):
             if not _WORD.fullmatch(name):
                 raise ValueError(f"{name!r} is not a lower-case word")
@@ -64,10 +64,10 @@ class IntentRequest:
         if self.payer is not None:
             bytes_of(self.payer, 20)
         if self.value_wei < 0 or (self.gas_limit is not None and self.gas_limit < 21_000):
-            raise ValueError("value_wei is at least 0 and gas_limit at least 21000")
+            raise ValueError("value_wei must be at least 0 and gas_limit at least 21000")
 
     def fingerprint(self) -> bytes:
-        """Hash what the transaction does; how it is paid for and ordered may differ between two requests."""
+        """Hash what the transaction does; gas and priority may differ between two requests."""
         parts = (
             str(self.chain_id),
             self.group,

@@ -9,11 +9,11 @@ from core.db.engine import Connection
 
 # The groups. An operator decides which keys serve which; a key may serve several.
 RELAY = "relay"  # users' bets; on Base the holder of RELAYER
-KEEPER = "keeper"  # what anyone may call: resolve, void, deliver, pay, sweep
-OPENER = "opener"  # who may list stock markets
-LISTER = "lister"  # who may list agent markets
+KEEPER = "keeper"  # calls that anyone may make: resolve, void, deliver, pay, sweep
+OPENER = "opener"  # the key that may list stock markets
+LISTER = "lister"  # the key that may list agent markets
 CREDIT = "credit"  # who books payments that bypassed us; on Base the holder of CREDITOR, and of nothing else
-PUBLISHER = "publisher"  # who may post observations
+PUBLISHER = "publisher"  # the key that may post observations
 
 
 class LaneStatus(StrEnum):
@@ -21,12 +21,12 @@ class LaneStatus(StrEnum):
 
     STARTING = "starting"  # not yet compared with the chain
     READY = "ready"
-    OUT_OF_GAS = "out_of_gas"  # the key cannot pay for what is in flight and one more
-    STOP_LOSS = "stop_loss"  # it spent its hourly allowance for gas
-    FEES_TOO_HIGH = "fees_too_high"  # the chain's base fee is above our cap
-    FULL = "full"  # as many in flight as allowed
+    OUT_OF_GAS = "out_of_gas"  # the key cannot pay for one more transaction
+    STOP_LOSS = "stop_loss"  # it has used up its hourly gas allowance
+    FEES_TOO_HIGH = "fees_too_high"  # the chain's base fee exceeds our cap
+    FULL = "full"  # the limit of transactions in flight is reached
     NODE_DOWN = "node_down"  # no RPC URL answers
-    SIGNER_DOWN = "signer_down"  # the key service that holds the key does not sign
+    SIGNER_DOWN = "signer_down"  # the key service does not sign
     STOPPED = "stopped"  # its relayer released it
 
 

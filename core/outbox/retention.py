@@ -18,7 +18,7 @@ from core.db.engine import Connection
 
 
 @dataclass(frozen=True, slots=True)
-class Old:
+class EndedIntent:
     """An intent that ended long ago. is_noop: it fills a nonce, and no caller requested it."""
 
     id: int
@@ -26,7 +26,7 @@ class Old:
     is_noop: bool
 
 
-async def long_ended(connection: Connection, chain_id: int, *, days: int, limit: int) -> list[Old]:
+async def long_ended(connection: Connection, chain_id: int, *, days: int, limit: int) -> list[EndedIntent]:
     """Return and lock the oldest intents that ended more than `days` ago and are not thinned yet."""
     rows = await connection.fetch_all(
         "SELECT id, key, lane_group = 'noop' FROM outbox_intent WHERE chain_id = %s "
@@ -34,12 +34,12 @@ async def long_ended(connection: Connection, chain_id: int, *, days: int, limit:
         "AND state_at < now() - make_interval(days => %s) ORDER BY state_at LIMIT %s FOR UPDATE SKIP LOCKED",
         (chain_id, days, limit),
     )
-    return [Old(*row) for row in rows]
+    return [EndedIntent(*row) for row in rows]
 
 
 async def thin(connection: Connection, ids: Sequence[int]) -> None:
     """Delete what only the relayer needed, in the caller's transaction, which has locked the rows."""
-    await connection.execute("SET LOCAL vpm.outbox_retention = 'on'")  # the tables refuse any other removal
+    await connection.execute("SET LOCAL vpm.outbox_retention = 'on'")  # the tables refuse any other deletion
     for table in (b"outbox_history", b"outbox_transaction"):
         await connection.execute(b"DELETE FROM " + table + b" WHERE intent_id = ANY(%s)", (list(ids),))
     await connection.execute("SET LOCAL vpm.outbox_retention = 'off'")

@@ -46,15 +46,15 @@ OVERTAKEN = "overtaken"
 """A reason: it reverted when mined, but the call succeeds on the block before and after, so other transactions of its
 block came between. Or no node gave the reason. It may be sent again."""
 EXPIRED = "expired"
-"""A reason: its deadline passed before it was mined."""
+"""Reason: its deadline passed before it was mined."""
 WALLET_REVERTS = "wallet_reverts"
-"""A reason: too many transactions of its payer reverted within an hour."""
+"""Reason: too many transactions of its payer reverted within an hour."""
 CODE_REVERTS = "code_reverts"
-"""A reason: too many transactions of wallets with its payer's code reverted within an hour."""
+"""Reason: too many transactions of wallets with its payer's code reverted within an hour."""
 CONTRACTS_SPENT = "contracts_spent"
 """A reason: reverts of contract wallets have used up what they may burn within an hour."""
 PAYER_REASONS = frozenset({WALLET_REVERTS, CODE_REVERTS, CONTRACTS_SPENT})
-"""The reasons for which a payer's transaction is not sent now, and may be within the hour."""
+"""Reasons why a payer's transaction is not sent now, but may be within the hour."""
 
 
 class MinedOutcome(StrEnum):
@@ -62,7 +62,7 @@ class MinedOutcome(StrEnum):
 
     SUCCEEDED = "succeeded"
     REVERTED = "reverted"
-    CANCELLED = "cancelled"  # our own no-op was mined in its place
+    CANCELLED = "cancelled"  # our no-op was mined in its place
 
 
 ENDED = frozenset({IntentState.FINAL, IntentState.FAILED, IntentState.REPLACED})

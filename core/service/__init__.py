@@ -1,1 +1,1 @@
-"""What every daemon is made of: start and stop, health, jobs, cancelling."""
+"""Code of all daemons: start and stop, health, requested jobs, cancellation."""

@@ -1,8 +1,8 @@
-"""Cancellation that gets lost, and how to notice.
+"""Cancellation that libraries swallow.
 
-Before Python 3.12 `asyncio.wait_for` swallows a cancellation that comes in the moment the awaited thing is done, and
-libraries wait with it: psycopg's pool, which `core.db.engine.ConnectionPool` mends. A loop that runs until it is
-cancelled would then run for ever.
+Before Python 3.12 `asyncio.wait_for` swallows a cancellation that arrives just as its awaitable finishes, and libraries
+use it (psycopg's pool, which `core.db.engine.ConnectionPool` fixes). A loop that runs until it is cancelled would then
+run forever.
 """
 
 from __future__ import annotations
@@ -12,23 +12,23 @@ from typing import Any
 
 
 def cancellation_count() -> int:
-    """Return how often the running task was asked to stop."""
+    """Return how often the current task was cancelled."""
     task = asyncio.current_task()
     return 0 if task is None else task.cancelling()
 
 
 def raise_if_cancelled() -> None:
-    """Raise CancelledError when the running task was asked to stop and something on the way kept quiet about it."""
+    """Raise CancelledError if the current task was cancelled but something swallowed it."""
     if cancellation_count():
         raise asyncio.CancelledError
 
 
 AGAIN_SECONDS = 10.0
-"""Longer than a task needs to leave things in order, such as a relayer to give its lanes back; shorter than a lease."""
+"""Longer than a task needs to clean up, such as a relayer to release its lanes; shorter than a lease."""
 
 
 async def cancel_and_wait(*tasks: asyncio.Future[Any]) -> None:
-    """Cancel the tasks and wait until they have ended, with any result; one that goes on is cancelled again."""
+    """Cancel the tasks and wait until all have ended; a task that continues is cancelled again."""
     waiting = set(tasks)
     while waiting:
         for each in waiting:

@@ -1,4 +1,4 @@
-"""How every daemon starts, is supervised and stops.
+"""Start, supervision and stop of daemons.
 
     @asynccontextmanager
     async def setup(daemon: Daemon) -> AsyncIterator[None]:
@@ -9,10 +9,10 @@
 
     sys.exit(run_daemon("indexer", setup, metrics_port=lambda settings: settings.indexer_metrics_port))
 
-A task that raises, or ends although it should run for ever, ends the daemon with a line that names it and a non-zero
-exit code. SIGTERM and SIGINT set `daemon.stop`; tasks get `VPM_STOP_GRACE_SECONDS` to finish, then they are cancelled;
-a second signal cancels at once. With `VPM_PARENT_PID` set the daemon stops when that process is gone. When ready it
-writes the file `VPM_READY_FILE` ({daemon, pid, metrics}) and notifies systemd's `NOTIFY_SOCKET`, where these are set.
+A task that raises or returns stops the daemon with a log line that names it and a non-zero exit code. SIGTERM and
+SIGINT set `daemon.stop`; tasks get `VPM_STOP_GRACE_SECONDS` to finish, then they are cancelled; a second signal cancels
+at once. With `VPM_PARENT_PID` set, the daemon stops when that process is gone. When ready, it writes the file
+`VPM_READY_FILE` ({daemon, pid, metrics}) and notifies systemd's `NOTIFY_SOCKET`, if these are set.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ Setup = Callable[["Daemon"], AbstractAsyncContextManager[None]]
 
 
 class Daemon:
-    """A daemon as its setup is given it: settings, the stop event, the health server, and `spawn`."""
+    """A daemon's settings, stop event, health server and supervised tasks."""
 
     def __init__(self, name: str, settings: Settings, health: HealthServer) -> None:
         self.name = name
@@ -57,15 +57,15 @@ class Daemon:
         self.is_ending = False
 
     def spawn(self, name: str, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Supervise `work`. Its ending before the stop is a fault like an exception."""
+        """Supervise `work`. Returning before the stop is a failure, like an exception."""
         task = asyncio.create_task(work, name=name)
         self._tasks.append(task)
         task.add_done_callback(self._finished)
         return task
 
     def spawn_endless(self, name: str, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Supervise endless work that may be cancelled anywhere: each step of it is one transaction, or in memory
-        alone. It is cancelled at the stop, and waited for."""
+        """Supervise endless work that may be cancelled anywhere, because each step is one transaction or only in
+        memory. It is cancelled at the stop."""
         return self.spawn(name, self._until_stopped(work))
 
     async def _until_stopped(self, work: Coroutine[Any, Any, None]) -> None:
@@ -84,13 +84,13 @@ class Daemon:
         else:
             error = task.exception()
         if error is None and not self.stop.is_set():
-            error = RuntimeError("it ended although it should run until the daemon stops")
+            error = RuntimeError("the task ended although the daemon is not stopping")
         if error is not None and self.crash is None:
             self.crash = (task.get_name(), error)
             self.stop.set()
 
     async def drain(self, grace_seconds: float, hurry: asyncio.Event) -> None:
-        """Wait for the tasks to notice `stop`, then cancel those left."""
+        """Wait for the tasks to end after `stop`, then cancel the rest."""
         if not self._tasks:
             return
         hurried = asyncio.create_task(hurry.wait())
@@ -99,13 +99,13 @@ class Daemon:
         left = list(self._tasks)
         if left:
             names = [task.get_name() for task in left]
-            log.warning("cancelling what did not finish in time", action="daemon.cancelled", tasks=names)
+            log.warning("cancelling tasks that did not finish in time", action="daemon.cancelled", tasks=names)
         await cancel_and_wait(hurried, *left)
         await everyone
 
 
 def run_daemon(name: str, setup: Setup, *, metrics_port: Callable[[Settings], int]) -> int:
-    """Run a daemon until it is asked to stop or a part of it fails; return the process's exit code."""
+    """Run a daemon until it is stopped or a task fails; return the process's exit code."""
     try:
         settings = load(Settings)
         parent_pid = _parent_pid()
@@ -121,7 +121,7 @@ def run_daemon(name: str, setup: Setup, *, metrics_port: Callable[[Settings], in
 
 
 async def serve(name: str, setup: Setup, settings: Settings, metrics_port: int, parent_pid: int | None = None) -> int:
-    """Run the whole life of one daemon inside a running loop; return the exit code."""
+    """Run a daemon inside a running loop; return its exit code."""
     health = HealthServer(settings.metrics_host, metrics_port)
     health.add_check("database", lambda: _database(settings.database_url.get_secret_value()))
     daemon = Daemon(name, settings, health)
@@ -143,11 +143,11 @@ async def serve(name: str, setup: Setup, settings: Settings, metrics_port: int, 
     try:
         await asyncio.wait((living, stopping), return_when=asyncio.FIRST_COMPLETED)
         if not living.done() and not daemon.started and not daemon.is_ending:
-            living.cancel()  # asked to stop while still starting
+            living.cancel()  # stopped while still starting
         try:
             await living
         except asyncio.CancelledError as error:
-            if not reasons and daemon.crash is None:  # something within cancelled it: the daemon was not asked to end
+            if not reasons and daemon.crash is None:  # cancelled from within, without a request to stop
                 return _crashed(name, "stop" if daemon.started else "start", error)
     except Exception as error:
         return _crashed(name, "stop" if daemon.started else "start", error)
@@ -157,12 +157,12 @@ async def serve(name: str, setup: Setup, settings: Settings, metrics_port: int, 
             loop.remove_signal_handler(each)
     if daemon.crash is not None:
         return _crashed(name, *daemon.crash)
-    log.info("stopped", action="daemon.stopped", daemon=name, because=reasons[0] if reasons else "asked to")
+    log.info("stopped", action="daemon.stopped", daemon=name, because=reasons[0] if reasons else "requested")
     return 0
 
 
 async def _database(url: str) -> tuple[bool, str]:
-    """Ask the database for one row, on a connection of our own: those of the work may all be taken."""
+    """Check the database on a new connection, since the pools may be exhausted."""
     async with await connect(url, connect_timeout_seconds=2, application_name="vpm-health") as connection:
         await connection.execute("SELECT 1")
     return True, "answers"
@@ -176,13 +176,13 @@ async def _live(daemon: Daemon, setup: Setup, hurry: asyncio.Event) -> None:
                     daemon.started = True
                     if not daemon.stop.is_set():
                         daemon.health.is_ready = True
-                        _tell_ready(daemon)
+                        _announce_ready(daemon)
                         await daemon.stop.wait()
                 finally:
                     daemon.health.is_ready = False
                     daemon.stop.set()
                     await daemon.drain(daemon.settings.stop_grace_seconds, hurry)
-        finally:  # tasks spawned by a setup that did not get through, whose own error is the reason
+        finally:  # for tasks spawned by a setup that then failed
             daemon.is_ending = True
             daemon.stop.set()
             await daemon.drain(0.0, hurry)
@@ -196,7 +196,7 @@ def _crashed(daemon: str, part: str, error: BaseException) -> int:
     return EXIT_CRASH
 
 
-def _tell_ready(daemon: Daemon) -> None:
+def _announce_ready(daemon: Daemon) -> None:
     path = os.environ.get("VPM_READY_FILE")
     if path:
         content = {"daemon": daemon.name, "pid": os.getpid(), "metrics": f"{daemon.health.url}/metrics"}
@@ -227,7 +227,7 @@ async def _watch_parent(pid: int | None, daemon: Daemon, reasons: list[str]) -> 
     ours = os.getppid() == pid
     while (os.getppid() == pid) if ours else _exists(pid):
         await asyncio.sleep(PARENT_POLL_SECONDS)
-    log.warning("the process that started us is gone", action="daemon.orphaned", parent_pid=pid)
+    log.warning("the parent process is gone", action="daemon.orphaned", parent_pid=pid)
     reasons.append("parent gone")
     daemon.stop.set()
 

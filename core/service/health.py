@@ -1,6 +1,6 @@
-"""A tiny HTTP server for machines: /metrics, /health (checks, 200 or 503) and /ready (200 once serving, else 503).
+"""A small HTTP server for monitoring: /metrics, /health (checks, 200 or 503) and /ready (200 once serving, else 503).
 
-Every daemon runs one on its own port, apart from public traffic. Checks must be quick; each gets two seconds.
+Every daemon runs one on a separate port. Checks must be quick; each gets two seconds.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ Check = Callable[[], Awaitable[tuple[bool, str]]]
 
 
 class HealthServer:
-    """The server of a daemon's health and metrics: `async with HealthServer(host, port) as server`; port 0 takes a free
-    one, which `server.port` then names."""
+    """A daemon's health and metrics server: `async with HealthServer(host, port) as server`. With port 0 it takes a
+    free port and sets `server.port`."""
 
     def __init__(self, host: str, port: int) -> None:
         self.host = host
@@ -47,7 +47,7 @@ class HealthServer:
         self._runner: web.AppRunner | None = None
 
     def add_check(self, name: str, check: Check) -> None:
-        """`check` answers (holds?, detail); raising counts as not holding."""
+        """Add a check that returns (ok, detail); an exception counts as failed."""
         self._checks[name] = check
 
     @property
@@ -104,6 +104,6 @@ async def _run(name: str, check: Check) -> CheckResult:
     except TimeoutError:
         return CheckResult(name, False, f"no answer within {CHECK_TIMEOUT_SECONDS:g} s")
     except Exception as error:
-        log.warning("a health check raised", action="health.check_raised", check=name, why=error)
+        log.warning("a health check failed with an exception", action="health.check_raised", check=name, why=error)
         return CheckResult(name, False, redact_text(f"{type(error).__name__}: {error}"))
     return CheckResult(name, ok, detail)

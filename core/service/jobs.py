@@ -1,11 +1,11 @@
-"""Keeper jobs asked for from outside: `request` and `read` for the asker, `claim` and `finish` for the keeper.
+"""Requested keeper jobs: `request` and `read` for callers, `claim` and `finish` for the keeper.
 
     job = await request(connection, "resolve")                    # the API
     ...
     claimed = await claim(connection, INSTANCE)                   # the leading keeper, woken by KEEPER_JOB
-    await finish(connection, claimed.id, report)                  # the asker reads it
+    await finish(connection, claimed.id, report)                  # the caller reads it
 
-Jobs are idempotent, so one whose keeper died is simply taken again after `ABANDONED_AFTER_SECONDS`.
+Jobs are idempotent, so a job whose keeper died is claimed again after `ABANDONED_AFTER_SECONDS`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class JobRequest:
 
 
 async def request(connection: Connection, job: str) -> int:
-    """Ask for one run of `job`, or join a request that has not started; return its id."""
+    """Request a run of `job`, or join a request that has not started; return its id."""
     job_id = await connection.fetch_value(
         "INSERT INTO keeper_job (job) VALUES (%s) ON CONFLICT (job) WHERE started_at IS NULL "
         "DO UPDATE SET job = excluded.job RETURNING id",
@@ -49,7 +49,7 @@ async def read(connection: Connection, job_id: int) -> JobRequest | None:
 
 
 async def claim(connection: Connection, runner: str) -> JobRequest | None:
-    """Take the oldest job that waits, or one its keeper left behind; None when there is nothing to do."""
+    """Claim the oldest waiting or abandoned job; None if there is none."""
     row = await connection.fetch_one(
         "UPDATE keeper_job SET started_at = now(), runner = %s WHERE id = (SELECT id FROM keeper_job "
         "WHERE finished_at IS NULL AND (started_at IS NULL OR started_at < now() - make_interval(secs => %s)) "
@@ -60,7 +60,7 @@ async def claim(connection: Connection, runner: str) -> JobRequest | None:
 
 
 async def finish(connection: Connection, job_id: int, report: Mapping[str, Any]) -> None:
-    """Write the report of a claimed job."""
+    """Store the report of a claimed job."""
     await connection.execute(
         "UPDATE keeper_job SET finished_at = now(), report = %s WHERE id = %s AND finished_at IS NULL",
         (Jsonb(dict(report)), job_id),
@@ -68,7 +68,7 @@ async def finish(connection: Connection, job_id: int, report: Mapping[str, Any])
 
 
 async def forget(connection: Connection, *, days: int) -> int:
-    """Remove requests that were finished more than `days` ago; return how many."""
+    """Delete requests finished more than `days` ago; return how many."""
     cursor = await connection.execute(
         "DELETE FROM keeper_job WHERE finished_at < now() - make_interval(days => %s)", (days,)
     )

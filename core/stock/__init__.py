@@ -1,1 +1,1 @@
-"""The stock markets as arithmetic: the exact mirror of VestedMarkets, and the fold that replays its logs."""
+"""Stock markets: exact arithmetic that mirrors VestedMarkets, and the fold of its logs."""

@@ -1,8 +1,7 @@
-"""What an ordinary parimutuel pool would pay, for the comparison the pages and the API show next to a vested payout.
+"""The payout of an ordinary parimutuel pool, shown for comparison with a vested payout.
 
-An ordinary pool forgets when a stake came in: the winners share the whole pool in proportion to what they staked. We
-compare on the same accepted stakes and at the same fee, so that the only difference left is the mechanism.
-All amounts are token units.
+In an ordinary pool the winners share the whole pool in proportion to their stakes, whenever they came. The comparison
+uses the same accepted stakes and the same fee, so the mechanism is the only difference. All amounts are token units.
 """
 
 from __future__ import annotations
@@ -11,15 +10,15 @@ BPS = 10_000
 
 
 def fee_on_gain(gross: int, principal: int, fee_bps: int) -> int:
-    """The fee on a payout: its gain times `fee_bps`, rounded down, so in the winner's favour. No gain, no fee."""
+    """Return the fee on a payout's gain, rounded down, in the winner's favour. Without a gain there is no fee."""
     return max(0, gross - principal) * fee_bps // BPS
 
 
 def classic_payout(accepted: int, pool: int, winning_pool: int, fee_bps: int) -> int:
-    """Return what an ordinary pool pays a winning stake of `accepted` after the fee on its gain.
+    """Return an ordinary pool's payout of a winning stake of `accepted`, after the fee on its gain.
 
-    `pool` is everything accepted on both outcomes, seed included; `winning_pool` the winner's part of it. The share is
-    rounded down: a pool cannot pay a fraction of a unit. Losers get nothing from either kind of pool.
+    `pool` is everything accepted on both outcomes, seed included; `winning_pool` is the winning side of it. The share
+    is rounded down.
     """
     if accepted == 0:
         return 0

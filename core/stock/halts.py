@@ -1,4 +1,4 @@
-"""When a stock takes no bets for now: its price stands still, so the answer of its markets may be known already."""
+"""When a stock accepts no bets: its price is frozen, so the result of its markets may be known already."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 from core.stock.sessions import Session
 
 GRACE_SECONDS: Final = 3600
-"""How long after an outage of the sequencer feeds may take to write again, as SequencerCheck has it."""
+"""How long after a sequencer outage feeds may take to update again, as in SequencerCheck."""
 
 PAUSED: Final = "The stock's oracle is paused."
 OUTAGE: Final = "The chain's sequencer is down, or came back less than an hour ago."
@@ -17,7 +17,7 @@ OUTAGE: Final = "The chain's sequencer is down, or came back less than an hour a
 def silence(updated_at: int, sessions: Sequence[Session], now: int) -> int:
     """Return for how many seconds the exchange has been open without a round of the feed; 0 while it is closed.
 
-    A feed writes when the price moves by its deviation, and rests while the exchange does.
+    A feed is updated when the price moves by its deviation, and rests while the exchange is closed.
     """
     for session in sessions:
         if session.opens <= now < session.closes:
@@ -28,9 +28,9 @@ def silence(updated_at: int, sessions: Sequence[Session], now: int) -> int:
 def halt(
     *, paused: bool, sequencer_up: bool, updated_at: int | None, longest: int, sessions: Sequence[Session], now: int
 ) -> str | None:
-    """Return why no bet is taken on a stock, or None.
+    """Return why no bets are accepted on a stock, or None.
 
-    `longest` is how old the reading at a bell may be: a feed that stayed silent for longer would void the market.
+    `longest` is the maximum age of the reading at a bell: a feed that stayed silent for longer would void the market.
     """
     if paused:
         return PAUSED
@@ -40,10 +40,10 @@ def halt(
         return "The price feed has no round."
     silent = silence(updated_at, sessions, now)
     if silent > longest:
-        return f"The price feed has stood still for {silent // 60} minutes while the exchange is open."
+        return f"The price feed has not been updated for {silent // 60} minutes although the exchange is open."
     return None
 
 
 def sequencer_is_up(answer: int, started_at: int, now: int) -> bool:
-    """Return whether a sequencer's uptime feed says that it is up, and has been for long enough."""
+    """Return whether the uptime feed says that the sequencer is up, and has been for long enough."""
     return answer == 0 and now >= started_at + GRACE_SECONDS

@@ -1,14 +1,13 @@
-"""Stock rows as the values of `core.stock.vested`.
+"""Conversion of stock rows to the values of `core.stock.vested`.
 
-The arguments are rows of `stock_market`, `stock_vintage` and `stock_position` with their columns as attributes, as
-SQLAlchemy gives them (amounts as int, addresses as bytes).
+The arguments are rows of `stock_market`, `stock_vintage` and `stock_position` as SQLAlchemy returns them (amounts as
+int, addresses as bytes).
 
     market = market_of(market_row)
     view = position_view(market, position_of(row), vintage_of(vintage_row), Moment(l1_block_number, block_time))
 
-`now` is the cursor's block (`chain_cursor.l1_block_number`, `block_time`), or the head for what moves with time alone.
-
-`may_be_owed` finds the positions worth asking `settlement` about.
+`now` is the cursor's block (`chain_cursor.l1_block_number`, `block_time`), or the head for values that depend only on
+time.
 """
 
 from __future__ import annotations
@@ -22,8 +21,8 @@ from core.stock.vested import DOWN, UP, Book, Position, Terms, VestedMarket, Vin
 
 ACCEPTED = """CASE WHEN taken = demanded THEN p.offered ELSE div((p.offered_before + p.offered) * taken, demanded)
     - div(p.offered_before * taken, demanded) END"""
-"""`accepted_of` in SQL, for a position `p`: what it got of the `taken` part of what its side `demanded` in its vintage,
-NULL while that is not matched. Both quotients round down, so what all of a side got adds up to `taken` exactly."""
+"""`accepted_of` in SQL for a position `p`: its part of the `taken` amount out of what its side `demanded` in the
+vintage, NULL before that is matched. Both quotients round down, so the parts of a side add up to `taken` exactly."""
 
 
 def market_of(row: Any) -> VestedMarket:
@@ -85,9 +84,9 @@ def position_of(row: Any) -> Position:
 
 
 def may_be_owed() -> ColumnElement[bool]:
-    """Return a condition on the three joined tables: something may be due on a position. It is unpaid and on the
-    winning side or in a void market, or its side of its vintage was not taken whole and it got nothing back. Nothing is
-    due on the positions it leaves out."""
+    """Return a condition on the three joined tables for positions that may be owed something: unpaid ones on the
+    winning side or in a void market, and those without a refund whose side of the vintage was not accepted in full. All
+    other positions are owed nothing."""
     markets, vintages, positions = stock_market.c, stock_vintage.c, stock_position.c
     unpaid = and_(
         positions.claimed.is_(False),

@@ -1,7 +1,6 @@
-"""New York trading sessions: which days have one, when it opens and closes, and which make a week.
+"""New York trading sessions: their days, opening and closing times, and weeks.
 
-Days without a session and days with an early close come from `holidays` (XNYS), and offsets from the time zone. Times
-are Unix seconds.
+Holidays and early closes come from the package `holidays` (XNYS), offsets from the time zone. Times are Unix seconds.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ HALF_DAYS = holidays.financial_holidays("XNYS", categories=holidays.HALF_DAY)
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """One trading day in New York: `day` is its date there."""
+    """A trading session; `day` is its date in New York."""
 
     day: date
     opens: int
@@ -32,7 +31,7 @@ class Session:
 
 @dataclass(frozen=True, slots=True)
 class TradingDay:
-    """A session within its week: `week_closes` is the close of the week's last, `opens_week` True on its first."""
+    """A session within its week: `week_closes` is the week's last close, `opens_week` is True on its first day."""
 
     opens: int
     closes: int
@@ -50,7 +49,7 @@ def weeks(sessions: Sequence[Session]) -> list[list[Session]]:
 
 
 def trading_day(at: int) -> TradingDay | None:
-    """Return the session of the New York day that `at` lies in; None on weekends and holidays."""
+    """Return the session on the New York day of `at`; None on weekends and holidays."""
     day = datetime.fromtimestamp(at, UTC).astimezone(NEW_YORK).date()
     for week in weeks(sessions_around(at)):
         for session in week:
@@ -60,7 +59,7 @@ def trading_day(at: int) -> TradingDay | None:
 
 
 def sessions_around(now: int) -> tuple[Session, ...]:
-    """Return the sessions of the weeks around `now`, every week whole."""
+    """Return the sessions of the weeks around `now`, in whole weeks."""
     today = datetime.fromtimestamp(now, UTC).date()
     start = today - timedelta(days=8)
     start -= timedelta(days=start.weekday())

@@ -1,4 +1,4 @@
-"""Which call ends a stock market, by what the resolver says of its rounds; and what makes a market one that is void."""
+"""The call that ends a stock market, given the resolver's verdict on its rounds."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Final
 from core.contracts.statuses import PreviewStatus
 
 REFUND_DRILL_AGE_SECONDS: Final = 1
-"""Age bound of a refund drill: no feed prints that often, so its readings are provably stale."""
+"""Maximum reading age of a refund drill: no feed updates that often, so its readings are provably stale."""
 
 
 @dataclass(frozen=True, slots=True)
 class EndingCall:
-    """A call that settles or voids a market. `contract` is its name in the deployment file."""
+    """A call that settles or voids a market. `contract` is the name in the deployment file."""
 
     contract: str
     function: str
@@ -23,10 +23,10 @@ class EndingCall:
 def ending_call(
     status: PreviewStatus, market_id: int, rounds: tuple[int, int], *, is_voidable: bool
 ) -> EndingCall | None:
-    """Return the call that ends a market past its bell; None while there is none.
+    """Return the call that ends a market past its bell; None if there is none yet.
 
-    `rounds`: those in effect at the strike and at the bell, 0 where there is none. `is_voidable`: anyone may void it,
-    because it was not settled in time.
+    rounds: those in effect at the strike and at the bell, 0 if there is none. is_voidable: anyone may void it, because
+    it was not settled in time.
     """
     match status:
         case PreviewStatus.UP | PreviewStatus.DOWN | PreviewStatus.FLAT:

@@ -1,11 +1,11 @@
-"""The vested parimutuel in exact integers: what `VestedMarkets` computes, to the unit, without a chain.
+"""The vested parimutuel in exact integers: the arithmetic of `VestedMarkets`, to the unit.
 
 Every value is a token unit (6 decimals) unless a name says otherwise; accumulators are scaled by `S`. Outcome 0 is UP,
-1 is DOWN, and every pair is (UP, DOWN). Nothing here does I/O or keeps state: functions take frozen values and return
-new ones. `vested_fold` builds those values from logs, `vested_views` puts them together for readers.
+1 is DOWN, and every pair is (UP, DOWN). Functions take frozen values and return new ones. `vested_fold` builds the
+values from logs, `vested_views` combines them for readers.
 
-Rounding: every division rounds down, as the EVM's does, and each one says whom that favours. Because all of them keep
-value inside the market, payouts can never exceed the pool; what they leave is the residue.
+Rounding: every division rounds down, as in the EVM, and each one says whom that favours. All of them keep value inside
+the market, so payouts never exceed the pool; what is left is the residue.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ S: Final = 10**18
 """Scale of the accumulators: `S` means one unit promised per unit of principal."""
 
 MAX_SIDE_CAP: Final = 2**48 - 1
-"""The highest cap of a side that the contract takes: it keeps every sum in its word."""
+"""The highest side cap that the contract accepts; it keeps every sum within its word."""
 
 UP: Final = 0
 DOWN: Final = 1
@@ -31,7 +31,8 @@ Pair: TypeAlias = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """When something is read: `block_number` as contracts see it (on an Arbitrum-style chain, Ethereum's), and time."""
+    """The time of a read: `block_number` as contracts see it (on an Arbitrum-style chain, Ethereum's), and
+    timestamp."""
 
     block_number: int
     timestamp: int
@@ -39,7 +40,7 @@ class Moment:
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """The terms a market was created with; they never change."""
+    """A market's terms, fixed at creation."""
 
     market_id: int
     opener: bytes
@@ -52,12 +53,12 @@ class Terms:
     min_entry: int
     max_entry: int
     side_cap: int
-    """The most one outcome takes in all, the seed counted."""
+    """The most that one outcome accepts in total, seed included."""
 
 
 @dataclass(frozen=True, slots=True)
 class Book:
-    """One outcome's book: accepted principal, and what each unit of it was promised since the beginning, times `S`."""
+    """One outcome's book: accepted principal, and what each unit was promised since the start, times `S`."""
 
     principal: int
     acc: int
@@ -75,7 +76,7 @@ class Vintage:
 
 @dataclass(frozen=True, slots=True)
 class VestedMarket:
-    """A market's books and where it stands. `vintage` is the one not yet matched on chain, if any."""
+    """A market's books and state. `vintage` is the one not yet matched on chain, if any."""
 
     terms: Terms
     books: tuple[Book, Book]
@@ -85,7 +86,7 @@ class VestedMarket:
     paid_principal: int = 0
     """Accepted amounts of the positions whose settlement was sent."""
     paid: int = 0
-    """What was sent for them, after fees."""
+    """Payouts sent for them, after fees."""
     fees: int = 0
     refunded: int = 0
     """Refused parts given back so far."""
@@ -107,7 +108,7 @@ class VestedMarket:
 
     @property
     def unpaid_principal(self) -> int:
-        """Principal whose settlement is still to be sent: the winner's, both when void, nothing while open."""
+        """Return the principal whose settlement is not sent yet: the winner's, both sides' if void, none while open."""
         if self.voided:
             return self.pool - self.paid_principal
         if self.winner is not None:
@@ -117,7 +118,7 @@ class VestedMarket:
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """One entry, or one seed leg. `before` is what was offered on its side of its vintage ahead of it."""
+    """An entry or a seed leg. `before` is the sum of earlier offers on its side of its vintage."""
 
     position_id: int
     market_id: int
@@ -127,11 +128,11 @@ class Position:
     vintage: int
     before: int
     claimed: bool = False
-    """Its payout was sent. A loser has none and is never claimed here, even if its refund was sent after the end."""
+    """Its payout was sent. A losing position has none and is never claimed, even if its refund was sent."""
     refunded: bool = False
     """Its refused part was sent."""
     payout: int = 0
-    """What was sent for its accepted part, after `fee`."""
+    """The payout sent for its accepted part, after `fee`."""
     fee: int = 0
     refund: int = 0
 
@@ -142,7 +143,7 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class Settlement:
-    """What a position gets: `net = gross - fee`; `total` is what of `net` and `refund` is not sent yet."""
+    """What a position is due: `net = gross - fee`; `total` is the part of `net` and `refund` not sent yet."""
 
     gross: int
     fee: int
@@ -164,19 +165,19 @@ def open_books(seed_per_leg: int) -> tuple[Book, Book]:
 
 
 def seed_vintage(seed_per_leg: int) -> Vintage:
-    """Vintage 0, for one leg as for the other: accepted whole, entered at accumulator 0, so that a seed leg's accrual
-    includes the other leg."""
+    """Return vintage 0 of both legs: fully accepted and entered at accumulator 0, so that each leg's accrual includes
+    the other."""
     leg = (seed_per_leg, seed_per_leg)
     return Vintage(SEED, offered=leg, accepted=leg, entry_acc=(0, 0))
 
 
 def capacity(market: VestedMarket, outcome: int) -> int:
-    """Return all that may vest into `outcome`: kappa times its principal, at most the cap of a side."""
+    """Return the most that may vest into `outcome`: kappa times its principal, up to the side cap."""
     return min(market.terms.kappa * market.books[outcome].principal, market.terms.side_cap)
 
 
 def room(market: VestedMarket) -> Pair:
-    """Return what each outcome's vintage may be accepted in all, from the books as they stand, before any demand."""
+    """Return how much of each outcome's vintage can be accepted, from the books before it."""
     up, down = market.books[UP].principal, market.books[DOWN].principal
     return (
         max(0, capacity(market, DOWN) - up),
@@ -185,12 +186,12 @@ def room(market: VestedMarket) -> Pair:
 
 
 def demand(market: VestedMarket) -> Pair:
-    """Return what the vintage not matched yet offers."""
+    """Return what the pending vintage offers."""
     return market.vintage.offered if market.vintage is not None else (0, 0)
 
 
 def match(market: VestedMarket) -> tuple[VestedMarket, Vintage]:
-    """Match the pending vintage against the books as they stood before it: what `VintageFinalized` records."""
+    """Match the pending vintage against the books before it, as `VintageFinalized` records."""
     pending = market.vintage
     if pending is None:
         raise ValueError(f"market {market.terms.market_id} has no vintage to match")
@@ -205,7 +206,7 @@ def match(market: VestedMarket) -> tuple[VestedMarket, Vintage]:
 
 
 def finished(market: VestedMarket, now: Moment) -> bool:
-    """Check whether the pending vintage takes no more entries: its block has passed, or the market froze within it."""
+    """Return whether the pending vintage is closed to entries: its block has passed, or the market froze within it."""
     pending = market.vintage
     return pending is not None and (
         pending.number != now.block_number or now.timestamp >= market.terms.freeze_time or market.settled
@@ -213,12 +214,13 @@ def finished(market: VestedMarket, now: Moment) -> bool:
 
 
 def as_of(market: VestedMarket, now: Moment) -> tuple[VestedMarket, Vintage | None]:
-    """The market as its views show it: a finished vintage counts as matched, and is returned, before it is on chain."""
+    """Return the market as its views show it: a finished vintage counts as matched (and is returned) before that
+    happens on chain."""
     return match(market) if finished(market, now) else (market, None)
 
 
 def headroom(market: VestedMarket, now: Moment) -> Pair:
-    """Return what each outcome would still accept in this block: its room less what the open vintage already offers."""
+    """Return what each outcome would still accept in this block: its room less the open vintage's offers."""
     seen, _ = as_of(market, now)
     rooms, offered = room(seen), demand(seen)
     return max(0, rooms[UP] - offered[UP]), max(0, rooms[DOWN] - offered[DOWN])
@@ -235,7 +237,7 @@ def live(market: VestedMarket, now: Moment) -> Pair:
 
 
 def offer(market: VestedMarket, outcome: int, amount: int, block_number: int) -> tuple[VestedMarket, int]:
-    """Add an entry to the vintage of `block_number`; also returns what was offered ahead of it on its side."""
+    """Add an entry to the vintage of `block_number`; also return the sum of earlier offers on its side."""
     if market.vintage is not None and market.vintage.number != block_number:
         raise ValueError(f"market {market.terms.market_id}: vintage {market.vintage.number} is not matched yet")
     vintage = market.vintage or Vintage(block_number, offered=(0, 0))
@@ -258,7 +260,7 @@ def share(before: int, offered: int, accepted: int, demanded: int) -> int:
 
 
 def accepted_of(position: Position, vintage: Vintage) -> int | None:
-    """Return what of a position was accepted; None while its vintage is not matched."""
+    """Return the accepted part of a position; None while its vintage is not matched."""
     if vintage.accepted is None:
         return None
     if position.seed:
@@ -268,7 +270,7 @@ def accepted_of(position: Position, vintage: Vintage) -> int | None:
 
 
 def gross_payout(market: VestedMarket, position: Position, vintage: Vintage) -> int:
-    """Return what the books promise a position of a matched vintage if its side wins, before the fee.
+    """Return the payout of a position of a matched vintage if its side wins, before the fee.
 
     Rounded down: the fraction of a unit stays in the pool and ends in the residue.
     """
@@ -285,10 +287,10 @@ def seen_vintage(vintage: Vintage, matched: Vintage | None) -> Vintage:
 
 
 def accrued(market: VestedMarket, position: Position, vintage: Vintage, now: Moment) -> int:
-    """Return what the position would be paid, before the fee, if its side won now. Never falls while the market is
-    open, and keeps its last value after.
+    """Return the payout before the fee if the position's side won now. It never falls while the market is open, and
+    keeps its last value afterwards.
 
-    A position whose own vintage is still open has nothing yet: what later entries of its block leave it is not known.
+    It is 0 while the position's own vintage is open, since later entries of its block may still reduce its part.
     """
     seen, matched = as_of(market, now)
     vintage = seen_vintage(vintage, matched)
@@ -296,7 +298,8 @@ def accrued(market: VestedMarket, position: Position, vintage: Vintage, now: Mom
 
 
 def settlement(market: VestedMarket, position: Position, vintage: Vintage, now: Moment) -> Settlement:
-    """Return what a position gets: before the market is settled, its refused part, once its vintage is finished."""
+    """Return what a position is due; before the market is settled, only its refused part, once its vintage is
+    finished."""
     seen, matched = as_of(market, now)
     vintage = seen_vintage(vintage, matched)
     accepted = accepted_of(position, vintage)
@@ -314,14 +317,14 @@ def settlement(market: VestedMarket, position: Position, vintage: Vintage, now: 
 
 
 def residue(market: VestedMarket) -> int | None:
-    """Floor dust of a resolved market, known once every winning position is paid; None before that and in a void."""
+    """Return the rounding remainder of a resolved market once all winners are paid; None before, and if void."""
     if market.winner is None or market.unpaid_principal > 0:
         return None
     return market.pool - market.paid - market.fees
 
 
 def classic(market: VestedMarket, position: Position, vintage: Vintage) -> int | None:
-    """Return what an ordinary pool would have paid the position, after the same fee; None until the market resolves."""
+    """Return an ordinary pool's payout for the position, after the same fee; None until the market resolves."""
     accepted = accepted_of(position, vintage)
     if market.winner is None or accepted is None:
         return None

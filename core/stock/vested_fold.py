@@ -1,7 +1,7 @@
-"""What each event of `VestedMarkets` does to a market's books, exactly.
+"""The effect of each `VestedMarkets` event on a market's books.
 
-What an event states and what follows from the events before it must agree; where they do not, logs are missing, out of
-order or not this contract's, and `Diverged` says which. Amounts are token units. `indexer.fold.stock` keeps the rows.
+What an event states must agree with what follows from the earlier events. If not, logs are missing, out of order or
+from another contract, and `Diverged` is raised. Amounts are token units. `indexer.fold.stock` maintains the rows.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ from core.stock.vested import (
 from core.stock.vested import SEED as SEED_VINTAGE
 
 AFTERWARDS: Final = Moment(0, 0)
-"""No vintage is of block 0, so at this moment every pending one is finished: a refund may be paid before its vintage is
-finalized on chain, and only once it is finished."""
+"""A moment at which every pending vintage is finished, since no vintage has block 0. A refund may be paid before its
+vintage is finalized on chain, but only once it is finished."""
 
 
 class Diverged(ValueError):
-    """The refusal of an event that does not follow from the events before it."""
+    """An event contradicts the events before it."""
 
 
 def market_created(e: MarketCreated) -> VestedMarket:
@@ -63,7 +63,7 @@ def market_created(e: MarketCreated) -> VestedMarket:
 
 
 def check_entry(e: Entered, seed_per_leg: int, pending_vintage: int | None, *, settled: bool) -> None:
-    """Refuse an entry that its market cannot have taken."""
+    """Raise Diverged for an entry that its market cannot have accepted."""
     if settled:
         raise Diverged(f"position {e.position_id} entered a settled market")
     if e.outcome not in (UP, DOWN):
@@ -76,7 +76,7 @@ def check_entry(e: Entered, seed_per_leg: int, pending_vintage: int | None, *, s
 
 
 def match_vintage(market: VestedMarket, e: VintageFinalized) -> tuple[VestedMarket, Vintage]:
-    """Work the vintage out again and check the event against it."""
+    """Compute the vintage and check the event against it."""
     pending = market.vintage
     _require(
         pending is not None and pending.number == e.vintage,
@@ -99,7 +99,7 @@ def close_market(market: VestedMarket, e: Resolved | Voided) -> VestedMarket:
 
 
 def check_delivery(market: VestedMarket, position: Position, vintage: Vintage, e: Delivered) -> Settlement:
-    """Return what the position is due, which the delivery must agree with."""
+    """Return what the position is due; raise Diverged if the delivery disagrees."""
     if position.owner != e.owner:
         raise Diverged(f"position {e.position_id} was paid to {hex_of(e.owner)}, not to {hex_of(position.owner)}")
     due = settlement(market, position, vintage, AFTERWARDS)
@@ -111,7 +111,7 @@ def check_delivery(market: VestedMarket, position: Position, vintage: Vintage, e
 
 
 def new_owner(owner: bytes, e: PositionTransferred) -> bytes:
-    """Return the owner after a transfer, which only the owner before can have made."""
+    """Return the new owner after a transfer; raise Diverged unless the previous owner made it."""
     if owner != e.sender:
         raise Diverged(f"position {e.position_id} was not {hex_of(e.sender)}'s to transfer")
     return e.to

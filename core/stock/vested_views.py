@@ -1,7 +1,7 @@
-"""What readers are shown of a vested market: the numbers behind the market, books and position fields of the API.
+"""The numbers of a vested market that the API shows: books, market and positions.
 
-Everything is worked out from the ledger's values at one `Moment`, with a finished vintage counted as matched, as the
-contract's own views do. Amounts are token units; pairs are (UP, DOWN).
+They are computed at one `Moment`, with a finished vintage counted as matched, as in the contract's views. Amounts are
+token units; pairs are (UP, DOWN).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from core.stock.vested import (
 
 @dataclass(frozen=True, slots=True)
 class BookView:
-    """One outcome's book, as `VestedMarkets.books` answers."""
+    """One outcome's book, as returned by `VestedMarkets.books`."""
 
     principal: int
     acc: int
@@ -44,22 +44,22 @@ class BookView:
 
 @dataclass(frozen=True, slots=True)
 class MarketView:
-    """A market as `VestedMarkets` answers for it."""
+    """A market, as returned by `VestedMarkets`."""
 
     books: tuple[BookView, BookView]
     headroom: Pair
     vintage_block: int | None
-    """The block of the vintage entries can still join; None when there is none."""
+    """The block of the vintage that is open to entries, if any."""
     pool: int
-    """Accepted on both outcomes, seed included, a finished vintage counted."""
+    """Accepted on both outcomes, including the seed and a finished vintage."""
     pending: Pair
     """Offered in the open vintage."""
 
 
 @dataclass(frozen=True, slots=True)
 class PositionView:
-    """A position as `VestedMarkets` answers for it. `accepted` is None and `refused` 0 until the position's vintage is
-    finished; `entry_acc` likewise."""
+    """A position, as returned by `VestedMarkets`. Until its vintage is finished, `accepted` and `entry_acc` are None
+    and `refused` is 0."""
 
     offered: int
     accepted: int | None
@@ -67,12 +67,12 @@ class PositionView:
     entry_acc: int | None
     accrued: int
     payout: int | None
-    """After settlement: what it is paid, after the fee; 0 for a loser."""
+    """After settlement: the payout after the fee; 0 for a loser."""
     classic_payout: int | None
-    """After a resolution: what an ordinary pool would have paid, after the same fee."""
+    """After a resolution: an ordinary pool's payout after the same fee."""
     settlement: Settlement
     paid_out: int | None
-    """Of `payout`, what was sent; None while nothing was."""
+    """The part of `payout` that was sent; None if nothing was sent."""
     open: bool
 
 

@@ -283,7 +283,7 @@ async def test_a_transaction_whose_connection_was_lost_is_never_taken_for_stored
             with contextlib.suppress(psycopg.Error):
                 await connection.execute("SELECT 1")
 
-    with pytest.raises(psycopg.OperationalError, match="nothing of it is stored"):
+    with pytest.raises(psycopg.OperationalError, match="nothing was stored"):
         await lose_it_inside()
 
 

@@ -176,8 +176,8 @@ def test_two_pools_price_the_token_through_the_one_between(played: Played) -> No
     ("argv", "said"),
     [
         (["0x12"], "0x12 is not an address"),
-        (["{token}", "--quote", "{quote}"], "does not say which factory made it"),
-        (["{pool}", "--quote", "{dollar}"], "neither is the token that counts as one USD"),
+        (["{token}", "--quote", "{quote}"], "does not return its factory, tokens and fee"),
+        (["{pool}", "--quote", "{dollar}"], "neither is the dollar token"),
         (["{pool}", "{pool}", "{pool}"], "A feed has one pool or two"),
         (["{pool}", "--quote", "{quote}", "--window", "86400"], "their volatility cannot be measured"),
         (["{pool}"], "names USDC on chain 31337"),

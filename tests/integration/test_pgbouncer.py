@@ -97,7 +97,7 @@ async def test_in_session_mode_everything_works_at_its_defaults(database_url: st
 @pytest.mark.parametrize("mode", ["transaction", "statement"])
 async def test_a_mode_without_sessions_is_refused_at_the_start(mode: str, database_url: str) -> None:
     with pooled(database_url, mode) as url:
-        with pytest.raises(DatabaseRefused, match="one session to several clients") as refused:
+        with pytest.raises(DatabaseRefused, match="shares one session among clients") as refused:
             await check_database(url)
         assert "pool_mode = session" in refused.value.sentence()
         assert refused.value.exit_code == EXIT_CONFIG

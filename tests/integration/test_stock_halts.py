@@ -103,6 +103,6 @@ async def test_bets_rest_while_the_feed_stands_still_and_the_exchange_is_open(do
     await takes_bets(door, market_id)  # a feed rests overnight; only the exchange's hours count
     chain.warp_to(session.opens + 3 * 3600 + 60)
     chain.mine()
-    await halted(door, chain, market_id, "The price feed has stood still for 181 minutes")
+    await halted(door, chain, market_id, "The price feed has not been updated for 181 minutes")
     chain.push(FLAT_PRICE)
     await takes_bets(door, market_id)

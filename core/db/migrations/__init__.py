@@ -1,1 +1,1 @@
-"""Alembic's environment and the numbered migrations; see core.db for how to add one."""
+"""Alembic's environment and migrations; core.db says how to add one."""

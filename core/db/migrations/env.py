@@ -1,4 +1,4 @@
-"""Alembic's entry: runs the migrations on the connection `core.db.migrate` hands over."""
+"""Alembic's entry point: runs migrations on the connection from `core.db.migrate`."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Writes baseline/1_tables.sql from the tables in core/db/schema: `python -m core.db.migrations.tables`.
+"""Writes baseline/1_tables.sql from core/db/schema: `python -m core.db.migrations.tables`.
 
-Until the first release the baseline is written anew when a table changes; after it, a change is a migration.
+Until the first release, run it after each change of a table; afterwards a change is a migration.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ TABLES = Path(__file__).parent / "baseline" / "1_tables.sql"
 
 
 def rendered() -> str:
-    """Return the SQL of every table and index, in the order in which they refer to each other."""
+    """Return the SQL of all tables and indexes, in dependency order."""
     parts = ["-- Made from core/db/schema by `python -m core.db.migrations.tables`; a test fails while they differ.\n"]
     for table in metadata.sorted_tables:
         indexes = sorted(table.indexes, key=lambda index: str(index.name))

@@ -1,6 +1,6 @@
-"""The declared schema: one module per area, all on one MetaData. Every module in this folder is imported here.
+"""The schema: one module per area, all on one MetaData. All modules in this folder are imported here.
 
-Constraint names follow a fixed convention, so a migration and the declaration always mean the same one.
+Constraint names follow a fixed convention, so that migrations can refer to them.
 """
 
 from __future__ import annotations

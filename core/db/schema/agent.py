@@ -1,7 +1,7 @@
-"""The agent API's off-chain records: price locks, and which payment it accepted for which idempotency key.
+"""The agent API's off-chain records: price locks, and the payment accepted for each idempotency key.
 
-Neither is needed to know what settled: a stake carries its wallet and the hash of its key on chain. Amounts and shares
-are token units (6 decimals).
+Neither is needed to know what settled, since stakes carry their wallet and the hash of their key on chain. Amounts and
+shares are token units (6 decimals).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from sqlalchemy import BigInteger, CheckConstraint, Column, Index, Integer, Larg
 from core.db.schema import metadata
 from core.db.types import Address, Hash32, Uint256, UtcDateTime
 
-# A price lock. It serves one trade: `wallet` and `idem_hash` name it once there is one.
+# Price locks. Each serves one trade, named by `wallet` and `idem_hash` once it exists.
 agent_quote = Table(
     "agent_quote",
     metadata,
@@ -27,8 +27,8 @@ agent_quote = Table(
     Index("ix_agent_quote_expires_at", "expires_at"),
 )
 
-# A payment taken in, by the wallet and the hash of its idempotency key: the outbox intent of the latest attempt. A new
-# attempt is made only when the one before ended without moving money.
+# Accepted payments by wallet and hash of the idempotency key, with the outbox intent of the latest attempt. A new
+# attempt is made only if the previous one ended without moving money.
 agent_trade = Table(
     "agent_trade",
     metadata,
@@ -48,10 +48,10 @@ agent_trade = Table(
     Index("ix_agent_trade_intent_id", "intent_id"),
 )
 
-# What an authorization was first brought to pay for. A failed transaction shows it to everybody, and a random nonce
-# says nothing of the bet it is to pay for: so it serves that one and no other, as long as it lives. `arguments` is that
-# bet and the authorization, ABI-encoded as `settle` and `credit` both take them: what books the payment should it
-# arrive without its bet. Only what its payer signed is written here. Never removed.
+# The bet that each authorization was first presented for. A failed transaction makes an authorization public, and a
+# random nonce does not name a bet, so the authorization can only pay for that first bet. `arguments` is the bet and the
+# authorization, ABI-encoded for `settle` and `credit`, to book the payment if it arrives without its bet. Only what the
+# payer signed is stored here. Never deleted.
 agent_authorization = Table(
     "agent_authorization",
     metadata,

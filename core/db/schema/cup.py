@@ -1,10 +1,10 @@
-"""The paper tournament. Here PostgreSQL is the record: a double-entry ledger, paper books, roulette rounds.
+"""The paper tournament, for which PostgreSQL is the record: a double-entry ledger, paper books, roulette rounds.
 
 Amounts and shares are integer cents of pUSDC; times are our own clock. The ledger is append-only: entries are inserted
-a whole transaction at a time, a trigger refuses a transaction that does not sum to zero and moves the balances, and no
-row of `cup_transaction` or `cup_entry` is ever changed or deleted (core/db/migrations/baseline/2_cup.sql).
+a whole transaction at a time, a trigger refuses transactions that do not sum to zero and updates the balances, and rows
+of `cup_transaction` and `cup_entry` are never changed or deleted (core/db/migrations/baseline/2_cup.sql).
 
-Locks are taken in this order everywhere: round or market, then wallets in the order of their names, then the rest.
+Lock order: round or market, then wallets in the order of their names, then the rest.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ from sqlalchemy.dialects.postgresql import JSONB
 from core.db.schema import metadata
 from core.db.types import Hash32, UtcDateTime
 
-# `mint`, `wallet:<address>`, `market:<slug>`, `round:<number>`. The mint has no balance: it owes what all others hold.
+# `mint`, `wallet:<address>`, `market:<slug>`, `round:<number>`. The mint's balance is not stored; it is minus the sum
+# of all others.
 cup_account = Table(
     "cup_account",
     metadata,
@@ -41,7 +42,7 @@ cup_account = Table(
     CheckConstraint("balance_cents >= 0", name="balance_is_not_negative"),
 )
 
-# `key` is what makes a movement happen once: `claim:<wallet>`, `trade:<id>`, `bet:<round>:<wallet>:<key>`,
+# `key` makes a movement happen only once: `claim:<wallet>`, `trade:<id>`, `bet:<round>:<wallet>:<key>`,
 # `market:<slug>`, `round:<number>`.
 cup_transaction = Table(
     "cup_transaction",
@@ -82,7 +83,7 @@ cup_market = Table(
     Column("trades", Integer, nullable=False, server_default="0"),
     Column("opens_at", UtcDateTime, nullable=False),
     Column("closes_at", UtcDateTime, nullable=False),  # trades before here
-    Column("start_at", UtcDateTime),  # of a direction: what the end is compared with
+    Column("start_at", UtcDateTime),  # for a direction: the moment the end is compared with
     Column("ends_at", UtcDateTime, nullable=False),  # the moment that decides
     Column("status", Text, nullable=False, server_default="open"),
     Column("winner", SmallInteger),
@@ -103,7 +104,7 @@ cup_market = Table(
     Index("ix_cup_market_open", "closes_at", postgresql_where=text("status = 'open'")),
 )
 
-# What a wallet holds of one outcome; a trade adds to it. Settled with its market, once.
+# A wallet's holding of one outcome; trades add to it. Settled once, with its market.
 cup_position = Table(
     "cup_position",
     metadata,
@@ -121,7 +122,7 @@ cup_position = Table(
     Index("ix_cup_position_slug", "slug"),
 )
 
-# Signed trades as they came in, with what their receipts said. `issued_at` is the text that was signed.
+# Signed trades with the amounts of their receipts. `issued_at` is the signed text.
 cup_trade = Table(
     "cup_trade",
     metadata,
@@ -134,7 +135,7 @@ cup_trade = Table(
     Column("shares_cents", BigInteger, nullable=False),
     Column("issued_at", Text, nullable=False),
     Column("signature", LargeBinary, nullable=False),
-    Column("balance_cents", BigInteger, nullable=False),  # afterwards, as are the next two
+    Column("balance_cents", BigInteger, nullable=False),  # after the trade, like the next two
     Column("projected_cents", BigInteger, nullable=False),
     Column("pool_cents", BigInteger, nullable=False),
     Column("at", UtcDateTime, nullable=False, server_default=func.now()),
@@ -153,7 +154,7 @@ cup_round = Table(
     Column("commitment", Hash32, nullable=False),
     Column("opens_at", UtcDateTime, nullable=False),
     Column("closes_at", UtcDateTime, nullable=False),
-    Column("ends_at", UtcDateTime, nullable=False),  # of the spin; the next round opens then
+    Column("ends_at", UtcDateTime, nullable=False),  # end of the spin; the next round opens then
     Column("chain_id", BigInteger, nullable=False),
     Column("head_number", BigInteger, nullable=False),
     Column("beacon_after", BigInteger, nullable=False),
@@ -169,7 +170,7 @@ cup_round = Table(
         "num_nonnulls(beacon_number, beacon_hash, pocket, settled_at) IN (0, 4)", name="settled_with_its_result"
     ),
     CheckConstraint("settled_at IS NULL OR bets_hash IS NOT NULL", name="settled_with_its_bets"),
-    # One live round: another opens only when the one before is settled.
+    # Only one live round: the next opens when the previous one is settled.
     Index("uq_cup_round_live", "chain_id", unique=True, postgresql_where=text("settled_at IS NULL")),
 )
 
@@ -183,7 +184,7 @@ cup_bet = Table(
     Column("stake_cents", BigInteger, nullable=False),
     Column("issued_at", Text, nullable=False),
     Column("signature", LargeBinary, nullable=False),
-    Column("balance_cents", BigInteger, nullable=False),  # afterwards
+    Column("balance_cents", BigInteger, nullable=False),  # after the bet
     Column("status", Text, nullable=False, server_default="open"),
     Column("paid_cents", BigInteger, nullable=False, server_default="0"),
     Column("at", UtcDateTime, nullable=False, server_default=func.now()),
@@ -191,13 +192,13 @@ cup_bet = Table(
     CheckConstraint("stake_cents > 0 AND paid_cents >= 0", name="amounts_are_positive"),
     CheckConstraint("status IN ('won', 'refunded') OR paid_cents = 0", name="paid_has_a_reason"),
     Index("ix_cup_bet_wallet", "wallet", "round_no"),
-    # All bets of a round are changed at once when it is settled; with room for a second version of each on its page no
-    # index has to follow.
+    # Settlement updates all bets of a round at once; with room for a second version on each page, the updates are HOT
+    # and do not touch the indexes.
     postgresql_with={"fillfactor": 45},
 )
 
-# The boards: `period` is `all` or an ISO week such as `2026-W47`. `debit_cents` is the realized loss that counts, so
-# that rows in index order are the board: the largest profit first, ties to the earlier.
+# The boards: `period` is `all` or an ISO week such as `2026-W47`. `debit_cents` is minus the score, so that index order
+# is board order: the largest profit first, ties to the earlier.
 cup_score = Table(
     "cup_score",
     metadata,
@@ -210,7 +211,7 @@ cup_score = Table(
     Index("ix_cup_score_board", "period", "debit_cents", "reached_at", "wallet"),
 )
 
-# How often anything was recorded on a board: by it a reader knows that what it has of the board still stands.
+# How often each board has changed, so that readers can tell whether their copy is current.
 cup_board = Table(
     "cup_board",
     metadata,
@@ -229,7 +230,7 @@ cup_enrolment = Table(
     CheckConstraint("char_length(note) <= 280", name="note_is_short"),
 )
 
-# Wallets of the operator's own fleets: never enrolled, so a halt always covers them.
+# Wallets of the operator's own fleets, which cannot enroll, so a halt always applies to them.
 cup_house_wallet = Table(
     "cup_house_wallet",
     metadata,

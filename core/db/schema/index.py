@@ -1,7 +1,7 @@
-"""What the indexer has read of each chain: how far it is, blocks, raw logs, and what reorganizations took back.
+"""What the indexer has read of each chain: its cursor, blocks, raw logs, and what reorganizations undid.
 
-Raw logs are the source of every projection (`index_stock`, `index_agent`, `index_shared`): those can be dropped and
-folded again from `chain_log` alone. A log is deleted only by a reorganization, which keeps it in `chain_log_removed`.
+Raw logs are the source of all projections (`index_stock`, `index_agent`, `index_shared`), which can be rebuilt from
+`chain_log` alone. A log is only deleted by a reorganization, which keeps it in `chain_log_removed`.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from sqlalchemy.dialects.postgresql import JSONB
 from core.db.schema import metadata
 from core.db.types import Address, BlockNumber, ChainTime, Hash32, UtcDateTime
 
-# One row per chain. `number` and `hash` are the last block indexed: everything at or below it is in the tables,
-# nothing above it is. A writer advances it from the value it read, in the transaction that writes the rows.
-# States: backfill -> tail -> backfill (far behind again); any -> halted (a reorganization beyond finality, or logs that
-# contradict each other: `problem` says which; what is served is then the last good state) -> tail (it healed).
+# One row per chain. `number` and `hash` are the last indexed block: everything up to it is in the tables, nothing above
+# it is. A writer advances it from the value it read, in the transaction that writes the rows.
+# States: backfill -> tail -> backfill (far behind again); any -> halted (a reorganization beyond finality, or
+# contradictory logs, as `problem` says; the last good state is served) -> tail (recovered).
 chain_cursor = Table(
     "chain_cursor",
     metadata,
@@ -42,12 +42,12 @@ chain_cursor = Table(
     Column("l1_block_number", BlockNumber),  # block.number as contracts see it; the block's own number elsewhere
     Column("head_number", BlockNumber),  # the newest block seen, indexed or not
     Column("head_time", ChainTime),
-    Column("head_seen_at", UtcDateTime),  # when a node last answered what its head is
+    Column("head_seen_at", UtcDateTime),  # when a node last reported its head
     Column("finalized_number", BlockNumber),  # the node's finalized block, where it has one
     Column("state", Text, nullable=False, server_default="backfill"),
     Column("problem", Text),
-    Column("sources", JSONB, nullable=False),  # the addresses these tables were filled from, by role
-    Column("summed", Boolean, nullable=False, server_default=false()),  # the tables of sums are true
+    Column("sources", JSONB, nullable=False),  # addresses that the tables were filled from, by role
+    Column("summed", Boolean, nullable=False, server_default=false()),  # the tables of sums are valid
     Column("updated_at", UtcDateTime, nullable=False, server_default=func.now()),
     CheckConstraint("state IN ('backfill', 'tail', 'halted')", name="state_is_known"),
     CheckConstraint("(state = 'halted') = (problem IS NOT NULL)", name="a_halt_says_why"),
@@ -55,7 +55,7 @@ chain_cursor = Table(
     CheckConstraint("(hash IS NULL) = (number = start_block - 1)", name="a_block_has_a_hash"),
 )
 
-# Blocks that hold logs of ours, plus the recent ones, by which reorganizations are found.
+# Blocks with our logs, and recent blocks, which serve to detect reorganizations.
 chain_block = Table(
     "chain_block",
     metadata,
@@ -66,9 +66,9 @@ chain_block = Table(
     Column("l1_block_number", BlockNumber, nullable=False),
 )
 
-# `topics` are the 32-byte topics joined. `entity` is what the log changes (core.contracts.events): a letter for the
-# kind and the id in bytes, for example m + a stock market's id in 8 bytes; NULL for a log that only adds a row. Each
-# partition is a range of one chain's blocks, which the indexer makes ahead (indexer.store.log_ranges).
+# `topics` are the joined 32-byte topics. `entity` is what the log changes (core.contracts.events): a letter for the
+# kind and the id in bytes, for example m and a stock market's id in 8 bytes; NULL for a log that only adds a row. Each
+# partition is a range of one chain's blocks, created ahead by the indexer (indexer.store.log_ranges).
 chain_log = Table(
     "chain_log",
     metadata,
@@ -80,8 +80,8 @@ chain_log = Table(
     Column("topics", LargeBinary, nullable=False),
     Column("data", LargeBinary, nullable=False),
     Column("entity", LargeBinary),
-    # An entity's logs are sorted when they are read, which is seldom; equal keys are kept once, so that every log's own
-    # entry is small.
+    # An entity's logs are rarely read, and sorted then; without the block in the key, B-tree deduplication keeps the
+    # index small.
     Index("ix_chain_log_entity", "chain_id", "entity", postgresql_where=text("entity IS NOT NULL")),
     postgresql_partition_by="RANGE (chain_id, block_number)",
 )
@@ -103,7 +103,7 @@ chain_log_removed = Table(
     Index("ix_chain_log_removed_reorg_id", "reorg_id"),
 )
 
-# Every reorganization undone: blocks above `ancestor_number` up to `from_number` were taken back.
+# Reorganizations: blocks above `ancestor_number` up to `from_number` were undone.
 chain_reorg = Table(
     "chain_reorg",
     metadata,
@@ -117,8 +117,8 @@ chain_reorg = Table(
     CheckConstraint("from_number > ancestor_number", name="goes_back"),
 )
 
-# Every audit: how many numbers were compared with the contracts' own views, each at the block the tables were at, from
-# `first_block` to the one named last; and which differed.
+# Audits: how many numbers were compared with the contracts' views, each at the block of the tables at that time, from
+# `first_block` to `block_number`, and which differed.
 chain_audit = Table(
     "chain_audit",
     metadata,

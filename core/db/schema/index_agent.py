@@ -1,8 +1,8 @@
-"""Projections of the agent contracts: markets, outcome books, stakes with the odds they met, payouts, and what the Safe
-allows.
+"""Projections of the agent contracts: markets, outcome books, stakes with their odds, payouts, and the Safe's settings.
 
 Amounts, weights and shares are token units (6 decimals); prices are wads (1e18 is one); feed values have 8 decimals;
-times are Unix seconds. The indexer alone writes here. `*_block`, `*_at`, `*_tx`: where, when and by what it happened.
+times are Unix seconds. Only the indexer writes here. `*_block`, `*_at` and `*_tx` are the block, time and
+transaction of an event.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ agent_market = Table(
     metadata,
     Column("market_id", Hash32, primary_key=True),
     Column("index", Integer, nullable=False),  # in opening order, from 1: the high half of its stakes' ids
-    # The specification, as its lister chose it
+    # The lister's specification
     Column("kind", SmallInteger, nullable=False),  # MarketKind
     Column("feed", Address, nullable=False),
     Column("target", Int256, nullable=False),
@@ -47,7 +47,7 @@ agent_market = Table(
     Column("ends_at", ChainTime, nullable=False),  # the moment that decides
     Column("outcomes", SmallInteger, nullable=False),
     Column("weights", ARRAY(Numeric(78, 0)), nullable=False),  # virtual weight of each outcome
-    # The terms, as the Safe's bounds made them
+    # The terms under the Safe's bounds
     Column("fee_bps", Integer, nullable=False),
     Column("pot_cap", Uint256, nullable=False),
     Column("published", Boolean, nullable=False),  # its feed has a publisher
@@ -55,8 +55,8 @@ agent_market = Table(
     Column("early_from", ChainTime, nullable=False),  # early-resolvable only, else 0
     Column("settles_after", ChainTime, nullable=False),
     Column("voids_after", ChainTime, nullable=False),
-    # The lister's metadata. `document` is it as JSON, NULL when it is not a JSON object; `slug` is the id in it, NULL
-    # unless the market's key is its hash.
+    # The lister's metadata. `document` is its JSON, NULL unless it is an object; `slug` is the id in it, NULL unless
+    # the market's key is its hash.
     Column("lister", Address, nullable=False),
     Column("metadata", Text, nullable=False),
     Column("document", JSONB),
@@ -69,12 +69,14 @@ agent_market = Table(
     Column("paid_out", Uint256, nullable=False),  # to winners
     Column("paid_shares", Uint256, nullable=False),
     Column("given_back", Uint256, nullable=False),  # refunds sent
-    Column("unpaid", Integer, nullable=False, server_default="0"),  # stakes owed something that is not sent yet
+    Column(
+        "unpaid", Integer, nullable=False, server_default="0"
+    ),  # stakes with a payout or refund that is not sent yet
     # Its end
     Column("status", SmallInteger, nullable=False),  # AgentMarketStatus
     Column("winner", SmallInteger),
     Column("void_reason", SmallInteger),
-    # The readings that decided, NULL for one that played no part
+    # The deciding readings; NULL if not used
     Column("end_round", Uint256),
     Column("end_answer", Int256),
     Column("end_updated_at", ChainTime),
@@ -95,8 +97,8 @@ agent_market = Table(
     CheckConstraint(f"(status = {OPEN}) = (closed_tx IS NULL)", name="closed_once"),
     Index("ix_agent_market_index", "index", unique=True),
     Index("ix_agent_market_slug", "slug"),
-    # What the API follows: the open ones, the newest settled, what changed since a block; and pages of the settled, by
-    # the moment bets ended, of each feed and kind.
+    # For the API: open markets, the newest settled ones, changes since a block; and pages of settled markets by feed,
+    # kind and close of betting.
     Index("ix_agent_market_open", "market_id", postgresql_where=text(f"status = {OPEN}")),
     Index("ix_agent_market_closed", "closed_at", "market_id", postgresql_where=text(f"status <> {OPEN}")),
     Index("ix_agent_market_updated", "updated_block"),
@@ -119,12 +121,12 @@ agent_outcome = Table(
     Column("outcome", SmallInteger, primary_key=True),
     Column("net", Uint256, nullable=False),
     Column("shares", Uint256, nullable=False),
-    Column("excess", Uint256, nullable=False),  # sum over its stakes of what their shares exceed their net stake by
+    Column("excess", Uint256, nullable=False),  # sum over its stakes of max(0, shares - net stake)
     Column("stakes", Integer, nullable=False),
 )
 
-# Every stake, and every late payment owed back. Status as the contract has it: 1 in the book, 2 owed back, 3 paid,
-# 4 refunded. A losing stake stays 1. The odds history of a market is its stakes in order with `price_after`.
+# Stakes, and late payments to refund. Status as in the contract: 1 in the book, 2 owed back, 3 paid, 4 refunded; a
+# losing stake stays 1. A market's odds history is the `price_after` of its stakes in order.
 agent_stake = Table(
     "agent_stake",
     metadata,
@@ -164,10 +166,10 @@ agent_stake = Table(
     Index("ix_agent_stake_staked_at", "staked_at"),
 )
 
-# The sums of rows above: indexer.store.sums keeps them once chain_cursor says `summed`; until then they mean nothing.
+# Sums of the rows above, maintained by indexer.store.sums and valid once chain_cursor says `summed`.
 
-# What each wallet staked on an outcome of an open market, and under a market id of zeros what it staked in all settled
-# markets, late payments included.
+# Each wallet's stakes by outcome of open markets; under a market id of zeros, its stakes in all settled markets, late
+# payments included.
 agent_holding = Table(
     "agent_holding",
     metadata,
@@ -177,7 +179,7 @@ agent_holding = Table(
     Column("stakes", Integer, nullable=False),
     Column("amount", Uint256, nullable=False),
     Column("shares", Uint256, nullable=False),
-    Column("worth", Uint256, nullable=False),  # what settled stakes were owed, and late payments
+    Column("worth", Uint256, nullable=False),  # payouts and refunds of settled stakes, and late payments
 )
 
 # Markets by their feed.
@@ -211,7 +213,7 @@ agent_role = Table(
     Column("allowed", Boolean, nullable=False),
 )
 
-# The Safe's list of feeds, with what it says of each. A condemned feed is never allowed again.
+# The Safe's list of feeds. A condemned feed is never allowed again.
 agent_feed = Table(
     "agent_feed",
     metadata,
@@ -224,10 +226,10 @@ agent_feed = Table(
     Column("lag", BigInteger, nullable=False),
     Column("pot_cap", Uint256, nullable=False),
     Column("step", BigInteger, nullable=False),  # of a pool feed's grid, else 0
-    Column("feed_cap", Uint256, nullable=False),  # of the pot caps of all its unsettled markets together
+    Column("feed_cap", Uint256, nullable=False),  # limit on the pot caps of all its unsettled markets together
 )
 
-# `fee_bps` to `void_delay` are the Safe's bounds for markets listed from now on, NULL before it set any.
+# `fee_bps` to `void_delay` are the Safe's bounds for new listings, NULL before any are set.
 agent_venue = Table(
     "agent_venue",
     metadata,

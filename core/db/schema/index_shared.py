@@ -1,4 +1,4 @@
-"""Projections both sides use: rounds of feeds, token authorizations, and who pauses."""
+"""Projections of both sides: rounds of feeds, token authorizations, and pauses."""
 
 from __future__ import annotations
 
@@ -19,8 +19,7 @@ from sqlalchemy import (
 from core.db.schema import metadata
 from core.db.types import Address, BlockNumber, ChainTime, Hash32, Int256, Uint256
 
-# `feed` is the proxy the markets name, `round_id` is `phase << 64 | n` as it counts, for any contract that emitted the
-# log.
+# `feed` is the proxy that markets name and `round_id` is its `phase << 64 | n`, whichever contract emitted the log.
 oracle_round = Table(
     "oracle_round",
     metadata,
@@ -36,8 +35,8 @@ oracle_round = Table(
     Index("ix_oracle_round_feed", "chain_id", "feed", "updated_at"),
 )
 
-# What a pool feed computed a round from; its event comes directly after the round's. The arrays have an element a pool,
-# in the feed's order. `quality` as IPoolFeed.Quality: 1 good, 2 quiet, 3 thin, 4 out of range.
+# What a pool feed computed a round from; its event directly follows the round's. The arrays have one element per pool,
+# in the feed's order. `quality` is IPoolFeed.Quality: 1 good, 2 thin, 3 out of range.
 oracle_measure = Table(
     "oracle_measure",
     metadata,
@@ -54,12 +53,11 @@ oracle_measure = Table(
     Index("ix_oracle_measure_feed", "chain_id", "feed", "round_id", unique=True),
 )
 
-# What became of an EIP-3009 authorization; the token lets each be used or canceled once.
-# - paid: the token said that it was used directly before a transfer from its signer to one of our contracts. That
-#   transfer is what it brought; no other authorization has the same one. Finds a landed relay by its nonce, and money
-#   sent without `settle`.
-# - unpaired: it was used in the transaction of a transfer from its signer to us that it did not make. Uses in other
-#   transactions pay us nothing and are not here.
+# The state of EIP-3009 authorizations; the token lets each be used or canceled once.
+# - paid: its AuthorizationUsed event directly precedes a transfer from its signer to one of our contracts, which is its
+#   payment; each transfer belongs to one authorization. Finds landed relays by nonce, and money sent without `settle`.
+# - unpaired: used in a transaction with a transfer from its signer to us that belongs to another authorization. Uses in
+#   other transactions pay us nothing and are not stored.
 # - canceled: by its signer, for any recipient.
 token_authorization = Table(
     "token_authorization",
@@ -72,7 +70,7 @@ token_authorization = Table(
     Column("recipient", Address),
     Column("value", Uint256),
     Column("block_number", BlockNumber, nullable=False),
-    Column("log_index", Integer, nullable=False),  # of the token's word on the authorization; the transfer is the next
+    Column("log_index", Integer, nullable=False),  # of the authorization's event; the transfer is the next log
     Column("at", ChainTime, nullable=False),
     Column("tx", Hash32, nullable=False),
     CheckConstraint("state IN ('paid', 'unpaired', 'canceled')", name="state_is_known"),
@@ -81,7 +79,7 @@ token_authorization = Table(
     Index("ix_token_authorization_block_number", "chain_id", "block_number", "log_index"),
 )
 
-# Who may pause stakes on a chain, through its pauser.
+# The accounts that may pause stakes on a chain, through its pauser.
 pauser_guardian = Table(
     "pauser_guardian",
     metadata,
@@ -90,7 +88,7 @@ pauser_guardian = Table(
     Column("allowed", Boolean, nullable=False),
 )
 
-# Every time a pauser paused or resumed, and who did it.
+# All pauses and resumptions, and who made them.
 pauser_act = Table(
     "pauser_act",
     metadata,

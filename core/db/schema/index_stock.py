@@ -1,9 +1,9 @@
-"""Projections of the stock side: every book, vintage and position, folded from logs. The indexer alone writes here.
+"""Projections of the stock side: books, vintages and positions, folded from logs. Only the indexer writes here.
 
 Amounts are token units (6 decimals); accumulators are scaled by 1e18; answers have 8 decimals; times are Unix seconds.
-`core.stock.projection` turns rows into the values of `core.stock.vested`, which work out everything else (accepted,
-refused, accrued, settlement) exactly as the contract does. `*_block` is the block in which something happened, `*_at`
-its time, `*_tx` the transaction.
+`core.stock.projection` turns rows into the values of `core.stock.vested`, which computes everything else (accepted,
+refused, accrued, settlement) exactly as the contract does. `*_block`, `*_at` and `*_tx` are the block, time and
+transaction of an event.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from core.stock.vested import DOWN, UP
 _PAID_FOR = (
     f"CASE WHEN voided THEN principal_up + principal_down WHEN winner = {UP} THEN principal_up ELSE principal_down END"
 )
-# Settled, and not all of the principal that is to be paid is paid: the winner's, or both when void.
+# Settled, but not all principal is paid: the winner's, or both sides' if void.
 UNPAID = f"closed_tx IS NOT NULL AND paid_principal < {_PAID_FOR}"
-# Of these markets alone a position may be owed something: of the others all is sent, or nothing is due yet.
+# Markets with positions that may be owed something; for all others everything is sent, or nothing is due yet.
 OWING = f"pending_vintage IS NOT NULL OR refused > refunded OR ({UNPAID})"
-# All winners are paid, and of the rest of the pool something is not with the treasury.
+# All winners are paid, and the residue of the pool is not claimed yet.
 DUSTY = (
     "residue_tx IS NULL AND winner IS NOT NULL AND principal_up + principal_down > paid + fees "
     f"AND paid_principal >= {_PAID_FOR}"
@@ -43,7 +43,7 @@ stock_market = Table(
     Column("min_entry", Uint256, nullable=False),
     Column("max_entry", Uint256, nullable=False),
     Column("side_cap", Uint256, nullable=False),
-    # Books, as stored on chain: without the vintage that is pending
+    # Books, as stored on chain: without the pending vintage
     Column("principal_up", Uint256, nullable=False),
     Column("principal_down", Uint256, nullable=False),
     Column("acc_up", Uint256, nullable=False),
@@ -51,17 +51,17 @@ stock_market = Table(
     Column("pending_vintage", BlockNumber),  # not finalized on chain; contracts' block.number
     Column("pending_up", Uint256, nullable=False),
     Column("pending_down", Uint256, nullable=False),
-    # Where it stands
+    # Status
     Column("winner", SmallInteger),  # 0 UP, 1 DOWN; NULL while open and when void
     Column("voided", Boolean, nullable=False),
     Column("paid_principal", Uint256, nullable=False),
     Column("paid", Uint256, nullable=False),  # settlement payouts sent, after fees
     Column("fees", Uint256, nullable=False),
-    Column("refused", Uint256, nullable=False),  # of finalized vintages, whether it was sent back or not
-    Column("refunded", Uint256, nullable=False),  # what of it was sent back
+    Column("refused", Uint256, nullable=False),  # of finalized vintages, sent back or not
+    Column("refunded", Uint256, nullable=False),  # the part of it that was sent back
     Column("residue_claimed", Uint256, nullable=False),
-    Column("positions", Integer, nullable=False),  # the seed's two counted
-    Column("vintages", Integer, nullable=False),  # the seed not counted
+    Column("positions", Integer, nullable=False),  # including the two seed positions
+    Column("vintages", Integer, nullable=False),  # without the seed
     Column("created_block", BlockNumber, nullable=False),
     Column("created_at", ChainTime, nullable=False),
     Column("created_tx", Hash32, nullable=False),
@@ -74,13 +74,13 @@ stock_market = Table(
     Column("feed", Address),
     Column("ticker", Text),
     Column("family", SmallInteger),  # 0 daily, 1 weekly, 2 drill
-    # What settles it (SpecRegistered)
+    # The settlement spec (SpecRegistered)
     Column("stock_token", Address),
     Column("strike_time", ChainTime),
     Column("final_time", ChainTime),
     Column("max_strike_age", BigInteger),
     Column("max_final_age", BigInteger),
-    # How it was settled (Settled); NULL for one voided by the timeout
+    # The settlement (Settled); NULL if voided by the timeout
     Column("outcome", SmallInteger),  # 0 UP, 1 DOWN, 2 FLAT, 3 VOID
     Column("reason", SmallInteger),  # 0 none, 1 flat, 2 stale, 3 paused, 4 bad answer
     Column("strike_round", Uint256),
@@ -94,8 +94,8 @@ stock_market = Table(
     CheckConstraint("NOT (voided AND winner IS NOT NULL)", name="void_has_no_winner"),
     CheckConstraint("(closed_tx IS NOT NULL) = (voided OR winner IS NOT NULL)", name="closed_once"),
     CheckConstraint("pending_vintage IS NOT NULL OR (pending_up = 0 AND pending_down = 0)", name="pending_has_a_block"),
-    # What the API follows: the unsettled, the newest settled, those with winners unpaid, what changed since a block,
-    # and the markets that show refunds; and what the keeper has to look at, however long the history is.
+    # For the API: unsettled markets, the newest settled ones, those with unpaid winners, changes since a block, and the
+    # refund drills; and for the keeper: markets that need work, however long the history.
     Index("ix_stock_market_open", "market_id", postgresql_where=text("closed_tx IS NULL")),
     Index("ix_stock_market_closed", "closed_at", "market_id", postgresql_where=text("closed_tx IS NOT NULL")),
     Index("ix_stock_market_unpaid", "market_id", postgresql_where=text(UNPAID)),
@@ -105,8 +105,8 @@ stock_market = Table(
     Index("ix_stock_market_drill", "market_id", postgresql_where=text(f"family = {Family.DRILL:d}")),
 )
 
-# All entries of one market in one block.number; the seed's is 0. Accepted and entry accumulators are NULL until it is
-# finalized on chain (core.stock.vested shows a finished one as the contract's views do, before that).
+# The entries of one market in one block.number; the seed's is 0. Accepted amounts and entry accumulators are NULL until
+# it is finalized on chain; core.stock.vested computes them earlier, as the contract's views do.
 stock_vintage = Table(
     "stock_vintage",
     metadata,
@@ -126,12 +126,12 @@ stock_position = Table(
     Column("position_id", BigInteger, primary_key=True, autoincrement=False),
     Column("market_id", BigInteger, nullable=False),
     Column("ordinal", Integer, nullable=False),  # order of entry in its market, from 0; the seed is 0 and 1
-    Column("owner", Address, nullable=False),  # who holds it now, and is paid
-    Column("entered_by", Address, nullable=False),  # who bet, even if transferred since
+    Column("owner", Address, nullable=False),  # the current holder, who is paid
+    Column("entered_by", Address, nullable=False),  # the bettor, even if transferred since
     Column("outcome", SmallInteger, nullable=False),  # 0 UP, 1 DOWN
     Column("offered", Uint256, nullable=False),
     Column("vintage", BlockNumber, nullable=False),
-    Column("offered_before", Uint256, nullable=False),  # on its side of its vintage, ahead of it
+    Column("offered_before", Uint256, nullable=False),  # earlier offers on its side of its vintage
     Column("claimed", Boolean, nullable=False),
     Column("refunded", Boolean, nullable=False),
     Column("payout", Uint256, nullable=False),  # sent for its accepted part, after the fee
@@ -147,17 +147,17 @@ stock_position = Table(
     CheckConstraint(f"outcome IN ({UP}, {DOWN})", name="outcome_is_a_side"),
     Index("ix_stock_position_market", "market_id", "vintage", "ordinal", unique=True),  # in the order of entry
     Index("ix_stock_position_owner", "owner", "entered_block", "position_id"),  # an owner's, newest first, by pages
-    # The bets entered last; the seed is no bet.
+    # The latest bets; the seed is no bet.
     Index("ix_stock_position_bet", "entered_at", "position_id", postgresql_where=text("vintage > 0")),
-    # Most positions are changed once, when they are paid, all of a market together; with room on the page for a second
-    # version of each no index has to follow.
+    # Positions are mostly updated once, all of a market together when paid; with room for a second version on each
+    # page, the updates are HOT and do not touch the indexes.
     postgresql_with={"fillfactor": 50},
 )
 
-# The sums of rows above: indexer.store.sums keeps them once chain_cursor says `summed`; until then they mean nothing.
+# Sums of the rows above, maintained by indexer.store.sums and valid once chain_cursor says `summed`.
 
-# What each owner has in a listed market on a side, and under market 0 what it has in all settled markets: totals are
-# read from few rows, however much an owner holds.
+# Each owner's positions by listed market and side; under market 0, those in all settled markets. Totals are thus read
+# from few rows, however many positions an owner has.
 stock_holding = Table(
     "stock_holding",
     metadata,
@@ -166,12 +166,12 @@ stock_holding = Table(
     Column("outcome", SmallInteger, primary_key=True),  # 0 under market 0
     Column("positions", Integer, nullable=False),
     Column("offered", Uint256, nullable=False),
-    Column("pending", Uint256, nullable=False),  # offered in the vintage that is not matched on chain
+    Column("pending", Uint256, nullable=False),  # offered in the vintage not yet matched on chain
     Column("refused", Uint256, nullable=False),  # of matched vintages, sent back or not
     Column("weight", Uint256, nullable=False),  # accepted amounts, each times its vintage's entry accumulator
     Column("due", Uint256, nullable=False),  # settlement payouts after the fee, sent or not
-    Column("payout", Uint256, nullable=False),  # what of `due` was sent
-    Column("refund", Uint256, nullable=False),  # what of `refused` was sent back
+    Column("payout", Uint256, nullable=False),  # the part of `due` that was sent
+    Column("refund", Uint256, nullable=False),  # the part of `refused` that was sent back
 )
 
 # Listed markets by their family.
@@ -183,7 +183,7 @@ stock_total = Table(
     Column("settled", BigInteger, nullable=False),  # resolved or void
     Column("resolved", BigInteger, nullable=False),
     Column("seeded", Uint256, nullable=False),
-    Column("principal", Uint256, nullable=False),  # both books as stored, without a batch that is pending
+    Column("principal", Uint256, nullable=False),  # both books as stored, without a pending vintage
     Column("fees", Uint256, nullable=False),
     Column("paid", Uint256, nullable=False),
 )
@@ -239,7 +239,7 @@ stock_opener = Table(
     Column("allowed", Boolean, nullable=False),
 )
 
-# One row once the venue has said anything.
+# One row, once the contracts have emitted an event of it.
 stock_venue = Table(
     "stock_venue",
     metadata,

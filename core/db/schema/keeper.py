@@ -1,5 +1,5 @@
-"""What the keeper remembers between runs; its jobs are idempotent without it, and cheaper and more careful with it. And
-the jobs that it is asked for from outside: the API asks, the leading keeper runs them and writes the report."""
+"""What the keeper remembers between runs (its jobs are idempotent without it, but cheaper and more careful with it),
+and requested jobs: the API requests one, the leading keeper runs it and writes the report."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from sqlalchemy.dialects.postgresql import JSONB
 from core.db.schema import metadata
 from core.db.types import ChainTime, UtcDateTime
 
-# Everything the keeper ever asked the outbox for, by what it was about, such as `stock:resolve:17`. A new attempt is
-# only made from the number of attempts its maker read, so two keepers cannot both make it.
+# All transactions that the keeper requested, by subject, such as `stock:resolve:17`. A new attempt is only made if the
+# number of attempts is still the one that was read, so two keepers cannot both make it.
 keeper_attempt = Table(
     "keeper_attempt",
     metadata,
@@ -39,8 +39,8 @@ keeper_attempt = Table(
     Index("ix_keeper_attempt_intent_id", "intent_id"),
 )
 
-# What every read has said since when: what must be said again, later, before it is acted on (the proof of a void), and
-# what is due and says nowhere since when.
+# What reads have shown since when: findings that a later read must confirm before the keeper acts (the proof of a
+# void), and when something became due if nothing else records it.
 keeper_confirmation = Table(
     "keeper_confirmation",
     metadata,
@@ -50,8 +50,8 @@ keeper_confirmation = Table(
     Column("since", ChainTime, nullable=False),
 )
 
-# The last run of each job. `acted_at`: the last run that asked for a transaction. `every_seconds`: its period by the
-# settings of the keeper that ran it; null for a job that runs on demand only.
+# The last run of each job. `acted_at`: the last run that requested a transaction. `every_seconds`: the period in the
+# settings of the keeper that ran it; null for a job that only runs on request.
 keeper_run = Table(
     "keeper_run",
     metadata,
@@ -79,6 +79,6 @@ keeper_job = Table(
     CheckConstraint("(started_at IS NULL) = (runner IS NULL)", name="started_has_a_runner"),
     CheckConstraint("finished_at IS NULL OR started_at IS NOT NULL", name="started_before_finished"),
     CheckConstraint("(finished_at IS NULL) = (report IS NULL)", name="finished_with_a_report"),
-    # One request waits for everybody who asks for the same job before it starts.
+    # Callers who request the same job before it starts share one request.
     Index("uq_keeper_job_waiting", "job", unique=True, postgresql_where=text("started_at IS NULL")),
 )

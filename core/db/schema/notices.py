@@ -1,8 +1,8 @@
 """The agent event log, and the endpoints it is pushed to.
 
-`agent_event` is a record, not a projection: rows are only ever added, and a trigger refuses anything else. `seq` counts
-each wallet's events from 0 without a gap, in commit order: a transaction that adds events holds the wallet's row of
-`agent_event_wallet` until its transaction ends.
+`agent_event` is a record, not a projection: rows are only added, and a trigger refuses anything else. `seq` numbers
+each wallet's events from 0 without gaps, in commit order, because a transaction that adds events locks the wallet's row
+in `agent_event_wallet` until it ends.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from sqlalchemy.dialects.postgresql import UUID
 from core.db.schema import metadata
 from core.db.types import Address, BlockNumber, Hash32, UtcDateTime
 
-# One row per wallet that ever had an event. `chain_micros`: createdAt of its newest event from the chain.
+# One row per wallet with events. `chain_micros`: createdAt of its newest chain event.
 agent_event_wallet = Table(
     "agent_event_wallet",
     metadata,
@@ -35,8 +35,8 @@ agent_event_wallet = Table(
     Column("chain_micros", BigInteger, nullable=False, server_default="0"),
 )
 
-# `source` names what happened (core.agent.notices.sources), so nothing is added twice; `occurrence` counts how often it
-# happened again after a reorganization had undone it. `corrects` is the source of the event that this one takes back.
+# `source` identifies what happened (core.agent.notices.kinds), so that nothing is added twice; `occurrence` counts how
+# often it happened again after a reorganization undid it. `corrects` is the source of the event that this one corrects.
 agent_event = Table(
     "agent_event",
     metadata,
@@ -49,8 +49,8 @@ agent_event = Table(
     Column("market_id", Text),  # as the API names it
     Column("trade_id", Hash32),
     Column("at_micros", BigInteger, nullable=False),  # createdAt, microseconds since 1970
-    Column("block_number", BlockNumber),  # of an event from a block; NULL for all others
-    Column("payload", Text, nullable=False),  # JSON, kept as the bytes that go out
+    Column("block_number", BlockNumber),  # NULL unless the event comes from a block
+    Column("payload", Text, nullable=False),  # JSON, exactly as it is sent
     Column("recorded_at", UtcDateTime, nullable=False, server_default=func.now()),
     CheckConstraint("seq >= 0", name="seq_counts_from_zero"),
     Index("uq_agent_event_source", "source", "occurrence", unique=True),
@@ -62,8 +62,8 @@ agent_event = Table(
     Index("ix_agent_event_at", "wallet", "at_micros"),
 )
 
-# Where events are pushed: a webhook registered for a wallet, or (with `trade_id`) the callback of one trade. `next_seq`
-# is the event it gets next; nothing after it is sent before that one is answered or given up.
+# Endpoints that events are pushed to: a webhook of a wallet, or (with `trade_id`) the callback of one trade. `next_seq`
+# is the event to send next; later ones wait until it is acknowledged or given up.
 agent_webhook = Table(
     "agent_webhook",
     metadata,
@@ -72,16 +72,16 @@ agent_webhook = Table(
     Column("trade_id", Hash32),
     Column("url", Text, nullable=False),
     Column("status", Text, nullable=False),
-    Column("secret", Text),  # of the HMAC; a callback has none, the attestation key signs for it
+    Column("secret", Text),  # of the HMAC; callbacks are signed by the attestation key instead
     Column("challenge", Text),
     Column("next_seq", BigInteger, nullable=False, server_default="0"),
     Column("attempts", Integer, nullable=False, server_default="0"),  # failed ones of the event `next_seq`
-    Column("attempt_at", UtcDateTime, nullable=False, server_default=func.now()),  # infinity: nothing is to be sent
-    Column("slow_until", UtcDateTime),  # it answered slowly, or not at all, and waits with others that do
+    Column("attempt_at", UtcDateTime, nullable=False, server_default=func.now()),  # infinity: nothing to send
+    Column("slow_until", UtcDateTime),  # queued with other slow endpoints until then
     Column("failing_since", UtcDateTime),
     Column("last_error", Text),
     Column("verify_until", UtcDateTime),
-    Column("lease", UUID(as_uuid=True)),  # of the process that is sending now
+    Column("lease", UUID(as_uuid=True)),  # held by the process that is sending now
     Column("lease_until", UtcDateTime),
     Column("created_at", UtcDateTime, nullable=False, server_default=func.now()),
     CheckConstraint("status IN ('pending_verification', 'active', 'disabled')", name="status_is_known"),
@@ -93,7 +93,7 @@ agent_webhook = Table(
     Index("ix_agent_webhook_attempt_at", "attempt_at", postgresql_where=text("status <> 'disabled'")),
 )
 
-# Registration messages that were used: each of a wallet's is accepted once. They expire after ten minutes anyway.
+# Used registration messages: each is accepted once. They expire after ten minutes anyway.
 agent_webhook_message = Table(
     "agent_webhook_message",
     metadata,
@@ -102,7 +102,7 @@ agent_webhook_message = Table(
     Column("used_at", UtcDateTime, nullable=False, server_default=func.now()),
 )
 
-# Events given up after the last attempt. They stay in the log, and `/events/replay` has them.
+# Events given up after the last attempt. They stay in the log and in `/events/replay`.
 agent_webhook_dead = Table(
     "agent_webhook_dead",
     metadata,

@@ -1,4 +1,4 @@
-"""How operators and daemons communicate: switches and heartbeats."""
+"""Operator switches and daemon heartbeats."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from sqlalchemy.dialects.postgresql import JSONB
 from core.db.schema import metadata
 from core.db.types import UtcDateTime
 
-# One row per switch; an absent row means the switch is off. Every change notifies the channel `operator_switch`.
+# One row per switch; a missing row means off. Each change notifies the channel `operator_switch`.
 # Names in use: `trading_paused` (refuse every real trade), `cup_halted`.
 operator_switch = Table(
     "operator_switch",
@@ -21,7 +21,7 @@ operator_switch = Table(
     CheckConstraint("name ~ '^[a-z][a-z_]{1,63}$'", name="name_is_a_word"),
 )
 
-# The last sign of life of each daemon process; `detail` is for people, not for decisions.
+# The last heartbeat of each daemon process; `detail` is for people, not for decisions.
 daemon_heartbeat = Table(
     "daemon_heartbeat",
     metadata,

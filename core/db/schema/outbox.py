@@ -1,6 +1,6 @@
-"""The transaction outbox: lanes (one key on one chain each), intents, their signed transactions and their history.
+"""The transaction outbox: lanes (one key on one chain), intents, signed transactions and history.
 
-Written by code that wants a transaction (`core.outbox`) and by the relayer; the only meeting point of the two.
+Code that wants a transaction (`core.outbox`) and the relayer communicate only through these tables.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from sqlalchemy.dialects.postgresql import ARRAY, UUID
 from core.db.schema import metadata
 from core.db.types import Address, BlockNumber, ChainTime, Hash32, Uint256, UtcDateTime
 
-# One row per key and chain, made by the relayer that has the key. `holder` may sign until `lease_until`; taking a
-# lane over raises `epoch`, and every write of a holder names its epoch: one that slept through a takeover changes
+# One row per key and chain, created by the relayer that has the key. `holder` may sign until `lease_until`. A takeover
+# raises `epoch`, and every write of a holder checks its epoch, so a holder that slept through a takeover changes
 # nothing.
 outbox_lane = Table(
     "outbox_lane",
@@ -37,12 +37,12 @@ outbox_lane = Table(
     Column("chain_id", BigInteger, nullable=False),
     Column("address", Address, nullable=False),
     Column("groups", ARRAY(Text), nullable=False),
-    Column("next_nonce", BigInteger),  # null until a holder has compared with the chain
+    Column("next_nonce", BigInteger),  # null until a holder has read it from the chain
     Column("epoch", BigInteger, nullable=False, server_default="0"),
     Column("holder", UUID(as_uuid=True)),
     Column("holder_name", Text),  # host:pid, for people
     Column("lease_until", UtcDateTime),
-    # `ready`, or why it signs nothing new: see core.outbox.lanes.LaneStatus.
+    # See core.outbox.lanes.LaneStatus.
     Column("status", Text, nullable=False, server_default="starting"),
     Column("status_detail", Text, nullable=False, server_default=""),
     Column("balance_wei", Uint256),
@@ -56,10 +56,12 @@ outbox_intent = Table(
     metadata,
     Column("id", BigInteger, Identity(always=True), primary_key=True),
     Column("key", Text, nullable=False, unique=True),
-    Column("fingerprint", Hash32, nullable=False),  # of what was asked for: the same key may never ask for two things
+    Column(
+        "fingerprint", Hash32, nullable=False
+    ),  # of the transaction, so that a key cannot stand for two different ones
     Column("chain_id", BigInteger, nullable=False),
     Column("lane_group", Text, nullable=False),
-    Column("kind", Text, nullable=False),  # a word for metrics and people, such as `enter` or `resolve`
+    Column("kind", Text, nullable=False),  # for metrics and people, such as `enter` or `resolve`
     Column("to_address", Address, nullable=False),
     Column("data", LargeBinary, nullable=False),
     Column("value_wei", Uint256, nullable=False),
@@ -69,7 +71,7 @@ outbox_intent = Table(
     Column("priority", SmallInteger, nullable=False),
     Column("not_after", ChainTime),
     Column("depends_on", BigInteger, ForeignKey("outbox_intent.id")),
-    # The stranger whose signature it carries; and, set as it is signed, the hash of that wallet's code, if it had any.
+    # The wallet whose signature the call carries; and, set at signing, the hash of that wallet's code, if any.
     Column("payer", Address),
     Column("payer_code", Hash32),
     Column("state", Text, nullable=False, server_default="queued"),
@@ -79,14 +81,16 @@ outbox_intent = Table(
     Column("lane_id", Integer, ForeignKey("outbox_lane.id")),
     Column("nonce", BigInteger),
     Column("tx_hash", Hash32),  # the newest signed transaction, or the one that was mined
-    Column("block_number", BlockNumber),  # that mined it; or, without a hash, in which it was refused
+    Column(
+        "block_number", BlockNumber
+    ),  # the block that mined it; or, without a hash, the block at which it was refused
     Column("block_hash", Hash32),
     Column("gas_used", BigInteger),
     Column("fee_wei", Uint256),
     Column("created_at", UtcDateTime, nullable=False, server_default=func.now()),
     Column("state_at", UtcDateTime, nullable=False, server_default=func.now()),
     Column("mined_at", UtcDateTime),
-    # Long ended: its call data, signed bytes and history are gone, its key and its end stay (core.outbox.retention).
+    # Call data, signed bytes and history are deleted; key and outcome stay (core.outbox.retention).
     Column("is_thinned", Boolean, nullable=False, server_default=text("false")),
     CheckConstraint(
         "state IN ('queued', 'signed', 'sent', 'mined', 'final', 'failed', 'replaced')", name="state_is_known"
@@ -106,7 +110,7 @@ outbox_intent = Table(
     CheckConstraint("state <> 'failed' OR reason IS NOT NULL", name="failed_says_why"),
     CheckConstraint("depends_on < id", name="depends_on_an_earlier_one"),
 )
-# A nonce of a lane belongs to one intent for ever; giving it up (a foreign transaction used it) sets it to null.
+# A lane's nonce belongs to one intent forever; if a foreign transaction used it, the intent's nonce becomes null.
 Index("uq_outbox_intent_lane_nonce", outbox_intent.c.lane_id, outbox_intent.c.nonce, unique=True)
 Index(
     "ix_outbox_intent_queue",
@@ -151,8 +155,8 @@ Index(
     postgresql_where=text("depends_on IS NOT NULL"),
 )
 
-# Which lane is having an intent signed by a key service, so that no other asks, and pays, for the same. It guards
-# nothing: an intent gets its nonce under its row lock, claimed or not. So it is not tied to the intents either.
+# The lane that is having an intent signed by a key service, so that no other lane requests, and pays for, the same
+# signature. It guards nothing: an intent gets its nonce under its row lock anyway, so there is no foreign key.
 outbox_claim = Table(
     "outbox_claim",
     metadata,
@@ -161,8 +165,8 @@ outbox_claim = Table(
     Column("until", UtcDateTime, nullable=False),
 )
 
-# Signed transactions whose notices to their wallets could not be written as they were signed, because another process
-# was adding events of theirs; taken away as they are written. What fails is tried again ever later, and then stays.
+# Signed transactions whose wallet events could not be appended at signing, because another process held the wallet's
+# events. Rows are deleted once the events are written; failures are retried with growing pauses, then stay.
 outbox_pending_notice = Table(
     "outbox_pending_notice",
     metadata,
@@ -173,8 +177,8 @@ outbox_pending_notice = Table(
     Column("problem", Text),
 )
 
-# Every signed transaction, written before it is sent; rows are never changed, and only retention takes them away.
-# Several with one nonce are replacements.
+# All signed transactions, stored before they are sent. Rows are never changed, and only retention deletes them. Several
+# with one nonce are replacements.
 outbox_transaction = Table(
     "outbox_transaction",
     metadata,
@@ -191,14 +195,14 @@ outbox_transaction = Table(
     Index("ix_outbox_transaction_intent_id", "intent_id"),
 )
 
-# Every change of state, written by a trigger on outbox_intent in the same transaction; another refuses any change here
-# but the removals of retention.
+# All changes of state, written by a trigger on outbox_intent; another trigger refuses changes here except deletion by
+# retention.
 outbox_history = Table(
     "outbox_history",
     metadata,
     Column("id", BigInteger, Identity(always=True), primary_key=True),
     Column("intent_id", BigInteger, ForeignKey("outbox_intent.id"), nullable=False),
-    Column("from_state", Text),  # null: it was just asked for
+    Column("from_state", Text),  # null for a new intent
     Column("to_state", Text, nullable=False),
     Column("tx_hash", Hash32),
     Column("reason", Text),

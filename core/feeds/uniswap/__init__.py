@@ -1,11 +1,11 @@
-"""A Uniswap v3 pool in exact integers: what it costs to bring its price elsewhere, without a chain.
+"""A Uniswap v3 pool in exact integers, to compute what moving its price costs.
 
-Written from the protocol's published description; equal to the unit to the published contracts, which
-`tests/integration/test_uniswap_mirror.py` holds it to. Prices are square roots of token1 per token0 as Q64.96 integers,
-ticks are powers of 1.0001, amounts are token units, fees are millionths. Nothing here does I/O.
+Written from the protocol's published description; `tests/integration/test_uniswap_mirror.py` checks that it equals the
+published contracts to the unit. Prices are square roots of token1 per token0 as Q64.96 integers, ticks are powers of
+1.0001, amounts are token units, fees are millionths.
 
-- `ticks`: from a tick to its price and back.
-- `pool`: the pool itself, whose price a swap moves.
+- `ticks`: conversion between ticks and prices.
+- `pool`: the pool and its swaps.
 """
 
 from core.feeds.uniswap.pool import Pool, SwapResult

@@ -1,6 +1,6 @@
-"""A pool: its price and the liquidity at each tick, and what it takes to bring the price elsewhere.
+"""A pool: its price, the liquidity at each tick, and swaps to a target price.
 
-Every rounding is against the trader, as the protocol has it: in goes up, out goes down.
+All rounding is against the trader, as in the protocol: amounts in are rounded up, amounts out down.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from core.feeds.uniswap.ticks import MAX_TICK, MIN_TICK, Q96, sqrt_price_at, tic
 FEE_ONE = 10**6
 """Fees are millionths: 3,000 is 0.3%."""
 
-_WORD = 256  # initialized ticks are looked for within one word of the bitmap at a time; each word is a separate step
+_WORD = 256  # initialized ticks are searched one word of the bitmap at a time; each word is a separate step
 
 
 class SwapResult(NamedTuple):
-    """What a swap moved, as the pool sees it: positive came in, negative went out; fees are in what came in."""
+    """The amounts of a swap from the pool's view: positive in (with fees), negative out."""
 
     amount0: int
     amount1: int
@@ -26,15 +26,15 @@ class SwapResult(NamedTuple):
 
 @dataclass
 class Tick:
-    """The liquidity that begins or ends at a tick."""
+    """The liquidity that starts or ends at a tick."""
 
     gross: int = 0
-    net: int = 0  # added when the price rises over it
+    net: int = 0  # added when the price crosses it upwards
 
 
 @dataclass
 class Pool:
-    """A Uniswap v3 pool. `initialized` are the ticks where some liquidity begins or ends, in order."""
+    """A Uniswap v3 pool. `initialized` are the ticks where liquidity starts or ends, in order."""
 
     fee_pips: int
     spacing: int
@@ -49,23 +49,23 @@ class Pool:
         return replace(self, ticks=ticks, initialized=list(self.initialized))
 
     def swap_to(self, sqrt_price: int) -> SwapResult:
-        """Swap as much as it takes to bring the price there."""
+        """Swap until the price reaches `sqrt_price`."""
         down = sqrt_price < self.sqrt_price
         into, out = (amount0_between, amount1_between) if down else (amount1_between, amount0_between)
-        taken = given = 0
+        amount_in = amount_out = 0
         while self.sqrt_price != sqrt_price:
             edge, initialized = self._next_edge(down)
             edge = min(max(edge, MIN_TICK), MAX_TICK)
             edge_price = sqrt_price_at(edge)
             reached = max(edge_price, sqrt_price) if down else min(edge_price, sqrt_price)
             amount = into(self.sqrt_price, reached, self.liquidity, up=True)
-            taken += amount + divide_up(amount * self.fee_pips, FEE_ONE - self.fee_pips)
-            given += out(self.sqrt_price, reached, self.liquidity, up=False)
+            amount_in += amount + divide_up(amount * self.fee_pips, FEE_ONE - self.fee_pips)
+            amount_out += out(self.sqrt_price, reached, self.liquidity, up=False)
             self._move_to(reached, edge, edge_price, initialized=initialized, down=down)
-        return SwapResult(taken, -given) if down else SwapResult(-given, taken)
+        return SwapResult(amount_in, -amount_out) if down else SwapResult(-amount_out, amount_in)
 
     def _move_to(self, reached: int, edge: int, edge_price: int, *, initialized: bool, down: bool) -> None:
-        """Set the price; at an edge the liquidity that begins or ends there is passed."""
+        """Set the price; at an initialized tick, update the liquidity."""
         moved, self.sqrt_price = reached != self.sqrt_price, reached
         if reached == edge_price:
             if initialized:
@@ -76,7 +76,8 @@ class Pool:
             self.tick = tick_at(reached)
 
     def _next_edge(self, down: bool) -> tuple[int, bool]:
-        """Return the next tick with liquidity in the direction of the swap, or the end of the bitmap's word."""
+        """Return the next initialized tick in the swap's direction, or the end of the bitmap's word, and which it
+        is."""
         place = self.tick // self.spacing
         if down:
             end = place // _WORD * _WORD * self.spacing
@@ -96,7 +97,7 @@ def divide_up(a: int, b: int) -> int:
 
 
 def amount0_between(a: int, b: int, liquidity: int, *, up: bool) -> int:
-    """Token0 between two prices."""
+    """Return the amount of token0 between two prices."""
     low, high = (a, b) if a <= b else (b, a)
     numerator = (liquidity << 96) * (high - low)
     if up:
@@ -105,6 +106,6 @@ def amount0_between(a: int, b: int, liquidity: int, *, up: bool) -> int:
 
 
 def amount1_between(a: int, b: int, liquidity: int, *, up: bool) -> int:
-    """Token1 between two prices."""
+    """Return the amount of token1 between two prices."""
     product = liquidity * abs(b - a)
     return divide_up(product, Q96) if up else product // Q96

@@ -1,4 +1,4 @@
-"""Ticks and square-root prices: tick i stands for the price 1.0001 ** i, kept as sqrt(price) * 2**96, rounded up."""
+"""Ticks and square-root prices: tick i is the price 1.0001 ** i, stored as sqrt(price) * 2**96, rounded up."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _ONE: Final = 2**128
 
 
 def _powers() -> tuple[int, ...]:
-    """sqrt(1.0001) ** -(2**k) in 128 binary digits, to the nearest, for each binary digit k of a tick."""
+    """Return sqrt(1.0001) ** -(2**k) with 128 binary digits, rounded to nearest, for each bit k of a tick."""
     exact = Context(prec=120, rounding=ROUND_HALF_EVEN)
     power, made = exact.divide(1, exact.sqrt(Decimal("1.0001"))), []
     for _ in range(20):
@@ -28,9 +28,9 @@ _POWERS: Final = _powers()
 
 @lru_cache(maxsize=65_536)
 def sqrt_price_at(tick: int) -> int:
-    """Return the square-root price of a tick, rounded up from the protocol's own 128-digit product."""
+    """Return the square-root price of a tick, rounded up from the protocol's 128-bit product."""
     if not MIN_TICK <= tick <= MAX_TICK:
-        raise ValueError(f"A tick is {MIN_TICK} to {MAX_TICK}, not {tick}.")
+        raise ValueError(f"A tick must be from {MIN_TICK} to {MAX_TICK}, not {tick}.")
     ratio, digits = _ONE, abs(tick)
     for k, power in enumerate(_POWERS):
         if digits >> k & 1:
@@ -46,9 +46,9 @@ _LOG_STEP: Final = math.log(1.0001) / 2
 
 
 def tick_at(sqrt_price: int) -> int:
-    """Return the greatest tick whose price is not above this one."""
+    """Return the highest tick whose price is not above this one."""
     if not MIN_SQRT_PRICE <= sqrt_price < MAX_SQRT_PRICE:
-        raise ValueError(f"{sqrt_price} is outside the prices of a pool.")
+        raise ValueError(f"{sqrt_price} is outside the price range of a pool.")
     tick = math.floor((math.log(sqrt_price) - 96 * math.log(2)) / _LOG_STEP)  # off by one at most
     tick = min(max(tick, MIN_TICK), MAX_TICK - 1)
     while sqrt_price_at(tick) > sqrt_price:
