@@ -1,1 +1,1 @@
-"""The agent API: real-money markets on Base, paid by x402, at /api/agent/v1, and by tools at /api/agent/mcp."""
+"""The agent API: real-money markets on Base, paid through x402. REST is at /api/agent/v1, MCP at /api/agent/mcp."""

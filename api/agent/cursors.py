@@ -1,4 +1,4 @@
-"""CursorCodec of the market list and of positions: opaque, and self-checking, so that a made-up one is refused."""
+"""Page cursors of the market list and of positions: opaque, with a checksum, so that invented ones are refused."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import Generic, TypeVar
 from api.agent.facts import ListedMarket
 from api.problems import invalid_part
 
-# A market's place in the list: soonest deadline first, then by listing.
+# Sorts the market list: earliest deadline first, then by listing.
 MarketSortKey = tuple[int, int, int]
-# Where a stake stands among a wallet's: its block and its log's number there.
+# Sorts a wallet's stakes: block, then log index.
 StakeSortKey = tuple[int, int]
 P = TypeVar("P", MarketSortKey, StakeSortKey)
 
@@ -26,18 +26,18 @@ def market_sort_key(market: ListedMarket) -> MarketSortKey:
 
 @dataclass(frozen=True, slots=True)
 class CursorCodec(Generic[P]):
-    """The cursors of one list, which no other list takes; `length`: of its places."""
+    """The encoder of one list's cursors, which no other list accepts. `length`: the number of parts in its sort key."""
 
     name: bytes
     length: int
 
     def encode(self, place: P) -> str:
-        """Return the cursor of the page behind a place."""
+        """Return the cursor of the page after a sort key."""
         text = ".".join(map(str, place)).encode()
         return base64.urlsafe_b64encode(self._check(text) + text).decode().rstrip("=")
 
     def decode(self, cursor: str) -> P:
-        """Return the place of a cursor; 400 for anything that `encode` did not make."""
+        """Return the sort key of a cursor; 400 for anything that `encode` did not make."""
         try:
             raw = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
             check, text = raw[:_CHECK_BYTES], raw[_CHECK_BYTES:]
@@ -46,7 +46,7 @@ class CursorCodec(Generic[P]):
             raise _bad() from None
         if check != self._check(text) or len(parts) != self.length:
             raise _bad()
-        return parts  # type: ignore[return-value]  # as many as the list's places have
+        return parts  # type: ignore[return-value]  # the length was checked
 
     def _check(self, text: bytes) -> bytes:
         return hashlib.blake2b(text, digest_size=_CHECK_BYTES, person=self.name).digest()
@@ -57,4 +57,4 @@ STAKES: CursorCodec[StakeSortKey] = CursorCodec(b"agent positions", 2)
 
 
 def _bad() -> Exception:
-    return invalid_part("query parameter", "cursor", "it is none that this API gave; leave it out for the first page")
+    return invalid_part("query parameter", "cursor", "is not a cursor of this list; leave it out for the first page")

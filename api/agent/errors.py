@@ -9,8 +9,7 @@ from typing import Any
 from api.problems import Problem
 
 RETRIABLE = frozenset({"rate_limited", "internal_error", "platform_paused"})
-# In the catalogue of the specification and never sent as an error body: the 402 has a different body, and there are no
-# deposits.
+# In the specification's catalogue but never sent: the 402 has a different body, and there are no deposits.
 _DEPOSITS = ("deposit_above_max", "deposit_unconfirmed", "deposit_mismatch", "deposit_tx_reused")
 RESERVED = frozenset({"payment_required", *_DEPOSITS})
 
@@ -24,12 +23,12 @@ class ErrorEntry:
 
 
 CATALOGUE: Mapping[str, ErrorEntry] = {
-    "invalid_request": ErrorEntry(400, "Correct the fields listed in issues and send the request again."),
-    "market_not_found": ErrorEntry(404, "List the markets with GET /markets and use an id or slug from there."),
+    "invalid_request": ErrorEntry(400, "Correct the fields listed in issues and try again."),
+    "market_not_found": ErrorEntry(404, "Use the id or slug of a market listed by GET /markets."),
     "not_found": ErrorEntry(404, "Check the path and the id; GET /getting-started lists the first calls."),
-    "platform_disabled": ErrorEntry(404, "The agent platform is switched off here; try again another day."),
+    "platform_disabled": ErrorEntry(404, "The agent platform is switched off; try again later."),
     "market_closed": ErrorEntry(409, "Pick another market from GET /markets."),
-    "idem_conflict": ErrorEntry(409, "Generate a fresh idemKey for a different trade."),
+    "idem_conflict": ErrorEntry(409, "Use a new idemKey for a different trade."),
     "invalid_side": ErrorEntry(422, "Use one of the market's outcome keys as side."),
     "invalid_wallet": ErrorEntry(422, "Write the wallet as 0x and 40 hexadecimal digits."),
     "size_below_min": ErrorEntry(422, "Bet at least 1 USD."),
@@ -37,7 +36,7 @@ CATALOGUE: Mapping[str, ErrorEntry] = {
         422, "Get a quote for this size and send its quoteId with minSharesOut or maxPriceCents."
     ),
     "quote_expired": ErrorEntry(422, "Get a fresh quote and trade within 60 seconds of it."),
-    "quote_mismatch": ErrorEntry(422, "Get a quote for exactly this market, side and size; each serves one trade."),
+    "quote_mismatch": ErrorEntry(422, "Get a quote for exactly this market, side and size; it is valid for one trade."),
     "slippage_exceeded": ErrorEntry(422, "Get a fresh quote, or allow fewer shares or a higher price."),
     "insufficient_balance": ErrorEntry(422, "Send USDC on Base to the wallet, or bet less."),
     "pool_impact_exceeded": ErrorEntry(422, "Bet at most details.largestSizeUsd; details.limit names the limit."),
@@ -46,7 +45,7 @@ CATALOGUE: Mapping[str, ErrorEntry] = {
     "payment_invalid": ErrorEntry(422, "Read the message: it gives the state of this authorization."),
     "rate_limited": ErrorEntry(429, "Wait for the seconds in Retry-After, then send the same request."),
     "internal_error": ErrorEntry(
-        500, "Send the same request again shortly; with the same idemKey nothing is paid twice."
+        500, "Send the same request again shortly; with the same idemKey you never pay twice."
     ),
     "platform_paused": ErrorEntry(503, "Poll GET /health and trade again when health.ok is true."),
     "method_not_allowed": ErrorEntry(405, "Use one of the methods in the Allow header."),
@@ -61,8 +60,7 @@ CATALOGUE: Mapping[str, ErrorEntry] = {
 }
 
 WAIT = (
-    "Send the same request again until it is answered without final: false; "
-    "another bet before that may be a second one."
+    "Send the same request again until the answer has no final: false; a different bet before that may be a second one."
 )
 
 

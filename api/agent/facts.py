@@ -1,7 +1,7 @@
-"""What is known of the agent markets at one moment: frozen values, no I/O.
+"""The state of the agent markets at one moment: frozen values, no I/O.
 
 Amounts, weights and shares are token units (6 decimals), prices wads, feed values have 8 decimals, times are Unix
-seconds of the chain's clock. A market's words are rendered from its specification; nothing in them is its lister's.
+seconds of the chain's clock. A market's texts are rendered from its specification; none are its lister's.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ BookTotals = Mapping[int, tuple[int, int, int, int]]
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How a market ended. `winner` None: void. The readings that decided, and when they were dated, are None where they
-    played no part."""
+    """A market's ending. `winner` is None if it is void. The deciding readings and their times are None where none
+    decided."""
 
     winner: int | None
     end_answer: int | None
@@ -45,7 +45,7 @@ class Ending:
 
 @dataclass(frozen=True, slots=True)
 class ListedMarket:
-    """One listed market. `volume` is all its stakes, fees included; `version` changes with every change of its row."""
+    """A listed market. `volume`: all its stakes, fees included; `version` changes whenever its row does."""
 
     key: bytes
     feed: str
@@ -75,7 +75,7 @@ class ListedMarket:
 
     @property
     def closes_at(self) -> int:
-        """Stakes are taken before this second."""
+        """Return the first second in which no stake is accepted."""
         return self.spec.closes_at
 
     @property
@@ -92,7 +92,7 @@ class ListedMarket:
 
     @property
     def supported(self) -> bool:
-        """Return whether the service takes bets on it: it knows the feed, and the spec gives the market's own id."""
+        """Return whether the service accepts bets on it: it knows the feed, and the specification yields the id."""
         return self.words.verified
 
     def opens_later(self, now: int) -> bool:
@@ -105,11 +105,11 @@ class ListedMarket:
         return "open" if self.spec.opens_at <= now < self.closes_at else "closed"
 
     def outcome(self, side: str) -> int | None:
-        """The number of a side; None when the market has no such outcome."""
+        """Return the number of a side; None if the market has no such outcome."""
         return next((at for at, each in enumerate(self.outcomes) if each.key == side), None)
 
     def book_of(self, totals: BookTotals) -> Book:
-        """Its book with these totals in it."""
+        """Return the market's book with these totals."""
         nets, shares, excesses, _ = zip(
             *(totals.get(at, (0, 0, 0, 0)) for at in range(self.book.outcomes)), strict=True
         )
@@ -124,10 +124,10 @@ class ListedMarket:
 
 
 def deciding_times(market: ListedMarket, now: int) -> dict[int, int]:
-    """Map each deciding moment to the time of the reading that counts there.
+    """Map each deciding moment to the time of the reading that counts for it.
 
-    For a settled market, that is the reading that decided; on a pool feed, once the moment has passed, the reading that
-    will decide when it is recorded. For other feeds it is not known in advance.
+    For a settled market, that is the reading that decided; for a pool feed, once the moment has passed, the reading
+    that will decide once it is recorded. For other feeds it is not known in advance.
     """
     spec, ending, computed = market.spec, market.ending, market.words.computed
     if ending is None:
@@ -144,7 +144,7 @@ def deciding_times(market: ListedMarket, now: int) -> dict[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class Stake:
-    """A stake or a late payment owed back (`outcome` None). Transaction hashes are 32 bytes."""
+    """A stake, or a late payment to refund (`outcome` is None). Transaction hashes are 32 bytes."""
 
     id: int
     market_key: bytes
@@ -176,7 +176,7 @@ class Stake:
 
 
 class ArrivalState(StrEnum):
-    """What the index says became of an authorization."""
+    """The state of an authorization in the index."""
 
     PAID = "paid"
     UNPAIRED = "unpaired"
@@ -185,7 +185,7 @@ class ArrivalState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """What a wallet has on an outcome of an open market, summed; or, without a market, all of its settled stakes."""
+    """The sum of a wallet's stakes on an outcome of an open market; or, without a market, of all its settled stakes."""
 
     market_key: bytes | None
     outcome: int
@@ -193,12 +193,12 @@ class Holding:
     amount: int
     shares: int
     worth: int
-    """What the settled stakes were owed."""
+    """The payouts of the settled stakes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """What an authorization brought us, and where. `value` is None unless it paid."""
+    """The arrival of an authorization's payment. `value` is None unless it paid."""
 
     state: ArrivalState
     value: int | None
@@ -208,7 +208,7 @@ class Arrival:
 
 @dataclass(frozen=True, slots=True)
 class FeedRound:
-    """A round of a feed, and the transaction that brought it to the chain. A `value` not above zero is no good."""
+    """A round of a feed, with the transaction that recorded it. A `value` of zero or less is invalid."""
 
     value: int
     updated_at: int
@@ -217,8 +217,7 @@ class FeedRound:
 
 @dataclass(frozen=True, slots=True)
 class MarketsSnapshot:
-    """The agent markets as they stand, read in one transaction. `markets`: all that are unsettled, and the newest
-    settled."""
+    """The agent markets, read in one transaction. `markets`: all unsettled ones and the newest settled ones."""
 
     head: Head
     stakes_paused: bool
@@ -232,24 +231,24 @@ class MarketsSnapshot:
         return self.head.timestamp
 
     def open_markets(self) -> list[ListedMarket]:
-        """Return the markets that take bets now."""
+        """Return the markets that accept bets now."""
         return [each for each in self.markets.values() if each.supported and each.status(self.now) == "open"]
 
 
 BEFORE_DEPLOYMENT = MarketsSnapshot(
     Head(0, 0, seen_at=0), stakes_paused=False, reorgs=0, markets={}, latest={}, volume_24h={}
 )
-"""What there is to be read while no contract is deployed, and nothing will be indexed."""
+"""The empty state before a contract is deployed."""
 
 
 @lru_cache(maxsize=4_096)
 def key_from_name(name: str) -> bytes | None:
-    """The contract's key of the market that may have this name: an id is what the key is the hash of."""
+    """Return the contract's key for a market's name, its id or the key in hex; None if it is neither."""
     if _KEY.fullmatch(name):
         return bytes_of(name)
     return market_key(name) if _ID.fullmatch(name) else None
 
 
 def has_name(market: ListedMarket, name: str) -> bool:
-    """Return whether the market is shown under this name: its id, which is also its slug, or the hex of its key."""
+    """Return whether this is a name of the market: its id, which is also its slug, or the hex of its key."""
     return name in (market.id, hex_of(market.key))

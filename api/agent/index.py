@@ -1,4 +1,4 @@
-"""The agent markets: the present ones in memory, as fresh as the index, the others from the database when asked for."""
+"""The agent markets: current ones in memory, as fresh as the index; older ones are read from the database on demand."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PAUSE_SECONDS = 0.025
 
 
 class AgentIndex(FollowedIndex[MarketsSnapshot]):
-    """The agent markets as last read, and the archive of the settled. deployed: whether there is anything to index."""
+    """The agent markets as last read, and an archive of settled ones. deployed: whether there is anything to index."""
 
     def __init__(
         self,
@@ -49,36 +49,36 @@ class AgentIndex(FollowedIndex[MarketsSnapshot]):
     async def _read_snapshot(
         self, chain_id: int, connection: AsyncConnection, previous: MarketsSnapshot | None
     ) -> MarketsSnapshot | None:
-        """Nothing is said to be there because it could not be read."""
+        """Read the current state. Only before deployment is an unreadable one the empty snapshot."""
         before = None if previous is BEFORE_DEPLOYMENT else previous
         snapshot = await read_snapshot(chain_id, self._feeds, self._archive, connection, before)
         return BEFORE_DEPLOYMENT if snapshot is None and not self._deployed else snapshot
 
     @property
     def feeds(self) -> Iterable[bytes]:
-        """The feeds the service knows."""
+        """Return the feeds the service knows."""
         return self._feeds.keys()
 
     def required(self) -> MarketsSnapshot:
-        """The state as last read; 500 before the first read."""
+        """Return the state as last read; 500 before the first read."""
         if self.snapshot is None:
-            raise problem("internal_error", "The markets could not be read yet; try again shortly.")
+            raise problem("internal_error", "The markets have not been read yet.")
         return self.snapshot
 
     async def wait_for_block(self, block: int, timeout_seconds: float | None) -> None:
-        """Waits until the index holds this block, or until time is up."""
+        """Wait until the index has this block, or the timeout ends."""
         await self._until(lambda: self.snapshot is not None and self.snapshot.head.number >= block, timeout_seconds)
 
     # ------------------------------------------------------------ markets of any age
 
     async def market(self, name: str) -> ListedMarket | None:
-        """Find a market by id or slug, or the hex of the contract's key; 500 when it must be read and cannot be."""
+        """Find a market by id, slug or the hex of its key in the contract; 500 if the database cannot be read."""
         key = key_from_name(name)
         market = None if key is None else (await self.markets((key,))).get(key)
         return market if market is not None and has_name(market, name) else None
 
     async def markets(self, keys: Iterable[bytes], *, status: int = 500) -> dict[bytes, ListedMarket]:
-        """Return those of these markets that the index has; `status` when some must be read and cannot be."""
+        """Return the markets with these keys that exist. `status`: of the refusal if the database cannot be read."""
         present = self.required().markets
         distinct = dict.fromkeys(keys)
         markets = {key: present[key] for key in distinct if key in present}
@@ -90,7 +90,7 @@ class AgentIndex(FollowedIndex[MarketsSnapshot]):
     async def settled_page(
         self, symbol: str | None, kind: MarketKind | None, after: MarketSortKey | None, limit: int
     ) -> dict[bytes, ListedMarket]:
-        """The first so many settled markets behind `after`, in the order of the list, on feeds the service knows."""
+        """Return the first `limit` settled markets after `after`, in list order, on feeds the service knows."""
         feeds = [
             feed for feed, words in self._feeds.items() if symbol is None or FeedSubject(words.key).symbol == symbol
         ]

@@ -1,4 +1,4 @@
-"""Where everything that an answer names is found: on the site, in the API, on the explorer."""
+"""Links in answers: to the site, the API and the block explorer."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from core.hexadecimal import hex_of
 
 @dataclass(frozen=True, slots=True)
 class Links:
-    """Where things are: the public origin, the explorer (None on a local chain), the settlement contract."""
+    """The public origin, the explorer (None on a local chain) and the settlement contract, and links to them."""
 
     origin: str
     explorer: str | None

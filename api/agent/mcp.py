@@ -1,7 +1,7 @@
-"""The agents' MCP server: the REST API as tools, with payments by x402's MCP transport.
+"""The agents' MCP server: the REST API as tools, with payments through x402's MCP transport.
 
-The result of a call without a payment carries the payment terms; the payment comes in the `_meta` of the next call, and
-its outcome is returned there. Everything in between is the trade of the REST API: only formats are converted here.
+A call without a payment returns the payment terms; the next call has the payment in its `_meta`, and its answer has the
+settlement there. The trade itself is the REST API's; this module only converts formats.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ PAID: Final = "trade"
 
 
 class AgentMcp:
-    """The tools of the agent surface; `trade` is paid for."""
+    """The tools of the agent surface, of which `trade` needs a payment."""
 
     def __init__(self, operations: tuple[Operation, ...], error_body: ErrorBody, *, origin: str) -> None:
         self._tools = RestTools(TOOLS, operations, error_body)
@@ -56,7 +56,7 @@ class AgentMcp:
 
 
 def _encode(payment: Any) -> str:
-    """Encode a payment for its header. Clients send an object, or its text; anything else is refused, with the reason,
-    where the header is read."""
+    """Encode a payment for its header. Clients send an object or its text; the trade refuses anything else when it
+    reads the header."""
     text = payment if isinstance(payment, str) else json.dumps(payment)
     return base64.b64encode(text.encode(errors="replace")).decode()

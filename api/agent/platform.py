@@ -1,4 +1,4 @@
-"""The platform's own state: stats, health, getting started."""
+"""The platform endpoints: stats, health and getting started."""
 
 from __future__ import annotations
 
@@ -37,20 +37,20 @@ from core.outbox import RELAY, report
 
 log = get_logger(__name__)
 
-# Cached here for a minute, and nowhere else for longer.
+# Cached here for a minute, and not longer anywhere else.
 STATS_SECONDS = 60.0
-# Rebuilt this often, so that the age that the script states stays true.
+# Rebuilt this often, so that its `generatedAt` is recent.
 SCRIPT_SECONDS = 300
 SCRIPT_CACHE = f"public, max-age={SCRIPT_SECONDS}"
 PAID_IN_TIME_SECONDS = 600
 PROOF_SAMPLES = 5
-# Payout times are reported over this period: the transactions that show who paid are kept for longer.
+# Payout times are reported over this period. The outbox keeps its transactions for longer.
 PAYOUTS_SECONDS = 7 * 86_400
-# Whole markets, the newest, until they have so many winning stakes.
+# The newest markets count, as long as they have at most this many winning stakes together.
 PAYOUTS_LOOKED_AT = 20_000
 
-# Winning stakes are those of resolved markets on the winning side; where no stake was on it, or every stake was, all
-# are refunds.
+# Winning stakes are those on the winning side of resolved markets. If that side has no stake or all of them, every
+# stake is refunded and none counts.
 _STATS = text(
     f"""
     WITH newest AS (
@@ -86,12 +86,12 @@ _SAMPLES = text(
     "ORDER BY staked_at DESC, staked_block DESC, staked_log_index DESC LIMIT :most"
 )
 _RUNS = b"SELECT job, finished_at FROM keeper_run WHERE job IN ('agent-resolve', 'agent-snapshot', 'agent-canary')"
-# Refunds owed at once, winners, and every stake of a void market or one without a winning stake.
+# Counts immediate refunds, winning stakes, and all stakes of markets that are void or have no winning stake.
 _QUEUE = text("SELECT coalesce(sum(unpaid), 0) FROM agent_market WHERE unpaid > 0")
 
 
 class Platform:
-    """What the agent markets say of themselves: statistics, health and the way to get started."""
+    """The handlers of statistics, health and the onboarding script."""
 
     def __init__(
         self,
@@ -150,7 +150,7 @@ class Platform:
         )
 
     async def health(self, _request: web.Request) -> web.StreamResponse:
-        """Always 200: `ok` says whether bets are taken."""
+        """Answer 200 in any state: `ok` says whether bets are accepted."""
         snapshot = self._index.snapshot
         why = self._switch.why_off(snapshot)
         ticks: dict[str, str] = {}
@@ -167,9 +167,9 @@ class Platform:
             log.warning("health cannot read the database", action="agent.no_database", why=error)
             why = why or "The database cannot be read."
         if why is None and not await self._reach.is_up():
-            why = "Base cannot be reached."
+            why = "No Base node can be reached."
         if why is None and (lanes is None or not lanes.works):
-            why = "The relayer is down or out of gas."
+            why = "The relayer is down or has no gas."
         health = AgentHealth(
             ok=why is None,
             markets_open=0 if snapshot is None else len(snapshot.open_markets()),
@@ -191,25 +191,24 @@ class Platform:
 
 
 def custody(contract: str) -> str:
-    """Describe what the contract can do with stakes, what it cannot, and what is trusted, exactly as it is."""
+    """Describe what the contract can and cannot do with stakes, and which parties are trusted."""
     if not contract:
-        return "No settlement contract is deployed yet: nothing is staked, and nothing is held."
+        return "No settlement contract is deployed yet, so no money is held."
     return (
-        f"Stakes are held by the contract {contract} on Base. It pays each market's winners by the readings of its "
-        "feed, gives stakes back to the wallets that made them, and sends the fees of settled markets to the treasury. "
-        "A booked stake goes nowhere else, whoever asks, the operator included: no key can withdraw or redirect one, "
-        "or choose an outcome. Trusted are: the feed, which decides; where somebody publishes it, that publisher, "
-        "whose lie the Safe can only answer by condemning the feed, which gives every unsettled stake on it back; the "
-        "creditor, which books payments of 1 USDC or more that reached the contract by themselves (less is a gift) and "
-        "could take those not booked yet; and the relayer. With a random nonce the relayer decides what a payment is "
-        "staked on. A payment bound to its "
-        "bet (nonce extra.receiveNonce of the 402, signed as ReceiveWithAuthorization) can be staked on that bet "
-        "alone, by anybody, and needs neither of them."
+        f"Stakes are held by the contract {contract} on Base. It pays each market's winners according to its feed, "
+        "refunds stakes to the wallets that made them, and sends the fees of settled markets to the treasury. A booked "
+        "stake cannot go anywhere else: no key, not even the operator's, can withdraw or redirect it or choose an "
+        "outcome. You trust the feed, which decides; if a feed has a publisher, that publisher, whose false readings "
+        "the Safe can only answer by condemning the feed, which refunds every unsettled stake on it; the creditor, "
+        "which books payments of 1 USDC or more that reached the contract without a bet (less is a gift) and could "
+        "take those that are not booked yet; and the relayer, which decides which bet a payment with a random nonce is "
+        "for. A payment bound to its bet (nonce extra.receiveNonce of the 402, signed as ReceiveWithAuthorization) can "
+        "only be staked on that bet, by anyone, and requires trusting neither the creditor nor the relayer."
     )
 
 
 def getting_started(links: Links) -> GettingStarted:
-    """The onboarding script: six steps in the order a new agent takes them."""
+    """Return the onboarding script: six steps in the order a new agent takes them."""
     api = links.api
     bet = (
         '{"marketId":"<id>","side":"yes","sizeUsd":1,"idemKey":"first-bet-0001",'
@@ -217,22 +216,22 @@ def getting_started(links: Links) -> GettingStarted:
     )
     steps: tuple[tuple[str, Literal["GET", "POST"], str, str | None, str, str], ...] = (
         ("List the markets", "GET", f"{api}/markets", None, '{"meta":{},"count":1,"markets":[{"id":"<id>"}]}',
-         "Take an id, and a side from the market's outcome keys."),
+         "Pick a market's id, and a side from its outcome keys."),
         ("Research one", "GET", f"{api}/markets/<id>/research", None, '{"meta":{},"research":{"odds":{}}}',
-         "Rules, odds history, observations and the impact of several sizes."),
+         "It has the rules, odds history, observations and the price impact of several bet sizes."),
         ("Get a quote", "GET", f"{api}/quote?marketId=<id>&side=yes&sizeUsd=1", None,
          '{"meta":{},"quote":{"quoteId":"q_...","estimatedShares":1.9}}',
-         "Above 10 USD keep quoteId and suggestedMinSharesOut; the lock lasts 60 seconds."),
+         "Above 10 USD, keep quoteId and suggestedMinSharesOut; the price is locked for 60 seconds."),
         ("Simulate the bet", "POST", f"{api}/trade", bet + ',"simulate":true}',
          '{"meta":{},"replay":false,"receipt":{"simulated":true,"txHash":null}}',
-         "Every check runs and nothing moves; the wallet needs no money yet."),
+         "This runs the checks without moving money; the wallet may be empty."),
         ("Fund the wallet", "GET", f"{api}/wallet/<address>/readiness", None,
          '{"meta":{},"readiness":{"canBetMin":true,"gasNeeded":false}}',
-         "Send USDC on Base to the wallet. No ETH is needed."),
+         "Send USDC on Base to the wallet. It needs no ETH."),
         ("Place a real bet", "POST", f"{api}/trade", bet + "}",
          '{"meta":{},"replay":false,"receipt":{"txHash":"0x..."}}',
-         "The first call answers 402; sign the authorization it describes and send the same body with the payment in "
-         "PAYMENT-SIGNATURE (x402 v2) or X-PAYMENT (v1)."),
+         "The first call answers 402. Sign the authorization it describes and send the same body again, with the "
+         "payment in PAYMENT-SIGNATURE (x402 v2) or X-PAYMENT (v1)."),
     )  # fmt: skip
     return GettingStarted(
         meta=meta(links),

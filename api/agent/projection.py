@@ -1,4 +1,4 @@
-"""What a bet would be paid, and what is allowed but unwise about it. Pure; amounts are token units."""
+"""The projected payout of a bet, and warnings about it. Pure; amounts are token units."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from core.agent.book import Quote
 from core.agent.words import moment
 from core.money import decimal_text, json_number, json_ratio_down
 
-# As long as a payment may take from its challenge to its block.
+# The time that a payment may take from its challenge to its block.
 CLOSES_SOON_SECONDS = 120
 SHARE_DECIMALS = 6
 
@@ -19,7 +19,7 @@ CautionCode = Literal["pays_less_than_stake", "first_on_its_side", "wallet_under
 
 
 class BetWarning(Body, kw_only=False):
-    """A reason to think again before a bet."""
+    """A reason to reconsider a bet."""
 
     code: CautionCode
     message: str
@@ -27,14 +27,14 @@ class BetWarning(Body, kw_only=False):
 
 @dataclass(frozen=True, slots=True)
 class Projection:
-    """What `shares` would be paid if their side won with the book as it stands, the bet itself included."""
+    """The payout of `shares` if their side wins with the current book, including the bet itself."""
 
     payout: int
     shares: int
     warnings: tuple[BetWarning, ...] = ()
 
     def fields(self) -> dict[str, Any]:
-        """Return the fields of a body that shows it. A share's part is rounded down."""
+        """Return the fields of a body that shows the projection. The payout per share is rounded down."""
         return {
             "projected_payout_usd": json_number(self.payout),
             "projected_payout_per_share_usd": (
@@ -47,7 +47,7 @@ class Projection:
 def project_quote(
     market: ListedMarket, outcome: int, got: Quote, *, now: int | None = None, balance: int | None = None
 ) -> Projection:
-    """Project a bet that might be made. `now`: the chain's clock; `balance`: the wallet's; None: not checked."""
+    """Project a quoted bet. `now`: the chain's clock; `balance`: the wallet's; None skips that check."""
     book, _ = market.book.staked(outcome, got.amount)
     payout = book.projected(outcome, got.amount, got.shares)
     warnings = _warnings(market, outcome, got.amount, payout, alone=market.outcome_bets[outcome] == 0)
@@ -55,28 +55,28 @@ def project_quote(
         warnings.append(
             BetWarning(
                 "wallet_underfunded",
-                f"The wallet holds {decimal_text(balance)} USDC, less than the bet of {decimal_text(got.amount)}.",
+                f"The wallet holds {decimal_text(balance)} USDC, but the bet is {decimal_text(got.amount)} USDC.",
             )
         )
     if now is not None and 0 < market.closes_at - now <= CLOSES_SOON_SECONDS:
         warnings.append(
             BetWarning(
                 "closes_soon",
-                f"Bets end at {moment(market.closes_at)}, in {market.closes_at - now} seconds.",
+                f"Betting ends at {moment(market.closes_at)}, in {market.closes_at - now} seconds.",
             )
         )
     return Projection(payout, got.shares, tuple(warnings))
 
 
 def project_stake(market: ListedMarket, stake: Stake, outcome: int, totals: BookTotals) -> Projection:
-    """Project a stake as it was placed. `totals`: what each outcome held right after it."""
+    """Project a stake at the time it was placed. `totals`: each outcome's totals right after it."""
     payout = market.book_of(totals).projected(outcome, stake.amount, stake.shares)
     warnings = _warnings(market, outcome, stake.amount, payout, alone=totals[outcome][-1] == 1)
     return Projection(payout, stake.shares, tuple(warnings))
 
 
 def project_position(market: ListedMarket, stake: Stake, outcome: int) -> Projection:
-    """Project a stake as of now."""
+    """Project a stake with the current book."""
     payout = market.book.projected(outcome, stake.amount, stake.shares)
     if market.ending is not None:
         return Projection(payout, stake.shares)
@@ -85,22 +85,23 @@ def project_position(market: ListedMarket, stake: Stake, outcome: int) -> Projec
 
 
 def _warnings(market: ListedMarket, outcome: int, amount: int, payout: int, *, alone: bool) -> list[BetWarning]:
-    """Return the warnings for a bet. `alone`: there is no other bet on the outcome."""
+    """Return the warnings about a bet. `alone`: there is no other bet on the outcome."""
     label = market.outcomes[outcome].label
     warnings = []
     if payout < amount:
         warnings.append(
             BetWarning(
                 "pays_less_than_stake",
-                f"If {label} won with the book as it stands, this bet of {decimal_text(amount)} USDC would be paid "
-                f"{decimal_text(payout)}: nearly nobody has bet against it.",
+                f"If {label} won with the current book, this bet of {decimal_text(amount)} USDC would be paid "
+                f"{decimal_text(payout)} USDC: there is too little money on the other side.",
             )
         )
     if alone:
         warnings.append(
             BetWarning(
                 "first_on_its_side",
-                f"Nobody else has bet on {label}; should nobody bet on anything else, every stake goes back whole.",
+                f"There is no other bet on {label} yet. If no other outcome gets a bet, every stake is refunded in "
+                "full.",
             )
         )
     return warnings

@@ -1,4 +1,4 @@
-"""The reads: markets, research, quotes, positions, results, proofs, readiness, onboarding."""
+"""The read endpoints: markets, research, quotes, positions, results, proofs, readiness."""
 
 from __future__ import annotations
 
@@ -79,16 +79,16 @@ KINDS: dict[str, MarketKind] = {name: kind for kind, name in CATEGORIES.items()}
 _HASH = re.compile(r"0x[0-9a-f]{64}")
 
 QUOTE_RATE = parse("30/minute")
-POSITIONS_RATE = parse("120/minute")  # a whole book is thousands of rows
-READINESS_RATE = parse("60/minute")  # each asks a node, for which all callers also share a separate limit
+POSITIONS_RATE = parse("120/minute")  # a whole book may have thousands of rows
+READINESS_RATE = parse("60/minute")  # each calls a node, and all callers also share a limit for those
 HISTORY_POINTS = 500
 OBSERVATION_POINTS = 200
 RELATED_MARKETS = 6
-RENDERED_AT_ONCE = 100  # about ten milliseconds
+RENDERED_AT_ONCE = 100  # takes about ten milliseconds
 POSITIONS_KEPT = 20_000  # each takes about 800 bytes
 EXAMPLE_SIZE = 10 * 10**USD_DECIMALS
 DISCLAIMER = (
-    "Data only, no advice. Winners split the pool, so what a share pays moves until the market closes; a bet can lose "
+    "Data only, no advice. Winners split the pool, so the payout of a share changes until betting ends; a bet can lose "
     "its whole stake."
 )
 
@@ -104,7 +104,7 @@ class ClosedMarket(Body, kw_only=False):
 
 
 class Overview(Body):
-    """The markets as the home page lists them."""
+    """The markets for the home page."""
 
     open: list[OpenMarket]
     later: list[shown.AgentMarketRef]
@@ -186,7 +186,7 @@ class AgentReads:
         query: MarketsQuery,
         after: MarketSortKey | None,
     ) -> list[ListedMarket]:
-        """The present ones and as many of the settled as a page and the question whether another follows need."""
+        """Add enough settled markets to fill a page and to know whether another follows."""
         kind = None if query.type is None else KINDS.get(query.type)
         if query.type is not None and kind is None:
             return list(present)
@@ -196,7 +196,7 @@ class AgentReads:
             read = await self._index.settled_page(_symbol(query), kind, after, query.limit + 1)
             shown = _fitting(read.values(), snapshot, query)
             fitting += len(shown)
-            # What is present is newer than what was read.
+            # The copy in memory is newer than the one just read.
             markets |= {each.key: snapshot.markets.get(each.key, each) for each in shown}
             if len(read) <= query.limit:
                 break
@@ -223,7 +223,7 @@ class AgentReads:
         return await self._bundles.answer(request, market.key, render_research)
 
     async def research_bundle(self, name: str) -> AgentResearch:
-        """Everything known of a market, by id or slug; 404 when there is none."""
+        """Return everything known about a market, by id or slug; 404 if there is none."""
         snapshot, market = await self._listed(name)
         async with storage("The market's history", seconds=5.0), self._engine.connect() as connection:
             stakes = await read_history(connection, market.key, HISTORY_POINTS)
@@ -254,12 +254,12 @@ class AgentReads:
 
     @property
     def stamp(self) -> int:
-        """Changes whenever anything read here may have."""
+        """Return a number that changes whenever an answer of this class may have changed."""
         return self._index.tick
 
     def overview(self, closed: int) -> Overview:
-        """Every open market, soonest deadline first, each with what a bet of `EXAMPLE_SIZE` would be paid; those that
-        open later, soonest first; and the last `closed` of the others that are present."""
+        """Return every open market, earliest deadline first, with the payout of a bet of `EXAMPLE_SIZE`; those that
+        open later, earliest first; and the last `closed` of the others in memory."""
         snapshot = self._index.required()
         open_now = sorted(snapshot.open_markets(), key=market_sort_key)
         others = [each for each in snapshot.markets.values() if each.supported and each.status(snapshot.now) != "open"]
@@ -278,11 +278,12 @@ class AgentReads:
         return shown.market_ref(market, snapshot, self._links)
 
     async def supported_markets(self, keys: Iterable[bytes]) -> dict[bytes, ListedMarket]:
-        """Return those of these markets that this service supports, of any age."""
+        """Return the supported ones of these markets, of any age."""
         return {key: each for key, each in (await self._index.markets(keys)).items() if each.supported}
 
     def example(self) -> dict[str, Any] | None:
-        """A bet whose answer is the 402 challenge, on the market that is open for longest; None when none is open."""
+        """Return a bet that is answered with the 402 challenge, on the open market with the latest deadline; None if no
+        market is open."""
         snapshot = self._index.snapshot
         market = None if snapshot is None else max(snapshot.open_markets(), key=market_sort_key, default=None)
         if market is None:
@@ -296,11 +297,11 @@ class AgentReads:
         }
 
     async def result_of(self, name: str) -> AgentResult:
-        """Return how a market resolved, or that it is pending."""
+        """Return a market's result, which may be pending."""
         return result((await self._listed(name))[1], self._links)
 
     async def is_supported(self, name: str) -> bool:
-        """Return whether this service can settle the market, and so takes bets on it while it is open."""
+        """Return whether this service can settle the market, and so accepts bets while it is open."""
         return (await self._listed(name))[1].supported
 
     async def _take(self, request: web.Request, rate: RateLimitItem, rule: str, message: str) -> None:
@@ -353,7 +354,7 @@ class AgentReads:
         return await self._book_pages.answer(request, asked, lambda: self.positions_page(wallet, query.limit, before))
 
     async def positions_page(self, wallet: str, limit: int, before: StakeSortKey | None) -> bytes:
-        """Return a page of the wallet's positions, and the summary of all it has."""
+        """Return a page of a wallet's positions, and the summary of all."""
         async with storage("The positions", seconds=5.0), self._engine.connect() as connection:
             await connection.execution_options(isolation_level="REPEATABLE READ")  # page and sums of one state
             stakes = await read_positions(connection, wallet, limit + 1, before)
@@ -374,7 +375,7 @@ class AgentReads:
         )
 
     async def _position_bodies(self, stakes: Sequence[Stake], markets: Mapping[bytes, ListedMarket]) -> list[Raw]:
-        """Render each position once for as long as it and its market stay what they are."""
+        """Render positions, reusing each one until it or its market changes."""
         bodies, fresh = [], 0
         for each in stakes:
             market = markets.get(each.market_key)
@@ -386,7 +387,7 @@ class AgentReads:
                 self._positions[each.id] = kept
                 fresh += 1
                 if fresh % RENDERED_AT_ONCE == 0:
-                    await asyncio.sleep(0)  # others are answered in between
+                    await asyncio.sleep(0)  # lets other requests run
             bodies.append(Raw(kept[2]))
         return bodies
 
@@ -415,7 +416,7 @@ class AgentReads:
         snapshot = self._index.required()
         market = (await self._index.markets((stake.market_key,), status=503)).get(stake.market_key)
         if market is None:
-            raise problem("internal_error", "The proof's market is not read yet.", status=503)
+            raise problem("internal_error", "The market of this proof has not been read yet.", status=503)
         fields = proof(market, stake, self._links, snapshot.now, "final" if stake.block <= final_block else "confirmed")
         return to_json(TradeProofBody(meta=chain_meta(self._links, snapshot), **fields))
 
@@ -427,12 +428,12 @@ class AgentReads:
         balance = await self._balances.get(wallet)
         ready = None if balance is None else balance >= MIN_SIZE
         if balance is None:
-            reason, hint = "The balance cannot be read now.", "Try again shortly."
+            reason, hint = "The balance cannot be read at the moment.", "Try again shortly."
         elif ready:
             reason, hint = f"The wallet holds {decimal_text(balance)} USDC on Base and can bet.", None
         else:
-            reason = f"The wallet holds {decimal_text(balance)} USDC on Base; the smallest bet is 1."
-            hint = "Send USDC on Base to this wallet. No ETH is needed."
+            reason = f"The wallet holds {decimal_text(balance)} USDC on Base; the smallest bet is 1 USDC."
+            hint = "Send USDC on Base to this wallet. It needs no ETH."
         funding = Funding(
             network=NETWORK,
             usdc_address="" if self._contracts is None else self._contracts.token_facts.address,
@@ -460,7 +461,7 @@ class AgentReads:
 
 
 def _fitting(markets: Iterable[ListedMarket], snapshot: MarketsSnapshot, query: MarketsQuery) -> list[ListedMarket]:
-    """Soonest deadline first."""
+    """Return the markets that match the query, earliest deadline first."""
     symbol = _symbol(query)
     return sorted(
         (
@@ -480,7 +481,7 @@ def _symbol(query: MarketsQuery) -> str | None:
 
 
 def _alike(market: ListedMarket, snapshot: MarketsSnapshot) -> list[ListedMarket]:
-    """Open markets on the same token first, then of the same kind; the soonest first."""
+    """Return related open markets: those on the same token first, then those of the same kind; earliest first."""
     alike = [
         each
         for each in snapshot.open_markets()
@@ -493,12 +494,12 @@ def _alike(market: ListedMarket, snapshot: MarketsSnapshot) -> list[ListedMarket
 
 
 def _no_proof() -> Exception:
-    return problem("not_found", "There is no settled trade with this id.")
+    return problem("not_found", "No settled trade has this id.")
 
 
 def _example_paid(market: ListedMarket) -> list[Decimal | None] | None:
-    """Return what `EXAMPLE_SIZE` on each of two sides would be paid if it won with the present book; None for a side
-    that does not take so much now."""
+    """Return the payout of `EXAMPLE_SIZE` on each of two sides if it wins with the current book; None for a side that
+    cannot accept that much now."""
     if market.kind is MarketKind.RANGE:
         return None
     paid: list[Decimal | None] = []

@@ -1,4 +1,4 @@
-"""Requests of the agent surface. Amounts arrive as exact JSON numbers and leave here as token units (6 decimals)."""
+"""Requests of the agent surface. Amounts arrive as exact JSON numbers and are converted to token units (6 decimals)."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ WALLET_FORM = re.compile(r"0x[0-9a-fA-F]{40}")
 BODY_LIMIT = 16 * 1024
 MAX_SIZE_USD = 1_000_000_000
 MIN_SIZE = 1 * USD
-# Of dollars or shares in one trade: far more than there are, and what is made of it fits the contract's numbers.
+# The most dollars or shares in one trade: far more than exist, and results still fit the contract's numbers.
 MAX_AMOUNT = 10**18
 PRIVATE = "allow_private"
-# Belongs to no one.
+# An address without an owner.
 EXAMPLE_WALLET = "0x" + "a1" * 20
 WalletAddress = Annotated[str, WithJsonSchema({"type": "string", "pattern": WALLET, "examples": [EXAMPLE_WALLET]})]
-WALLET_WORDS = "0x and 40 hexadecimal digits, in any case."
-MARKET_WORDS = "A market's id or slug, from a list of markets."
+WALLET_WORDS = "0x followed by 40 hexadecimal digits, in any case."
+MARKET_WORDS = "A market's id or slug."
 SIDE_WORDS = "One of the market's outcome keys: `yes` or `no`, `up` or `down`, or a range's key."
 
 
@@ -48,16 +48,16 @@ def _exact(value: Any) -> Any:
 
 
 def _target(value: str, info: ValidationInfo) -> str:
-    """`info.context`: whether private addresses may be sent to, under PRIVATE; without one they may not."""
+    """Refuse a callback URL that may not be called. Private addresses are allowed only if `info.context` says so."""
     try:
         checked_url(value, allow_private=bool(info.context and info.context[PRIVATE]))
     except TargetRefused as why:
-        raise ValueError(f"cannot be sent to: {why}".rstrip(".")) from None
+        raise ValueError(f"is not a valid callback: {why}".rstrip(".")) from None
     return value
 
 
 def line(value: str) -> str:
-    """Refuses what the database cannot hold."""
+    """Refuse NUL characters, which PostgreSQL cannot store."""
     if "\0" in value:
         raise ValueError("must not contain a NUL")
     return value
@@ -85,16 +85,16 @@ UsdAmount = Annotated[
     WithJsonSchema({"type": "number", "exclusiveMinimum": 0, "maximum": MAX_AMOUNT}),
 ]
 Text = Annotated[str, Field(min_length=1, max_length=200)]
-WITHOUT_NUL = {"pattern": "^[^\\u0000]*$"}  # what `line` lets pass, for those who read the schema
+WITHOUT_NUL = {"pattern": "^[^\\u0000]*$"}  # the check of `line` in the schema
 Line = Annotated[Text, AfterValidator(line), Field(json_schema_extra=WITHOUT_NUL)]
 
 
-CURSOR_WORDS = "nextCursor of the page before; one that no answer gave is refused."
+CURSOR_WORDS = "nextCursor of the previous page."
 PageCursor = Annotated[str, WithJsonSchema({"type": "string", "pattern": "^[A-Za-z0-9_-]+$"})]
 
 
 class TradeRequest(BaseModel):
-    """A bet as it is asked for. Unknown keys are refused."""
+    """The body of a trade. Unknown keys are refused."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
@@ -103,42 +103,42 @@ class TradeRequest(BaseModel):
     size_usd: UsdAmount = Field(alias="sizeUsd", description="The stake in USD: at least 1, at most 6 decimals.")
     idem_key: Annotated[str, Field(min_length=8, max_length=128), AfterValidator(line)] = Field(
         alias="idemKey",
-        description="Chosen by you, 8 to 128 characters, one for each bet you mean to make (a UUID, say). Sent again, "
-        "it returns the first receipt and pays nothing.",
+        description="Your own key, 8 to 128 characters, a new one for each bet (a UUID, for example). Sending it again "
+        "returns the first receipt and pays nothing.",
         json_schema_extra={**WITHOUT_NUL},
     )
     wallet_address: WalletAddress = Field(
-        alias="walletAddress", description="The paying wallet; it owns the position and is paid."
+        alias="walletAddress", description="The wallet that pays, owns the position and receives the payout."
     )
     quote_id: Line | None = Field(
         default=None,
         alias="quoteId",
-        description="Of a quote for this market, side and size, at most 60 seconds old. Required above 10 USD, with "
-        "minSharesOut or maxPriceCents.",
+        description="The id of a quote for this market, side and size, at most 60 seconds old. Required above 10 USD, "
+        "together with minSharesOut or maxPriceCents.",
     )
     min_shares_out: UsdAmount | None = Field(
         default=None,
         alias="minSharesOut",
-        description="The fewest shares you take, at most 6 decimals; fewer, and the bet is refused, by the contract, "
-        "too.",
+        description="The fewest shares you accept, at most 6 decimals. The service and the contract refuse a bet that "
+        "would get fewer.",
     )
     max_price_cents: Annotated[int, Field(ge=1, le=99), WHOLE] | None = Field(
-        default=None, alias="maxPriceCents", description="The most you pay for a share on average, in cents, 1 to 99."
+        default=None, alias="maxPriceCents", description="The highest average price per share, in cents, 1 to 99."
     )
-    simulate: bool = Field(default=False, description="true: every check runs and nothing is paid or written.")
+    simulate: bool = Field(default=False, description="true: run the checks without paying or writing anything.")
     builder_code: Annotated[str, Field(pattern=WALLET)] | None = Field(
-        default=None, alias="builderCode", description="An address that is recorded as the bet's builder."
+        default=None, alias="builderCode", description="An address to record as the bet's builder."
     )
     callback_url: Annotated[str, Field(max_length=2048), AfterValidator(_target)] | None = Field(
-        default=None, alias="callbackUrl", description="Where the trade's events are pushed, an https URL."
+        default=None, alias="callbackUrl", description="An https URL to which the trade's events are pushed."
     )
     ref: Annotated[str, Field(pattern=r"^[A-Za-z0-9:_-]{1,32}$")] | None = Field(
-        default=None, description="A mark of your own, recorded with the bet: letters, digits, `:`, `_`, `-`."
+        default=None, description="Your own reference, recorded with the bet: letters, digits, `:`, `_`, `-`."
     )
 
     @classmethod
     async def read(cls, request: web.Request, *, allow_private: bool) -> Self:
-        """The body of a request. 400 with `issues`, 413, 415; 422 for a wallet of the wrong form or a size below 1.
+        """Read a request's body. Refusals: 400 with `issues`, 413, 415; 422 for a malformed wallet or a size below 1.
 
         allow_private: whether callbacks may go to private addresses and over plain http.
         """
@@ -146,11 +146,11 @@ class TradeRequest(BaseModel):
         trade = validated_body(cls, content, context={PRIVATE: allow_private})
         checked_wallet(trade.wallet_address)
         if trade.size < MIN_SIZE:
-            raise problem("size_below_min", f"The smallest bet is 1 USD; this one is {decimal_text(trade.size)}.")
+            raise problem("size_below_min", f"The smallest bet is 1 USD; this one is {decimal_text(trade.size)} USD.")
         return trade
 
     def example_body(self) -> dict[str, Any]:
-        """The fields that no bet goes without, as an example in JSON: digits beyond a float's are not missed there."""
+        """Return the required fields as a JSON example, in which the precision of a float suffices."""
         return {
             "marketId": self.market_id,
             "side": self.side,
@@ -184,23 +184,23 @@ class TradeRequest(BaseModel):
 
 
 def checked_wallet(text: str | None) -> str:
-    """Lower-case; 422 when it is no address."""
+    """Return the wallet in lower case; 422 if it is not an address."""
     if text is None:
         raise problem("invalid_wallet", "The wallet is missing.")
     if not WALLET_FORM.fullmatch(text):
-        raise problem("invalid_wallet", "The wallet is not 0x and 40 hexadecimal digits.")
+        raise problem("invalid_wallet", "The wallet is not 0x followed by 40 hexadecimal digits.")
     return text.lower()
 
 
 def size_from_query(text: str) -> int:
-    """Units of a quote's sizeUsd. 400 when it is no amount or too large, 422 below 1 USD."""
+    """Return a quote's sizeUsd in token units; 400 if it is not an amount or too large, 422 below 1 USD."""
     try:
         size = units_from_text(text)
     except MoneyError as error:
         what = error.message.rstrip(".")
         raise invalid_part("query parameter", "sizeUsd", what[:1].lower() + what[1:]) from None
     if size > MAX_SIZE_USD * USD:
-        what = f"one bet is at most {MAX_SIZE_USD} USD; split it into several"
+        what = f"must be at most {MAX_SIZE_USD}; split the bet into several"
         raise invalid_part("query parameter", "sizeUsd", what)
     if size < MIN_SIZE:
         raise problem("size_below_min", "The smallest bet is 1 USD.")
@@ -208,7 +208,7 @@ def size_from_query(text: str) -> int:
 
 
 class MarketsQuery(BaseModel):
-    status: Literal["open", "all"] = Field(default="open", description="`all` includes markets that have ended.")
+    status: Literal["open", "all"] = Field(default="open", description="`all` includes closed and settled markets.")
     type: str | None = Field(
         default=None,
         description="`market_cap` (yes or no), `market_cap_range` (one of several ranges) or `price_direction` (up or "
@@ -217,9 +217,9 @@ class MarketsQuery(BaseModel):
     token: str | None = Field(default=None, description="A symbol, in any case.")
     ids: Annotated[str, AfterValidator(_names), Field(json_schema_extra={"pattern": "[^,\\s]"})] | None = Field(
         default=None,
-        description="Ids or slugs, separated by commas; one at least. Those that have ended only with `status=all`.",
+        description="One or more ids or slugs, separated by commas. Markets that are not open need `status=all`.",
     )
-    limit: Annotated[int, Field(ge=1, le=200, description="How many, 1 to 200.")] = 50
+    limit: Annotated[int, Field(ge=1, le=200, description="Page size, 1 to 200.")] = 50
     cursor: PageCursor | None = Field(default=None, description=CURSOR_WORDS)
 
 
@@ -228,7 +228,9 @@ class MarketPath(BaseModel):
 
 
 class TradePath(BaseModel):
-    trade_id: Text = Field(alias="tradeId", description="0x and 64 hexadecimal digits, from a receipt or position.")
+    trade_id: Text = Field(
+        alias="tradeId", description="0x followed by 64 hexadecimal digits, from a receipt or position."
+    )
 
 
 class AddressPath(BaseModel):
@@ -247,7 +249,7 @@ class QuoteQuery(BaseModel):
         json_schema_extra={"default": 1},
     )
     wallet: WalletAddress | None = Field(
-        default=None, description="Who would pay; with it a `wallet_underfunded` is among the warnings."
+        default=None, description="The paying wallet; with it the warnings may include `wallet_underfunded`."
     )
 
 
@@ -261,12 +263,14 @@ class WalletQuery(BaseModel):
     wallet: WalletAddress | None = Field(default=None, description=WALLET_WORDS)
 
 
-# Positions in one answer: a client that does not page gets its whole book, and a wallet with more costs no more.
+# The default is the maximum, so that a client without paging gets its whole book, while a larger one stays bounded.
 MAX_POSITIONS = 5_000
 
 
 class PositionsQuery(WalletQuery):
-    limit: Annotated[int, Field(ge=1, le=MAX_POSITIONS, description=f"How many, 1 to {MAX_POSITIONS}.")] = MAX_POSITIONS
+    limit: Annotated[int, Field(ge=1, le=MAX_POSITIONS, description=f"Page size, 1 to {MAX_POSITIONS}.")] = (
+        MAX_POSITIONS
+    )
     cursor: PageCursor | None = Field(default=None, description=CURSOR_WORDS)
 
 

@@ -1,4 +1,4 @@
-"""The addresses under /api/agent/v1, in one table for each group. What they say at length is in describe.py."""
+"""The operations under /api/agent/v1, by group. Their long descriptions are in describe.py."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from api.agent.trade import x402
 from api.operations import DocumentedAnswer, Handler, Operation
 
 PREFIX = "/api/agent/v1"
-# Read by directories of paid APIs. A bet has no fixed maximum: it is bounded by the largest quote.
+# For directories of paid APIs. A bet has no maximum of its own; the largest quote is the limit.
 PAYMENT_INFO = {
     "price": {"mode": "dynamic", "currency": "USD", "min": "1", "max": str(models.MAX_SIZE_USD)},
     "protocols": [{"x402": {}}],
@@ -69,21 +69,21 @@ def _markets(reads: AgentReads, discovery: Discovery, sentiment: Sentiment) -> t
         _get(
             "/markets/{id}",
             reads.market,
-            "One market",
+            "Get a market",
             answers("The market, with live odds and stats.", OneMarket, 404),
             path_parameters=models.MarketPath,
         ),
         _get(
             "/markets/{id}/research",
             reads.research,
-            "Research bundle",
-            answers("Everything known of the market.", ResearchBody, 404),
+            "Get a market's research bundle",
+            answers("Everything known about the market.", ResearchBody, 404),
             path_parameters=models.MarketPath,
         ),
         _get(
             "/discover",
             discovery.discover,
-            "Find markets by free text or by a social post",
+            "Find markets by text or social post",
             answers("The matches, best first.", DiscoverBody, 400),
             description=describe.DISCOVER,
             query=DiscoverQuery,
@@ -91,11 +91,11 @@ def _markets(reads: AgentReads, discovery: Discovery, sentiment: Sentiment) -> t
         _get(
             "/sentiment",
             sentiment.sentiment,
-            "What the crowd thinks of a token",
+            "Get the crowd's view of a token",
             answers("The signal, also for a token without markets.", SentimentBody, 500)
             | {
-                400: refusal("`invalid_request`: a parameter is given twice."),
-                422: refusal("`invalid_request`: `token` is missing or no symbol."),
+                400: refusal("`invalid_request`: a parameter is repeated."),
+                422: refusal("`invalid_request`: `token` is missing or not a symbol."),
             },
             description=describe.SENTIMENT,
             query=SentimentQuery,
@@ -127,7 +127,7 @@ def _trading(reads: AgentReads, trade: Handler) -> tuple[Operation, ...]:
                     "The receipt.",
                     TradeBody,
                     {
-                        x402.SETTLED_HEADER: "Base64 of {success, transaction, network, payer}, x402 v2; not when "
+                        x402.SETTLED_HEADER: "Base64 of {success, transaction, network, payer}, x402 v2; absent when "
                         "simulated.",
                         x402.SETTLED_HEADER_V1: "The same in x402 v1.",
                     },
@@ -162,21 +162,21 @@ def _positions(reads: AgentReads) -> tuple[Operation, ...]:
         _get(
             "/positions",
             reads.positions,
-            "A wallet's positions, newest first",
+            "List a wallet's positions, newest first",
             answers("The positions.", PositionsBody, 400, 422, 429, 500),
             query=models.PositionsQuery,
         ),
         _get(
             "/result",
             reads.result,
-            "How a market resolved",
+            "Get a market's result",
             answers("The result.", ResultBody, 400, 404),
             query=models.ResultQuery,
         ),
         _get(
             "/proof/{tradeId}",
             reads.proof,
-            "Settlement proof of a trade",
+            "Get a trade's settlement proof",
             answers("The proof.", TradeProofBody)
             | {404: refusal("`not_found`: no settled trade has this id."), 503: NO_DATABASE},
             path_parameters=models.TradePath,
@@ -184,8 +184,8 @@ def _positions(reads: AgentReads) -> tuple[Operation, ...]:
         _get(
             "/wallet/{address}/readiness",
             reads.readiness,
-            "Can this wallet bet?",
-            answers("Its balance and what is missing.", ReadinessBody, 422, 429),
+            "Check whether a wallet can bet",
+            answers("Its balance, and what it lacks.", ReadinessBody, 422, 429),
             path_parameters=models.AddressPath,
         ),
     )
@@ -193,17 +193,17 @@ def _positions(reads: AgentReads) -> tuple[Operation, ...]:
 
 def _platform(platform: Platform) -> tuple[Operation, ...]:
     return (
-        _get("/stats", platform.stats, "Platform statistics", answers("Cached for 60 s.", StatsBody, 500)),
+        _get("/stats", platform.stats, "Get statistics", answers("Cached for 60 s.", StatsBody, 500)),
         _get(
             "/health",
             platform.health,
-            "Liveness and trading status",
-            answers("Also when degraded: branch on `health.ok`.", HealthBody),
+            "Check whether bets are accepted",
+            answers("Also while degraded: branch on `health.ok`.", HealthBody),
         ),
         _get(
             "/getting-started",
             platform.getting_started,
-            "Onboarding in six steps",
+            "Get the onboarding script, in six steps",
             answers("The script.", GettingStarted),
         ),
     )
@@ -232,7 +232,7 @@ def events(channels: EventChannels) -> tuple[Operation, ...]:
         _get(
             "/events/replay",
             channels.events.replay,
-            "A wallet's events in order",
+            "List a wallet's events in order",
             answers("A page of events.", event_bodies.ReplayBody, 400, 422, 500),
             description=describe.REPLAY,
             query=event_requests.ReplayQuery,
@@ -240,7 +240,7 @@ def events(channels: EventChannels) -> tuple[Operation, ...]:
         _get(
             "/resolved",
             channels.events.resolved,
-            "How a wallet's markets ended",
+            "List the results of a wallet's markets",
             answers("A page of events.", event_bodies.ResolvedBody, 400, 422, 500),
             description=describe.RESOLVED,
             query=event_requests.ResolvedQuery,
@@ -253,7 +253,7 @@ def events(channels: EventChannels) -> tuple[Operation, ...]:
             {
                 201: DocumentedAnswer("The registration, with its secret.", event_bodies.WebhookBody),
                 400: BAD,
-                422: refusal("`invalid_wallet`: malformed, or it did not sign the message."),
+                422: refusal("`invalid_wallet`: malformed, or the signature is not the wallet's."),
                 429: RATE,
                 500: NO_DATABASE,
             },
@@ -263,7 +263,7 @@ def events(channels: EventChannels) -> tuple[Operation, ...]:
         _get(
             "/webhooks/{id}",
             channels.webhooks.show,
-            "How a webhook stands",
+            "Get a webhook's state",
             answers("The registration, without its secret.", event_bodies.WebhookBody, 500) | gone,
             path_parameters=event_requests.WebhookPath,
         ),
@@ -272,7 +272,7 @@ def events(channels: EventChannels) -> tuple[Operation, ...]:
             webhook,
             channels.webhooks.remove,
             "Remove a webhook",
-            answers("It gets nothing any more.", event_bodies.DeletedBody, 500) | gone,
+            answers("It was removed.", event_bodies.DeletedBody, 500) | gone,
             path_parameters=event_requests.WebhookPath,
         ),
         Operation(
@@ -280,7 +280,7 @@ def events(channels: EventChannels) -> tuple[Operation, ...]:
             f"{webhook}/test",
             channels.webhooks.test,
             "Send a test event",
-            answers("The event, and what came of it.", event_bodies.TestBody, 400, 429, 500) | gone,
+            answers("The event, and whether it was delivered.", event_bodies.TestBody, 400, 429, 500) | gone,
             description=describe.TEST,
             path_parameters=event_requests.WebhookPath,
         ),

@@ -1,4 +1,4 @@
-"""Reading the index: rows of the agent projections as facts."""
+"""Reads of the index tables, as facts."""
 
 from __future__ import annotations
 
@@ -52,13 +52,13 @@ from core.feeds.words import FeedWords
 from core.hexadecimal import bytes_of, hex_of
 
 DAY_SECONDS = 86_400
-# So many settled markets, the newest, are held with the unsettled; any other is read when it is asked for.
+# The newest settled markets kept in memory along with the unsettled ones; others are read on demand.
 MAX_SETTLED = 200
 
-# As the partial indexes have it: with the number as a parameter a generic plan could not use them.
+# A literal, as in the partial indexes: with a parameter, a generic plan could not use them.
 _OPEN: ColumnElement[int] = literal_column(f"{AgentMarketStatus.OPEN:d}")
 _SETTLED = agent_market.c.status != _OPEN
-# Of a market's outcomes, each an array under this name.
+# Arrays over a market's outcomes, by name.
 _BOOK = {name: agent_outcome.c[name] for name in ("net", "shares", "excess")}
 _BOOK["outcome_stakes"] = agent_outcome.c.stakes
 _ROUND = (oracle_round.c.answer, oracle_round.c.updated_at, oracle_round.c.tx)
@@ -71,10 +71,10 @@ async def read_snapshot(
     connection: AsyncConnection,
     previous: MarketsSnapshot | None,
 ) -> MarketsSnapshot | None:
-    """The present state, reading only the markets that changed since `previous`; None while not one block is indexed.
+    """Return the current state, reading only the markets that changed since `previous`; None before the first block.
 
-    feeds: what the deployment file says of each feed, by its address. archive: learns which of its markets may have
-    changed. Call it within one snapshot.
+    feeds: the deployment file's feeds, by address. archive: drops the markets that may have changed. Call it within one
+    database snapshot.
     """
     row = await read_cursor(connection, chain_id, agent_venue.c.stakes_paused)
     if row is None:
@@ -82,9 +82,9 @@ async def read_snapshot(
     head = head_of(row)
     reorgs = row.last_reorg or 0
     if previous is not None and (previous.head.hash, previous.reorgs) == (head.hash, reorgs):
-        # A block's rows are mended only with a signal that all is to be read again.
+        # A repair of a block's rows is always signalled and makes everything be read again.
         return replace(previous, head=head, stakes_paused=bool(row.stakes_paused))
-    # A reorganization may have lowered any market's last block, so after one everything is read again.
+    # A reorganization may have lowered any market's last block, so it makes everything be read again.
     if previous is None or previous.reorgs != reorgs or previous.head.number > head.number:
         archive.forget_all()
         markets: Mapping[bytes, ListedMarket] = await _read_present(connection, feeds)
@@ -118,7 +118,7 @@ async def _read_present(connection: AsyncConnection, feeds: Mapping[bytes, FeedW
 
 
 def _present(markets: Mapping[bytes, ListedMarket]) -> dict[bytes, ListedMarket]:
-    """The unsettled of them and the newest settled."""
+    """Return the unsettled markets and the newest settled ones."""
     unsettled = {key: each for key, each in markets.items() if each.ending is None}
     settled = [(each.ending.at, key) for key, each in markets.items() if each.ending is not None]
     return unsettled | {key: markets[key] for _, key in heapq.nlargest(MAX_SETTLED, settled)}
@@ -127,17 +127,16 @@ def _present(markets: Mapping[bytes, ListedMarket]) -> dict[bytes, ListedMarket]
 async def read_settled(
     feeds: Mapping[bytes, FeedWords], connection: AsyncConnection, keys: Sequence[bytes]
 ) -> dict[bytes, ListedMarket]:
-    """Return those of these markets that are settled."""
+    """Return the settled ones of these markets."""
     return await _read_where(connection, feeds, and_(agent_market.c.market_id.in_(keys), _SETTLED))
 
 
 async def read_settled_page(
     connection: AsyncConnection, feeds: Iterable[bytes], kinds: Iterable[int], after: MarketSortKey | None, limit: int
 ) -> list[bytes]:
-    """Keys of settled markets on these feeds and of these kinds, those whose bets ended first first, from behind
-    `after` on.
+    """Return keys of settled markets on these feeds and of these kinds, earliest deadline first, after `after`.
 
-    Each feed and kind is a separate index range, read no further than the page is long.
+    Each feed and kind is a separate index range, of which at most a page is read.
     """
     columns = agent_market.c
     place = (columns.closes_at, columns.listed_block, columns.listed_log_index)
@@ -166,7 +165,7 @@ async def read_settled_page(
 async def _read_where(
     connection: AsyncConnection, feeds: Mapping[bytes, FeedWords], where: ColumnElement[bool]
 ) -> dict[bytes, ListedMarket]:
-    """In one statement, so what it reads of a market is of one moment, with or without a transaction."""
+    """Read markets in one statement, so that each is consistent even without a transaction."""
     arrays = (
         func.array_agg(aggregate_order_by(column, agent_outcome.c.outcome)).label(name)
         for name, column in _BOOK.items()
@@ -180,12 +179,12 @@ async def _read_latest(connection: AsyncConnection, chain_id: int, feeds: set[by
     if not feeds:
         return {}
     asked = unnest_rows("asked", feed=(Address, list(feeds)))
-    newest = (  # of each feed one index lookup
+    newest = (  # one index lookup per feed
         select(*_ROUND)
         .where(
             oracle_round.c.chain_id == chain_id,
             oracle_round.c.feed == asked.c.feed,
-            oracle_round.c.answer > 0,  # of a bad reading no value follows
+            oracle_round.c.answer > 0,  # other readings are invalid
         )
         .order_by(oracle_round.c.updated_at.desc(), oracle_round.c.round_id.desc())
         .limit(1)
@@ -205,8 +204,8 @@ async def _read_volumes(connection: AsyncConnection, *where: ColumnElement[bool]
 
 
 async def _moved_volumes(connection: AsyncConnection, previous: MarketsSnapshot, head: Head) -> dict[bytes, int]:
-    """The volumes of the day up to `head`, from those up to an earlier block: what was bet since is added, and what is
-    older than a day by now taken off. An index is asked for both, and for nothing of the day between."""
+    """Return the volumes of the last 24 hours at `head` from those at an earlier block: add newer bets and subtract
+    those now older than a day. Both are index lookups; the rest of the day is not read."""
     stake, before = agent_stake.c, previous.head
     begins, began = head.timestamp - DAY_SECONDS, before.timestamp - DAY_SECONDS
     come = await _read_volumes(
@@ -223,7 +222,7 @@ async def _moved_volumes(connection: AsyncConnection, previous: MarketsSnapshot,
 
 
 async def read_observations(connection: AsyncConnection, chain_id: int, feed: bytes, limit: int) -> list[FeedRound]:
-    """The newest rounds of a feed, newest first."""
+    """Return the newest rounds of a feed, newest first."""
     newest = (oracle_round.c.updated_at.desc(), oracle_round.c.round_id.desc())
     query = _rounds_of(chain_id, feed).order_by(*newest).limit(limit)
     return [FeedRound(row.answer, row.updated_at, row.tx) for row in await connection.execute(query)]
@@ -232,7 +231,7 @@ async def read_observations(connection: AsyncConnection, chain_id: int, feed: by
 async def read_readings(
     connection: AsyncConnection, chain_id: int, feed: bytes, times: Sequence[int]
 ) -> dict[int, FeedRound]:
-    """Return a feed's readings at exactly these times, by time; the newest where there are several."""
+    """Return a feed's readings at exactly these times, by time; the newest if there are several."""
     query = _rounds_of(chain_id, feed).where(oracle_round.c.updated_at.in_(times)).order_by(oracle_round.c.round_id)
     return {row.updated_at: FeedRound(row.answer, row.updated_at, row.tx) for row in await connection.execute(query)}
 
@@ -242,7 +241,7 @@ def _rounds_of(chain_id: int, feed: bytes) -> Select[tuple[int, int, bytes]]:
 
 
 async def read_history(connection: AsyncConnection, market_key: bytes, limit: int) -> list[Stake]:
-    """A market's newest stakes, oldest of them first."""
+    """Return a market's newest stakes, in order of time."""
     newest = _IN_BOOK.where(agent_stake.c.market_id == market_key).order_by(agent_stake.c.ordinal.desc())
     return (await _stakes(connection, newest.limit(limit)))[::-1]
 
@@ -250,7 +249,7 @@ async def read_history(connection: AsyncConnection, market_key: bytes, limit: in
 async def read_positions(
     connection: AsyncConnection, wallet: str, limit: int, before: tuple[int, int] | None
 ) -> list[Stake]:
-    """Return a wallet's stakes from behind a block and log number on, the newest first."""
+    """Return a wallet's stakes before a block and log index, newest first."""
     place = (agent_stake.c.staked_block, agent_stake.c.staked_log_index)
     query = _of_wallet(wallet).order_by(*(column.desc() for column in place)).limit(limit)
     if before is not None:
@@ -259,10 +258,10 @@ async def read_positions(
 
 
 async def require_sums(connection: AsyncConnection, chain_id: int, what: str) -> None:
-    """Refuse `what` until the index has read the chain's history: it keeps no sums until then."""
+    """Refuse `what` until the index has read the chain's history, as there are no sums before."""
     summed = await connection.scalar(select(chain_cursor.c.summed).where(chain_cursor.c.chain_id == chain_id))
     if summed is False:
-        raise problem("internal_error", f"{what} can be read once the index has read the chain's history.")
+        raise problem("internal_error", f"{what} will be available once the index has read the chain's history.")
 
 
 async def read_holdings(connection: AsyncConnection, chain_id: int, wallet: str) -> list[Holding]:
@@ -287,14 +286,14 @@ async def read_by_bet(connection: AsyncConnection, bet_hash: bytes) -> Stake | N
 
 
 async def read_by_key(connection: AsyncConnection, wallet: str, idem_hash: bytes) -> Stake | None:
-    """Find what settled under a wallet's idempotency key: the stake, or the payment to give back."""
+    """Find what a wallet's idempotency key settled: the stake, or a payment to refund."""
     rows = await _stakes(connection, _of_wallet(wallet).where(agent_stake.c.idem_hash == idem_hash))
-    # A later payment under the same key is to be given back; the stake itself is the answer then.
+    # A later payment with the same key is refunded; then the stake itself is the answer.
     return next((each for each in rows if each.outcome is not None), rows[0] if rows else None)
 
 
 async def read_by_nonce(connection: AsyncConnection, wallet: str, nonce: bytes) -> Stake | None:
-    """Find what a wallet's authorization was booked as."""
+    """Find the stake or refund that a wallet's authorization was booked as."""
     return next(iter(await _stakes(connection, _of_wallet(wallet).where(agent_stake.c.nonce == nonce))), None)
 
 
@@ -310,10 +309,10 @@ async def _stakes(connection: AsyncConnection, query: Select[Any]) -> list[Stake
 
 
 async def read_totals(connection: AsyncConnection, stake: Stake) -> BookTotals | None:
-    """Return the totals of each outcome of its market right after a stake; None for a payment that never was one.
+    """Return the totals of each outcome right after a stake; None for a payment that was never a stake.
 
-    Computed as the present totals less what came later, so the result is the same whenever it is read, and for a new
-    stake nothing of the market's past is read.
+    They are the current totals less later stakes, so the result is always the same, and for a new stake nothing of the
+    market's past is read.
     """
     if stake.outcome is None:
         return None
@@ -341,7 +340,7 @@ async def read_totals(connection: AsyncConnection, stake: Stake) -> BookTotals |
 async def read_arrival(
     connection: AsyncConnection, chain_id: int, token: str, payer: str, nonce: bytes
 ) -> Arrival | None:
-    """Return what the index has of an authorization; None: nothing yet."""
+    """Return an authorization's state in the index; None if it has none yet."""
     query = select(token_authorization).where(
         token_authorization.c.chain_id == chain_id,
         token_authorization.c.authorizer == bytes_of(payer),

@@ -1,4 +1,4 @@
-"""`GET /sentiment`: what the crowd thinks of a token. The formulae stand in `docs/discovery.md`."""
+"""`GET /sentiment`: the crowd's view of a token. `docs/discovery.md` has the formulas."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ from core.money import decimal_text, json_number, json_ratio_down
 POINT_DECIMALS = 2
 MAX_TOKENS = 1_000
 Percent = Annotated[Decimal, Meta(extra_json_schema={"minimum": 0, "maximum": 100})]
-# As it is published: in ASCII. Symbols in other letters are taken too.
+# Published as ASCII; symbols in other scripts are accepted too.
 _SYMBOL = re.compile(r"\S{1,32}")
 
 
 class SentimentQuery(BaseModel):
-    # Checked by hand: the refusal is 422, not the 400 of a query that does not fit.
+    # Checked by hand, since the refusal is 422 instead of the usual 400.
     model_config = ConfigDict(json_schema_extra=required("token"))
 
     token: Annotated[str, WithJsonSchema({"type": "string", "minLength": 1})] | None = Field(
@@ -96,7 +96,7 @@ class SentimentActivity(Body):
 
 
 class SentimentMarket(AgentMarketTimes):
-    """A market that the reading counts: `pool` is USD less fees; `bullishPct` is null for a market without a direction,
+    """A market that counts towards the sentiment. `pool` is USD less fees; `bullishPct` is null without a direction,
     `yesPriceCents` for a range."""
 
     market_id: str
@@ -131,8 +131,7 @@ class SentimentBody(ChainAnswer):
 
 
 class Sentiment:
-    """The reading of what live markets say about a token. Markets come from the index held in memory; who bet on them
-    is read once for every state of their books."""
+    """The sentiment endpoint. Markets come from memory; the bettors are read once for each state of the books."""
 
     def __init__(self, engine: AsyncEngine, index: AgentIndex, links: Links) -> None:
         self._engine = engine
@@ -151,7 +150,7 @@ class Sentiment:
         return json_response(SentimentBody(meta=chain_meta(self._links, snapshot), token=token, intel=read))
 
     async def _crowd(self, token: str, signals: Sequence[MarketSignal]) -> Crowd:
-        # A market's version changes with every stake on it, and the index's generation when all was read again, so an
+        # A market's version changes with every stake, and the index's generation when everything was read again, so an
         # unchanged state is never counted twice.
         books = tuple((each.market.key, each.market.version, each.directional) for each in signals)
         state = (self._index.generation, books)
@@ -183,10 +182,10 @@ class Sentiment:
 
 
 def symbol_of(text: str | None) -> str:
-    """The symbol in upper case; 422 when there is none."""
+    """Return the symbol in upper case; 422 if there is none."""
     symbol = unicodedata.normalize("NFKC", text or "").strip().removeprefix("$").upper()
     if not (_SYMBOL.fullmatch(symbol) and symbol.isprintable()):
-        what = "Give token a symbol such as $BNKR, BNKR or bnkr."
+        what = "Set token to a symbol such as $BNKR, BNKR or bnkr."
         raise problem("invalid_request", what, status=422, hint=what, issues=[{"field": "token", "problem": what}])
     return symbol
 
@@ -245,7 +244,7 @@ def _suggested(signals: Sequence[MarketSignal], score: Score, links: Links) -> S
 
 
 def summary(token: str, signals: Sequence[MarketSignal], score: Score, crowd: Crowd) -> str:
-    """One sentence for people; every number in it stands in a field too."""
+    """Return one sentence for people; a field has each of its numbers too."""
     if not signals:
         return f"{token} has no open market."
     markets = "1 open market" if len(signals) == 1 else f"{len(signals)} open markets"
@@ -255,9 +254,7 @@ def summary(token: str, signals: Sequence[MarketSignal], score: Score, crowd: Cr
     bettors = "1 wallet" if crowd.bettors == 1 else f"{crowd.bettors} wallets"
     pool = decimal_text(sum(each.pool for each in signals))
     label = score.label.replace("_", " ")
-    return (
-        f"{token} reads {label} at {index} of 100: {markets}, {pool} USD by {bettors}, {score.confidence} confidence."
-    )
+    return f"{token} is {label} at {index} of 100: {markets}, {pool} USD from {bettors}, {score.confidence} confidence."
 
 
 def _market(reading: MarketSignal, links: Links) -> SentimentMarket:

@@ -1,7 +1,7 @@
-"""What the crowd on a token's live markets thinks, as numbers. Pure.
+"""The sentiment score of a token's live markets. Pure.
 
 Amounts are token units (6 decimals), probabilities wads (10**18 is one), scores hundredths of a point (5_000 is the
-neutral 50), cents whole. Every division names its rounding.
+neutral 50), cents are whole. Every division names its rounding.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ FEW_BETTORS, CONCENTRATED_TOP_PCT = 3, 50
 
 @dataclass(frozen=True, slots=True)
 class Crowd:
-    """The bettors on a token's live markets: how many wallets, the staked total and the largest wallet's part of it,
+    """The bettors on a token's live markets: the number of wallets, the total staked and the largest wallet's stake,
     fees included. `directional_bettors` counts the wallets on directional markets."""
 
     bettors: int = 0
@@ -43,7 +43,7 @@ class Crowd:
 
 @dataclass(frozen=True, slots=True)
 class MarketSignal:
-    """A live market and the outcomes that are bullish; None when it has no direction."""
+    """A live market with its bullish outcomes, None if it has no direction."""
 
     market: ListedMarket
     bullish_outcomes: tuple[int, ...] | None
@@ -58,13 +58,13 @@ class MarketSignal:
 
     @property
     def bullish(self) -> int:
-        """The probability of the bullish outcomes; prices are rounded down, so never above one."""
+        """Return the probability of the bullish outcomes; prices are rounded down, so it is at most one."""
         return sum(self.market.book.price(outcome) for outcome in self.bullish_outcomes or ())
 
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """How bullish a token's live markets are, and how much that reading is worth."""
+    """A token's sentiment score, with its confidence."""
 
     points: int
     label: Label
@@ -76,7 +76,7 @@ class Score:
 
 @dataclass(frozen=True, slots=True)
 class Suggestion:
-    """The bet that the reading leads to."""
+    """The bet that the sentiment suggests."""
 
     market: ListedMarket
     outcome: int
@@ -85,20 +85,22 @@ class Suggestion:
 
 
 def market_signals(markets: Sequence[ListedMarket], latest: Mapping[str, FeedRound]) -> list[MarketSignal]:
-    """The largest pool first, then the earlier deadline, then the id."""
+    """Return the markets' signals: largest pool first, then earliest deadline, then id."""
     live = [MarketSignal(each, bullish_outcomes(each, latest.get(each.feed))) for each in markets]
     return sorted(live, key=lambda each: (-each.pool, each.market.closes_at, each.market.id))
 
 
 def bullish_outcomes(market: ListedMarket, latest: FeedRound | None) -> tuple[int, ...] | None:
-    """`yes` or `up`; of a range market, while the current value is known, the buckets wholly above it."""
+    """Return the bullish outcomes: `yes` or `up`; for a range market the buckets entirely above the current value, None
+    if that is unknown."""
     if market.kind is not MarketKind.RANGE:
         return (0,)
     return None if latest is None else tuple(range(bucket(market.spec.bounds, latest.value) + 1, len(market.outcomes)))
 
 
 def score_of(live: Sequence[MarketSignal], crowd: Crowd) -> Score:
-    """100 x sum(pool x bullish) / sum(pool), to the nearest hundredth, halves up; equal weights without any pool."""
+    """Return 100 x sum(pool x bullish) / sum(pool), rounded to the nearest hundredth, halves up; with equal weights if
+    every pool is empty."""
     directional = [(each.pool, each.bullish) for each in live if each.directional]
     pool = sum(weight for weight, _ in directional)
     if not directional:
@@ -129,7 +131,7 @@ def _confidence(bettors: int, pool: int) -> Confidence:
 
 
 def quality_of(crowd: Crowd) -> CrowdQuality:
-    """Rate how widely the stakes are spread."""
+    """Rate how evenly the stakes are distributed."""
     if crowd.bettors == 0:
         return "none"
     largest = 100 * crowd.largest
@@ -139,8 +141,8 @@ def quality_of(crowd: Crowd) -> CrowdQuality:
 
 
 def suggestion(live: Sequence[MarketSignal], points: int) -> Suggestion | None:
-    """The side the crowd leans to (at 50 the bullish one) on the directional market with the largest pool; a range
-    market only where no other has a direction, and of its buckets on that side the dearest."""
+    """Return the crowd's side (the bullish one at 50) on the directional market with the largest pool. A range market
+    is used only if no other is directional, with the most expensive bucket on that side."""
     bullish = points >= NEUTRAL
     for each in sorted(live, key=lambda each: each.market.kind is MarketKind.RANGE):  # stable: pools stay in order
         if each.bullish_outcomes is None:
@@ -159,10 +161,10 @@ def _side_label(market: ListedMarket, outcome: int) -> SideLabel:
             return "DOWN" if outcome else "UP"
         case MarketKind.THRESHOLD:
             return "NO" if outcome else "YES"
-        case MarketKind.RANGE:  # betting on a bucket says yes to it
+        case MarketKind.RANGE:  # a bet on a bucket is a yes to it
             return "YES"
 
 
 def _cents(price: int) -> int:
-    """To the nearest cent, halves up."""
+    """Round a price to the nearest cent, halves up."""
     return (2 * 100 * price + WAD) // (2 * WAD)

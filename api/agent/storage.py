@@ -26,7 +26,7 @@ def storage(what: str, *, seconds: float = TIMEOUT_SECONDS, status: int = 500) -
 
 @asynccontextmanager
 async def free_connection(pool: ConnectionPool) -> AsyncIterator[Connection]:
-    """Yield a connection of the pool; 429 if none is free soon. Nothing was written then."""
+    """Yield a connection of the pool; 429 if none is free soon, before anything was written."""
     async with AsyncExitStack() as stack:
         try:
             connection = await stack.enter_async_context(pool.connection(FREE_SECONDS))

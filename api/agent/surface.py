@@ -1,4 +1,4 @@
-"""The agent surface, assembled: its parts started, with the addresses that lead to them."""
+"""The agent surface: starts its parts and lists its operations."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ async def agent_surface(context: Context) -> AsyncIterator[Surface]:
         return
     client = await context.chains.client("base")
     if client is None:
-        log.warning("no RPC URL for Base: no balances, no trades", action="agent.no_rpc")
+        log.warning("no RPC URL for Base: balances and trades are unavailable", action="agent.no_rpc")
     balances = Balances(client, contracts, settings.rpc_request_path_timeout_seconds)
     feeds = feed_words(deployment.agent_feeds)
     index = AgentIndex(
@@ -105,7 +105,7 @@ async def agent_surface(context: Context) -> AsyncIterator[Surface]:
     secret = context.secrets.attestation_key
     attester = Attester(None if secret is None else secret.get_secret_value(), deployment.chain_id)
     if attester.address is None:
-        log.warning("no attestation key: offers, receipts and callbacks go out unsigned", action="agent.unsigned")
+        log.warning("no attestation key: offers, receipts and callbacks are not signed", action="agent.unsigned")
     channels = EventChannels(context, links, client)
     channels.start(context)
     reads = AgentReads(context, contracts, balances, index, links, deployment.chain_id)
@@ -152,7 +152,7 @@ async def agent_surface(context: Context) -> AsyncIterator[Surface]:
 
 
 def _switched_off(wording: ErrorBody) -> Surface:
-    """Every path is 404 while the platform flag is off."""
+    """Return a surface that answers 404 on every path, for when the platform flag is off."""
 
     def off(request: web.Request, _raised: Problem) -> web.StreamResponse:
         why = problem("platform_disabled", "The agent platform is switched off.")

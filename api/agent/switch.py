@@ -11,7 +11,7 @@ from api.caching import TimedValue
 from core.chain import ChainClient, RpcError
 from core.db.switches import TRADING_PAUSED, SwitchWatcher
 
-NOT_DEPLOYED = "The settlement wallet is not deployed yet."
+NOT_DEPLOYED = "The settlement contract is not deployed yet."
 ANSWERS_WITHIN_SECONDS = 3.0
 # Callers are not limited, and all share the nodes' rate limit.
 SHARED_SECONDS = 2.0
@@ -36,7 +36,7 @@ class Trading:
         if self._paused_by_setting or self._watcher.is_on(TRADING_PAUSED):
             return "Trading is paused by the operator; payouts continue."
         if snapshot is None:
-            return "Nothing has been indexed yet."
+            return "The index is still empty."
         if snapshot.stakes_paused:
             return "New stakes are paused in the settlement contract; payouts continue."
         return snapshot.head.why_late(time.time(), blocks_are_regular=self._blocks_are_regular)

@@ -1,4 +1,4 @@
-"""The agents' tools, in words: which operation of the REST API each is, and what a model must know to use it."""
+"""The agents' MCP tools: the REST operation behind each, and the instructions a model needs."""
 
 from __future__ import annotations
 
@@ -6,32 +6,32 @@ from api.tools import RestTool
 
 INSTRUCTIONS = """\
 Prediction markets in real USDC on Base. The wallet that pays is the account: no key, no sign-up, no ether. This server
-never asks for a private key or a seed phrase: send none.
+never asks for a private key or a seed phrase; do not send one.
 
 To play: list_markets or discover_markets; research_market (its resolutionRules say what decides); get_quote;
-simulate_trade; trade. Then get_positions, get_result, get_proof. Winners are paid to their wallet by themselves.
+simulate_trade; trade. Then get_positions, get_result, get_proof. Winners are paid automatically.
 
-Units: amounts are USD with at most 6 decimals, a bet is at least 1 USD; prices are cents for a share, 0 to 100, and
-those of all outcomes are 100 together. Winners split the pool less the fee (feeBps, 100 is 1 %), so what a share pays
-moves until bets end; projectedPayoutUsd is what a bet would be paid if its side won with the book as it stands, and a
-right bet never gets less than its stake less the fee. A wrong one loses all of it. Heed `warnings`.
+Units: amounts are USD with at most 6 decimals, and a bet is at least 1 USD. Prices are cents per share, 0 to 100; the
+prices of all outcomes add up to 100. Winners split the pool less the fee (feeBps, 100 is 1%), so the payout of a share
+changes until betting ends. projectedPayoutUsd is what a bet would be paid if its side won with the current book. A
+right bet never gets less than its stake less the fee; a wrong one loses its whole stake. Read `warnings`.
 
-Times are UTC. Bets end at deadlineAt, to the second, before anything that decides is measured. A price_direction market
-(up or down) compares its reading at endsAt with the one at startAt: a round is that long. A market_cap market (yes or
-no) is decided by the readings up to endsAt, or the one at it, as its summary says; a market_cap_range by the one at
-endsAt. From settlesAfter on it is settled.
+Times are UTC. Betting ends at deadlineAt, to the second, before anything that decides is measured. A price_direction
+market (up or down) compares its reading at endsAt with the one at startAt. A market_cap market (yes or no) is decided
+by the readings up to endsAt or by the one at endsAt, as its summary says; a market_cap_range by the one at endsAt.
+From settlesAfter on it can be settled.
 
 Paying: trade costs its sizeUsd. Called without a payment it moves nothing and answers with x402's PaymentRequired
-(version 2). Sign that, and call again with the same arguments and the payment in _meta["x402/payment"]; a client with
-an x402 wallet does so by itself. The receipt is the answer, the settlement is in _meta["x402/payment-response"]. Up to
-10 USD nothing else is needed; above, pass quoteId and suggestedMinSharesOut (as minSharesOut) of a quote for the same
-market, side and size, at most 60 seconds old.
+(version 2). Sign it, then call again with the same arguments and the payment in _meta["x402/payment"]; a client with
+an x402 wallet does this automatically. The result is the receipt; the settlement is in _meta["x402/payment-response"].
+Above 10 USD also pass quoteId and suggestedMinSharesOut (as minSharesOut) from a quote for the same market, side and
+size, at most 60 seconds old.
 
-In doubt, after a time-out or internal_error, call trade again with the same arguments and the same idemKey: nothing is
-paid twice. A new idemKey is a new bet.
+If in doubt, for example after a timeout or internal_error, call trade again with the same arguments and the same
+idemKey: you never pay twice. A new idemKey is a new bet.
 
-Errors are text: JSON with error (a code), message, hint, retriable and status; retryAfter says how many seconds to
-wait."""
+Errors are text: JSON with error (a code), message, hint, retriable and status, and with retryAfter, the seconds to
+wait, where that is known."""
 
 # The REST API has a separate code for sizes above 0 and below 1.
 SIZE = {"sizeUsd": {"minimum": 1, "examples": [5]}}
@@ -41,63 +41,63 @@ TOOLS = (
         "discover_markets",
         "get_api_agent_v1_discover",
         "Find markets for a text",
-        "Open markets that a question, a cashtag ($SYM) or a social post is about, best match first; without either, "
-        "the most active. A post that claims nothing a market could decide gives silent: true and why.",
+        "Open markets that match a question, a cashtag ($SYM) or a social post, best match first; with neither, the "
+        "most active. For a post without a claim that a market could settle: silent: true, with the reason.",
         defaults={"limit": 5},
     ),
     RestTool(
         "list_markets",
         "get_api_agent_v1_markets",
         "List markets",
-        "Markets with their outcomes, odds and times, the soonest deadline first; the open ones unless told otherwise. "
-        "Pass nextCursor as cursor for the next page.",
+        "Markets with their outcomes, odds and times, earliest deadline first; only open ones by default. Pass "
+        "nextCursor as cursor for the next page.",
         defaults={"limit": 20},
     ),
     RestTool(
         "get_market",
         "get_api_agent_v1_markets_id",
         "One market",
-        "One market: outcomes (`key` is the side to bet on, impliedPct its price), odds, fee, times, stakes so far; "
-        "once it has ended its result instead of odds.",
+        "One market: outcomes (`key` is the side to bet on, impliedPct its price), odds, fee, times and stakes so far. "
+        "After it has ended, its result instead of odds.",
         renamed={"id": "marketId"},
     ),
     RestTool(
         "research_market",
         "get_api_agent_v1_markets_id_research",
         "Rules and research",
-        "Everything known of a market: resolutionRules (what is read where and when, word for word), odds and their "
-        "history, the readings so far, what bets of several sizes would do to the price, related markets.",
+        "Everything known about a market: resolutionRules (exactly what is read, where and when), odds and their "
+        "history, readings so far, price impact of several bet sizes, related markets.",
         renamed={"id": "marketId"},
     ),
     RestTool(
         "get_sentiment",
         "get_api_agent_v1_sentiment",
         "What bettors think of a token",
-        "A score from 0 (bearish) to 100 (bullish) of the open markets on a token, by the stakes in them, with how "
-        "much it can be trusted. 50 and hasSignal false without any. Data only, no advice.",
+        "A score from 0 (bearish) to 100 (bullish) from the stakes in a token's open markets, with a confidence. "
+        "Without markets it is 50 and hasSignal is false. Data only, no advice.",
     ),
     RestTool(
         "get_quote",
         "get_api_agent_v1_quote",
         "Price a bet",
-        "What a bet would get now: shares, average price in cents, projected payout, warnings, and limits to pass on "
-        "(suggestedMinSharesOut is 1 % under it). Above 10 USD the price is locked for 60 seconds under quoteId. "
-        "Nothing is paid. 30 a minute.",
+        "What a bet would get now: shares, average price in cents, projected payout, warnings, and limits to pass to "
+        "trade (suggestedMinSharesOut is 1% below the quote). Above 10 USD the price is locked for 60 seconds under "
+        "quoteId. Free. 30 a minute.",
         required=("side", "sizeUsd"),
     ),
     RestTool(
         "check_wallet",
         "get_api_agent_v1_wallet_address_readiness",
         "Can this wallet bet?",
-        "A wallet's USDC on Base, whether it is enough for the smallest bet (1 USD), and how to fund it.",
+        "A wallet's USDC balance on Base, whether it covers the smallest bet (1 USD), and how to fund it.",
         renamed={"address": "wallet"},
     ),
     RestTool(
         "simulate_trade",
         "post_api_agent_v1_trade",
         "Rehearse a bet",
-        "Runs every check of trade and says what it would get, without a payment: the receipt has simulated: true. "
-        "Nothing is moved or written, and the wallet needs no money.",
+        "Runs the checks of trade and returns what the bet would get, without a payment: the receipt has simulated: "
+        "true. Nothing is moved or written, and the wallet needs no money.",
         fixed={"simulate": True},
         schemas=SIZE,
     ),
@@ -105,10 +105,10 @@ TOOLS = (
         "trade",
         "post_api_agent_v1_trade",
         "Place a bet with real money",
-        "Stakes sizeUsd of real USDC on a side; it cannot be taken back. Without a payment it moves nothing and "
+        "Stakes sizeUsd of real USDC on a side; a bet cannot be withdrawn. Without a payment it moves nothing and "
         'answers with x402\'s PaymentRequired; with the signed payment in _meta["x402/payment"] it answers with the '
-        "receipt: tradeId, shares, txHash. The same idemKey with the same market, side and size never pays twice: "
-        "after any doubt call again with it. Above 10 USD pass quoteId and minSharesOut. 10 a minute for each wallet.",
+        "receipt: tradeId, shares, txHash. The same idemKey with the same market, side and size never pays twice, so "
+        "if in doubt call again with it. Above 10 USD pass quoteId and minSharesOut. 10 a minute per wallet.",
         fixed={"simulate": False},
         schemas=SIZE,
         read_only=False,
@@ -119,7 +119,7 @@ TOOLS = (
         "get_api_agent_v1_positions",
         "A wallet's positions",
         "A wallet's bets, newest first: status (open, resolved-won, resolved-lost, resolved-refunded), stake, shares, "
-        "value now, payoutUsd once settled; and the sums over all of them.",
+        "current value, payoutUsd once settled; and the totals over all bets.",
         required=("wallet",),
         defaults={"limit": 50},
     ),
@@ -127,7 +127,7 @@ TOOLS = (
         "get_result",
         "get_api_agent_v1_result",
         "How a market ended",
-        "Whether a market is resolved or pending, the outcome that won, what was read, and the transaction.",
+        "Whether a market is resolved or pending, the winning outcome, the deciding readings, and the transaction.",
     ),
     RestTool(
         "get_proof",
@@ -139,42 +139,41 @@ TOOLS = (
         "get_events",
         "get_api_agent_v1_events_replay",
         "A wallet's events in order",
-        "What happened to a wallet's bets, from fromSeq on: bet.placed, market.resolved, position.won, payout.paid and "
-        "so on. Numbers have no gap; pass nextSeq as fromSeq for more. Where it is null that is all there is: the next "
-        "time go on from lastSeq + 1.",
+        "The events of a wallet's bets from fromSeq on: bet.placed, market.resolved, position.won, payout.paid and so "
+        "on. Their numbers have no gaps. Pass nextSeq as fromSeq for more; if it is null, there are no more: continue "
+        "later from lastSeq + 1.",
         required=("wallet",),
         defaults={"limit": 50},
     ),
     RestTool(
         "get_resolved",
         "get_api_agent_v1_resolved",
-        "What has been decided since",
-        "How a wallet's markets ended after an instant, oldest first; pass nextSince as since for more. Where it is "
-        "null that is all there is: the next time go on from the createdAt of the last one, with all its digits.",
+        "Results since a time",
+        "The results of a wallet's markets after a time, oldest first. Pass nextSince as since for more; if it is "
+        "null, there are no more: continue later from the last event's createdAt, with all its digits.",
         required=("wallet",),
     ),
     RestTool(
         "register_webhook",
         "post_api_agent_v1_webhooks",
         "Push a wallet's events to a URL",
-        "Has every event of a wallet posted to an https URL. The wallet signs `message` with personal_sign; a refusal "
-        "shows in details.message the exact text that would be taken. The answer has the secret that deliveries are "
-        "signed with, once.",
+        "Posts every event of a wallet to an https URL. The wallet signs `message` with personal_sign; a refusal has "
+        "the exact text to sign in details.message. The answer has, only this once, the secret that signs deliveries.",
         read_only=False,
         idempotent=False,
     ),
     RestTool(
         "get_webhook",
         "get_api_agent_v1_webhooks_id",
-        "How a webhook stands",
-        "Whether a webhook is verified, active or switched off, and its last failure.",
+        "A webhook's state",
+        "Whether a webhook is awaiting verification, active or disabled, and its last failure.",
         renamed={"id": "webhookId"},
     ),
     RestTool(
         "test_webhook",
         "post_api_agent_v1_webhooks_id_test",
         "Send a test event",
-        "Pushes an event of the type `test` to a webhook; one that was switched off begins anew.",
+        "Pushes an event of type `test` to a webhook; a disabled webhook starts again with the handshake.",
         renamed={"id": "webhookId"},
         read_only=False,
         idempotent=False,
@@ -183,7 +182,7 @@ TOOLS = (
         "remove_webhook",
         "delete_api_agent_v1_webhooks_id",
         "Remove a webhook",
-        "Ends the deliveries to a webhook for good.",
+        "Removes a webhook; its deliveries end.",
         renamed={"id": "webhookId"},
         read_only=False,
         destructive=True,
@@ -191,7 +190,7 @@ TOOLS = (
     RestTool(
         "get_health",
         "get_api_agent_v1_health",
-        "Are bets taken now?",
-        "Whether bets are taken (ok), and if not, why; how many markets are open.",
+        "Are bets accepted now?",
+        "Whether bets are accepted (ok), and if not, why; how many markets are open.",
     ),
 )

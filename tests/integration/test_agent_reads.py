@@ -151,7 +151,7 @@ async def test_platform(buyer: Buyer, service: AgentService) -> None:
     assert (poor["canBetMin"], poor["usdcBalanceUsd"]) == (False, 0)
     stats = (await exact(buyer, "/stats", StatsBody))["stats"]
     assert service.chain.contracts.settlement.address in stats["custody"]
-    assert "With a random nonce the relayer decides what a payment is staked on." in stats["custody"]
+    assert "the relayer, which decides which bet a payment with a random nonce is for" in stats["custody"]
     assert "extra.receiveNonce" in stats["custody"]
     health = (await exact(buyer, "/health", HealthBody))["health"]
     assert health["ok"] is True

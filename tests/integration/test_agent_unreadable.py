@@ -149,7 +149,7 @@ async def test_health_says_that_base_is_out_of_reach(
         response, body = await there.post(bet("steady", DEV[0]))
         assert (response.status, body["error"]) == (503, "platform_paused"), body
         shown = (await there.get("/health"))[1]["health"]
-        assert (shown["ok"], shown["reason"]) == (False, "Base cannot be reached."), shown
+        assert (shown["ok"], shown["reason"]) == (False, "No Base node can be reached."), shown
     assert (await buyer.get("/health"))[1]["health"]["ok"] is True
 
 

@@ -221,7 +221,7 @@ async def test_streams_end_when_the_service_does(database_url: str, monkeypatch:
             assert response.status == 200
             ending = time.monotonic()
         assert time.monotonic() - ending < PATIENCE, "it waited for the stream's window"
-        assert b"comes next" in await response.content.read()
+        assert b"next seq is" in await response.content.read()
 
 
 async def test_one_read_serves_all_who_wait(database_url: str, pool: ConnectionPool) -> None:

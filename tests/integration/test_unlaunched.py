@@ -63,7 +63,7 @@ async def test_the_relay_refuses(service: StockService, door: Door) -> None:
 
 
 AGENT = "/api/agent/v1"
-NOT_DEPLOYED = "The settlement wallet is not deployed yet."
+NOT_DEPLOYED = "The settlement contract is not deployed yet."
 WALLET = wallets.DEV[1].address.lower()
 
 
@@ -76,7 +76,7 @@ async def test_agents_read_that_there_is_nothing_yet(door: Door) -> None:
         response, body = await door.get(path)
         assert response.status == 200, f"{path}: {body}"
     _, body = await door.get(f"{AGENT}/stats")
-    assert body["stats"]["custody"] == "No settlement contract is deployed yet: nothing is staked, and nothing is held."
+    assert body["stats"]["custody"] == "No settlement contract is deployed yet, so no money is held."
     for path in (f"{AGENT}/markets/bnkr-100m", f"{AGENT}/result?marketId=bnkr-100m", f"{AGENT}/proof/0x{'11' * 32}"):
         response, body = await door.get(path)
         assert response.status == 404, f"{path}: {body}"

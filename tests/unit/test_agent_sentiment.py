@@ -173,7 +173,7 @@ def test_the_summary_says_what_the_fields_say() -> None:
     markets = [priced(82, 1_000, name="a"), market("r", "X", "?", kind=MarketKind.RANGE)]
     body = orjson.loads(to_json(intel("X", market_signals(markets, {}), CROWD, snapshot(*markets), LINKS)))
     assert body["summary"] == (
-        "X reads strongly bullish at 82 of 100: 2 open markets, 1000 USD by 30 wallets, high confidence."
+        "X is strongly bullish at 82 of 100: 2 open markets, 1000 USD from 30 wallets, high confidence."
     )
     assert intel("Y", (), Crowd(), snapshot(), LINKS).summary == "Y has no open market."
     unread = market_signals(markets[1:], {})

@@ -1,2 +1,2 @@
-"""Answers of the agent surface, by what they are about: each is a struct and the function that fills it from facts. The
-struct is what goes out, what pages read and what the documentation describes. Pure: money is exact JSON numbers."""
+"""Answers of the agent surface, by subject: structs and the functions that build them from facts. The API sends them,
+pages read them and the documentation describes them. Pure; amounts are exact JSON numbers."""

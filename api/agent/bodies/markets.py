@@ -1,4 +1,4 @@
-"""Markets, as lists, details, quotes and research show them."""
+"""Markets in lists, details, quotes and research."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class OutcomeRef(Body):
     short_label: str
     lower_usd: Decimal | None
     upper_usd: Decimal | None
-    prior_pct: Annotated[Decimal, Meta(description="Where its price stood before the first bet.")]
+    prior_pct: Annotated[Decimal, Meta(description="Its price before the first bet.")]
     start_at: str | UnsetType = UNSET
     end_at: str | UnsetType = UNSET
 
@@ -58,8 +58,8 @@ class Odds(Body):
 
 
 def odds(market: ListedMarket) -> Odds:
-    """Prices of the two sides. A market of more outcomes has none, its outcomes show them; nor has one that is over,
-    its result stands instead."""
+    """Return the prices of the two sides; null for range markets, whose outcomes have the prices, and after the
+    market's end, when there is a result."""
     if market.kind is MarketKind.RANGE or market.ending is not None:
         return Odds(yes_price_cents=None, no_price_cents=None)
     yes, no = prices(market.book)
@@ -79,7 +79,7 @@ class SettlementRef(Body):
 
 
 class MarketFacts(AgentMarketTimes, kw_only=True):
-    """The fields of a market reference that a proof shows too: nothing that moves with every bet."""
+    """The fields of a market reference that do not change with every bet; a proof has them too."""
 
     id: str
     slug: str
@@ -141,12 +141,12 @@ def market_facts(market: ListedMarket, links: Links, now: int) -> dict[str, Any]
 
 class PricedOutcome(OutcomeRef, kw_only=True):
     implied_pct: Annotated[
-        Decimal | None, Meta(description="Its price; those of all outcomes are 100 together. null once ended.")
+        Decimal | None, Meta(description="Its price; the prices of all outcomes add up to 100. null after the end.")
     ]
 
 
 class Ended(Body):
-    """How a market ended, in short: `outcome` is a key, or `void`."""
+    """A market's result in short: `outcome` is a key, or `void`."""
 
     outcome: str
     label: str
@@ -169,11 +169,11 @@ class AgentMarketRef(MarketFacts, kw_only=True):
     volume_usd: Decimal
     total_bets: int
     volume24h_usd: Decimal
-    odds: Annotated[Odds | None, Meta(description="null once it has ended: then `result` stands instead.")]
+    odds: Annotated[Odds | None, Meta(description="null after the end, when there is a `result`.")]
     result: Ended | None
     opens_at: Annotated[
         str | None,
-        Meta(description="When bets begin, of a market that is `closed` because they have not begun; else null."),
+        Meta(description="When betting begins, if the market is `closed` because it has not begun; otherwise null."),
     ]
 
 
@@ -208,7 +208,8 @@ class BookStats(Body):
 
 
 def stats(market: ListedMarket) -> BookStats:
-    """Pools are net of fees. On a market of more than two outcomes `yes` is the leading one and `no` all others."""
+    """Return the book's totals. Pools are net of fees. On a range market `yes` is the leading bucket and `no` all
+    others."""
     net = market.book.net
     yes = max(net) if market.kind is MarketKind.RANGE else net[0]
     return BookStats(
@@ -287,7 +288,7 @@ class TokenSnapshot(Body):
 
 
 def token_snapshot(market: ListedMarket, latest: FeedRound | None, links: Links) -> TokenSnapshot | None:
-    """Return where the token stands against the target; only markets with one target have it."""
+    """Compare the token with the target; None for markets without one target."""
     if market.kind is not MarketKind.THRESHOLD or latest is None or latest.value <= 0:
         return None
     return TokenSnapshot(
@@ -295,7 +296,7 @@ def token_snapshot(market: ListedMarket, latest: FeedRound | None, links: Links)
         current_market_cap_usd=feed_usd(latest.value),
         current_price_usd=None,
         target_market_cap_usd=feed_usd(market.spec.target),
-        # How far it still has to rise, in percent of where it is; negative once it is above.
+        # The rise still needed, in percent of the current value; negative above the target.
         distance_to_target_pct=pct(market.spec.target - latest.value, latest.value),
         reached_target=latest.value >= market.spec.target,
         source=market.words.source,

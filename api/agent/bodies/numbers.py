@@ -1,4 +1,4 @@
-"""Money, prices and shares as exact JSON numbers; divisions round down unless named.
+"""Money, prices and shares as exact JSON numbers. Divisions round down unless noted.
 
 Cents have at most 4 decimals, shares and dollars 6, percentages 4.
 """
@@ -21,12 +21,12 @@ def pct(numerator: int, denominator: int) -> Decimal:
 
 
 def percents(weights: Sequence[int]) -> list[Decimal]:
-    """Together they are 100, to the last digit."""
+    """Return each weight's percentage; together they are exactly 100."""
     return [json_number(part, PCT_DECIMALS) for part in parts_of(100 * 10**PCT_DECIMALS, weights)]
 
 
 def prices(book: Book) -> list[Decimal]:
-    """Return each outcome's price in cents, which is percent."""
+    """Return each outcome's price in cents, which is also its percentage."""
     return percents([book.weight(at) for at in range(book.outcomes)])
 
 
@@ -39,5 +39,5 @@ def feed_usd(value: int) -> Decimal:
 
 
 def average_cents(net: int, shares: int) -> Decimal:
-    """Return the average cost of a share in cents, without the fee; rounded down."""
+    """Return the average price of a share in cents, without the fee, rounded down."""
     return json_ratio_down(100 * net, shares, CENT_DECIMALS) if shares else usd(0)

@@ -1,4 +1,4 @@
-"""What the bodies of the agent surface are made of, and how its refusals are described."""
+"""Parts shared by the agent surface's answers, and the documentation of its refusals."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NETWORK: Final = "base"
 
 
 class ErrorBody(Body):
-    """The body of every refusal but the 402. 400 adds `issues`; a trade that may have been sent adds `txHash`."""
+    """The body of every refusal except the 402. A 400 adds `issues`; a trade that may have been sent adds `txHash`."""
 
     error: Annotated[str, Described(extra_json_schema={"enum": sorted(CATALOGUE.keys() - RESERVED)})]
     message: str
@@ -33,7 +33,7 @@ class ErrorBody(Body):
 
 
 def refusal(description: str) -> DocumentedAnswer:
-    """A refusal as the documentation lists it under its status."""
+    """Document a refusal."""
     return DocumentedAnswer(description, ErrorBody)
 
 
@@ -45,7 +45,7 @@ _USUAL = {400: BAD, 404: refusal("`market_not_found`"), 422: NO_WALLET, 429: RAT
 
 
 def answers(description: str, model: type[Body], *refusals: int) -> dict[int, DocumentedAnswer]:
-    """Return the answers of an operation: 200, and those of the usual refusals that it can make."""
+    """Document an operation's answers: 200, and the usual refusals with these statuses."""
     return {200: DocumentedAnswer(description, model), **{status: _USUAL[status] for status in refusals}}
 
 
@@ -57,11 +57,11 @@ class Meta(Body):
 
 
 class Freshness(Body):
-    """The block a body was made from."""
+    """The block of an answer's data."""
 
     block: Annotated[int, Described(ge=0)]
     block_at: str
-    lag_blocks: Annotated[int, Described(ge=0, description="Blocks the index is behind the chain.")]
+    lag_blocks: Annotated[int, Described(ge=0, description="The number of blocks by which the index is behind.")]
 
 
 class ChainMeta(Meta):
@@ -73,7 +73,7 @@ def meta(links: Links) -> Meta:
 
 
 def chain_meta(links: Links, snapshot: MarketsSnapshot) -> ChainMeta:
-    """`snapshot`: the state of the index that a body was made from."""
+    """Return `meta` for an answer made from this snapshot."""
     return ChainMeta(**msgspec.structs.asdict(meta(links)), freshness=freshness(snapshot))
 
 
@@ -82,8 +82,8 @@ def freshness(snapshot: MarketsSnapshot) -> Freshness:
 
 
 class AgentMarketTimes(Body):
-    """A market's times: when stakes end (`deadlineAt`, to the second), what is measured when, and when it is
-    settled."""
+    """A market's times: `deadlineAt` ends betting, to the second; `startAt` and `endsAt` are measured; from
+    `settlesAfter` on it can be settled."""
 
     deadline_at: str
     start_at: str | None
@@ -92,7 +92,7 @@ class AgentMarketTimes(Body):
 
 
 def times(market: ListedMarket) -> dict[str, Any]:
-    """The fields of a market's times, wherever it is shown."""
+    """Return the fields of AgentMarketTimes."""
     return {
         "deadline_at": iso(market.closes_at),
         "start_at": iso(market.spec.start_at) if market.kind is MarketKind.DIRECTION else None,
@@ -102,8 +102,7 @@ def times(market: ListedMarket) -> dict[str, Any]:
 
 
 class ProjectedBet(AgentMarketTimes):
-    """A bet on a market, made or not, with the market's times, what it would be paid if its side won with the book as
-    it then stands, and what is unwise about it."""
+    """A bet, made or quoted, with its projected payout, warnings and the market's times."""
 
     projected_payout_usd: Decimal
     projected_payout_per_share_usd: Decimal | None
@@ -111,12 +110,12 @@ class ProjectedBet(AgentMarketTimes):
 
 
 class AgentAnswer(Body):
-    """An answer, with what it says of itself."""
+    """An answer with `meta`."""
 
     meta: Meta
 
 
 class ChainAnswer(Body):
-    """An answer made of what the chain says."""
+    """An answer made from chain data."""
 
     meta: ChainMeta

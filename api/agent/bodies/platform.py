@@ -1,4 +1,4 @@
-"""What the platform says of itself and of a wallet that begins."""
+"""Statistics, health, readiness of a wallet, and the onboarding script."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ class AgentStats(Body):
     auto_payout_rate: Annotated[
         float | None,
         Meta(
-            description="Of the winning stakes of a week's markets, the newest, the share that the service itself paid"
-            " within 10 minutes of resolution. Stakes given back are not counted."
+            description="The share of winning stakes, in the markets of the last week, that the service paid within 10"
+            " minutes of resolution. Refunds are not counted."
         ),
     ]
     proof_samples: list[str]

@@ -1,4 +1,4 @@
-"""A wallet's positions: how each stands, and their sums."""
+"""A wallet's positions and their totals."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ class AgentPosition(ProjectedBet):
     proof_url: str | None
     filled_at: str | None
     payout_tx: Annotated[
-        str | None, Meta(description="The transaction that paid it out or gave it back; null until then.")
+        str | None, Meta(description="The transaction that paid it out or refunded it; null until then.")
     ]
     trade_id: str
 
 
 class PositionSummary(Body):
-    """The sums over all the wallet's positions, not only those of this page."""
+    """The totals over all positions of the wallet, not only those on this page."""
 
     open_count: int
     resolved_count: int
@@ -59,7 +59,7 @@ class PositionsBody(ChainAnswer):
     count: int
     summary: PositionSummary
     positions: list[AgentPosition]
-    next_cursor: Annotated[str | None, Meta(description="Of the older positions; null on the last page.")]
+    next_cursor: Annotated[str | None, Meta(description="The cursor of older positions; null on the last page.")]
 
 
 def position_status(market: ListedMarket, stake: Stake) -> PositionStatus:
@@ -73,7 +73,7 @@ def position_status(market: ListedMarket, stake: Stake) -> PositionStatus:
 
 
 def position(market: ListedMarket, stake: Stake, links: Links) -> AgentPosition:
-    """One trade is one position."""
+    """Return the position of a stake. Each trade is a position."""
     status, ahead, worth = _standing(market, stake)
     if status == "resolved-won":
         now = usd(100 * 10**6)
@@ -107,9 +107,9 @@ def position(market: ListedMarket, stake: Stake, links: Links) -> AgentPosition:
 
 
 def _standing(market: ListedMarket, stake: Stake) -> tuple[PositionStatus, Projection, int]:
-    """Its status, what it would be or is paid, and what it is worth in units."""
+    """Return a stake's status, its projected or actual payout, and its value in units."""
     status = position_status(market, stake)
-    if stake.outcome is None:  # a payment that came too late: given back whole, never in the book
+    if stake.outcome is None:  # a payment that came too late: refunded in full, never in the book
         return status, Projection(stake.amount, 0), stake.amount
     ahead = projection.project_position(market, stake, stake.outcome)
     if status == "open":
@@ -119,7 +119,7 @@ def _standing(market: ListedMarket, stake: Stake) -> tuple[PositionStatus, Proje
 
 
 def summary(holdings: Iterable[Holding], markets: Mapping[bytes, ListedMarket]) -> PositionSummary:
-    """Return the sums over a wallet's positions. Open ones on one outcome are valued together, rounded down once."""
+    """Return the totals over a wallet's positions. Open ones on one outcome are valued together, rounded down once."""
     live = over = staked = profit = 0
     for each in holdings:
         if each.market_key is None:

@@ -1,4 +1,4 @@
-"""A quote, and the limits that it suggests."""
+"""A quote, with the limits it suggests."""
 
 from __future__ import annotations
 
@@ -55,19 +55,18 @@ class QuoteBody(ChainAnswer):
 
 
 def after_bet(market: ListedMarket, outcome: int, got: Quote) -> ListedMarket:
-    """The market after a stake, for showing what the odds would be."""
+    """Return the market as it would be after a bet, for the odds."""
     return replace(market, book=market.book.staked(outcome, got.amount)[0])
 
 
 def suggested_min_shares(got: Quote) -> int:
-    """Return the minimum that a bet may demand and still survive a small bet ahead of it: a hundredth under the quote,
-    rounded down."""
+    """Return 1% less than the quoted shares, rounded down: a limit that tolerates a small bet in between."""
     return got.shares * 99 // 100
 
 
 def suggested_max_cents(got: Quote) -> int | None:
-    """The same as an average price in whole cents, a hundredth over the quote and rounded up; None where 99, the most
-    that a trade can name, would be less than that."""
+    """Return 1% more than the quoted average price, in whole cents, rounded up; None above 99, the highest limit that a
+    trade can set."""
     if not got.shares:
         return None
     cents = -(-101 * got.net // got.shares)

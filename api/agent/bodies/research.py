@@ -1,4 +1,4 @@
-"""What research adds to a market: the rules and readings that decide it, its past, and what bets would do."""
+"""The research bundle: the rules and readings that decide a market, its history, and the impact of bets."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ class ComputedFrom(Body):
 
 
 class ResolutionRules(AgentMarketTimes):
-    """`feedKind` is `pool` where readings are computed from pools, `published` where a publisher posts them, `rounds`
-    where another feed on the chain has them."""
+    """A market's rules. `feedKind` is `pool` if readings are computed from pools, `published` if a publisher posts
+    them, `rounds` if another feed on the chain has them."""
 
     source: str
     source_url: str | None
@@ -81,7 +81,7 @@ def rules(market: ListedMarket, links: Links) -> ResolutionRules:
 
 
 class DecidingReading(Body):
-    """A reading that decides a market, with the transaction that brought it to the chain, or none yet."""
+    """A reading that decides a market, with the transaction that recorded it, if it was recorded."""
 
     moment: str
     read_at: str
@@ -111,7 +111,7 @@ def decided_by(
 
 
 class OddsPoint(Body):
-    """The price that a bet left behind; `yesPct` is the first outcome's on a two-sided market."""
+    """The price after a bet; `yesPct` is the first outcome's on a two-sided market."""
 
     at: str
     yes_pct: Decimal | None
@@ -178,7 +178,7 @@ class ImpactRow(Body):
 
 
 def impact(market: ListedMarket) -> list[ImpactRow]:
-    """Return what bets of several sizes on the first outcome would do."""
+    """Return the impact of bets of several sizes on the first outcome."""
     rows = []
     for dollars in IMPACT_SIZES:
         got = market.book.quote(0, dollars * USD)

@@ -1,4 +1,4 @@
-"""How a market resolved."""
+"""A market's result."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class AgentResult(AgentMarketTimes):
     source_url: str | None
     observed_market_cap_usd: Decimal | None
     start_reading_usd: Annotated[
-        Decimal | None, Meta(description="Of an up or down market: what its end was compared with.")
+        Decimal | None, Meta(description="On an up or down market, the reading with which the end was compared.")
     ]
     end_reading_usd: Annotated[Decimal | None, Meta(description="The reading that decided.")]
     payout_per_share_usd: Decimal | None
@@ -43,7 +43,7 @@ class ResultBody(ChainAnswer):
 
 
 def result(market: ListedMarket, links: Links) -> AgentResult:
-    """A void market is resolved with outcome `void`: every stake is given back whole."""
+    """Return a market's result. A void market is `resolved` with outcome `void`, and every stake is refunded."""
     ending, book = market.ending, market.book
     over = None if ending is None else ended(market, ending)
     start, end = (None, None) if ending is None else (_reading(ending.start_answer), _reading(ending.end_answer))

@@ -1,1 +1,1 @@
-"""`GET /discover`: markets for a text. The formulae stand in `docs/discovery.md`."""
+"""`GET /discover`: markets for a text. `docs/discovery.md` has the formulas."""

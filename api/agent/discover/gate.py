@@ -1,7 +1,7 @@
-"""The silence gate: whether a social post says anything a market could settle. Rules only; the text is data. Pure.
+"""The silence gate: checks whether a social post claims anything that a market could settle. Fixed rules; pure.
 
-In this order: `scam` (phrases, links that hide or bait), `greeting` (greetings and small talk alone), `settled_fact`
-(stated in the past, nothing about what is still open), `no_claim` (no cashtag, no question, no forecast, no level).
+Its reasons, in order: `scam` (phrases, deceptive links), `greeting` (only greetings and small talk), `settled_fact`
+(about the past, with nothing still open), `no_claim` (no cashtag, question, forecast or price level).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from api.agent.discover.words import LEXICON, LINK, folded, scanned, without_lin
 
 
 class Silence(StrEnum):
-    """Why a post is met with silence."""
+    """A reason to answer a post with silence."""
 
     SCAM = "scam"
     GREETING = "greeting"
@@ -34,7 +34,7 @@ _EDGE: Final = re.compile(r"^[\W_]+|[\W_]+$")
 
 
 def silence(post: str) -> Silence | None:
-    """Why this post is no reason to bet; None when it may be one."""
+    """Return why a post is no reason to bet, or None if it may be one."""
     text = " ".join(folded(post).split())
     if _SCAM.search(text) is not None or any(_baits(link) for link in LINK.findall(text)):
         return Silence.SCAM
@@ -49,7 +49,7 @@ def silence(post: str) -> Silence | None:
 
 
 def _baits(link: str) -> bool:
-    """Check whether a link hides where it leads or promises a gift."""
+    """Return whether a link hides its target or promises a gift."""
     parsed = _HOST.match(link)
     host = "" if parsed is None else parsed[1]
     if host in _HOSTS or host.startswith("xn--") or ".xn--" in host or _NUMERIC_HOST.fullmatch(host):
@@ -66,7 +66,7 @@ def _is_greeting(said: str) -> bool:
 
 
 def _any_of(phrases: Iterable[str]) -> re.Pattern[str]:
-    """One search for all of them. The longest comes first, so that it wins where several begin alike."""
+    """Return one pattern for all phrases, the longest first, so that it wins over its own beginnings."""
     forms = sorted({" ".join(folded(phrase).split()) for phrase in phrases}, key=lambda each: (-len(each), each))
     anywhere = [_pattern(form) for form in forms if _NO_BOUNDARIES.search(form)]
     bounded = [_pattern(form) for form in forms if not _NO_BOUNDARIES.search(form)]

@@ -1,4 +1,4 @@
-"""Which markets a text is about, and in what order. Pure: the same text and the same markets give the same matches."""
+"""Ranking of markets for a text. Pure: the same text and markets give the same matches."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BROWSE: Final = "browse"
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """A market a text is about. `score` is exact; `terms` are words of the text that the market has too."""
+    """A market that matches a text. `score` is exact; `terms` are the words they share."""
 
     market: ListedMarket
     kind: MatchKind
@@ -29,7 +29,7 @@ class Match:
 
 
 def terms_of(market: ListedMarket) -> frozenset[str]:
-    """The words of its question, its names and its token's symbol."""
+    """Return the words of a market's question, names and token symbol."""
     words = market.words
     return _terms("\n".join((words.question, words.short_title, words.token_name, words.token_symbol)))
 
@@ -40,8 +40,8 @@ def _terms(text: str) -> frozenset[str]:
 
 
 def rank_markets(markets: Sequence[ListedMarket], asked: Words) -> list[Match]:
-    """Best first. A market whose token has a cashtag in the text scores 1000 plus the number of markets with a smaller
-    pool; any other scores the Jaccard similarity of the words, and none without a word in common."""
+    """Return the matching markets, best first. A market whose cashtag is in the text scores 1000 plus the number of
+    markets with a smaller pool; any other scores the Jaccard similarity of the words, if they share any."""
     pools = sorted(each.book.net_pool for each in markets)
     rank = {pool: at for at, pool in reversed(list(enumerate(pools)))}
     matches = []
@@ -59,7 +59,7 @@ def rank_markets(markets: Sequence[ListedMarket], asked: Words) -> list[Match]:
 
 
 def most_active(snapshot: MarketsSnapshot, markets: Iterable[ListedMarket]) -> list[Match]:
-    """Without a text: the most active first, by stakes of the last 24 hours, then by number of bets."""
+    """Return the markets by activity: stakes of the last 24 hours, then number of bets."""
     busiest = sorted(
         markets, key=lambda each: (-snapshot.volume_24h.get(each.key, 0), -each.bets, each.closes_at, each.id)
     )

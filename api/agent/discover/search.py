@@ -1,4 +1,4 @@
-"""`GET /discover`: markets for a text. The formulae stand in `docs/discovery.md`."""
+"""The `GET /discover` endpoint."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ SCORE_DECIMALS = 4
 class DiscoverQuery(BaseModel):
     q: Annotated[str, Field(max_length=500)] | None = Field(default=None, description="Free text or a cashtag.")
     post: Annotated[str, Field(max_length=4_000)] | None = Field(default=None, description="A raw social post.")
-    limit: Annotated[int, Field(ge=1, le=MAX_LIMIT, description=f"How many, 1 to {MAX_LIMIT}.")] = DEFAULT_LIMIT
+    limit: Annotated[int, Field(ge=1, le=MAX_LIMIT, description=f"Page size, 1 to {MAX_LIMIT}.")] = DEFAULT_LIMIT
 
 
 class DiscoverMatch(Body):
-    """A market that was found: `reason` says why it is here: `cashtag $SYM`, `shares word, word`, or `browse`."""
+    """A market that was found. `reason` is `cashtag $SYM`, `shares word, word` or `browse`."""
 
     market: AgentMarketRef
     match_kind: Literal["exact", "related"]
@@ -45,8 +45,8 @@ class DiscoverMatch(Body):
 
 
 class DiscoverBody(ChainAnswer, kw_only=True):
-    """The markets a text is about. `reason` is there only when `silent` is true: `scam`, `greeting`, `settled_fact` or
-    `no_claim`."""
+    """The markets that match a text. `reason` is present only if `silent` is true: `scam`, `greeting`, `settled_fact`
+    or `no_claim`."""
 
     query: str | None
     silent: bool
@@ -58,7 +58,7 @@ class DiscoverBody(ChainAnswer, kw_only=True):
 
 
 class Discovery:
-    """The search for the open markets that a text is about."""
+    """The search for open markets that match a text."""
 
     def __init__(self, index: AgentIndex, links: Links) -> None:
         self._index = index
@@ -66,7 +66,7 @@ class Discovery:
 
     async def discover(self, request: web.Request) -> web.StreamResponse:
         query = read_query(request, DiscoverQuery)
-        asked, post = _said(query.q), _said(query.post)
+        asked, post = _not_blank(query.q), _not_blank(query.post)
         snapshot = self._index.required()
         quiet = None if post is None else silence(post)
         hits: list[Match] = []
@@ -96,6 +96,6 @@ class Discovery:
         )
 
 
-def _said(text: str | None) -> str | None:
-    """A blank text is none."""
+def _not_blank(text: str | None) -> str | None:
+    """Return the text, or None if it is blank."""
     return None if text is None or not text.strip() else text

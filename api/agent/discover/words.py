@@ -1,7 +1,7 @@
-"""Free text as the words discovery compares: the same for a query, a post and a market. Pure, and linear in the text.
+"""Splits free text into the words that discovery compares, for queries, posts and markets. Pure; linear in the text.
 
-Texts are folded (compatibility forms, case, accents and invisible characters do not count), amounts are written one
-way ("$100,000,000", "100 million" and "100M" are all `100m`), and Chinese and Japanese, which have no spaces, are cut
+Texts are folded (compatibility forms, case, accents and invisible characters are ignored), amounts get one form
+("$100,000,000", "100 million" and "100M" are all `100m`), and Chinese and Japanese, which have no spaces, are split
 into pairs of characters.
 """
 
@@ -15,9 +15,9 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Final
 
-# The words that discovery knows: lists of phrases by name.
+# Lists of phrases, by name.
 LEXICON: Final[dict[str, list[str]]] = tomllib.loads(Path(__file__).with_name("lexicon.toml").read_text("utf-8"))
-# Words that say nothing of a market's subject: they neither match nor dilute.
+# Words without meaning for a market's subject; they are ignored.
 STOPWORDS: Final = frozenset(LEXICON["stopwords"])
 
 _UNITS: Final = {
@@ -27,7 +27,7 @@ _UNITS: Final = {
 }  # fmt: skip
 _CHARACTER_UNITS: Final = {"万": 4, "萬": 4, "亿": 8, "億": 8}
 _NAMES: Final = ((12, "t"), (9, "b"), (6, "m"), (3, "k"))
-# Smaller amounts stay plain, so that years and round numbers read as written.
+# Smaller amounts keep their digits, so that years and round numbers stay as written.
 _PLAIN_BELOW: Final = 10_000
 _MAX_NUMBER_CHARACTERS: Final = 24
 
@@ -45,37 +45,37 @@ _MENTION: Final = re.compile(r"(?<!\w)@\w+")
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """The words of a text that searching goes by. `cashtags` in upper case and in order of appearance; `terms` holds
-    their symbols too, in lower case."""
+    """A text's search terms. `cashtags` are in upper case and in order of appearance; `terms` include their symbols, in
+    lower case."""
 
     cashtags: tuple[str, ...]
     terms: frozenset[str]
 
 
 def folded(text: str) -> str:
-    """One form for what reads the same: NFKC, no invisible characters, no case, no Latin, Greek or Cyrillic accents."""
+    """Normalize a text: NFKC, without invisible characters, case and Latin, Greek or Cyrillic accents."""
     visible = "".join(c for c in unicodedata.normalize("NFKC", text) if not _invisible(c))
     bare = _ACCENTS.sub("", unicodedata.normalize("NFD", visible.casefold()))
     return _CHINESE_JAPANESE.sub(r" \1 ", unicodedata.normalize("NFC", bare).replace("\u2019", "'"))
 
 
 def _invisible(character: str) -> bool:
-    """Joiners, direction marks and emoji selectors."""
+    """Return whether a character is a joiner, direction mark or emoji selector."""
     return unicodedata.category(character) == "Cf" or "\ufe00" <= character <= "\ufe0f"
 
 
 def without_links(text: str) -> str:
-    """Folded text less links and mentions, which say who speaks and where, not of what."""
+    """Remove links and mentions from folded text; they do not describe its subject."""
     return _MENTION.sub(" ", LINK.sub(" ", text))
 
 
 def words_of(text: str) -> Words:
-    """The words of any text."""
+    """Return the words of any text."""
     return scanned(without_links(folded(text)))
 
 
 def scanned(text: str) -> Words:
-    """The words of folded text."""
+    """Return the words of folded text."""
     tags: dict[str, None] = {}
     terms: set[str] = set()
     for token in _TOKEN.finditer(text):

@@ -1,4 +1,4 @@
-"""Answers of the event channels. An event is the same bytes on each of them."""
+"""Answers of the event channels. An event has the same bytes on each of them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from core.hexadecimal import hex_of
 from core.iso import iso_micros
 from core.money import to_json
 
-# What has a proof: a trade that is on the chain. A payment that came too late to be a stake names no side.
+# Types with a proof: their trade is on the chain. A payment that came too late to be a stake has no side.
 PROVEN = frozenset(
     {
         EventType.BET_PLACED,
@@ -31,8 +31,8 @@ NO_SIDE = '"side":null'
 
 
 class AgentEvent(Body):
-    """One event of a wallet. `payload` has the keys documented for its type; a correction has `undone` and `corrects`
-    in it."""
+    """An event of a wallet. `payload` has the keys documented for its type; in a correction also `undone` and
+    `corrects`."""
 
     event_id: str
     seq: Annotated[
@@ -40,7 +40,7 @@ class AgentEvent(Body):
         Meta(
             ge=0,
             description="Its number among the wallet's events. `webhook.verify` and `test`, which go to one endpoint, "
-            "take none: they carry that of the newest event, 0 where there is none.",
+            "have no number of their own: they carry that of the newest event, or 0 if there is none.",
         ),
     ]
     type: EventType
@@ -53,7 +53,7 @@ class AgentEvent(Body):
 
 
 def event_body(event: Notice, links: Links) -> AgentEvent:
-    """The payload is stored as it goes out: a correction's digits are those of the first."""
+    """Return an event's body. Its payload was stored as JSON text, so every channel sends the same bytes."""
     proven = event.trade_id is not None and event.type in PROVEN and NO_SIDE not in event.payload
     return AgentEvent(
         event_id=event.id,
@@ -69,15 +69,15 @@ def event_body(event: Notice, links: Links) -> AgentEvent:
 
 
 def stream_frame(event: Notice, links: Links) -> bytes:
-    """One message of a stream: no `event:` line, so that every reader's default handler gets it."""
+    """Return an event as a message of a stream, without an `event:` line, so that default handlers receive it."""
     return b"id: %d\ndata: %b\n\n" % (event.seq, to_json(event_body(event, links)))
 
 
 def endpoint_event(
     kind: EventType, webhook_id: str, wallet: bytes, token: str, seq: int, at_micros: int, payload: dict[str, Any]
 ) -> AgentEvent:
-    """Build an event for one endpoint alone, whose id `token` makes different from the endpoint's others of its kind.
-    It gets no new number: `seq` is that of the wallet's newest event."""
+    """Build an event for a single endpoint. `token` makes its id unique; it gets no number: `seq` is that of the
+    wallet's newest event."""
     return AgentEvent(
         event_id=event_id(source_of(kind, webhook_id, token), 0),
         seq=seq,
@@ -105,7 +105,7 @@ class ResolvedBody(AgentAnswer):
 
 
 class AgentWebhookRegistration(Body):
-    """A registered webhook. `ref` names it in public events; its id, which allows to delete it, never is in one."""
+    """A registered webhook. `ref` names it in public events; its id, which allows deleting it, is never in one."""
 
     id: str
     wallet: str
@@ -130,7 +130,7 @@ class DeletedBody(AgentAnswer):
 
 
 class TestBody(AgentAnswer):
-    """A test event, and what came of sending it: `note` says why it was not sent or not taken, else null."""
+    """A test event; `note` says why it was not sent or not accepted, null if it was accepted."""
 
     __test__ = False
 

@@ -1,4 +1,4 @@
-"""The event channels, assembled: streams, replay, polling, webhooks and what sends to them."""
+"""Sets up the event channels: streams, replay, polling and webhooks."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class EventChannels:
 
 
 def _raise_file_limit() -> None:
-    """Each stream is an open file, and the usual limit of 1,024 was made for other programs."""
+    """Raise the limit of open files: each stream is one, and the default of 1,024 is too low."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     limit = _MANY_FILES if hard == resource.RLIM_INFINITY else min(hard, _MANY_FILES)
     if soft != resource.RLIM_INFINITY and soft < limit:

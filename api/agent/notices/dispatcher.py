@@ -1,9 +1,8 @@
 """Pushes the event log to webhooks and callbacks. Runs in every API process; they share the work by row locks.
 
-An endpoint gets its events one after the other: what failed is tried again, and only when it was taken, or given up,
-the next one goes out. Endpoints that fail or are slow, and those that never answered yet, have at most a quarter of the
-places each, so those that work never wait for them. Where there is no room, a delivery is put off and counts as no
-failure.
+An endpoint gets its events in order: a failed delivery is retried, and the next event follows only once it was accepted
+or given up. Endpoints that fail or are slow, and those that have never answered, may each use at most a quarter of the
+slots, so they never delay those that work. Without a free slot, a delivery is postponed, which is not a failure.
 """
 
 from __future__ import annotations
@@ -39,20 +38,20 @@ from core.service.cancelling import cancel_and_wait
 log = get_logger(__name__)
 
 DEAD = counter("vpm_agent_webhook_dead_letters", "Events given up after the last attempt")
-DISABLED = counter("vpm_agent_webhook_disabled", "Webhooks switched off, by why", ("why",))
-QUEUE_AGE = gauge("vpm_agent_webhook_queue_age_seconds", "How long the endpoint that waits longest has been waiting")
-SENDING = gauge("vpm_agent_webhook_sending", "Endpoints this process sends to at this moment")
+DISABLED = counter("vpm_agent_webhook_disabled", "Webhooks disabled, by reason", ("why",))
+QUEUE_AGE = gauge("vpm_agent_webhook_queue_age_seconds", "The longest time that an endpoint has been waiting")
+SENDING = gauge("vpm_agent_webhook_sending", "Endpoints to which this process is sending")
 
 # Seconds between attempts: nine retries over a little more than 24 hours.
 RETRIES = (10, 60, 300, 1_200, 3_600, 7_200, 14_400, 25_200, 36_000)
-# Every delay is longer by up to this share, so that those that failed together do not come back together.
+# Every delay is extended by up to this share, so that endpoints that failed together do not return together.
 JITTER = 0.2
-# The last one again and again until the hour is over.
+# The last one is repeated until the hour is over.
 VERIFY_RETRIES = (2, 5, 10, 30, 60, 120, 300, 600)
 
 AT_ONCE = 32
 MAX_AT_ONCE = {Reliability.WORKING: AT_ONCE, Reliability.FAILING: AT_ONCE // 4, Reliability.UNPROVEN: AT_ONCE // 4}
-# Events one endpoint gets before others have their turn.
+# The most events for one endpoint before others have their turn.
 IN_A_ROW = 100
 PAGE = 20
 POLL_SECONDS = 1.0
@@ -61,12 +60,11 @@ MEASURE_SECONDS = 15.0
 
 
 class _LeaseTooShort(Exception):
-    """The end of this process's turn at an endpoint: another may send to it before a delivery would be over."""
+    """Too little of the lease is left: another process could send before this delivery ended."""
 
 
 class Dispatcher:
-    """The delivery of events to webhooks; `run` runs until it is cancelled. `retries`: seconds before each further
-    attempt."""
+    """The sender of events to webhooks; `run` runs until it is cancelled. `retries`: seconds before each retry."""
 
     def __init__(
         self,
@@ -86,7 +84,7 @@ class Dispatcher:
         self._disable_after = timedelta(seconds=disable_after_seconds)
         self._signals = Subscription()
         self._working: dict[asyncio.Task[None], Reliability] = {}
-        """What is being sent now."""
+        """The deliveries in progress."""
 
     async def run(self) -> None:
         tidying = asyncio.create_task(self._tidy(), name="webhook tidying")
@@ -115,7 +113,7 @@ class Dispatcher:
             since_tidied += MEASURE_SECONDS
 
     async def _claim(self) -> bool:
-        """Starts sending to endpoints that are due; False when there is nothing to do, or no room."""
+        """Start sending to endpoints that are due; return False if there is nothing to do or no free slot."""
         if len(self._working) >= AT_ONCE:
             return False
         endpoints: list[WebhookEndpoint] = []
@@ -127,7 +125,7 @@ class Dispatcher:
                     if room > 0:
                         endpoints += await store.claim(connection, room, reliability)
         except DATABASE_ERRORS as error:
-            log.warning("webhooks cannot be read", action="webhooks.unreadable", why=error)
+            log.warning("failed to read webhooks", action="webhooks.unreadable", why=error)
             await asyncio.sleep(POLL_SECONDS)
             return False
         for endpoint in endpoints:
@@ -144,16 +142,16 @@ class Dispatcher:
         if not task.cancelled() and task.exception() is not None:
             error = task.exception()
             if isinstance(error, DATABASE_ERRORS):
-                log.warning("what a delivery came to cannot be written", action="webhooks.unwritten", why=error)
+                log.warning("failed to store the result of a delivery", action="webhooks.unwritten", why=error)
             else:
-                log.error("a delivery raised", action="webhooks.crashed", exc=error)
+                log.error("a delivery raised an exception", action="webhooks.crashed", exc=error)
 
     # ---------------------------------------------------------------- one endpoint
 
     async def _serve(self, endpoint: WebhookEndpoint) -> None:
-        """Under a lease: sends what is due, in order, until there is no more, it fails, or others have their turn."""
+        """Under a lease, send due events in order, until there are no more, one fails, or others have their turn."""
         try:
-            if endpoint.status == store.PENDING:  # what waits for it goes out in a place for those that work
+            if endpoint.status == store.PENDING:  # its waiting events go out in a slot for working endpoints
                 if await self._verify(endpoint):
                     async with self._pool.connection() as connection:
                         await store.release(connection, endpoint)
@@ -166,7 +164,7 @@ class Dispatcher:
                     if not await self._deliver(endpoint, event):
                         return
                     seq = event.seq + 1
-                    if not _is_about(event, endpoint):  # it works: what failed before counts no more
+                    if not _is_about(event, endpoint):  # it works: earlier failures no longer count
                         endpoint = replace(endpoint, attempts=0, failing_since=None)
                 if len(events) < PAGE:
                     async with self._pool.connection() as connection:
@@ -179,7 +177,7 @@ class Dispatcher:
                 await store.release(connection, endpoint, after_seconds=random.uniform(0.5, 1.5))  # noqa: S311
 
     async def _deliver(self, endpoint: WebhookEndpoint, event: Notice) -> bool:
-        """Deliver an event; return whether it was accepted and the endpoint is still ours."""
+        """Deliver an event; return whether it was accepted and we still hold the lease."""
         if _is_about(event, endpoint):
             async with self._pool.connection() as connection:
                 return await store.skip(connection, endpoint, event.seq + 1)
@@ -194,7 +192,8 @@ class Dispatcher:
     async def _advance(
         self, connection: Connection, endpoint: WebhookEndpoint, next_seq: int, sent: DeliveryResult
     ) -> bool:
-        """Advance an endpoint; return whether it is still ours. A slow one is released to make room for faster ones."""
+        """Advance an endpoint; return whether we still hold its lease. Release a slow one to make room for faster
+        ones."""
         if not await store.advance(connection, endpoint, next_seq, slow=sent.slow):
             return False
         if sent.slow and endpoint.reliability is Reliability.WORKING:
@@ -205,7 +204,7 @@ class Dispatcher:
     async def _send(
         self, endpoint: WebhookEndpoint, event: str, body: bytes, what: str, *, read_answer: bool = False
     ) -> DeliveryResult:
-        """`event`: its id."""
+        """Renew the lease and send an event. `event`: its id."""
         async with self._pool.connection() as connection:
             since = time.monotonic()
             is_ours = await store.renew_lease(connection, endpoint)
@@ -220,7 +219,8 @@ class Dispatcher:
             async with self._pool.connection() as connection:
                 await store.schedule_retry(connection, endpoint, sent.error, seconds=seconds, slow=sent.slow)
             return
-        # Asked only here: after a quiet time `since` is of a former outage, and one failure says nothing of this one.
+        # Checked only after the last retry: after a quiet time `since` may be from an earlier outage, and a single
+        # failure is no reason to disable the webhook.
         disable = since is not None and datetime.now(UTC) - since >= self._disable_after
         draft = _failure(endpoint, event, attempts + 1, sent.error, disabled=disable)
         async with self._pool.connection() as connection, connection.transaction():
@@ -231,11 +231,11 @@ class Dispatcher:
         if disable:
             DISABLED.labels("failures").inc()
         log.warning(
-            "an event was given up", action="webhooks.dead", webhook=endpoint.ref, event=event.id, disabled=disable
+            "gave up on an event", action="webhooks.dead", webhook=endpoint.ref, event=event.id, disabled=disable
         )
 
     async def _verify(self, endpoint: WebhookEndpoint) -> bool:
-        """The handshake; True when the endpoint is active now."""
+        """Do the handshake; return whether the endpoint is now active."""
         challenge = endpoint.challenge or ""
         at = int(endpoint.created_at.timestamp() * 1000) * 1000
         kind, payload = EventType.WEBHOOK_VERIFY, {"challenge": challenge}
@@ -244,7 +244,7 @@ class Dispatcher:
         event = endpoint_event(kind, endpoint.id, endpoint.wallet, challenge, seq, at, payload)
         sent = await self._send(endpoint, event.event_id, to_json(event), "verification", read_answer=True)
         if sent.ok and not _echoes(sent.answer, challenge):
-            sent = DeliveryResult(False, "unproven", "It answered without the challenge.")
+            sent = DeliveryResult(False, "unproven", "The answer did not contain the challenge.")
         async with self._pool.connection() as connection:
             if sent.ok:
                 return await store.activate(connection, endpoint, slow=sent.slow)
@@ -262,7 +262,7 @@ def _jittered(seconds: float) -> float:
 
 
 def _echoes(answer: bytes, challenge: str) -> bool:
-    """The challenge as the plain body, as a JSON string, or as `challenge` of a JSON object."""
+    """Return whether an answer is the challenge: as plain body, as JSON string, or as `challenge` in a JSON object."""
     text = answer.strip()
     if text == challenge.encode():
         return True
@@ -274,7 +274,7 @@ def _echoes(answer: bytes, challenge: str) -> bool:
 
 
 def _is_about(event: Notice, endpoint: WebhookEndpoint) -> bool:
-    """Check whether the event reports a failure of this very endpoint: it goes to the other channels only."""
+    """Return whether the event reports a failure of this endpoint; such events go to the other channels only."""
     return event.type is EventType.DELIVERY_FAILED and f'"webhook":"{endpoint.ref}"' in event.payload
 
 

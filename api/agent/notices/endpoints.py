@@ -1,9 +1,9 @@
-"""Endpoints in Postgres: registered, claimed by the process that sends next, moved on or put off.
+"""Endpoints in PostgreSQL: registering them, claiming them for sending, and recording what was sent.
 
-A process claims an endpoint under a row lock that others skip, for a lease, and renews the lease right before each
-send. A send ends within the lease, so no two processes send at once, and none sends an event that another has gone
-past. It sends outside any transaction, and its writes name its lease: a process that took too long changes nothing. A
-dead process's endpoints are free when the lease ends.
+A process claims an endpoint for the time of a lease, under a row lock that others skip, and renews the lease right
+before each delivery. A delivery ends within the lease, so no two processes send to an endpoint at once, and none
+repeats an event that another has already sent. It sends outside transactions, and its writes are conditional on its
+lease: a process that took too long changes nothing. A dead process's endpoints are free when the lease ends.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ACTIVE: Final = "active"
 DISABLED: Final = "disabled"
 MAX_PER_WALLET = 10
 VERIFY_SECONDS = 3_600
-# Longer than sending one thing may take.
+# Longer than one delivery may take.
 LEASE_SECONDS = 15.0
 DISABLE_AFTER_SECONDS = 3 * 86_400
 CALLBACK_ENDS_AFTER_SECONDS = 86_400
@@ -35,8 +35,8 @@ SLOW_FOR_SECONDS = 600
 
 
 class Reliability(StrEnum):
-    """An endpoint's recent record, which decides how it queues: it works; it failed and took nothing since, or was
-    slow; it has never answered: a webhook before its handshake, a callback before its first event was taken."""
+    """An endpoint's recent record, which decides its share of the slots: it works; its last delivery failed or was
+    slow; or it has never accepted anything: a webhook before its handshake, a callback before its first event."""
 
     WORKING = "working"
     FAILING = "failing"
@@ -45,7 +45,7 @@ class Reliability(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class WebhookEndpoint:
-    """A webhook's registration, or with `trade_id` a callback. `attempts`: failed ones of the event `next_seq`."""
+    """A registered webhook or, with `trade_id`, a callback. `attempts`: failed deliveries of the event `next_seq`."""
 
     id: str
     wallet: bytes
@@ -69,7 +69,7 @@ class WebhookEndpoint:
 
 
 def ref_of(webhook_id: str) -> str:
-    """Return the endpoint's public name: its id would let anyone delete it."""
+    """Return the endpoint's public name; its id would let anyone delete it."""
     return hashlib.sha256(webhook_id.encode()).hexdigest()[:12]
 
 
@@ -89,12 +89,12 @@ def _endpoint(row: Sequence[Any]) -> WebhookEndpoint:
 
 
 class TooManyWebhooks(Exception):
-    """The refusal of one more webhook to a wallet that has as many as it may."""
+    """The wallet already has the maximum number of webhooks."""
 
 
 async def record_message(connection: Connection, wallet: bytes, digest: bytes) -> bool:
-    """Notes that the wallet's message was used; False when it was before. By what was signed, since a signature can be
-    written in more than one way."""
+    """Record that the wallet's message was used; return False if it was used before. The key is the digest, since a
+    signature has more than one encoding."""
     await connection.execute("DELETE FROM agent_webhook_message WHERE used_at < now() - interval '1 hour'")
     done = await connection.execute(
         "INSERT INTO agent_webhook_message (wallet, digest) VALUES (%s, %s) ON CONFLICT DO NOTHING", (wallet, digest)
@@ -102,12 +102,12 @@ async def record_message(connection: Connection, wallet: bytes, digest: bytes) -
     return done.rowcount == 1
 
 
-# Of a wallet, as long as the transaction lasts: its places are counted and taken by one after the other.
-_LOCK_PLACES = "pg_advisory_xact_lock(hashtextextended(encode(w.wallet, 'hex'), 9))"
+# Locks a wallet's webhooks until the end of the transaction, so that counting and adding do not race.
+_LOCK_WALLET = "pg_advisory_xact_lock(hashtextextended(encode(w.wallet, 'hex'), 9))"
 
 
 async def _check_room(connection: Connection, wallet: bytes, url: str) -> None:
-    """TooManyWebhooks where a webhook to this URL would be one too many; one that is switched off has no place."""
+    """Raise TooManyWebhooks if another webhook to this URL would exceed the limit; disabled ones do not count."""
     rows = await connection.execute(
         "SELECT count(*) FROM agent_webhook WHERE wallet = %s AND trade_id IS NULL AND status <> %s AND url <> %s",
         (wallet, DISABLED, url),
@@ -118,9 +118,9 @@ async def _check_room(connection: Connection, wallet: bytes, url: str) -> None:
 
 
 async def register(connection: Connection, wallet: bytes, url: str) -> WebhookEndpoint:
-    """A new registration, in the caller's transaction. The same wallet's same URL takes the old one's place: new id,
-    new secret, and it goes on where the old one was."""
-    lock = f"SELECT {_LOCK_PLACES} FROM (SELECT %s::bytea AS wallet) AS w"  # noqa: S608 - constants only
+    """Register a webhook in the caller's transaction. Registering a URL again replaces its id and secret, and it
+    continues where it was."""
+    lock = f"SELECT {_LOCK_WALLET} FROM (SELECT %s::bytea AS wallet) AS w"  # noqa: S608 - constants only
     await connection.execute(lock.encode(), (wallet,))
     await _check_room(connection, wallet, url)
     query = (
@@ -150,7 +150,7 @@ async def register(connection: Connection, wallet: bytes, url: str) -> WebhookEn
 
 
 async def add_callback(connection: Connection, wallet: bytes, trade_id: bytes, url: str) -> None:
-    """One trade's callback, in the transaction that takes the trade in."""
+    """Add a trade's callback in the transaction that accepts the trade."""
     await connection.execute(
         "INSERT INTO agent_webhook (id, wallet, trade_id, url, status) VALUES (%s, %s, %s, %s, %s)"
         " ON CONFLICT (trade_id, url) WHERE trade_id IS NOT NULL DO UPDATE SET created_at = now()",
@@ -159,10 +159,10 @@ async def add_callback(connection: Connection, wallet: bytes, trade_id: bytes, u
 
 
 async def find(connection: Connection, webhook_id: str, *, lock: bool = False) -> WebhookEndpoint | None:
-    """Find a webhook. `lock`: until the caller's transaction ends, no other changes it or takes one of its wallet's
-    places."""
-    if lock:  # before the row, as who registers does
-        query = f"SELECT {_LOCK_PLACES} FROM agent_webhook w WHERE id = %s AND trade_id IS NULL"  # noqa: S608
+    """Find a webhook. `lock`: until the end of the caller's transaction, lock it and its wallet's number of
+    webhooks."""
+    if lock:  # before the row, in the same order as `register`
+        query = f"SELECT {_LOCK_WALLET} FROM agent_webhook w WHERE id = %s AND trade_id IS NULL"  # noqa: S608
         await connection.execute(query.encode(), (webhook_id,))
     query = f"SELECT {_COLUMNS} FROM agent_webhook w WHERE id = %s AND trade_id IS NULL"  # noqa: S608 - constants only
     row = await (await connection.execute((query + (" FOR UPDATE" if lock else "")).encode(), (webhook_id,))).fetchone()
@@ -175,8 +175,8 @@ async def remove(connection: Connection, webhook_id: str) -> bool:
 
 
 async def retry_now(connection: Connection, endpoint: WebhookEndpoint, next_seq: int) -> None:
-    """Tries at once what it gets next. One that was switched off takes a place of its wallet's again, has to show that
-    it listens, and goes on with `next_seq`. `endpoint` is locked."""
+    """Make the next delivery due now. A disabled endpoint counts towards its wallet's limit again, must repeat the
+    handshake, and continues with `next_seq`. `endpoint` must be locked."""
     if endpoint.status == DISABLED:
         await _check_room(connection, endpoint.wallet, endpoint.url)
         await connection.execute(
@@ -204,8 +204,8 @@ FROM due WHERE w.id = due.id RETURNING {_COLUMNS}
 
 
 async def claim(connection: Connection, limit: int, reliability: Reliability) -> list[WebhookEndpoint]:
-    """Endpoints of a kind that something may be due for, each for this process alone while the lease lasts. Of those
-    that never answered, those that were asked least come first."""
+    """Claim endpoints that may have something due, for this process alone while the lease lasts. Unproven ones with the
+    fewest attempts come first."""
     values = {"limit": limit, "reliability": reliability.value, "seconds": LEASE_SECONDS}
     return [_endpoint(row) for row in await (await connection.execute(_CLAIM.encode(), values)).fetchall()]
 
@@ -213,7 +213,7 @@ async def claim(connection: Connection, limit: int, reliability: Reliability) ->
 async def _update_leased(
     connection: Connection, endpoint: WebhookEndpoint, changes: str, values: Sequence[Any]
 ) -> bool:
-    """Changes a claimed row; False when it is no longer ours."""
+    """Change a claimed row; return False if its lease is no longer ours."""
     query = f"UPDATE agent_webhook SET {changes} WHERE id = %s AND lease = %s"  # noqa: S608 - constants only
     done = await connection.execute(query.encode(), (*values, endpoint.id, endpoint.lease))
     return done.rowcount == 1
@@ -224,20 +224,20 @@ _SLOW = "slow_until = CASE WHEN %s THEN now() + make_interval(secs => %s) ELSE s
 
 
 async def renew_lease(connection: Connection, endpoint: WebhookEndpoint) -> bool:
-    """The lease runs anew; False when another has claimed the endpoint since."""
+    """Renew the lease; return False if another process has claimed the endpoint."""
     return await _update_leased(
         connection, endpoint, "lease_until = now() + make_interval(secs => %s)", (LEASE_SECONDS,)
     )
 
 
 async def advance(connection: Connection, endpoint: WebhookEndpoint, next_seq: int, *, slow: bool = False) -> bool:
-    """It took an event."""
+    """Record that the endpoint accepted an event."""
     changes = f"next_seq = %s, attempts = 0, failing_since = NULL, last_error = NULL, {_SLOW}"
     return await _update_leased(connection, endpoint, changes, (next_seq, slow, SLOW_FOR_SECONDS))
 
 
 async def skip(connection: Connection, endpoint: WebhookEndpoint, next_seq: int) -> bool:
-    """An event was not for it; that says nothing of whether it works."""
+    """Skip an event that is not for the endpoint, without counting it as a success."""
     return await _update_leased(connection, endpoint, "next_seq = %s", (next_seq,))
 
 
@@ -252,7 +252,7 @@ async def activate(connection: Connection, endpoint: WebhookEndpoint, *, slow: b
 
 
 async def release(connection: Connection, endpoint: WebhookEndpoint, *, after_seconds: float = 0.0) -> bool:
-    """Release an endpoint that has not failed and has more to send; a process goes on with it after a while."""
+    """Release an endpoint that has not failed and has more to send, to be claimed again after a while."""
     return await _update_leased(
         connection,
         endpoint,
@@ -262,11 +262,11 @@ async def release(connection: Connection, endpoint: WebhookEndpoint, *, after_se
 
 
 async def wait_for_events(connection: Connection, endpoint: WebhookEndpoint) -> bool:
-    """Let an endpoint that has all there is wait for more. What adds to its wallet's events wakes it, before this or
-    after it."""
+    """Let an endpoint that has received everything wait for more. A new event of its wallet makes it due, whether it
+    comes before or after this."""
     async with connection.transaction():
         next_seq = await event_log.lock_wallet(connection, endpoint.wallet)
-        # A separate statement: one that waits for a row sees other tables as they were before it waited.
+        # A separate statement: one that waits for a row lock sees other tables as they were before the wait.
         await connection.execute("SELECT FROM agent_webhook WHERE id = %s FOR UPDATE", (endpoint.id,))
         return await _update_leased(
             connection,
@@ -281,7 +281,7 @@ async def wait_for_events(connection: Connection, endpoint: WebhookEndpoint) -> 
 async def schedule_retry(
     connection: Connection, endpoint: WebhookEndpoint, error: str, *, seconds: float, slow: bool = False
 ) -> bool:
-    """It failed; the next attempt is after so long."""
+    """Record a failure, and schedule the next attempt."""
     return await _update_leased(
         connection,
         endpoint,
@@ -291,7 +291,7 @@ async def schedule_retry(
 
 
 async def give_up(connection: Connection, endpoint: WebhookEndpoint, seq: int, error: str, *, disable: bool) -> bool:
-    """It failed for the last time: the event is a dead letter, and the next one is tried, unless it is disabled."""
+    """Record the last failure of an event, which becomes a dead letter. Continue with the next one unless disabled."""
     done = await _update_leased(
         connection,
         endpoint,
@@ -316,14 +316,14 @@ async def disable_unverified(connection: Connection, endpoint: WebhookEndpoint, 
 
 
 async def delete_expired(connection: Connection) -> None:
-    """Callbacks whose trade is over or never came about, and webhooks long switched off, are dropped."""
+    """Delete callbacks whose trade ended or never happened, and webhooks that were disabled long ago."""
     await connection.execute(
         "DELETE FROM agent_webhook w WHERE trade_id IS NOT NULL AND EXISTS (SELECT FROM agent_event e"
         " WHERE e.trade_id = w.trade_id AND e.seq < w.next_seq AND e.corrects IS NULL"
         " AND e.type IN ('payout.paid', 'position.lost') AND e.recorded_at < now() - make_interval(secs => %s))",
         (CALLBACK_ENDS_AFTER_SECONDS,),
     )
-    # Not by the stakes alone, which are missing while an index is made anew: the log of events is never undone.
+    # Stakes alone do not decide, as they are missing while the index is rebuilt; the event log never is.
     await connection.execute(
         "DELETE FROM agent_webhook w WHERE trade_id IS NOT NULL AND created_at < now() - make_interval(secs => %s)"
         " AND NOT EXISTS (SELECT FROM agent_stake s WHERE s.bet_hash = w.trade_id)"
@@ -341,7 +341,7 @@ async def delete_expired(connection: Connection) -> None:
 
 
 async def oldest_due_seconds(connection: Connection) -> float:
-    """Return how long the endpoint that waits longest has been waiting for its turn."""
+    """Return the longest time that an endpoint has been waiting for its turn."""
     rows = await connection.execute(
         "SELECT coalesce(max(extract(epoch FROM now() - greatest(w.attempt_at, e.recorded_at))), 0)::float8"
         " FROM agent_webhook w JOIN agent_event e ON e.wallet = w.wallet AND e.seq = w.next_seq"

@@ -1,8 +1,8 @@
 """The channels that wallets read: `/events`, a server-sent event stream; `/events/replay` and `/resolved`, in pages.
 
-One LISTEN connection has the news for every stream of the process, and one read serves all streams that wait for it. A
-stream holds nothing but its next number: what it sends it reads when it can send it, so a slow reader costs no memory.
-One that does not read for some seconds is cut off, and resumes with `Last-Event-ID` where it was.
+One LISTEN connection serves all streams of the process, and streams that need the same page share one read. A stream
+only holds its next number and reads events when it can send them, so slow clients cost no memory. A client that reads
+nothing for some seconds is disconnected and resumes with `Last-Event-ID`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from core.metrics import counter, gauge
 log = get_logger(__name__)
 
 STREAMS = gauge("vpm_agent_event_streams", "Event streams open in this process")
-ENDED = counter("vpm_agent_event_streams_ended", "Event streams that ended, by what ended them", ("why",))
+ENDED = counter("vpm_agent_event_streams_ended", "Event streams that ended, by reason", ("why",))
 
 RETRY_MS = 1_000
 REPLAY_SECONDS = 5.0
@@ -47,16 +47,16 @@ PAGE = 200
 MAX_STREAMS = 10_000
 MAX_PER_CALLER = 100
 
-_FULL = "There are too many open streams."
+_FULL = "The service has reached its limit of open streams."
 
-# Messages of a stream, each with its number.
+# A stream's messages, each with its number.
 Frames = list[tuple[int, bytes]]
 _Key = tuple[bytes, int, bytes | None, int]
 
 
 class NoticeHub:
-    """The state that this process's streams share: the news, and each page of notices read once. `run` must run
-    alongside the streams; when it ends, they end."""
+    """The state that the process's streams share: wake-ups, and pages that are being read. `run` must run alongside the
+    streams; they end when it does."""
 
     def __init__(self, url: str, pool: ConnectionPool, links: Links) -> None:
         self.stopping = False
@@ -64,9 +64,9 @@ class NoticeHub:
         self._pool = pool
         self._links = links
         self._subscribers: dict[bytes, set[asyncio.Event]] = defaultdict(set)
-        self._places = ConcurrencyLimiter(MAX_STREAMS, MAX_PER_CALLER)
-        # Which news of all was the last; of one wallet alone it would be forgotten with its last stream, and a read
-        # begun before would pass for one begun after.
+        self._limiter = ConcurrencyLimiter(MAX_STREAMS, MAX_PER_CALLER)
+        # Counts the signals of all wallets. A count per wallet would be lost with its last stream, and a read begun
+        # before a signal would be taken for one begun after it.
         self._tick = 0
         self._reading: dict[_Key, asyncio.Task[Frames]] = {}
 
@@ -80,43 +80,43 @@ class NoticeHub:
             self._wake(list(self._subscribers))
 
     def _wake(self, wallets: Collection[bytes]) -> None:
-        # A read that has begun may not see what was announced after it, also where no stream of the wallet is open now.
+        # A read in progress may miss what this signal announces, even if the wallet has no open stream now.
         self._tick += 1
         for wallet in wallets:
             if wallet in self._subscribers:
-                for news in self._subscribers[wallet]:
-                    news.set()
+                for event in self._subscribers[wallet]:
+                    event.set()
 
     @contextlib.contextmanager
     def subscribe(self, wallet: bytes, caller: str) -> Iterator[asyncio.Event]:
-        """One stream's place: its event is set when the wallet may have news, or the service stops. Problem 429 when
-        there is no room."""
+        """Register a stream; the returned event is set when the wallet may have new events or the service stops. Raise
+        429 if there are too many streams."""
         with contextlib.ExitStack() as place:
             try:
-                place.enter_context(self._places.place(caller))
+                place.enter_context(self._limiter.place(caller))
             except LimiterFull as none:
-                own = f"An address has at most {MAX_PER_CALLER} streams open, its network a third of all."
+                own = f"An address may have {MAX_PER_CALLER} open streams, and its network a third of all."
                 message = own if none.own else _FULL
                 raise problem("rate_limited", message, retry_after=5) from None
-            news = asyncio.Event()
-            self._subscribers[wallet].add(news)
+            changed = asyncio.Event()
+            self._subscribers[wallet].add(changed)
             STREAMS.inc()
             try:
-                yield news
+                yield changed
             finally:
                 STREAMS.dec()
-                self._subscribers[wallet].discard(news)
+                self._subscribers[wallet].discard(changed)
                 if not self._subscribers[wallet]:
                     del self._subscribers[wallet]
 
     async def read(self, wallet: bytes, seq: int, trade_id: bytes | None) -> Frames:
-        """The next messages from a number on; those who ask for the same at once share one read."""
+        """Return the next messages from a number on; concurrent callers share one read."""
         key = (wallet, seq, trade_id, self._tick)
         reading = self._reading.get(key)
         if reading is None:
             reading = self._reading[key] = asyncio.create_task(self._read(wallet, seq, trade_id))
             reading.add_done_callback(lambda _done: self._reading.pop(key, None))
-        # A caller that gives up must not cancel the read that others share.
+        # A cancelled caller must not cancel the read that others share.
         return await asyncio.shield(reading)
 
     async def _read(self, wallet: bytes, seq: int, trade_id: bytes | None) -> Frames:
@@ -126,7 +126,7 @@ class NoticeHub:
 
 
 class Events:
-    """The endpoints of the channels. Pages are read from the primary: what a stream has shown is there, too."""
+    """The endpoints of the event channels. Pages are read from the primary, so they have all that a stream has sent."""
 
     def __init__(self, settings: Settings, hub: NoticeHub, pool: ConnectionPool, links: Links) -> None:
         self._settings = settings
@@ -141,13 +141,13 @@ class Events:
         last = request.headers.get("Last-Event-ID", "").strip()
         seq = query.from_seq if not last else _after(last)
         response = web.StreamResponse(headers=streams.HEADERS)
-        with self._hub.subscribe(wallet, caller_ip(request, self._settings)) as news:
+        with self._hub.subscribe(wallet, caller_ip(request, self._settings)) as changed:
             await response.prepare(request)
             if request.method == "HEAD":
                 return response
             why = "disconnected"
             with contextlib.suppress(ConnectionError):
-                why = await self._send(request, response, news, wallet, seq, trade_id)
+                why = await self._send(request, response, changed, wallet, seq, trade_id)
             ENDED.labels(why).inc()
         return response
 
@@ -155,51 +155,51 @@ class Events:
         self,
         request: web.Request,
         response: web.StreamResponse,
-        news: asyncio.Event,
+        changed: asyncio.Event,
         wallet: bytes,
         seq: int,
         trade_id: bytes | None,
     ) -> str:
-        """Until something ends it; says what."""
+        """Send events until the stream ends; return the reason."""
         now = asyncio.get_running_loop().time
         ends = now() + self._settings.agent_stream_seconds
-        if not await streams.write_chunk(request, response, b"retry: %d\n: seq %d comes next\n\n" % (RETRY_MS, seq)):
+        if not await streams.write_chunk(request, response, b"retry: %d\n: next seq is %d\n\n" % (RETRY_MS, seq)):
             return "slow"
-        said_at = now()
+        written_at = now()
         while not self._hub.stopping:
-            news.clear()
+            changed.clear()
             try:
                 frames = await self._hub.read(wallet, seq, trade_id)
             except DATABASE_ERRORS as error:
-                log.warning("a stream cannot read", action="agent.stream_unreadable", why=error)
+                log.warning("failed to read events for a stream", action="agent.stream_unreadable", why=error)
                 frames = None
             if frames:
                 if not await streams.write_chunk(request, response, b"".join(frame for _, frame in frames)):
                     return "slow"
-                seq, said_at = frames[-1][0] + 1, now()
+                seq, written_at = frames[-1][0] + 1, now()
                 if len(frames) == PAGE and now() < ends:
-                    continue  # there may be more; behind a page that is not full only news can come
+                    continue  # there may be more; after a page that is not full, only a signal brings more
             if now() >= ends:
-                await streams.write_chunk(request, response, b": the window ends; reconnect to go on\n\n")
+                await streams.write_chunk(request, response, b": the window ends; reconnect to continue\n\n")
                 return "window"
-            # What cannot be read now is tried again soon; otherwise silence lasts until there are news. They may be of
-            # another trade than the one asked for, and then nothing was said.
-            silent_until = said_at + streams.HEARTBEAT_SECONDS
+            # After a failed read, retry soon. Otherwise wait for a signal, which may concern another trade than this
+            # stream's, so a heartbeat may still be due afterwards.
+            silent_until = written_at + streams.HEARTBEAT_SECONDS
             again_at = now() + 1.0 if frames is None else ends
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout_at(min(silent_until, again_at, ends)):
-                    await news.wait()
+                    await changed.wait()
             if now() >= silent_until:
                 if not await streams.write_chunk(request, response, streams.HEARTBEAT):
                     return "slow"
-                said_at = now()
+                written_at = now()
         return "stopping"
 
     async def replay(self, request: web.Request) -> web.StreamResponse:
         query = read_query(request, ReplayQuery)
         wallet = bytes_of(checked_wallet(query.wallet))
         async with storage("The events", seconds=REPLAY_SECONDS), self._pool.connection() as connection:
-            # The end first: what comes in between is on the page as well, and then there is a next one.
+            # The end is read first: events that come in between are on the page or lead to a next page.
             end = await next_seq(connection, wallet)
             events = await notices_from(connection, wallet, query.from_seq, query.limit)
         last = max(end - 1, events[-1].seq if events else -1)
@@ -232,8 +232,8 @@ def _after(last_event_id: str) -> int:
     if not re.fullmatch(LAST_EVENT_ID, last_event_id):
         raise problem(
             "invalid_request",
-            "Last-Event-ID is not the id of an event of this stream.",
-            issues=[{"field": "Last-Event-ID", "problem": "is not the id of an event of this stream"}],
+            "Last-Event-ID is not the id of an event.",
+            issues=[{"field": "Last-Event-ID", "problem": "is not the id of an event"}],
             hint="Send the id of the last event received, a whole number, or leave the header out.",
         )
     return int(last_event_id) + 1

@@ -1,4 +1,4 @@
-"""Proof that a webhook's registrant owns the wallet: a dated text that names service, wallet and URL, signed by it."""
+"""Proof that whoever registers a webhook owns the wallet: a signed, dated text with the service, wallet and URL."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def registration_message(service: str, wallet: str, url: str, issued: str) -> st
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """The registration that a wallet must have signed recently. service: our origin; now: the time of the check."""
+    """A registration that the wallet must have signed recently. service: our origin; now: the time of the check."""
 
     service: str
     wallet: str
@@ -40,7 +40,7 @@ class Registration:
     now: datetime
 
     def check_message(self, message: str) -> None:
-        """422 unless the text is about this service, wallet and URL and is at most ten minutes old."""
+        """Raise 422 unless the text names this service, wallet and URL and is at most ten minutes old."""
         parts = _FORM.fullmatch(message)
         issued = None
         with contextlib.suppress(ValueError):
@@ -48,7 +48,7 @@ class Registration:
         if issued is not None and issued.tzinfo is None:
             issued = issued.replace(tzinfo=UTC)
         if parts is None:
-            why = "The message is not the five lines of a registration."
+            why = "The message does not have the five lines of a registration."
         elif parts["service"] != self.service:
             why = "The message names another service."
         elif parts["wallet"] != self.wallet:
@@ -58,7 +58,7 @@ class Registration:
         elif issued is None:
             why = "The message's time is not ISO-8601."
         elif abs(self.now - issued) > VALID_FOR:
-            why = "The message was not issued within 10 minutes of now."
+            why = "The message's time is more than 10 minutes from now."
         else:
             return
         raise self.unproven(why)
@@ -66,7 +66,7 @@ class Registration:
     async def check_signature(
         self, client: ChainClient | None, message: str, signature: str, timeout_seconds: float
     ) -> None:
-        """Raise 422 unless the wallet signed: by its key (EIP-191), or by what its contract says (ERC-1271)."""
+        """Raise 422 unless the wallet signed, with its key (EIP-191) or through its contract (ERC-1271)."""
         try:
             raw = bytes_of(signature)
         except ValueError:
@@ -80,12 +80,12 @@ class Registration:
                 if await accepts_signature(client, self.wallet, digest, raw, timeout_seconds):
                     return
             except RpcError as error:
-                log.warning("a signature has no chain", action="agent.no_chain", why=error)
-                raise problem("internal_error", "Base cannot be asked about this signature now.") from None
-        raise self.unproven("The signature is not the wallet's over this message.")
+                log.warning("failed to check a contract wallet's signature", action="agent.no_chain", why=error)
+                raise problem("internal_error", "The signature cannot be checked on Base at the moment.") from None
+        raise self.unproven("The signature is not the wallet's signature of this message.")
 
     def unproven(self, why: str) -> Exception:
-        """422 with the exact text that would be accepted now."""
+        """Return a 422 with the exact text that would be accepted now."""
         text = registration_message(self.service, self.wallet, self.url, self.now.isoformat(timespec="seconds"))
         hint = f"Sign exactly these five lines with personal_sign, and send them as `message`:\n{text}"
         return problem("invalid_wallet", why, hint=hint, details={"message": text})

@@ -1,4 +1,4 @@
-"""What is asked of the event channels."""
+"""Requests of the event channels."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from api.agent.requests import WITHOUT_NUL, WalletAddress, WalletQuery, line
 HIGHEST_SEQ = 2**53 - 1
 REPLAY_PAGE = 500
 RESOLVED_PAGE, RESOLVED_MAX = 100, 500
-# Holds the longest fields, every character escaped: what is too long is then named, field by field.
+# Fits the longest fields with every character escaped, so that a field that is too long is named in the refusal.
 BODY_LIMIT = 128 * 1024
 TRADE_ID = r"^0x[0-9a-fA-F]{64}$"
-# So short that it is a number below the highest.
+# Short enough to be below HIGHEST_SEQ.
 LAST_EVENT_ID = r"^[0-9]{0,15}$"
 
 Seq = Annotated[int, Field(ge=0, le=HIGHEST_SEQ)]
 
 
 def _moment(value: Any) -> Any:
-    """Microseconds since 1970 of an ISO-8601 time; one without a zone is UTC."""
+    """Convert an ISO-8601 time to microseconds since 1970; without a zone it is UTC."""
     if not isinstance(value, str) or not re.match(r"\d{4}-\d{2}-\d{2}", value):
         raise ValueError("must be a time like 2026-11-21T16:00:00Z")
     try:
@@ -37,14 +37,16 @@ def _moment(value: Any) -> Any:
 
 
 def _without_default(schema: dict[str, Any]) -> None:
-    """The default is no text: it is the beginning of all events."""
+    """Remove the default, which is a number and not a time: the beginning of all events."""
     schema.pop("default", None)
 
 
 class EventsQuery(WalletQuery):
-    from_seq: Seq = Field(default=0, alias="fromSeq", description="The first event wanted; `Last-Event-ID` wins.")
+    from_seq: Seq = Field(
+        default=0, alias="fromSeq", description="The first event to send, unless `Last-Event-ID` is set."
+    )
     trade_id: Annotated[str, Field(pattern=TRADE_ID)] | None = Field(
-        default=None, alias="tradeId", description="Only events that name this trade."
+        default=None, alias="tradeId", description="Only events of this trade."
     )
 
 
@@ -52,44 +54,44 @@ class EventsHeaders(BaseModel):
     last_event_id: Annotated[str, WithJsonSchema({"type": "string", "pattern": LAST_EVENT_ID})] | None = Field(
         default=None,
         alias="Last-Event-ID",
-        description="The seq of the last event received: resume after it. Empty is as if left out.",
+        description="The seq of the last event received; the stream resumes after it. Empty means absent.",
     )
 
 
 class ReplayQuery(WalletQuery):
-    from_seq: Seq = Field(default=0, alias="fromSeq", description="The first event wanted, inclusive.")
-    limit: Annotated[int, Field(ge=1, le=REPLAY_PAGE, description=f"How many, 1 to {REPLAY_PAGE}.")] = REPLAY_PAGE
+    from_seq: Seq = Field(default=0, alias="fromSeq", description="The first event to return.")
+    limit: Annotated[int, Field(ge=1, le=REPLAY_PAGE, description=f"Page size, 1 to {REPLAY_PAGE}.")] = REPLAY_PAGE
 
 
 class ResolvedQuery(WalletQuery):
     since: Annotated[int, BeforeValidator(_moment), WithJsonSchema({"type": "string", "format": "date-time"})] = Field(
         default=0,
-        description="Resolutions after this moment: `nextSince` of the page before, or `createdAt` of the last event.",
+        description="Results after this time: `nextSince` of the previous page, or `createdAt` of the last event.",
         json_schema_extra=_without_default,
     )
-    limit: Annotated[int, Field(ge=1, le=RESOLVED_MAX, description=f"How many, 1 to {RESOLVED_MAX}.")] = RESOLVED_PAGE
+    limit: Annotated[int, Field(ge=1, le=RESOLVED_MAX, description=f"Page size, 1 to {RESOLVED_MAX}.")] = RESOLVED_PAGE
 
 
 class WebhookRequest(BaseModel):
-    """A webhook's registration as a wallet asks for it. Unknown keys are refused."""
+    """The body of a webhook registration. Unknown keys are refused."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
-    wallet: WalletAddress = Field(description="Whose events are pushed.")
+    wallet: WalletAddress = Field(description="The wallet whose events are pushed.")
     url: Annotated[str, Field(min_length=1, max_length=2048), AfterValidator(line)] = Field(
-        description="Where to, an https URL.", json_schema_extra={"format": "uri", **WITHOUT_NUL}
+        description="The https URL to push to.", json_schema_extra={"format": "uri", **WITHOUT_NUL}
     )
     message: Annotated[str, Field(min_length=1, max_length=4096)] = Field(
         description="Five lines: `Service webhook registration`, `Service: <origin of this service>`, "
         "`Wallet: <lower-case>`, `URL: <url>`, "
-        "`Issued: <ISO-8601>` within 10 minutes."
+        "`Issued: <ISO-8601>`, at most 10 minutes from now."
     )
     signature: Annotated[str, Field(min_length=1, max_length=4096)] = Field(
-        description="EIP-191 of `message` by the wallet, as hex; or what its contract takes (ERC-1271)."
+        description="The wallet's EIP-191 signature of `message` in hex, or one that its contract accepts (ERC-1271)."
     )
 
 
 class WebhookPath(BaseModel):
-    """The id in a webhook's path: any text, since what is no id is unknown."""
+    """The id in a webhook's path. Any text is accepted; one that is not an id is unknown."""
 
-    id: str = Field(description="The id that the registration gave, `wh_` and 32 hexadecimal digits.")
+    id: str = Field(description="The id from the registration, `wh_` followed by 32 hexadecimal digits.")

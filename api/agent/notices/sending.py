@@ -1,5 +1,5 @@
-"""One delivery: signed, sent to a checked address, and judged by its status. Never follows, never waits long, reads
-little."""
+"""One delivery: signed, sent to a checked address, and judged by its status. It follows no redirects, has a short
+timeout and reads at most a few KB."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ from api.agent.notices.targets import (
 from core.metrics import counter, histogram
 
 DELIVERIES = counter(
-    "vpm_agent_webhook_deliveries", "Deliveries attempted, by what they were and what came of them", ("what", "outcome")
+    "vpm_agent_webhook_deliveries", "Delivery attempts, by kind of delivery and outcome", ("what", "outcome")
 )
-DELIVERY_SECONDS = histogram("vpm_agent_webhook_delivery_seconds", "Time one delivery attempt took")
+DELIVERY_SECONDS = histogram("vpm_agent_webhook_delivery_seconds", "Duration of a delivery attempt")
 
 CONNECT_SECONDS = 3.0
 TOTAL_SECONDS = 8.0
-# Of one delivery, its name looked up first.
+# One delivery including its DNS lookup.
 MAX_SECONDS = RESOLVE_SECONDS + TOTAL_SECONDS
 SLOW_SECONDS = 1.0
 ANSWER_BYTES = 8 * 1024
@@ -46,30 +46,30 @@ USER_AGENT = "vpm-events/1"
 
 @dataclass(frozen=True, slots=True)
 class DeliveryResult:
-    """What came of a delivery. `answer`: the first bytes of the body, only when asked for."""
+    """The result of a delivery. `answer`: the beginning of the body, only if requested."""
 
     ok: bool
     outcome: str
-    """A word for the metric."""
+    """A label for the metric."""
     error: str = ""
-    """A sentence for the webhook's owner, which reveals nothing about our network."""
+    """A sentence for the webhook's owner, which must reveal nothing about our network."""
     answer: bytes = b""
     slow: bool = False
-    """It held its place for longer than most."""
+    """It used its slot for longer than most deliveries do."""
 
 
 class AddressBusy(Exception):
-    """The refusal of a delivery while too many are on their way to its address: it has to wait."""
+    """Too many deliveries to the same address are in progress; this one must wait."""
 
 
 class DeliverySigner:
-    """The signer of deliveries: by a webhook's secret, or, for a callback, by the attestation key."""
+    """The signer of deliveries: with a webhook's secret, or for callbacks with the attestation key."""
 
     def __init__(self, attestation_key: str | None) -> None:
         self._account: LocalAccount | None = None if attestation_key is None else Account.from_key(attestation_key)
 
     def headers(self, event_id: str, body: bytes, secret: str | None, now: int) -> dict[str, str]:
-        """`now`: Unix seconds."""
+        """Return the headers of a delivery, with its signature. `now`: Unix seconds."""
         signed = b"%b.%d.%b" % (event_id.encode(), now, body)
         headers = {
             "Content-Type": "application/json",
@@ -87,8 +87,8 @@ class DeliverySigner:
 
 
 class WebhookSender:
-    """The sender of deliveries to any number of endpoints, a few at once to each address. `trusts`: whose certificates
-    count; unless tests say so those that the machine trusts, by the context that aiohttp has made already."""
+    """The sender of deliveries, a few at once to each address. `trusts`: a TLS context for tests; by default aiohttp's,
+    which trusts the machine's certificates."""
 
     def __init__(
         self, signer: DeliverySigner, targets: TargetResolver, *, trusts: ssl.SSLContext | Literal[True] = True
@@ -97,7 +97,7 @@ class WebhookSender:
         self._targets = targets
         self._trusts = trusts
         self._busy: Counter[str] = Counter()
-        """By address, and by the name in the URL, which is known before it is resolved."""
+        """Deliveries in progress by address, and by host name, which is known before it is resolved."""
 
     async def send(
         self,
@@ -109,7 +109,7 @@ class WebhookSender:
         what: str = "webhook",
         read_answer: bool = False,
     ) -> DeliveryResult:
-        """Deliver one event. AddressBusy is no failure of the endpoint's. `what`: a word for the metric."""
+        """Deliver one event. AddressBusy does not count as a failure. `what`: a label for the metric."""
         with DELIVERY_SECONDS.time():
             sent = await self._sent(url, event_id, body, secret, read_answer)
         DELIVERIES.labels(what, sent.outcome).inc()
@@ -156,13 +156,13 @@ class WebhookSender:
         except aiohttp.ClientConnectorCertificateError:
             return DeliveryResult(False, "tls", "Its TLS certificate cannot be verified.")
         except aiohttp.ClientSSLError:
-            return DeliveryResult(False, "tls", "TLS could not be agreed on.")
+            return DeliveryResult(False, "tls", "The TLS handshake failed.")
         except aiohttp.ClientConnectorError:
-            return DeliveryResult(False, "unreachable", "It cannot be connected to.")
+            return DeliveryResult(False, "unreachable", "No connection could be made.")
         except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError, ConnectionError):
             return DeliveryResult(False, "disconnected", "It closed the connection.")
         except (aiohttp.ClientError, OSError, ValueError):
-            return DeliveryResult(False, "broken", "Its answer cannot be read as HTTP.")
+            return DeliveryResult(False, "broken", "Its answer is not valid HTTP.")
 
     async def _post(self, target: Target, headers: dict[str, str], body: bytes, read_answer: bool) -> DeliveryResult:
         resolver = PinnedResolver(target)
@@ -185,5 +185,5 @@ class WebhookSender:
                 if not piece:
                     break
                 answer += piece
-            # What more it says is not read: leaving closes the connection.
+            # The rest is not read; leaving closes the connection.
             return DeliveryResult(True, "ok", answer=answer)

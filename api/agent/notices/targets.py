@@ -1,8 +1,8 @@
-"""Where we may be made to send: addresses of the public internet, over TLS, and nothing else.
+"""Protection against server-side request forgery: webhooks go only to public addresses, over TLS.
 
-A name is resolved once per delivery, every address it has must be public, and the connection goes to the one that was
-checked: a name that changes its mind in between changes nothing. With `VPM_ALLOW_PRIVATE_WEBHOOKS=1`, for local work,
-any address and plain http are taken.
+A name is resolved once per delivery, all its addresses must be public, and the connection goes to the address that was
+checked, so DNS rebinding has no effect. `VPM_ALLOW_PRIVATE_WEBHOOKS=1`, for local work, allows any address and plain
+http.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ IpAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 MAX_URL_CHARACTERS = 2048
 RESOLVE_SECONDS = 3.0
-# Of one question to one name server, doubled each time it is asked again.
+# Timeout of one DNS query to one server, doubled with each retry.
 QUESTION_SECONDS = 1.0
 QUESTIONS = 3
 LOWEST_OPEN_PORT = 1024
 WEB_PORTS = frozenset({80, 443})
-# Names on private networks, no matter what they resolve to.
+# Names on private networks, refused whatever they resolve to.
 PRIVATE_SUFFIXES = ("localhost", "local", "internal", "intranet", "lan", "home", "corp", "private", "home.arpa")
 
 _PUBLIC_V6 = ipaddress.IPv6Network("2000::/3")
-# Inside what Python calls global: addresses that carry another one, lead to a relay, or are a cloud's own.
+# Addresses that Python counts as global but that embed another address, lead to a relay or belong to a cloud.
 _REFUSED = tuple(
     ipaddress.ip_network(each)
     for each in (
@@ -46,26 +46,26 @@ _REFUSED = tuple(
 
 
 class TargetRefused(Exception):
-    """The refusal to send to a URL; `args[0]` is a sentence that says why without saying what a name resolved to."""
+    """The refusal to send to a URL; `args[0]` gives the reason without revealing what a name resolved to."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A URL that may be sent to, and the address the connection goes to."""
+    """An allowed URL, with the address to connect to."""
 
     url: URL
     address: IpAddress
 
     @property
     def network(self) -> str:
-        """Return the range that surely has one operator: the address, or an IPv6 one's /64."""
+        """Return the address, or an IPv6 address's /64, which belongs to one operator."""
         if isinstance(self.address, ipaddress.IPv6Address):
             return str(ipaddress.ip_network((self.address, 64), strict=False))
         return str(self.address)
 
 
 def is_public(address: IpAddress) -> bool:
-    """Check whether an address is one host of the public internet."""
+    """Return whether an address is a single host on the public internet."""
     if isinstance(address, ipaddress.IPv6Address) and (address not in _PUBLIC_V6 or address.scope_id):
         return False  # among others loopback, link-local, unique local, mapped IPv4, NAT64, multicast
     if not address.is_global or address.is_multicast or address.is_reserved or address.is_unspecified:
@@ -74,14 +74,14 @@ def is_public(address: IpAddress) -> bool:
 
 
 def checked_url(text: str, *, allow_private: bool) -> URL:
-    """The URL, when its form allows sending there; TargetRefused else. Resolves nothing."""
+    """Return the parsed URL, or raise TargetRefused if its form is not allowed. Resolves nothing."""
     if len(text) > MAX_URL_CHARACTERS or any(ord(each) <= 32 or ord(each) == 127 for each in text) or "\\" in text:
         raise TargetRefused("The URL has spaces, control characters or backslashes, or is too long.")
     try:
         url = URL(text)
         host, port = url.host, url.port
     except ValueError:
-        raise TargetRefused("The URL cannot be read.") from None
+        raise TargetRefused("The URL is malformed.") from None
     if url.scheme not in ("https", "http") or not url.absolute or not host or port is None:
         raise TargetRefused("The URL must be absolute, like https://example.org/hook.")
     if url.user is not None or url.password is not None or "@" in url.authority:
@@ -102,18 +102,18 @@ def _check_host(host: str) -> None:
     literal = _literal(host)
     if literal is not None:
         if not is_public(literal):
-            raise TargetRefused("The address is not one of the public internet.")
+            raise TargetRefused("The address is not on the public internet.")
         return
     if ":" in host or host.replace(".", "").isdigit() or "%" in host:
-        raise TargetRefused("The host is neither a name nor an address written in full.")
+        raise TargetRefused("The host is neither a name nor a complete address.")
     labels = host.split(".")
     if len(labels) < 2 or not all(labels) or any(host.endswith("." + each) for each in PRIVATE_SUFFIXES):
-        raise TargetRefused("The host is not a name of the public internet.")
+        raise TargetRefused("The host is not a public name.")
 
 
 class TargetResolver:
-    """The DNS client of a process's webhooks. A name whose servers never answer holds a question of a few bytes, and
-    no thread. `servers`: name servers to ask instead of the system's, as host:port."""
+    """The DNS client for webhooks. A name whose servers never answer costs a few bytes and no thread. `servers`: name
+    servers to use instead of the system's, as host:port."""
 
     def __init__(self, *, allow_private: bool, servers: Sequence[str] | None = None) -> None:
         self.allow_private = allow_private
@@ -121,35 +121,35 @@ class TargetResolver:
         self._client: aiodns.DNSResolver | None = None
 
     async def resolve(self, url: URL) -> Target:
-        """Return the address that a delivery goes to. Raise TargetRefused when any address of the name is private."""
+        """Return the target of a delivery. Raise TargetRefused if any address of the name is private."""
         host = url.raw_host or ""
         literal = _literal(host)
         addresses = [literal] if literal is not None else await self._addresses_of(host)
         if not addresses or not (self.allow_private or all(map(is_public, addresses))):
-            raise TargetRefused("The address is not one of the public internet.")
-        # IPv4 first: it is the one every machine of ours can reach.
+            raise TargetRefused("The address is not on the public internet.")
+        # IPv4 first, since not every machine of ours has IPv6.
         return Target(url, min(addresses, key=lambda each: each.version))
 
     async def aclose(self) -> None:
-        """End the questions that are still out, while the event loop that takes their answers runs."""
+        """Cancel open queries, while their event loop still runs."""
         client, self._client = self._client, None
         if client is not None:
             await client.close()
 
     async def _addresses_of(self, host: str) -> list[IpAddress]:
-        """Return every address that /etc/hosts or name servers give for a name."""
-        if self._client is None:  # it belongs to the event loop that runs
+        """Return all addresses of a name, from /etc/hosts or DNS."""
+        if self._client is None:  # created here, since it belongs to the running event loop
             self._client = aiodns.DNSResolver(self._servers, timeout=QUESTION_SECONDS, tries=QUESTIONS)
         try:
             async with asyncio.timeout(RESOLVE_SECONDS):
                 answer = await self._client.getaddrinfo(host, type=socket.SOCK_STREAM)
         except (aiodns.error.DNSError, UnicodeError, TimeoutError):
-            raise TargetRefused("The host's name cannot be resolved.") from None
+            raise TargetRefused("The host name cannot be resolved.") from None
         return [ipaddress.ip_address(str(node.addr[0], "ascii")) for node in answer.nodes]
 
 
 class PinnedResolver(AbstractResolver):
-    """A resolver that knows one answer for every name: the address that was checked."""
+    """A resolver that answers every name with the address that was checked."""
 
     def __init__(self, target: Target) -> None:
         self._address = target.address
@@ -169,7 +169,7 @@ class PinnedResolver(AbstractResolver):
 
 
 def _literal(host: str) -> IpAddress | None:
-    """An address written in full; a decimal, octal or shortened form is none."""
+    """Return the host as an address; None for a name and for decimal, octal or shortened forms."""
     try:
         return ipaddress.ip_address(host.strip("[]"))
     except ValueError:

@@ -1,4 +1,4 @@
-"""`/webhooks`: registering, looking at, testing and removing where a wallet's events are pushed."""
+"""`/webhooks`: registering, showing, testing and removing webhooks."""
 
 from __future__ import annotations
 
@@ -44,19 +44,18 @@ from core.iso import iso_datetime
 from core.money import to_json
 
 REGISTRATIONS = parse("10/minute")
-REGISTRATIONS_A_DAY = parse("200/day")  # wallets cost nothing, and each registration is tried for an hour
+REGISTRATIONS_A_DAY = parse("200/day")  # wallets are free, and the handshake of each is retried for an hour
 TESTS = parse("10/minute")
 TESTS_EACH_CALLER = parse("30/minute")
 _webhooks = partial(storage, "The webhooks", seconds=5.0)
 _WAITS_FOR_THE_HANDSHAKE = (
-    "The URL has not answered webhook.verify with its challenge yet; that is tried again now. The test was not sent."
+    "The test was not sent: the URL has not yet answered webhook.verify with its challenge. That is retried now."
 )
 _ID = re.compile(r"wh_[0-9a-f]{32}")
 
 
 class Webhooks:
-    """The endpoints with which webhooks are registered, looked at, tested and removed. `client` is None without an RPC
-    URL: then only key holders, no contract wallets, can register."""
+    """The webhook endpoints. `client` is None without an RPC URL; then contract wallets cannot register."""
 
     def __init__(
         self,
@@ -78,8 +77,8 @@ class Webhooks:
         asked = validated_body(WebhookRequest, await read_json(request, limit=BODY_LIMIT))
         wallet = checked_wallet(asked.wallet)
         who = caller_ip(request, self._settings)
-        await self._limits.take(REGISTRATIONS, "agent-webhooks", who, "Ten webhooks a minute can be registered.")
-        message = "An address registers 200 webhooks a day."
+        await self._limits.take(REGISTRATIONS, "agent-webhooks", who, "An address may register 10 webhooks a minute.")
+        message = "An address may register 200 webhooks a day."
         await self._limits.take_external(REGISTRATIONS_A_DAY, "agent-webhooks-day", who, message)
         proposed = Registration(self._links.origin, wallet, asked.url, datetime.now(UTC))
         try:
@@ -94,9 +93,9 @@ class Webhooks:
             async with _webhooks(), self._pool.connection() as connection, connection.transaction():
                 owner = bytes_of(wallet)
                 if not await store.record_message(connection, owner, digest_of(asked.message)):
-                    raise proposed.unproven("The message was used before: a registration is signed anew each time.")
+                    raise proposed.unproven("The message was used before; sign a new one for each registration.")
                 made = await store.register(connection, owner, asked.url)
-                # Wakes the senders at once.
+                # Wakes the dispatchers at once.
                 await notify(connection, AGENT_EVENT, [owner])
         except store.TooManyWebhooks:
             raise _no_room() from None
@@ -120,9 +119,9 @@ class Webhooks:
 
     async def test(self, request: web.Request) -> web.StreamResponse:
         webhook_id = _webhook_id(request)
-        who, message = caller_ip(request, self._settings), "An address tests webhooks 30 times a minute."
+        who, message = caller_ip(request, self._settings), "An address may test webhooks 30 times a minute."
         await self._limits.take_external(TESTS_EACH_CALLER, "agent-webhook-tests", who, message)
-        await self._limits.take(TESTS, "agent-webhook-test", webhook_id, "A webhook is tested ten times a minute.")
+        await self._limits.take(TESTS, "agent-webhook-test", webhook_id, "A webhook may be tested 10 times a minute.")
         async with _webhooks(), self._pool.connection() as connection, connection.transaction():
             endpoint = await store.find(connection, webhook_id, lock=True)
             if endpoint is None:
@@ -143,21 +142,21 @@ class Webhooks:
         )
 
     async def _send(self, endpoint: WebhookEndpoint, event: AgentEvent) -> str | None:
-        """Send a test event once; return why it was not taken, or None."""
+        """Send a test event once; return why it was not accepted, or None."""
         try:
             sent = await self._sender.send(endpoint.url, event.event_id, to_json(event), endpoint.secret, what="test")
         except AddressBusy:
-            raise problem("rate_limited", "Other deliveries to this URL are under way.", retry_after=1) from None
+            raise problem("rate_limited", "Other deliveries to this URL are in progress.", retry_after=1) from None
         return None if sent.ok else sent.error
 
 
 def _no_room() -> Problem:
-    message = f"A wallet has at most {store.MAX_PER_WALLET} webhooks; remove one first."
-    return problem("invalid_request", message, issues=[{"field": "wallet", "problem": "has its webhooks already"}])
+    message = f"The wallet already has {store.MAX_PER_WALLET} webhooks, the maximum; remove one first."
+    return problem("invalid_request", message, issues=[{"field": "wallet", "problem": "has the most webhooks allowed"}])
 
 
 def registration(endpoint: WebhookEndpoint, secret: str | None) -> AgentWebhookRegistration:
-    """The secret only when it was just made."""
+    """Return a webhook's registration. `secret` is given only when it was just created."""
     return AgentWebhookRegistration(
         id=endpoint.id,
         wallet=hex_of(endpoint.wallet),
@@ -174,7 +173,7 @@ def registration(endpoint: WebhookEndpoint, secret: str | None) -> AgentWebhookR
 
 
 def _webhook_id(request: web.Request) -> str:
-    """The id; 404 for what cannot be one."""
+    """Return the id in the path; 404 if it is malformed."""
     webhook_id = read_path(request, WebhookPath).id
     if not _ID.fullmatch(webhook_id):
         raise _unknown()
@@ -182,8 +181,8 @@ def _webhook_id(request: web.Request) -> str:
 
 
 def _unknown() -> Exception:
-    return problem("not_found", "There is no such webhook.", hint="Use the id that the registration returned.")
+    return problem("not_found", "No webhook has this id.", hint="Use the id that the registration returned.")
 
 
 def _refused(why: str) -> Exception:
-    return problem("invalid_request", f"The url cannot be used: {why}", issues=[{"field": "url", "problem": why}])
+    return problem("invalid_request", f"The URL cannot be used: {why}", issues=[{"field": "url", "problem": why}])

@@ -37,7 +37,7 @@ export interface AgentAttribution {
   builderCode: string | null;
 }
 
-/** A reason to think again before a bet. */
+/** A reason to reconsider a bet. */
 export interface AgentBetWarning {
   code: Known<"closes_soon" | "first_on_its_side" | "pays_less_than_stake" | "wallet_underfunded">;
   message: string;
@@ -78,7 +78,7 @@ export interface AgentDataFreshness {
   observationsAt: string | null;
 }
 
-/** A reading that decides a market, with the transaction that brought it to the chain, or none yet. */
+/** A reading that decides a market, with the transaction that recorded it, if it was recorded. */
 export interface AgentDecidingReading {
   moment: string;
   readAt: string;
@@ -94,8 +94,8 @@ export interface AgentDeletedAnswer {
   deleted: boolean;
 }
 
-/** The markets a text is about. `reason` is there only when `silent` is true: `scam`, `greeting`, `settled_fact` or
-`no_claim`. */
+/** The markets that match a text. `reason` is present only if `silent` is true: `scam`, `greeting`, `settled_fact`
+or `no_claim`. */
 export interface AgentDiscoverAnswer {
   meta: AgentChainMeta;
   query: string | null;
@@ -106,7 +106,7 @@ export interface AgentDiscoverAnswer {
   matches: Array<AgentDiscoverMatch>;
 }
 
-/** A market that was found: `reason` says why it is here: `cashtag $SYM`, `shares word, word`, or `browse`. */
+/** A market that was found. `reason` is `cashtag $SYM`, `shares word, word` or `browse`. */
 export interface AgentDiscoverMatch {
   market: AgentMarketRef;
   matchKind: Known<"exact" | "related">;
@@ -116,7 +116,7 @@ export interface AgentDiscoverMatch {
   reason: string;
 }
 
-/** How a market ended, in short: `outcome` is a key, or `void`. */
+/** A market's result in short: `outcome` is a key, or `void`. */
 export interface AgentEnded {
   outcome: string;
   label: string;
@@ -133,11 +133,11 @@ export interface AgentEscapeKit {
   expiresAt: number;
 }
 
-/** One event of a wallet. `payload` has the keys documented for its type; a correction has `undone` and `corrects`
-in it. */
+/** An event of a wallet. `payload` has the keys documented for its type; in a correction also `undone` and
+`corrects`. */
 export interface AgentEvent {
   eventId: string;
-  /** Its number among the wallet's events. `webhook.verify` and `test`, which go to one endpoint, take none: they carry that of the newest event, 0 where there is none. */
+  /** Its number among the wallet's events. `webhook.verify` and `test`, which go to one endpoint, have no number of their own: they carry that of the newest event, or 0 if there is none. */
   seq: number;
   type: Known<"bet.placed" | "bet.settlement_submitted" | "market.resolved" | "payout.failed" | "payout.paid" | "payout.submitted" | "position.lost" | "position.won" | "test" | "webhook.delivery_failed" | "webhook.verify">;
   createdAt: string;
@@ -148,11 +148,11 @@ export interface AgentEvent {
   proofUrl: string | null;
 }
 
-/** The block a body was made from. */
+/** The block of an answer's data. */
 export interface AgentFreshness {
   block: number;
   blockAt: string;
-  /** Blocks the index is behind the chain. */
+  /** The number of blocks by which the index is behind. */
   lagBlocks: number;
 }
 
@@ -260,10 +260,10 @@ export interface AgentMarketRef {
   volumeUsd: number;
   totalBets: number;
   volume24hUsd: number;
-  /** null once it has ended: then `result` stands instead. */
+  /** null after the end, when there is a `result`. */
   odds: AgentOdds | null;
   result: AgentEnded | null;
-  /** When bets begin, of a market that is `closed` because they have not begun; else null. */
+  /** When betting begins, if the market is `closed` because it has not begun; otherwise null. */
   opensAt: string | null;
 }
 
@@ -295,7 +295,7 @@ export interface AgentOdds {
   noPriceCents: number | null;
 }
 
-/** The price that a bet left behind; `yesPct` is the first outcome's on a two-sided market. */
+/** The price after a bet; `yesPct` is the first outcome's on a two-sided market. */
 export interface AgentOddsPoint {
   at: string;
   yesPct: number | null;
@@ -314,7 +314,7 @@ export interface AgentOutcomeRef {
   shortLabel: string;
   lowerUsd: number | null;
   upperUsd: number | null;
-  /** Where its price stood before the first bet. */
+  /** Its price before the first bet. */
   priorPct: number;
   startAt?: string;
   endAt?: string;
@@ -357,12 +357,12 @@ export interface AgentPosition {
   appUrl: string;
   proofUrl: string | null;
   filledAt: string | null;
-  /** The transaction that paid it out or gave it back; null until then. */
+  /** The transaction that paid it out or refunded it; null until then. */
   payoutTx: string | null;
   tradeId: string;
 }
 
-/** The sums over all the wallet's positions, not only those of this page. */
+/** The totals over all positions of the wallet, not only those on this page. */
 export interface AgentPositionSummary {
   openCount: number;
   resolvedCount: number;
@@ -376,12 +376,12 @@ export interface AgentPositionsAnswer {
   count: number;
   summary: AgentPositionSummary;
   positions: Array<AgentPosition>;
-  /** Of the older positions; null on the last page. */
+  /** The cursor of older positions; null on the last page. */
   nextCursor: string | null;
 }
 
 export interface AgentPricedOutcome extends AgentOutcomeRef {
-  /** Its price; those of all outcomes are 100 together. null once ended. */
+  /** Its price; the prices of all outcomes add up to 100. null after the end. */
   impliedPct: number | null;
 }
 
@@ -534,8 +534,8 @@ export interface AgentResearchAnswer {
   research: AgentResearch;
 }
 
-/** `feedKind` is `pool` where readings are computed from pools, `published` where a publisher posts them, `rounds`
-where another feed on the chain has them. */
+/** A market's rules. `feedKind` is `pool` if readings are computed from pools, `published` if a publisher posts
+them, `rounds` if another feed on the chain has them. */
 export interface AgentResolutionRules {
   deadlineAt: string;
   startAt: string | null;
@@ -571,7 +571,7 @@ export interface AgentResult {
   source: string;
   sourceUrl: string | null;
   observedMarketCapUsd: number | null;
-  /** Of an up or down market: what its end was compared with. */
+  /** On an up or down market, the reading with which the end was compared. */
   startReadingUsd: number | null;
   /** The reading that decided. */
   endReadingUsd: number | null;
@@ -594,7 +594,7 @@ export interface AgentRung {
   shortLabel: string;
   lowerUsd: number | null;
   upperUsd: number | null;
-  /** Where its price stood before the first bet. */
+  /** Its price before the first bet. */
   priorPct: number;
   startAt: string | null;
   endAt: string | null;
@@ -628,7 +628,7 @@ export interface AgentSentimentIntel {
   asOf: string;
 }
 
-/** A market that the reading counts: `pool` is USD less fees; `bullishPct` is null for a market without a direction,
+/** A market that counts towards the sentiment. `pool` is USD less fees; `bullishPct` is null without a direction,
 `yesPriceCents` for a range. */
 export interface AgentSentimentMarket {
   deadlineAt: string;
@@ -681,7 +681,7 @@ export interface AgentStats {
   totalVolumeUsd: number;
   totalPaidOutUsd: number;
   medianPayoutDelaySec: number | null;
-  /** Of the winning stakes of a week's markets, the newest, the share that the service itself paid within 10 minutes of resolution. Stakes given back are not counted. */
+  /** The share of winning stakes, in the markets of the last week, that the service paid within 10 minutes of resolution. Refunds are not counted. */
   autoPayoutRate: number | null;
   proofSamples: Array<string>;
   custody: string;
@@ -707,7 +707,7 @@ export interface AgentSuggestedBet {
   betUrl: string;
 }
 
-/** A test event, and what came of sending it: `note` says why it was not sent or not taken, else null. */
+/** A test event; `note` says why it was not sent or not accepted, null if it was accepted. */
 export interface AgentTestAnswer {
   meta: AgentMeta;
   event: AgentEvent;
@@ -782,7 +782,7 @@ export interface AgentWebhookAnswer {
   webhook: AgentWebhookRegistration;
 }
 
-/** A registered webhook. `ref` names it in public events; its id, which allows to delete it, never is in one. */
+/** A registered webhook. `ref` names it in public events; its id, which allows deleting it, is never in one. */
 export interface AgentWebhookRegistration {
   id: string;
   wallet: string;

@@ -23,7 +23,7 @@ class AgentAttribution(Body, frozen=True, kw_only=True):
 
 
 class AgentBetWarning(Body, frozen=True, kw_only=True):
-    """A reason to think again before a bet."""
+    """A reason to reconsider a bet."""
 
     # closes_soon, first_on_its_side, pays_less_than_stake, wallet_underfunded
     code: str
@@ -63,7 +63,7 @@ class AgentDataFreshness(Body, frozen=True, kw_only=True):
 
 
 class AgentDecidingReading(Body, frozen=True, kw_only=True):
-    """A reading that decides a market, with the transaction that brought it to the chain, or none yet."""
+    """A reading that decides a market, with the transaction that recorded it, if it was recorded."""
 
     moment: str
     read_at: str
@@ -80,8 +80,8 @@ class AgentDeletedAnswer(Body, frozen=True, kw_only=True):
 
 
 class AgentDiscoverAnswer(Body, frozen=True, kw_only=True):
-    """The markets a text is about. `reason` is there only when `silent` is true: `scam`, `greeting`, `settled_fact` or
-    `no_claim`."""
+    """The markets that match a text. `reason` is present only if `silent` is true: `scam`, `greeting`, `settled_fact`
+    or `no_claim`."""
 
     meta: AgentChainMeta
     query: str | None
@@ -93,7 +93,7 @@ class AgentDiscoverAnswer(Body, frozen=True, kw_only=True):
 
 
 class AgentDiscoverMatch(Body, frozen=True, kw_only=True):
-    """A market that was found: `reason` says why it is here: `cashtag $SYM`, `shares word, word`, or `browse`."""
+    """A market that was found. `reason` is `cashtag $SYM`, `shares word, word` or `browse`."""
 
     market: AgentMarketRef
     # exact, related
@@ -105,7 +105,7 @@ class AgentDiscoverMatch(Body, frozen=True, kw_only=True):
 
 
 class AgentEnded(Body, frozen=True, kw_only=True):
-    """How a market ended, in short: `outcome` is a key, or `void`."""
+    """A market's result in short: `outcome` is a key, or `void`."""
 
     outcome: str
     label: str
@@ -123,8 +123,8 @@ class AgentEscapeKit(Body, frozen=True, kw_only=True):
 
 
 class AgentEvent(Body, frozen=True, kw_only=True):
-    """One event of a wallet. `payload` has the keys documented for its type; a correction has `undone` and `corrects`
-    in it."""
+    """An event of a wallet. `payload` has the keys documented for its type; in a correction also `undone` and
+    `corrects`."""
 
     event_id: str
     seq: int
@@ -140,7 +140,7 @@ class AgentEvent(Body, frozen=True, kw_only=True):
 
 
 class AgentFreshness(Body, frozen=True, kw_only=True):
-    """The block a body was made from."""
+    """The block of an answer's data."""
 
     block: int
     block_at: str
@@ -285,7 +285,7 @@ class AgentOdds(Body, frozen=True, kw_only=True):
 
 
 class AgentOddsPoint(Body, frozen=True, kw_only=True):
-    """The price that a bet left behind; `yesPct` is the first outcome's on a two-sided market."""
+    """The price after a bet; `yesPct` is the first outcome's on a two-sided market."""
 
     at: str
     yes_pct: Decimal | None
@@ -352,7 +352,7 @@ class AgentPosition(Body, frozen=True, kw_only=True):
 
 
 class AgentPositionSummary(Body, frozen=True, kw_only=True):
-    """The sums over all the wallet's positions, not only those of this page."""
+    """The totals over all positions of the wallet, not only those on this page."""
 
     open_count: int
     resolved_count: int
@@ -526,8 +526,8 @@ class AgentResearchAnswer(Body, frozen=True, kw_only=True):
 
 
 class AgentResolutionRules(Body, frozen=True, kw_only=True):
-    """`feedKind` is `pool` where readings are computed from pools, `published` where a publisher posts them, `rounds`
-    where another feed on the chain has them."""
+    """A market's rules. `feedKind` is `pool` if readings are computed from pools, `published` if a publisher posts
+    them, `rounds` if another feed on the chain has them."""
 
     deadline_at: str
     start_at: str | None
@@ -621,7 +621,7 @@ class AgentSentimentIntel(Body, frozen=True, kw_only=True):
 
 
 class AgentSentimentMarket(Body, frozen=True, kw_only=True):
-    """A market that the reading counts: `pool` is USD less fees; `bullishPct` is null for a market without a direction,
+    """A market that counts towards the sentiment. `pool` is USD less fees; `bullishPct` is null without a direction,
     `yesPriceCents` for a range."""
 
     deadline_at: str
@@ -706,7 +706,7 @@ class AgentSuggestedBet(Body, frozen=True, kw_only=True):
 
 
 class AgentTestAnswer(Body, frozen=True, kw_only=True):
-    """A test event, and what came of sending it: `note` says why it was not sent or not taken, else null."""
+    """A test event; `note` says why it was not sent or not accepted, null if it was accepted."""
 
     meta: AgentMeta
     event: AgentEvent
@@ -783,7 +783,7 @@ class AgentWebhookAnswer(Body, frozen=True, kw_only=True):
 
 
 class AgentWebhookRegistration(Body, frozen=True, kw_only=True):
-    """A registered webhook. `ref` names it in public events; its id, which allows to delete it, never is in one."""
+    """A registered webhook. `ref` names it in public events; its id, which allows deleting it, is never in one."""
 
     id: str
     wallet: str
