@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import math
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from statistics import median_low
 
 from core.chain import Block, ChainClient, RpcError, RpcErrorKind
@@ -20,12 +22,15 @@ FEE_BLOCKS = 10
 # For this long answers must contradict the known blocks before a lower head is accepted as a shorter chain, or a head
 # that does not connect replaces them.
 BEHIND_SECONDS = 10.0
+# The interval while no lane has anything on the chain that is not final.
+IDLE_POLL_SECONDS = 3.0
 
 
 class ChainFeed:
     """The head and recent blocks of one chain, shared by its lanes; `run` never returns.
 
-    sequence: rises with every new head. reorgs: rises with every reorg, and when blocks were missed.
+    sequence: rises with every new head. reorgs: rises with every reorg, and when blocks were missed. is_idle: whether
+    no lane follows a transaction; then the node is polled less often.
     """
 
     def __init__(
@@ -45,6 +50,7 @@ class ChainFeed:
         self.sequence = 0
         self.reorgs = 0
         self.down_since: float | None = None
+        self.is_idle: Callable[[], bool] = lambda: False
         self._poll_seconds = poll_seconds
         self._behind_seconds = behind_seconds
         self._mismatch_since: float | None = None
@@ -55,6 +61,8 @@ class ChainFeed:
         self._hashes: dict[int, str] = {}
         self._changed = asyncio.Condition()
         self._poll_requested = asyncio.Event()
+        self._polled = asyncio.Event()
+        self._polled_at = -math.inf
 
     @property
     def head(self) -> Block:
@@ -80,6 +88,13 @@ class ChainFeed:
     def poll_now(self) -> None:
         """Poll at once, because the chain has probably moved."""
         self._poll_requested.set()
+
+    async def refresh(self) -> None:
+        """Poll if the last poll was that of an idle feed: its head and fees may be too old to sign by."""
+        if time.monotonic() - self._polled_at > self._poll_seconds + 1.0:
+            self._polled.clear()
+            self.poll_now()
+            await self._polled.wait()
 
     async def wait(self, after_sequence: int, timeout_seconds: float) -> bool:
         """Wait for a head newer than `after_sequence`; return False on timeout."""
@@ -112,11 +127,18 @@ class ChainFeed:
                 if self.down_since is None:
                     self.down_since = time.monotonic()
                     log.warning(error.message, action="relayer.feed_failed", chain=self.name, kind=error.kind.value)
-            try:
+            self._polled_at = time.monotonic()
+            self._polled.set()
+            await self._pause()
+
+    async def _pause(self) -> None:
+        """Wait until the next poll is due: after `poll_seconds`, later if no lane follows a transaction by then."""
+        while not self._poll_requested.is_set():
+            with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self._poll_seconds):
                     await self._poll_requested.wait()
-            except TimeoutError:
-                pass
+            if not self.is_idle() or time.monotonic() - self._polled_at >= IDLE_POLL_SECONDS:
+                return
 
     async def poll_once(self) -> None:
         """Read the head once; wake waiting lanes if it is new."""

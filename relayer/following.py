@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
-from typing import Any, TypeVar
+from collections.abc import Sequence
+from typing import Any
 
 from core.chain import ChainClient, Receipt, RpcError, RpcErrorKind, values
 from core.chain.reverts import explain
@@ -17,8 +17,8 @@ from relayer.nonces import (
     NonceRepair,
     find_transaction_by_nonce,
     match_receipts,
-    receipts_if_any,
     receipts_of,
+    receipts_of_any,
     receipts_of_blocks,
 )
 from relayer.sending import LaneParts, Replacer
@@ -28,13 +28,11 @@ from relayer.transactions import LaneTransaction, Mined, is_nonce_taken
 log = get_logger(__name__)
 
 POLL_SECONDS = 1.0
-IDLE_SECONDS = 5.0
+IDLE_SECONDS = 30.0
 # Rows in one database transaction.
 ROWS = 500
 # Searches for the transaction that took a nonce in one poll; each costs about ten requests.
 SEARCHES = 10
-
-T = TypeVar("T")
 
 
 class Follower:
@@ -135,13 +133,12 @@ class Follower:
         """Find what became of the nonces the chain has used."""
         used = [transaction for nonce, transaction in self._transactions.unmined.items() if nonce < latest]
         of_blocks = await receipts_of_blocks(self._client, used)
-        for part in _parts(used, ROWS):
+        for start in range(0, len(used), ROWS):
+            part = used[start : start + ROWS]
             receipts = match_receipts(part, of_blocks)
             receipts |= await receipts_of(self._client, [each for each in part if each.nonce not in receipts])
-            for node in self._feed.nodes[1:]:
-                late = [each for each in part if each.nonce not in receipts and each.used_since is not None]
-                if late:
-                    receipts |= await receipts_if_any(node, late)
+            late = [each for each in part if each.nonce not in receipts and each.used_since is not None]
+            receipts |= await receipts_of_any(self._feed.nodes[1:], late)
             mined = [
                 await self._mined(transaction, *receipts[transaction.nonce])
                 for transaction in part
@@ -185,8 +182,8 @@ class Follower:
         its own block."""
         if receipt.gas_used >= attempt.gas_limit:
             return "out_of_gas", f"It ran out of gas at its limit of {attempt.gas_limit}."
-        call = {"from": self._address, "to": hex_of(transaction.to), "data": hex_of(transaction.data)}
-        call |= {"value": hex(transaction.value_wei), "gas": hex(attempt.gas_limit)}
+        call = {"from": self._address, "to": hex_of(transaction.call.to), "data": hex_of(transaction.call.data)}
+        call |= {"value": hex(transaction.call.value_wei), "gas": hex(attempt.gas_limit)}
         why = "It reverted when it was mined, but succeeds when simulated."
         for number in (receipt.block_number - 1, receipt.block_number):
             try:
@@ -213,7 +210,7 @@ class Follower:
                 action=f"relayer.{mined.outcome.value}",
                 chain=self._transactions.chain,
                 intent=transaction.intent_id,
-                kind=transaction.kind,
+                kind=transaction.call.kind,
                 code=mined.code,
                 tx=mined.tx_hash,
             )
@@ -290,8 +287,3 @@ class Follower:
             async with self._transactions.writing:
                 await self._store.mark_ended(ends)
                 self._transactions.end_block(key, ends)
-
-
-def _parts(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
-    for start in range(0, len(items), size):
-        yield items[start : start + size]

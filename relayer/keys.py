@@ -23,8 +23,7 @@ from relayer.kms.signer import (
     KmsKey,
     KmsPatience,
     KmsSigner,
-    address_in,
-    signer_unavailable,
+    address_of,
     with_retries,
 )
 from relayer.leases import LaneSpec
@@ -133,31 +132,24 @@ async def _keys(
 
 
 async def _open(name: KeyName, key: KmsKey, patience: KmsPatience) -> KmsSigner:
-    problem = None
-    try:
-        address = address_in(await with_retries(key.public_key, patience), key.name)
-    except KmsDenied as error:
-        raise _refused(key, error) from None
-    except KmsFault as error:
-        if name.address is None:
+    address = name.address
+    if address is None:
+        try:
+            address = address_of(await with_retries(key.public_key, patience), key.name)
+        except KmsDenied as error:
+            raise _refused(key, error) from None
+        except KmsFault as error:
             raise KeyServiceAway(
                 f"Cannot read the public key of {key.name}. {error.message}",
                 hint="Append # and its address in VPM_RELAYER_KEYSTORES; its lanes then start without the service.",
             ) from None
-        address, problem = name.address, signer_unavailable(key.name, error).message
-    if name.address not in (None, address):
-        raise ConfigError(
-            f"The key at {name} is {hex_of(address)}, but VPM_RELAYER_KEYSTORES has {hex_of(name.address or b'')}.",
-            hint="Correct the name, or the address after #.",
-        )
-    signer = KmsSigner(key, address, patience, problem=problem)
-    if problem is None:
-        try:
-            await signer.check()
-        except SignerUnavailable as error:
-            if not error.retriable:
-                raise _refused(key, error) from None
-            signer.fail(error.message)  # the right key, but busy: its lanes wait
+    signer = KmsSigner(key, address, patience)
+    try:
+        await signer.check()
+    except SignerUnavailable as error:
+        if not error.retriable:
+            raise _refused(key, error) from None
+        signer.fail(error.message)  # its lanes start, and sign once the service does
     return signer
 
 

@@ -17,7 +17,7 @@ from core.log import get_logger
 from core.outbox.lanes import LaneStatus
 from core.service.cancelling import cancel_and_wait
 from relayer import metrics
-from relayer.assigning import Assigner
+from relayer.assignment import Assigner
 from relayer.feed import ChainFeed
 from relayer.following import Follower
 from relayer.leases import Lease, LeaseLost
@@ -86,6 +86,11 @@ class Lane:
     def in_flight(self) -> bool:
         """Return whether a signed transaction waits for its block."""
         return self._transactions is not None and bool(self._transactions.unmined)
+
+    @property
+    def is_idle(self) -> bool:
+        """Return whether it has started, and has nothing on the chain that is not final."""
+        return self._transactions is not None and not self._transactions.unmined and not self._transactions.mined
 
     def wake(self, group: str | None) -> None:
         """Look for new intents at once if the lane serves this group; None means any group."""
@@ -156,7 +161,7 @@ class Lane:
         transactions = LaneTransactions(self._feed.name, self.name, owned)
         transactions.load(stored)
         sender = LaneSender(self.lease, client, self._store, transactions, policy)
-        signer = LaneSigner(self.lease, transactions, noop_gas)
+        signer = LaneSigner(self.lease, noop_gas, transactions.where)
         parts = LaneParts(self._feed, self._store, transactions, sender, signer, policy)
         nonces = NonceRepair(parts)
         follower = Follower(parts, nonces, Replacer(parts))

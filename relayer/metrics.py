@@ -1,8 +1,12 @@
-"""The relayer's metrics; `relayer.polling` reads some of them from the database."""
+"""The relayer's metrics, and the gauges that every process reads from the database at intervals."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from core.db.engine import ConnectionPool
 from core.metrics import counter, gauge, histogram
+from core.money import USD
 
 # From queued to final: a quick lane takes milliseconds, finality minutes, an outage hours.
 _BUCKETS = (0.01, 0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10, 30, 60, 120, 300, 900, 3600)
@@ -68,3 +72,54 @@ def forget_lane(chain: str, lane: str) -> None:
     firing alarms."""
     for each in (UNPROVEN, IN_FLIGHT, NEXT_NONCE, STATUS, BALANCE, SPENT, BURNT):
         each.remove_by_labels({"chain": chain, "lane": lane})
+
+
+QUEUES_SECONDS = 5.0
+ECONOMY_SECONDS = 60.0
+
+_QUEUES = b"""
+SELECT chain_id, lane_group, count(*), extract(epoch FROM clock_timestamp() - min(state_at))::float8
+FROM outbox_intent WHERE state = 'queued' GROUP BY chain_id, lane_group
+"""
+_GAS = b"""
+SELECT l.chain_id, coalesce(sum(i.fee_wei), 0) FROM outbox_lane l LEFT JOIN outbox_intent i
+ON i.lane_id = l.id AND i.mined_at IS NOT NULL AND i.mined_at > now() - interval '1 day'
+WHERE l.chain_id = ANY(%s) GROUP BY 1
+"""
+# Fees of stakes in a book or paid out of one. A void market returns its fees, which shows a day later.
+_FEES = b"""
+SELECT coalesce(sum(fee), 0) FROM agent_stake
+WHERE refund_reason IS NULL AND staked_at > extract(epoch FROM now() - interval '1 day')
+"""
+
+
+class Gauges:
+    """The gauges that are read from the database. `names`: the chains' names by id."""
+
+    def __init__(self, pool: ConnectionPool, names: Mapping[int, str]) -> None:
+        self._pool = pool
+        self._names = names
+        self._seen: set[tuple[str, str]] = set()
+
+    async def read_queues(self) -> None:
+        """Measure how many intents wait for each group of lanes, and how long the oldest has; also for groups without
+        a key."""
+        async with self._pool.connection() as connection:
+            rows = await connection.fetch_all(_QUEUES)
+        queues = {
+            (self._names[chain], group): (count, oldest) for chain, group, count, oldest in rows if chain in self._names
+        }
+        self._seen |= queues.keys()
+        for key in self._seen:
+            count, oldest = queues.get(key, (0, 0.0))  # an emptied queue is reported as empty
+            QUEUED.labels(*key).set(count)
+            OLDEST_QUEUED.labels(*key).set(max(0.0, oldest))
+
+    async def read_economy(self) -> None:
+        """Measure a day's gas on each chain and a day's fees of Base's bets."""
+        async with self._pool.connection() as connection:
+            spent = await connection.fetch_all(_GAS, (list(self._names),))
+            fees = await connection.fetch_value(_FEES)
+        for chain_id, wei in spent:
+            GAS_DAY.labels(self._names[chain_id]).set(int(wei) / 1e18)
+        FEES_DAY.set(int(fees) / USD)

@@ -7,8 +7,9 @@ it is found in the block where the key's transaction count passed the nonce.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import msgspec
 
@@ -46,15 +47,17 @@ async def receipts_of(
     }
 
 
-async def receipts_if_any(
-    node: ChainClient, transactions: Sequence[LaneTransaction]
+async def receipts_of_any(
+    nodes: Sequence[ChainClient], transactions: Sequence[LaneTransaction]
 ) -> dict[int, tuple[Signed, Receipt]]:
-    """Return those that one of several nodes has; none while it does not answer, so that it does not hold up the
-    others."""
-    try:
-        return await receipts_of(node, transactions)
-    except RpcError:
-        return {}
+    """Return the attempts that any of these nodes has a receipt for, by nonce. A node that does not answer does not
+    hold up the others."""
+    found: dict[int, tuple[Signed, Receipt]] = {}
+    for node in nodes:
+        missing = [each for each in transactions if each.nonce not in found]
+        with contextlib.suppress(RpcError):
+            found |= await receipts_of(node, missing)
+    return found
 
 
 async def receipts_of_blocks(client: ChainClient, used: Sequence[LaneTransaction]) -> dict[bytes, Receipt]:
@@ -124,50 +127,26 @@ async def _block_of(client: ChainClient, address: str, nonce: int, head: int) ->
     return above
 
 
-@dataclass(frozen=True, slots=True)
-class Reconciled:
-    """A lane's nonces after comparing its rows with the chain.
-
-    next_nonce: the first free one. holes: unused nonces below it that belong to no intent and block all later ones.
-    reopened: nonces of ended intents that are unused on the chain, after a reorg deeper than finality.
-    """
+class Reconciled(NamedTuple):
+    """A lane's nonces after comparing its rows with the chain. next_nonce: the first free one. holes: unused nonces
+    below it that belong to no intent and block all later ones."""
 
     next_nonce: int
     holes: tuple[int, ...] = ()
-    reopened: tuple[int, ...] = ()
 
 
-def reconcile(*, latest: int, owned: int, live: Collection[int], ended: Collection[int]) -> Reconciled:
+def reconcile(*, latest: int, next_nonce: int, owned: Collection[int]) -> Reconciled:
     """Compare a lane's nonces with the chain.
 
-    latest: the chain's count of mined transactions. owned: the nonce after the highest that any intent of the lane ever
-    had. live: nonces of intents signed, sent or mined but not final. ended: nonces at or above `latest` of intents that
-    ended.
+    latest: the chain's count of mined transactions. next_nonce: the nonce after the highest that any intent of the lane
+    ever had. owned: the nonces of intents, of those below `latest` only what is not final.
 
     - If the chain is ahead, the key was used elsewhere; continue after those transactions.
     - A nonce between the chain's count and ours that no intent has must be filled with a no-op, or no later one is
       mined.
     """
-    first_free = max(latest, owned)
-    in_flight, done = set(live), set(ended)
-    gone = [nonce for nonce in range(latest, first_free) if nonce not in in_flight]
-    return Reconciled(
-        next_nonce=first_free,
-        holes=tuple(nonce for nonce in gone if nonce not in done),
-        reopened=tuple(nonce for nonce in gone if nonce in done),
-    )
-
-
-def describe_repair(before: int | None, after: Reconciled) -> str | None:
-    """Return what was repaired, for the log; None if nothing was."""
-    parts = []
-    if before is not None and before != after.next_nonce:
-        parts.append(f"the next nonce was {before} and is {after.next_nonce}")
-    if after.holes:
-        parts.append(f"{len(after.holes)} unused from {after.holes[0]}")
-    if after.reopened:
-        parts.append(f"{len(after.reopened)} undone from {after.reopened[0]}")
-    return "; ".join(parts) or None
+    first_free, used = max(latest, next_nonce), set(owned)
+    return Reconciled(first_free, tuple(nonce for nonce in range(latest, first_free) if nonce not in used))
 
 
 class NonceRepair:
@@ -185,16 +164,16 @@ class NonceRepair:
         is_first_start: the lane was never compared before, so earlier transactions of its key are not foreign.
         """
         async with self._transactions.writing:
-            if self._in_order(latest):
-                self._mismatch_since = None
-                return True
-            agreed = await self._agreed_count()
-            if agreed is None or not await self._is_confirmed(agreed):
-                return agreed is not None and self._in_order(agreed)
-            is_repaired = await self._repair(agreed, is_first_start)
-            if is_repaired:
-                self._mismatch_since = None
-            return is_repaired
+            if not self._in_order(latest):
+                agreed = await self._agreed_count()
+                if agreed is None:
+                    return False
+                if not self._in_order(agreed) and not (
+                    await self._is_confirmed(agreed) and await self._repair(agreed, is_first_start)
+                ):
+                    return False
+            self._mismatch_since = None
+            return True
 
     def _in_order(self, latest: int) -> bool:
         """Return whether every nonce the chain has not used is an intent's."""
@@ -213,21 +192,18 @@ class NonceRepair:
         }
 
     async def _agreed_count(self) -> int | None:
-        """Return the key's count at our head, when every node that can say says the same."""
-        head, said = self._feed.head.number, set()
+        """Return the key's count at our head if every node that answers agrees on it."""
+        head, counts = self._feed.head.number, set()
         for client in self._feed.nodes:
             try:
-                said.add(await client.eth.get_transaction_count(checksum(self._address), head))
+                counts.add(await client.eth.get_transaction_count(checksum(self._address), head))
             except RpcError:
                 continue  # it is down, or has not seen this block
-        return said.pop() if len(said) == 1 else None
+        return counts.pop() if len(counts) == 1 else None
 
     async def _is_confirmed(self, latest: int) -> bool:
         """Return whether this count is certain enough to repair by: the transaction before it was found, or all nodes
         have agreed for `believe_after_seconds`."""
-        if self._in_order(latest):
-            self._mismatch_since = None
-            return False
         now = asyncio.get_running_loop().time()
         if self._mismatch_since is None:
             self._mismatch_since = now
@@ -242,57 +218,57 @@ class NonceRepair:
 
     async def _repair(self, latest: int, is_first_start: bool) -> bool:
         ended = await self._store.ended_from(latest)
-        if ended:
-            landed = await receipts_of(self._feed.client, ended)
-            for node in self._feed.nodes[1:]:
-                landed |= await receipts_if_any(node, ended)
-            if landed:
-                return False  # there are receipts the count does not include yet
-        reconciled = reconcile(
-            latest=latest,
-            owned=self._transactions.next_nonce,
-            live=self._nonces_of_rows(),
-            ended=[transaction.nonce for transaction in ended],
-        )
-        fillers = await self._sign_noops(reconciled)
-        if not fillers and not ended and reconciled.next_nonce == self._transactions.next_nonce:
+        if ended and (
+            await receipts_of(self._feed.client, ended) or await receipts_of_any(self._feed.nodes[1:], ended)
+        ):
+            return False  # there are receipts the count does not include yet
+        before = self._transactions.next_nonce
+        owned = self._nonces_of_rows().union(transaction.nonce for transaction in ended)
+        next_nonce, holes = reconcile(latest=latest, next_nonce=before, owned=owned)
+        noops = await self._sign_noops(holes)
+        if not noops and not ended and next_nonce == before:
             return True
-        repaired = describe_repair(None if is_first_start else self._transactions.next_nonce, reconciled)
-        if repaired is not None:
-            log.warning(repaired, action="relayer.nonces_repaired", **self._transactions.where)
-        if latest > self._transactions.next_nonce and not is_first_start:
-            metrics.FOREIGN.labels(**self._transactions.where).inc(latest - self._transactions.next_nonce)
+        if ended or holes or not is_first_start:
+            log.warning(
+                "repaired the lane's nonces",
+                action="relayer.nonces_repaired",
+                **self._transactions.where,
+                was=before,
+                now=next_nonce,
+                unused=holes[:20],
+                undone=[transaction.nonce for transaction in ended[:20]],
+            )
+        if not is_first_start:
+            metrics.FOREIGN.labels(**self._transactions.where).inc(next_nonce - before)
         if ended:
             await self._store.mark_dropped(ended)
             for transaction in ended:
                 self._transactions.reopen(transaction)
             self._sender.push(ended)
-        transactions = await self._store.fill_holes(fillers, reconciled.next_nonce)
-        self._transactions.next_nonce = reconciled.next_nonce
-        self._transactions.load(transactions)
-        metrics.HOLES.labels(**self._transactions.where).inc(len(transactions))
-        self._sender.push(transactions)
+        filled = await self._store.fill_holes(noops, next_nonce)
+        self._transactions.next_nonce = next_nonce
+        self._transactions.load(filled)
+        metrics.HOLES.labels(**self._transactions.where).inc(len(filled))
+        self._sender.push(filled)
         return True
 
-    async def _sign_noops(self, reconciled: Reconciled) -> list[Signed]:
+    async def _sign_noops(self, holes: Sequence[int]) -> list[Signed]:
         """Sign no-ops for the holes, as many as the hour's gas limit and the signer allow now; the rest comes later."""
         market = self._feed.market
         fees = quote(self._policy.fees, market)
-        if fees is None or not reconciled.holes:
+        if fees is None or not holes:
             return []
         left = (
             self._policy.gas_per_hour_wei - self._transactions.spent_wei - self._transactions.expected_gas_wei(market)
         )
         # Rounded down: the last no-op must fit, too.
         paid = max(0, left) // max(1, self._signer.noop_gas * expected_price(fees, market))
-        if paid < len(reconciled.holes):
+        if paid < len(holes):
             log.warning(
                 "the hourly gas limit does not allow filling every unused nonce now",
                 action="relayer.noops_over_allowance",
                 **self._transactions.where,
-                holes=len(reconciled.holes),
+                holes=len(holes),
                 paid=paid,
             )
-        return await self._signer.sign(
-            [self._signer.noop(nonce, fees) for nonce in reconciled.holes[: min(paid, REPLACEMENTS)]]
-        )
+        return await self._signer.sign([self._signer.noop(nonce, fees) for nonce in holes[: min(paid, REPLACEMENTS)]])

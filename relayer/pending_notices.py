@@ -14,12 +14,11 @@ from core.agent.notices import submitted
 from core.db.engine import Connection, ConnectionPool
 from core.log import get_logger
 from relayer import metrics
-from relayer.polling import poll_forever
 from relayer.transactions import LaneTransaction
 
 log = get_logger(__name__)
 
-POLL_SECONDS = 5.0
+NOTICES_SECONDS = 5.0
 # Notices tried in one poll, picked at random: each may wait for its wallet's row, and must not starve the others.
 _TOGETHER = 20
 
@@ -53,9 +52,9 @@ async def announce(connection: Connection, chain_id: int, transactions: Sequence
     """Write the notices in the transaction that stores the signed bytes. A failure must not stop that transaction:
     notices that cannot be written are left to `PendingNotices`."""
     notices = [
-        submitted.Submitted(each.intent_id, each.kind, each.data, each.newest.hash)
+        submitted.Submitted(each.intent_id, each.call.kind, each.call.data, each.newest.hash)
         for each in transactions
-        if each.kind in submitted.KINDS
+        if each.call.kind in submitted.KINDS
     ]
     if not notices:
         return
@@ -75,9 +74,6 @@ class PendingNotices:
         self._pool = pool
         self._chain_ids = list(chain_ids)
 
-    async def run(self) -> None:
-        await poll_forever(self.poll_once, POLL_SECONDS, what="the table of pending notices")
-
     async def poll_once(self) -> None:
         async with self._pool.connection() as connection:
             rows = await connection.fetch_all(_PENDING, (self._chain_ids, TRIES, _TOGETHER))
@@ -95,7 +91,7 @@ class PendingNotices:
     async def _failed(self, intent_id: int, error: Exception) -> None:
         async with self._pool.connection() as connection:
             problem = f"{type(error).__name__}: {error}"
-            tries = await connection.fetch_value(_FAILED, (POLL_SECONDS, problem, intent_id)) or TRIES
+            tries = await connection.fetch_value(_FAILED, (NOTICES_SECONDS, problem, intent_id)) or TRIES
         if tries in (1, TRIES):
             log.error(
                 "failed to write a notice", action="relayer.notice_failed", exc=error, intent=intent_id, tries=tries

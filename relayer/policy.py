@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
-from enum import StrEnum
+from enum import Enum, StrEnum
 
 from core.chain.contract import CustomError
 from core.config import ChainName, RelayerSettings
@@ -130,6 +130,13 @@ class PayerRefusal:
     reason: str
 
 
+class Admission(Enum):
+    """What may happen to a payer's transaction that is not refused."""
+
+    SEND = "send"
+    WAIT = "wait"  # for the outcome of those in flight
+
+
 @dataclass(slots=True)
 class PayerBook:
     """The records by which one batch is judged. burnt_wei: what reverts of contract wallets have cost this lane within
@@ -146,9 +153,8 @@ class PayerBook:
         """Return up to which total a new wallet of a code above its bound may be sent; rounded down."""
         return self.allowance_wei // NEWCOMERS_SHARE
 
-    def judge(self, payer: bytes, code: bytes | None, worst_wei: int) -> PayerRefusal | bool:
-        """Return a refusal of this payer's transaction, or whether it may be sent now; if so, count it as in flight.
-        False means to wait for those in flight. worst_wei: what it may cost."""
+    def judge(self, payer: bytes, code: bytes | None, worst_wei: int) -> Admission | PayerRefusal:
+        """Judge this payer's transaction; if it may be sent, count it as in flight. worst_wei: what it may cost."""
         wallet = self.wallets.setdefault(payer, PayerRecord())
         alike = None if code is None else self.codes.setdefault(code, PayerRecord())
         refusal = self._refusal(wallet, alike, worst_wei)
@@ -156,18 +162,18 @@ class PayerBook:
             return refusal
         doubtful = code is not None or wallet.reverted > 0 or not wallet.has_settled
         if doubtful and wallet.excess + wallet.in_flight >= WALLET_REVERTS_ALLOWED:
-            return False
+            return Admission.WAIT
         if alike is not None:
             is_held = self._is_held_to_its_code(wallet, alike.excess + alike.in_flight)
             if is_held and wallet.in_flight:
-                return False
+                return Admission.WAIT
             allowed_wei = self.newcomers_wei if is_held else self.allowance_wei
             if self.burnt_wei + self.unmined_wei + worst_wei > allowed_wei:
-                return False
+                return Admission.WAIT
             alike.in_flight += 1
             self.unmined_wei += worst_wei
         wallet.in_flight += 1
-        return True
+        return Admission.SEND
 
     @staticmethod
     def _is_held_to_its_code(wallet: PayerRecord, excess: int) -> bool:

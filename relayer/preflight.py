@@ -49,9 +49,9 @@ class Checked:
     deferred: dict[int, str] = field(default_factory=dict)
     out_of_funds: str | None = None
 
-    def refuse(self, candidate: Candidate, refusal: IntentRefusal) -> None:
+    def refuse(self, refusal: IntentRefusal) -> None:
         """File a refusal. A call that had a nonce may be refused only because it landed; the chain must decide that."""
-        (self.doubted if candidate.had_nonce else self.refused).append(refusal)
+        (self.doubted if refusal.candidate.had_nonce else self.refused).append(refusal)
 
 
 async def check(client: ChainClient, sender: bytes, candidates: Sequence[Candidate], terms: CheckTerms) -> Checked:
@@ -62,126 +62,118 @@ async def check(client: ChainClient, sender: bytes, candidates: Sequence[Candida
     for each in candidates:
         refusal = refuse_without_node(each, terms.head)
         if refusal is not None:
-            checked.refuse(each, refusal)
+            checked.refuse(refusal)
         else:
             simulated.append(each)
     requests = [_request(each, sender, terms.policy.max_gas, "latest") for each in simulated]
-    payers = list({each.payer for each in simulated if each.payer is not None})
+    payers = list({each.call.payer for each in simulated if each.call.payer is not None})
     calls = [request for request in requests if request is not None]
     calls += [("eth_getCode", [hex_of(payer), "latest"]) for payer in payers]
     results = await client.provider.batch([*calls, ("eth_blockNumber", [])]) if calls else []
     newest = results.pop() if results else hex(terms.head.number)
     answers, codes = iter(results), dict(zip(payers, results[len(results) - len(payers) :], strict=True))
-    refused: list[tuple[Candidate, IntentRefusal]] = []
+    refusals: list[IntentRefusal] = []
     for each, request in zip(simulated, requests, strict=True):
         answer = next(answers) if request is not None else "0x"
         refusal = _refusal(each, answer, terms)
         if refusal is not None:
-            refused.append((each, refusal))
+            refusals.append(refusal)
         else:
-            _judge(checked, each, answer, "0x" if each.payer is None else codes[each.payer], terms)
-    for each, refusal in await _with_blocks(client, sender, refused, newest, terms) if refused else ():
-        checked.refuse(each, refusal)
+            _prepare(checked, each, answer, "0x" if each.call.payer is None else codes[each.call.payer], terms)
+    for refusal in await _with_blocks(client, sender, refusals, newest, terms) if refusals else ():
+        checked.refuse(refusal)
     return checked
 
 
 async def _with_blocks(
-    client: ChainClient,
-    sender: bytes,
-    refused: list[tuple[Candidate, IntentRefusal]],
-    newest: str | RpcError,
-    terms: CheckTerms,
-) -> list[tuple[Candidate, IntentRefusal]]:
+    client: ChainClient, sender: bytes, refusals: list[IntentRefusal], newest: str | RpcError, terms: CheckTerms
+) -> list[IntentRefusal]:
     """Return the refusals, each with a block at which it holds. Nodes do not say which block "latest" was, so repeat
     the calls at the block number `newest`; a call with another result there gets no block."""
     if isinstance(newest, RpcError):
-        return refused
-    requests = [_request(each, sender, terms.policy.max_gas, newest) for each, _ in refused]
+        return refusals
+    requests = [_request(each.candidate, sender, terms.policy.max_gas, newest) for each in refusals]
     try:
         answers = iter(await client.provider.batch([each for each in requests if each is not None]))
     except RpcError:
-        return refused
-    placed: list[tuple[Candidate, IntentRefusal]] = []
-    for (each, refusal), request in zip(refused, requests, strict=True):
-        again = _refusal(each, next(answers) if request is not None else "0x", terms)
+        return refusals
+    located: list[IntentRefusal] = []
+    for refusal, request in zip(refusals, requests, strict=True):
+        again = _refusal(refusal.candidate, next(answers) if request is not None else "0x", terms)
         holds = again is not None and again.code == refusal.code
-        placed.append((each, replace(refusal, block_number=int(newest, 16)) if holds else refusal))
-    return placed
+        located.append(replace(refusal, block_number=int(newest, 16)) if holds else refusal)
+    return located
 
 
 def refuse_without_node(candidate: Candidate, head: Block) -> IntentRefusal | None:
     """Return a refusal that needs no node: it is too late on the chain's clock, or its dependency did not succeed."""
-    if candidate.not_after is not None and head.timestamp > candidate.not_after:
-        late = head.timestamp - candidate.not_after
-        sentence = f"It was not sent in time: its deadline passed {late} s ago."
-        return IntentRefusal(candidate.intent_id, EXPIRED, sentence, head.number)
+    not_after = candidate.call.not_after
+    if not_after is not None and head.timestamp > not_after:
+        sentence = f"It was not sent in time: its deadline passed {head.timestamp - not_after} s ago."
+        return IntentRefusal(candidate, EXPIRED, sentence, head.number)
     if candidate.depends_on_state in (IntentState.FAILED, IntentState.REPLACED) or (
         candidate.depends_on_state is not None and candidate.depends_on_outcome is not MinedOutcome.SUCCEEDED
     ):
-        return IntentRefusal(candidate.intent_id, "dependency_failed", "The transaction it depends on did not succeed.")
+        return IntentRefusal(candidate, "dependency_failed", "The transaction it depends on did not succeed.")
     return None
 
 
 def _ceiling(candidate: Candidate, max_gas: int) -> int:
-    return min(max_gas, GAS_CEILINGS.get(candidate.kind, max_gas))
+    return min(max_gas, GAS_CEILINGS.get(candidate.call.kind, max_gas))
 
 
 def _request(candidate: Candidate, sender: bytes, max_gas: int, block: str) -> tuple[str, list[Any]] | None:
     if candidate.gas_limit is not None and not candidate.simulate:
         return None
-    call = {"from": hex_of(sender), "to": hex_of(candidate.to), "data": hex_of(candidate.data)}
-    if candidate.value_wei:
-        call["value"] = hex(candidate.value_wei)
+    call = {"from": hex_of(sender), "to": hex_of(candidate.call.to), "data": hex_of(candidate.call.data)}
+    if candidate.call.value_wei:
+        call["value"] = hex(candidate.call.value_wei)
     if candidate.gas_limit is None:
-        if candidate.kind in GAS_CEILINGS:
+        if candidate.call.kind in GAS_CEILINGS:
             call["gas"] = hex(_ceiling(candidate, max_gas))
         return "eth_estimateGas", [call, block]
     return "eth_call", [{**call, "gas": hex(candidate.gas_limit)}, block]
 
 
 def _refusal(candidate: Candidate, answer: str | RpcError, terms: CheckTerms) -> IntentRefusal | None:
-    """Return a refusal if a node's answer to the call is one."""
+    """Return a refusal if a node's answer to the call is one. An error of any kind but these says nothing about the
+    intent."""
     if isinstance(answer, RpcError):
-        match fate(answer.kind):
-            case "revert":
+        match answer.kind:
+            case RpcErrorKind.REVERTED:
                 reason = explain(answer, terms.policy.errors)
-                return IntentRefusal(candidate.intent_id, reason.name or "reverted", reason.message)
-            case "refuse":
-                return IntentRefusal(candidate.intent_id, answer.kind.value, answer.message)
+                return IntentRefusal(candidate, reason.name or "reverted", reason.message)
+            case RpcErrorKind.GAS_LIMIT | RpcErrorKind.TX_INVALID:
+                return IntentRefusal(candidate, answer.kind.value, answer.message)
         return None
     needed = int(answer, 16) if candidate.gas_limit is None else candidate.gas_limit
-    most = _ceiling(candidate, terms.policy.max_gas)
-    if needed > most:
-        sentence = f"It needs {needed} gas, and we pay for at most {most}."
-        return IntentRefusal(candidate.intent_id, "too_much_gas", sentence)
+    ceiling = _ceiling(candidate, terms.policy.max_gas)
+    if needed > ceiling:
+        return IntentRefusal(candidate, "too_much_gas", f"It needs {needed} gas, and we pay for at most {ceiling}.")
     return None
 
 
-def _judge(
+def _prepare(
     checked: Checked, candidate: Candidate, answer: str | RpcError, code: str | RpcError, terms: CheckTerms
 ) -> None:
-    """File a candidate that is not refused. code: the code of its payer's wallet."""
+    """File a candidate that is not refused as ready or deferred. code: the code of its payer's wallet."""
     if isinstance(answer, RpcError):
-        if fate(answer.kind) == "funds":
+        if answer.kind is RpcErrorKind.INSUFFICIENT_FUNDS:
             checked.out_of_funds = answer.message
         checked.deferred[candidate.intent_id] = answer.message
-        return
-    gas = candidate.gas_limit
-    if gas is None:
-        gas = min(with_margin(int(answer, 16)), _ceiling(candidate, terms.policy.max_gas))
-    fees = quote(terms.policy.fees, terms.market)
-    if fees is None:
-        checked.deferred[candidate.intent_id] = "The base fee is above what this transaction may pay."
         return
     if isinstance(code, RpcError):
         checked.deferred[candidate.intent_id] = code.message
         return
-    checked.ready.append(Prepared(candidate, gas, fees, _hash_of(code)))
-
-
-def _hash_of(code: str) -> bytes | None:
+    fees = quote(terms.policy.fees, terms.market)
+    if fees is None:
+        checked.deferred[candidate.intent_id] = "The base fee is above what this transaction may pay."
+        return
+    gas = candidate.gas_limit
+    if gas is None:
+        gas = min(with_margin(int(answer, 16)), _ceiling(candidate, terms.policy.max_gas))
     raw = bytes_of(code)
-    return keccak256(raw) if raw else None
+    checked.ready.append(Prepared(candidate, gas, fees, keccak256(raw) if raw else None))
 
 
 def with_margin(estimate: int) -> int:
@@ -189,17 +181,3 @@ def with_margin(estimate: int) -> int:
     if estimate <= PLAIN_TRANSFER_GAS:
         return estimate
     return max(estimate * (100 + GAS_MARGIN_PERCENT) // 100, estimate + MIN_GAS_MARGIN)
-
-
-# What an error of a simulation means for the intent: `revert` and `refuse` end it, `funds` and `defer` do not. Every
-# other error, also an unknown one, means nothing.
-_FATES = {
-    RpcErrorKind.REVERTED: "revert",
-    RpcErrorKind.GAS_LIMIT: "refuse",
-    RpcErrorKind.TX_INVALID: "refuse",
-    RpcErrorKind.INSUFFICIENT_FUNDS: "funds",
-}
-
-
-def fate(kind: RpcErrorKind) -> str:
-    return _FATES.get(kind, "defer")

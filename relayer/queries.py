@@ -14,8 +14,10 @@ from core.db.engine import Connection, ConnectionPool
 from core.outbox.states import IntentState, MinedOutcome
 from relayer.leases import Lease
 from relayer.policy import WINDOW_SECONDS, PayerKind, PayerRecord
-from relayer.transactions import Candidate, FormerTransaction, Prepared
+from relayer.transactions import Call, Candidate, FormerTransaction, Prepared
 
+CALL_COLUMNS = b"i.id, i.kind, i.to_address, i.data, i.value_wei, i.not_after, i.replay_safe, i.payer"
+CALL_WIDTH = 8
 _FORMER = b"""
 SELECT t.intent_id, t.lane_id, l.address, t.nonce, t.hash
 FROM outbox_transaction t JOIN outbox_lane l ON l.id = t.lane_id
@@ -71,9 +73,8 @@ RETURNING intent_id
 # Group by group, so that each is read from its index in order, however many wait. The claims are few and read once.
 _CANDIDATES = b"""
 SELECT next.* FROM unnest(%%(groups)s::text[]) AS g (name) CROSS JOIN LATERAL (
-    SELECT i.id, i.kind, i.to_address, i.data, i.value_wei, i.gas_limit, i.simulate, i.replay_safe, i.not_after,
-        extract(epoch FROM clock_timestamp() - i.state_at)::float8, d.state, d.outcome,
-        EXISTS (SELECT FROM outbox_transaction t WHERE t.intent_id = i.id), i.payer, i.priority
+    SELECT %b, i.gas_limit, i.simulate, extract(epoch FROM clock_timestamp() - i.state_at)::float8, d.state, d.outcome,
+        EXISTS (SELECT FROM outbox_transaction t WHERE t.intent_id = i.id), i.priority
     FROM outbox_intent i LEFT JOIN outbox_intent d ON d.id = i.depends_on
     WHERE i.state = 'queued' AND i.chain_id = %%(chain_id)s AND i.lane_group = g.name AND i.id <> ALL(%%(excluded)s)
         AND (i.depends_on IS NULL OR d.state IN ('final', 'failed', 'replaced')
@@ -84,10 +85,11 @@ SELECT next.* FROM unnest(%%(groups)s::text[]) AS g (name) CROSS JOIN LATERAL (
     ORDER BY i.priority DESC, i.id LIMIT %%(limit)s
 ) AS next ORDER BY next.priority DESC, next.id LIMIT %%(limit)s
 """
-_QUEUED = _CANDIDATES % b"true"
+_QUEUED = _CANDIDATES % (CALL_COLUMNS, b"true")
 # An intent that once had a nonce may have landed; only the chain knows.
 _TOO_LATE = _CANDIDATES % (
-    b"i.not_after < %(chain_time)s AND NOT EXISTS (SELECT FROM outbox_transaction t WHERE t.intent_id = i.id)"
+    CALL_COLUMNS,
+    b"i.not_after < %(chain_time)s AND NOT EXISTS (SELECT FROM outbox_transaction t WHERE t.intent_id = i.id)",
 )
 
 
@@ -120,7 +122,7 @@ class LaneQueries:
                 },
                 prepare=True,
             )
-        return [_candidate_of(row) for row in rows]
+        return [_candidate_from(row) for row in rows]
 
     async def gas_of_the_hour(self) -> tuple[int, dict[PayerKind, int]]:
         """Return what this lane paid for gas within the last hour, in wei, and the part of it spent on reverts, by kind
@@ -175,9 +177,9 @@ class LaneQueries:
         """Claim those that no other lane has claimed, and return them. This saves slow signers double work; it guards
         nothing, and a claim expires."""
         async with self._pool.connection() as connection:
-            ids = [each.candidate.intent_id for each in prepared]
+            ids = [each.call.intent_id for each in prepared]
             ours = {row[0] for row in await connection.fetch_all(_CLAIM, (self._lease.lane_id, seconds, ids))}
-        return [each for each in prepared if each.candidate.intent_id in ours]
+        return [each for each in prepared if each.call.intent_id in ours]
 
     async def unclaim(self, prepared: Sequence[Prepared]) -> None:
         """Release intents that were not signed, so that other lanes can take them at once."""
@@ -188,24 +190,24 @@ class LaneQueries:
 async def end_claims(connection: Connection, lane_id: int, prepared: Sequence[Prepared]) -> None:
     await connection.execute(
         "DELETE FROM outbox_claim WHERE lane_id = %s AND intent_id = ANY(%s)",
-        (lane_id, [each.candidate.intent_id for each in prepared]),
+        (lane_id, [each.call.intent_id for each in prepared]),
     )
 
 
-def _candidate_of(row: tuple[Any, ...]) -> Candidate:
+def call_from(row: tuple[Any, ...]) -> Call:
+    """Return the call of a row that begins with CALL_COLUMNS."""
+    intent_id, kind, to, data, value_wei, not_after, replay_safe, payer = row[:CALL_WIDTH]
+    return Call(intent_id, kind, to, data, int(value_wei), not_after, replay_safe, payer)
+
+
+def _candidate_from(row: tuple[Any, ...]) -> Candidate:
+    gas_limit, simulate, age_seconds, state, outcome, had_nonce = row[CALL_WIDTH:-1]
     return Candidate(
-        intent_id=row[0],
-        kind=row[1],
-        to=row[2],
-        data=row[3],
-        value_wei=int(row[4]),
-        gas_limit=row[5],
-        simulate=row[6],
-        replay_safe=row[7],
-        not_after=row[8],
-        age_seconds=row[9],
-        depends_on_state=None if row[10] is None else IntentState(row[10]),
-        depends_on_outcome=None if row[11] is None else MinedOutcome(row[11]),
-        had_nonce=row[12],
-        payer=row[13],
+        call=call_from(row),
+        gas_limit=gas_limit,
+        simulate=simulate,
+        age_seconds=age_seconds,
+        depends_on_state=None if state is None else IntentState(state),
+        depends_on_outcome=None if outcome is None else MinedOutcome(outcome),
+        had_nonce=had_nonce,
     )

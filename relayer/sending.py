@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -153,22 +153,21 @@ REPLACEMENTS = 200
 class LaneSigner:
     """A lane's key, for replacements and no-ops. noop_gas: the gas limit of an empty transfer to ourselves."""
 
-    def __init__(self, lease: Lease, transactions: LaneTransactions, noop_gas: int) -> None:
-        self._lease = lease
-        self._transactions = transactions
+    def __init__(self, lease: Lease, noop_gas: int, where: Mapping[str, str]) -> None:
+        self.chain_id = lease.chain_id
         self.noop_gas = noop_gas
+        self._signer = lease.signer
+        self._where = where
 
     def noop(self, nonce: int, fees: Fees) -> Unsigned:
-        lease = self._lease
-        return Unsigned(lease.chain_id, nonce, fees, self.noop_gas, lease.signer.address, value_wei=0, data=b"")
+        return Unsigned(self.chain_id, nonce, fees, self.noop_gas, self._signer.address, value_wei=0, data=b"")
 
     async def sign(self, unsigned: Sequence[Unsigned]) -> list[Signed]:
         """Sign the first of these, at most REPLACEMENTS; return none while the signer is unavailable."""
-        signer = self._lease.signer
         try:
-            return await signer.sign_all(unsigned[: min(REPLACEMENTS, signer.at_once or REPLACEMENTS)])
+            return await self._signer.sign_all(unsigned[: min(REPLACEMENTS, self._signer.at_once or REPLACEMENTS)])
         except SignerUnavailable as error:
-            log.warning(error.message, action="relayer.not_signed", **self._transactions.where)
+            log.warning(error.message, action="relayer.not_signed", **self._where)
             return []
 
 
@@ -252,15 +251,7 @@ class Replacer:
             return None
         if cancel:
             return self._signer.noop(transaction.nonce, fees)
-        return Unsigned(
-            self._store.lease.chain_id,
-            transaction.nonce,
-            fees,
-            transaction.newest.gas_limit,
-            transaction.to,
-            transaction.value_wei,
-            transaction.data,
-        )
+        return transaction.call.unsigned(self._signer.chain_id, transaction.nonce, fees, transaction.newest.gas_limit)
 
     async def _replace(self, replacements: Sequence[tuple[LaneTransaction, Unsigned, bool]], now: float) -> None:
         signed = await self._signer.sign([unsigned for _, unsigned, _ in replacements])

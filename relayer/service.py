@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Coroutine, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
+
+import psycopg
 
 from core.chain import ChainClient, ChainProvider, RpcError
 from core.chain.heads import Heads
@@ -29,20 +32,22 @@ from relayer.keys import check_separate_keys, lane_specs, open_kms_keys, read_ke
 from relayer.kms.signer import KmsPatience, KmsSigner
 from relayer.lane import Lane
 from relayer.leases import LaneSpec, Lease, Leases
-from relayer.pending_notices import PendingNotices
+from relayer.metrics import ECONOMY_SECONDS, QUEUES_SECONDS, Gauges
+from relayer.pending_notices import NOTICES_SECONDS, PendingNotices
 from relayer.policy import LanePolicy, policy_from
-from relayer.polling import ECONOMY_SECONDS, QUEUES_SECONDS, Gauges, poll_forever
 
 log = get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class RelayChain:
-    """A chain: its feed, the limits of its lanes, and its subscription to new blocks."""
+    """A chain: its feed, the limits of its lanes, its subscription to new blocks, and the intents its lanes are
+    checking."""
 
     feed: ChainFeed
     policy: LanePolicy
     heads: Heads
+    claims: set[int] = field(default_factory=set)
 
 
 class Relayer:
@@ -63,18 +68,20 @@ class Relayer:
         self._url = url
         self.pool = pool
         self._lanes: dict[int, tuple[Lane, asyncio.Task[None]]] = {}
-        self._claims: dict[str, set[int]] = {name: set() for name in chains}
+        for each in chains.values():
+            each.feed.is_idle = partial(self._is_idle, each)
 
     def tasks(self) -> dict[str, Coroutine[Any, Any, None]]:
         """Return the tasks by name. Cancel `leases` first: that ends and releases the lanes, which need the feeds."""
-        gauges = Gauges(self.pool, {each.feed.chain_id: name for name, each in self.chains.items()})
+        names = {each.feed.chain_id: name for name, each in self.chains.items()}
+        gauges, notices = Gauges(self.pool, names), PendingNotices(self.pool, names)
         return {
             "leases": self.leases.run(),
             "wake-ups": self._listen(),
             **{f"signer {each!r}": each.watch() for each in self._signers if isinstance(each, KmsSigner)},
             "queues": poll_forever(gauges.read_queues, QUEUES_SECONDS, what="the queues"),
             "economy": poll_forever(gauges.read_economy, ECONOMY_SECONDS, what="the day's gas"),
-            "pending notices": PendingNotices(self.pool, [each.feed.chain_id for each in self.chains.values()]).run(),
+            "pending notices": poll_forever(notices.poll_once, NOTICES_SECONDS, what="the pending notices"),
             **{f"feed {name}": each.feed.run() for name, each in self.chains.items()},
             **{f"heads {name}": each.heads.listen() for name, each in self.chains.items()},
             **{f"announcements {name}": self._poll_on_announcement(each) for name, each in self.chains.items()},
@@ -83,10 +90,13 @@ class Relayer:
     def lanes(self) -> list[Lane]:
         return [lane for lane, _ in self._lanes.values()]
 
+    def _is_idle(self, chain: RelayChain) -> bool:
+        return all(lane.is_idle for lane in self.lanes() if lane.lease.chain_id == chain.feed.chain_id)
+
     def _start_lane(self, spec: LaneSpec, lease: Lease) -> None:
         chain = self.chains[spec.chain]
         policy = chain.policy.for_groups(spec.groups)
-        lane = Lane(lease, chain.feed, self.pool, policy=policy, claims=self._claims[spec.chain])
+        lane = Lane(lease, chain.feed, self.pool, policy=policy, claims=chain.claims)
         task = asyncio.create_task(lane.run(), name=f"lane {spec.chain} {lane.name}")
         self._lanes[lease.lane_id] = (lane, task)
 
@@ -110,6 +120,16 @@ class Relayer:
                         lane.wake(None)
                     elif queued.chain_id == lane.lease.chain_id:
                         lane.wake(queued.group)
+
+
+async def poll_forever(poll_once: Callable[[], Awaitable[None]], every_seconds: float, *, what: str) -> None:
+    """Read the database at intervals forever. A failed read is logged as `what` and does not stop the next one."""
+    while True:
+        try:
+            await poll_once()
+        except (psycopg.Error, TimeoutError) as error:
+            log.warning(f"failed to read {what}", action="relayer.poll_failed", why=error)
+        await asyncio.sleep(every_seconds)
 
 
 @contextlib.asynccontextmanager

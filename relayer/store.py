@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from typing import Any
 
 from psycopg.abc import QueryNoTemplate
@@ -19,25 +19,17 @@ from core.outbox.lanes import LaneStatus
 from core.outbox.states import IntentState, MinedOutcome
 from relayer.leases import Lease, LeaseLost
 from relayer.pending_notices import announce
-from relayer.queries import end_claims
+from relayer.queries import CALL_COLUMNS, CALL_WIDTH, call_from, end_claims
 from relayer.signing import Fees, LocalSigner, Signed, Unsigned
-from relayer.transactions import (
-    FormerTransaction,
-    IntentRefusal,
-    LaneTransaction,
-    Mined,
-    Prepared,
-    to_lane_transaction,
-    to_unsigned,
-)
+from relayer.transactions import Call, FormerTransaction, IntentRefusal, LaneTransaction, Mined, Prepared
 
 # A process suspended inside a transaction must not lock a lane's row for longer.
 IDLE_IN_TRANSACTION_MS = 5_000
 
 
 _TRANSACTION_COLUMNS = (
-    b"id, nonce, kind, to_address, data, value_wei, state, not_after, replay_safe, outcome, "
-    b"block_number, block_hash, extract(epoch FROM clock_timestamp() - state_at)::float8, payer, payer_code"
+    CALL_COLUMNS + b", i.nonce, i.state, extract(epoch FROM clock_timestamp() - i.state_at)::float8, i.payer_code, "
+    b"i.outcome, i.block_number, i.block_hash"
 )
 _LIVE = b"lane_id = %s AND state IN ('signed', 'sent', 'mined')"
 _ENDED_FROM = b"lane_id = %s AND nonce >= %s AND state IN ('final', 'failed', 'replaced') AND NOT is_thinned"
@@ -105,7 +97,7 @@ class LaneStore:
 
     async def _read(self, connection: Connection, condition: bytes, *values: int) -> list[LaneTransaction]:
         """Return the transactions of these rows by nonce, each with everything signed for its nonce."""
-        query = b"SELECT " + _TRANSACTION_COLUMNS + b" FROM outbox_intent WHERE " + condition + b" ORDER BY nonce"
+        query = b"SELECT " + _TRANSACTION_COLUMNS + b" FROM outbox_intent i WHERE " + condition + b" ORDER BY nonce"
         rows = await connection.fetch_all(query, values)
         by_intent: dict[int, list[Signed]] = {}
         for row in await connection.fetch_all(_ATTEMPTS, ([row[0] for row in rows],)):
@@ -137,10 +129,7 @@ class LaneStore:
             "block_number = u.block, state_at = clock_timestamp() "
             "FROM unnest(%s::bigint[], %s::text[], %s::text[], %s::bigint[]) AS u (id, code, reason, block)"
             " WHERE i.id = u.id AND i.state = 'queued' RETURNING i.id",
-            [each.intent_id for each in refusals],
-            [each.code for each in refusals],
-            [each.reason for each in refusals],
-            [each.block_number for each in refusals],
+            *_columns((each.candidate.intent_id, each.code, each.reason, each.block_number) for each in refusals),
         )
 
     async def sign(
@@ -157,19 +146,18 @@ class LaneStore:
                 raise LeaseLost(f"Lane {self.lease.lane_id} was never compared with the chain.")
             rows = await connection.fetch_all(
                 "SELECT id FROM outbox_intent WHERE id = ANY(%s) AND state = 'queued' FOR UPDATE SKIP LOCKED",
-                ([each.candidate.intent_id for each in prepared],),
+                ([each.call.intent_id for each in prepared],),
                 prepare=True,
             )
             ours = {row[0] for row in rows}
             transactions: list[LaneTransaction] = []
-            now = time.monotonic()
             for each in prepared:
-                if each.candidate.intent_id in ours:
-                    unsigned = to_unsigned(each, self.lease.chain_id, next_nonce + len(transactions))
+                if each.call.intent_id in ours:
+                    unsigned = each.unsigned(self.lease.chain_id, next_nonce + len(transactions))
                     signed = self._signed_here(unsigned) if ready is None else ready.get(unsigned)
                     if signed is None:
                         break
-                    transactions.append(to_lane_transaction(each, signed, now))
+                    transactions.append(_newly_signed(each.call, signed, each.payer_code))
             if ready is not None:
                 await end_claims(connection, self.lease.lane_id, prepared)
             if transactions:
@@ -192,16 +180,12 @@ class LaneStore:
             "WHERE i.id = u.id AND i.state = 'queued'",
             (
                 self.lease.lane_id,
-                [each.intent_id for each in transactions],
-                [each.nonce for each in transactions],
-                [each.newest.hash for each in transactions],
-                [each.payer_code for each in transactions],
+                *_columns((each.intent_id, each.nonce, each.newest.hash, each.payer_code) for each in transactions),
             ),
             prepare=True,
         )
 
     async def _store_attempts(self, connection: Connection, pairs: Sequence[tuple[LaneTransaction, Signed]]) -> None:
-        newest = [attempt for _, attempt in pairs]
         await connection.execute(
             "INSERT INTO outbox_transaction (hash, intent_id, lane_id, nonce, is_cancel, raw, gas_limit, max_fee_wei, "
             "max_priority_fee_wei) SELECT u.hash, u.intent, %s, u.nonce, u.cancel, u.raw, u.gas, u.fee, u.tip FROM "
@@ -209,14 +193,19 @@ class LaneStore:
             "%s::numeric[]) AS u (hash, intent, nonce, cancel, raw, gas, fee, tip)",
             (
                 self.lease.lane_id,
-                [each.hash for each in newest],
-                [transaction.intent_id for transaction, _ in pairs],
-                [transaction.nonce for transaction, _ in pairs],
-                [each.is_cancel for each in newest],
-                [each.raw for each in newest],
-                [each.gas_limit for each in newest],
-                [each.fees.max_fee_wei for each in newest],
-                [each.fees.max_priority_fee_wei for each in newest],
+                *_columns(
+                    (
+                        each.hash,
+                        transaction.intent_id,
+                        transaction.nonce,
+                        each.is_cancel,
+                        each.raw,
+                        each.gas_limit,
+                        each.fees.max_fee_wei,
+                        each.fees.max_priority_fee_wei,
+                    )
+                    for transaction, each in pairs
+                ),
             ),
             prepare=True,
         )
@@ -240,8 +229,7 @@ class LaneStore:
                 "UPDATE outbox_intent i SET tx_hash = u.hash FROM unnest(%s::bigint[], %s::bytea[]) AS u (id, hash) "
                 "WHERE i.id = u.id AND i.lane_id = %s AND i.state IN ('signed', 'sent')",
                 (
-                    [transaction.intent_id for transaction, _ in pairs],
-                    [attempt.hash for _, attempt in pairs],
+                    *_columns((transaction.intent_id, attempt.hash) for transaction, attempt in pairs),
                     self.lease.lane_id,
                 ),
             )
@@ -249,15 +237,20 @@ class LaneStore:
     async def mark_mined(self, mined: Sequence[Mined]) -> set[int]:
         return await self._write(
             _MINED,
-            [each.transaction.intent_id for each in mined],
-            [each.tx_hash for each in mined],
-            [each.outcome.value for each in mined],
-            [each.code for each in mined],
-            [each.reason for each in mined],
-            [each.block_number for each in mined],
-            [each.block_hash for each in mined],
-            [each.gas_used for each in mined],
-            [each.fee_wei for each in mined],
+            *_columns(
+                (
+                    each.transaction.intent_id,
+                    each.tx_hash,
+                    each.outcome.value,
+                    each.code,
+                    each.reason,
+                    each.block_number,
+                    each.block_hash,
+                    each.gas_used,
+                    each.fee_wei,
+                )
+                for each in mined
+            ),
             self.lease.lane_id,
         )
 
@@ -278,8 +271,7 @@ class LaneStore:
             "UPDATE outbox_intent i SET state = u.state, state_at = clock_timestamp() "
             "FROM unnest(%s::bigint[], %s::text[]) AS u (id, state) WHERE i.id = u.id AND i.lane_id = %s "
             "AND i.state = 'mined'",
-            [transaction.intent_id for transaction, _ in ends],
-            [state.value for _, state in ends],
+            *_columns((transaction.intent_id, state.value) for transaction, state in ends),
             self.lease.lane_id,
         )
 
@@ -320,20 +312,8 @@ class LaneStore:
                         each.hash,
                     ),
                 )
-                transactions.append(
-                    LaneTransaction(
-                        intent_id=intent_id,
-                        nonce=each.nonce,
-                        kind="noop",
-                        to=own,
-                        data=b"",
-                        value_wei=0,
-                        attempts=[each],
-                        state=IntentState.SIGNED,
-                        state_since=time.monotonic(),
-                        replay_safe=True,
-                    )
-                )
+                noop = Call(intent_id, "noop", own, b"", value_wei=0, replay_safe=True)
+                transactions.append(_newly_signed(noop, each))
             if transactions:
                 await self._store_attempts(connection, [(each, each.newest) for each in transactions])
             await self._set_next(connection, next_nonce)
@@ -361,27 +341,30 @@ class LaneStore:
         )
 
 
+def _columns(rows: Iterable[tuple[Any, ...]]) -> list[list[Any]]:
+    """Return the columns of at least one row, as the arrays that `unnest` takes."""
+    return [list(column) for column in zip(*rows, strict=True)]
+
+
+def _newly_signed(call: Call, signed: Signed, payer_code: bytes | None = None) -> LaneTransaction:
+    return LaneTransaction(call, signed.nonce, [signed], IntentState.SIGNED, time.monotonic(), payer_code)
+
+
 def _attempt_read(row: tuple[Any, ...]) -> Signed:
     nonce, tx_hash, raw, max_fee, max_priority_fee, gas_limit, is_cancel = row
     return Signed(nonce, raw, tx_hash, Fees(int(max_fee), int(max_priority_fee)), gas_limit, is_cancel)
 
 
 def _transaction_read(row: tuple[Any, ...], attempts: list[Signed]) -> LaneTransaction:
+    nonce, state, age_seconds, payer_code, outcome, block_number, block_hash = row[CALL_WIDTH:]
     return LaneTransaction(
-        intent_id=row[0],
-        nonce=row[1],
-        kind=row[2],
-        to=row[3],
-        data=row[4],
-        value_wei=int(row[5]),
+        call=call_from(row),
+        nonce=nonce,
         attempts=attempts,
-        state=IntentState(row[6]),
-        state_since=time.monotonic() - row[12],
-        not_after=row[7],
-        replay_safe=row[8],
-        outcome=None if row[9] is None else MinedOutcome(row[9]),
-        block_number=row[10],
-        block_hash=row[11],
-        payer=row[13],
-        payer_code=row[14],
+        state=IntentState(state),
+        state_since=time.monotonic() - age_seconds,
+        payer_code=payer_code,
+        outcome=None if outcome is None else MinedOutcome(outcome),
+        block_number=block_number,
+        block_hash=block_hash,
     )

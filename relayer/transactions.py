@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -23,43 +23,58 @@ class NonceTaker:
     block_hash: bytes
 
 
+@dataclass(frozen=True, slots=True)
+class Call:
+    """The call an intent asks for. payer: the user's wallet whose signature it carries, if any."""
+
+    intent_id: int
+    kind: str
+    to: bytes
+    data: bytes = field(repr=False)
+    value_wei: int
+    not_after: int | None = None
+    replay_safe: bool = False
+    payer: bytes | None = None
+
+    def unsigned(self, chain_id: int, nonce: int, fees: Fees, gas_limit: int) -> Unsigned:
+        return Unsigned(chain_id, nonce, fees, gas_limit, self.to, self.value_wei, self.data)
+
+
 @dataclass(slots=True)
 class LaneTransaction:
     """An intent with a nonce, from its first signature until its block is final.
 
     attempts: everything signed for its nonce, oldest first; at most one of them is ever mined. state_since,
-    last_sent_at: monotonic seconds. doomed: why the call must not or cannot be mined any more, as (code, sentence); a
-    no-op then takes its nonce. used_since: when the nonce was first seen used without a receipt of ours. rival: the
-    foreign transaction that used it, once found. searched_at: when it was last searched for. landed: the search found
-    our own transaction, whose receipt is only late. unfunded: a node last answered that the key cannot pay for the
-    newest bytes. payer: the user whose signature it carries, if any; payer_code: the hash of that wallet's code, if
-    any.
+    last_sent_at: monotonic seconds. payer_code: the hash of its payer's code, if any. doomed: why the call must not or
+    cannot be mined any more, as (code, sentence); a no-op then takes its nonce. unfunded: a node last answered that the
+    key cannot pay for the newest bytes.
+
+    used_since: when the nonce was first seen used without a receipt of ours. rival: the foreign transaction that used
+    it, once found. searched_at: when it was last searched for. landed: the search found our own transaction, whose
+    receipt is only late.
     """
 
-    intent_id: int
+    call: Call
     nonce: int
-    kind: str
-    to: bytes
-    data: bytes = field(repr=False)
-    value_wei: int
     attempts: list[Signed]
     state: IntentState
     state_since: float
-    not_after: int | None = None
-    replay_safe: bool = False
+    payer_code: bytes | None = None
     last_sent_at: float | None = None
     replaced_at: float | None = None
     doomed: tuple[str, str] | None = None
+    unfunded: bool = False
     used_since: float | None = None
     searched_at: float | None = None
     rival: NonceTaker | None = None
     landed: bool = False
-    unfunded: bool = False
     outcome: MinedOutcome | None = None
     block_number: int | None = None
     block_hash: bytes | None = None
-    payer: bytes | None = None
-    payer_code: bytes | None = None
+
+    @property
+    def intent_id(self) -> int:
+        return self.call.intent_id
 
     @property
     def newest(self) -> Signed:
@@ -67,7 +82,7 @@ class LaneTransaction:
 
     @property
     def payer_kind(self) -> PayerKind:
-        return PayerKind.of(is_signed=self.payer is not None, has_code=self.payer_code is not None)
+        return PayerKind.of(is_signed=self.call.payer is not None, has_code=self.payer_code is not None)
 
     @property
     def cancelling(self) -> bool:
@@ -113,7 +128,7 @@ def next_step(
     - Never bump it while the key cannot pay even for the present bytes.
     - Resend it if it is not in the node's pool, or has the lowest unmined nonce.
     """
-    late = transaction.not_after is not None and progress.chain_time > transaction.not_after
+    late = transaction.call.not_after is not None and progress.chain_time > transaction.call.not_after
     if (late or transaction.doomed is not None) and not transaction.cancelling:
         return NextStep.CANCEL
     waited = progress.now - (transaction.last_sent_at if transaction.last_sent_at is not None else float("-inf"))
@@ -146,28 +161,24 @@ def is_nonce_taken(
     ):
         return False
     depth = head - transaction.rival.block_number
-    return depth >= (min(2, finality_blocks) if transaction.replay_safe else finality_blocks)
+    return depth >= (min(2, finality_blocks) if transaction.call.replay_safe else finality_blocks)
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A queued intent. had_nonce: it was signed before, and its nonce was given up. payer: the user's wallet whose
-    signature it carries, if any."""
+    """A queued intent. had_nonce: it was signed before, and its nonce was given up."""
 
-    intent_id: int
-    kind: str
-    to: bytes
-    data: bytes = field(repr=False)
-    value_wei: int
+    call: Call
     gas_limit: int | None
     simulate: bool
-    replay_safe: bool
-    not_after: int | None
     age_seconds: float
     depends_on_state: IntentState | None
     depends_on_outcome: MinedOutcome | None
     had_nonce: bool = False
-    payer: bytes | None = None
+
+    @property
+    def intent_id(self) -> int:
+        return self.call.intent_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,12 +190,19 @@ class Prepared:
     fees: Fees
     payer_code: bytes | None = None
 
+    @property
+    def call(self) -> Call:
+        return self.candidate.call
+
+    def unsigned(self, chain_id: int, nonce: int) -> Unsigned:
+        return self.call.unsigned(chain_id, nonce, self.fees, self.gas_limit)
+
 
 @dataclass(frozen=True, slots=True)
 class IntentRefusal:
     """A refusal of a queued intent. block_number: the block at which its call reverts for this reason, if known."""
 
-    intent_id: int
+    candidate: Candidate
     code: str
     reason: str
     block_number: int | None = None
@@ -215,40 +233,6 @@ class Mined:
     fee_wei: int
 
 
-def to_unsigned(prepared: Prepared, chain_id: int, nonce: int) -> Unsigned:
-    """Return the transaction to sign for it."""
-    candidate = prepared.candidate
-    return Unsigned(
-        chain_id=chain_id,
-        nonce=nonce,
-        fees=prepared.fees,
-        gas_limit=prepared.gas_limit,
-        to=candidate.to,
-        value_wei=candidate.value_wei,
-        data=candidate.data,
-    )
-
-
-def to_lane_transaction(prepared: Prepared, signed: Signed, now: float) -> LaneTransaction:
-    """Return the transaction of an intent just signed."""
-    candidate = prepared.candidate
-    return LaneTransaction(
-        intent_id=candidate.intent_id,
-        nonce=signed.nonce,
-        kind=candidate.kind,
-        to=candidate.to,
-        data=candidate.data,
-        value_wei=candidate.value_wei,
-        attempts=[signed],
-        state=IntentState.SIGNED,
-        state_since=now,
-        not_after=candidate.not_after,
-        replay_safe=candidate.replay_safe,
-        payer=candidate.payer,
-        payer_code=prepared.payer_code,
-    )
-
-
 # A block by height and hash.
 BlockKey = tuple[int, bytes]
 
@@ -275,6 +259,7 @@ class LaneTransactions:
         self.burnt_wei = dict.fromkeys(PayerKind, 0)
         self.writing = asyncio.Lock()
         self.landed = asyncio.Event()
+        self.landed_at = float("-inf")
 
     def load(self, transactions: Iterable[LaneTransaction]) -> None:
         """Load transactions read from the rows."""
@@ -285,12 +270,13 @@ class LaneTransactions:
                 self.unmined[transaction.nonce] = transaction
         self._update_gauges()
 
-    def add_signed(self, transactions: Sequence[LaneTransaction], waited_seconds: Sequence[float]) -> None:
-        """Add newly signed transactions, with how long each was queued."""
-        for transaction, waited in zip(transactions, waited_seconds, strict=True):
+    def add_signed(self, transactions: Sequence[LaneTransaction], queued_seconds: Mapping[int, float]) -> None:
+        """Add newly signed transactions. queued_seconds: how long each was queued, by intent."""
+        for transaction in transactions:
             self.unmined[transaction.nonce] = transaction
             self.next_nonce = max(self.next_nonce, transaction.nonce + 1)
-            self._measure(transaction.kind, IntentState.QUEUED, IntentState.SIGNED, waited)
+            waited = queued_seconds[transaction.intent_id]
+            self._measure(transaction.call.kind, IntentState.QUEUED, IntentState.SIGNED, waited)
         self._update_gauges()
 
     def count_refused(self, kind: str, waited_seconds: float) -> None:
@@ -301,6 +287,7 @@ class LaneTransactions:
 
     def mark_mined(self, transaction: LaneTransaction, fee_wei: int) -> None:
         """Move a transaction whose outcome and block are set from unmined to mined."""
+        self.landed_at = time.monotonic()
         self.spent_wei += fee_wei
         if transaction.outcome is MinedOutcome.REVERTED:
             self.burnt_wei[transaction.payer_kind] += fee_wei
@@ -340,7 +327,7 @@ class LaneTransactions:
     def worst_cost_wei(self) -> int:
         """Return the most that everything unmined can cost, value included: the key's balance must cover it."""
         return sum(
-            each.newest.gas_limit * each.newest.fees.max_fee_wei + (0 if each.cancelling else each.value_wei)
+            each.newest.gas_limit * each.newest.fees.max_fee_wei + (0 if each.cancelling else each.call.value_wei)
             for each in self.unmined.values()
         )
 
@@ -368,7 +355,7 @@ class LaneTransactions:
     def _move(self, transaction: LaneTransaction, state: IntentState) -> None:
         assert (transaction.state, state) in TRANSITIONS, f"{transaction.state} -> {state}"
         now = time.monotonic()
-        self._measure(transaction.kind, transaction.state, state, now - transaction.state_since)
+        self._measure(transaction.call.kind, transaction.state, state, now - transaction.state_since)
         transaction.state, transaction.state_since = state, now
 
     def _measure(self, kind: str, before: IntentState, after: IntentState, seconds: float) -> None:

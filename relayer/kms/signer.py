@@ -65,22 +65,14 @@ class KmsKey(Protocol):
 ORDER = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
 
 
-class BadSignature(ValueError):
-    """An error: bytes that are not a signature, or not one of the expected address."""
-
-
-class BadPublicKey(ValueError):
-    """An error: bytes that are not a public key on secp256k1."""
-
-
 def signature_of(der: bytes, digest: bytes, address: bytes) -> Signature:
-    """Return the signature in this DER that recovers to `address` over `digest`; raise BadSignature if none does."""
+    """Return the signature in this DER that recovers to `address` over `digest`; raise ValueError if none does."""
     try:
         r, s = decode_dss_signature(der)
     except ValueError:
-        raise BadSignature("the answer is not a DER signature") from None
+        raise ValueError("the answer is not a DER signature") from None
     if not (0 < r < ORDER and 0 < s < ORDER):
-        raise BadSignature("the signature's numbers are out of range")
+        raise ValueError("the signature's numbers are out of range")
     # Both s and its negative are valid, but the chain accepts only the lower one (EIP-2). The order is odd.
     s = min(s, ORDER - s)
     both = r.to_bytes(32) + s.to_bytes(32)
@@ -88,18 +80,25 @@ def signature_of(der: bytes, digest: bytes, address: bytes) -> Signature:
     for parity in (0, 1):
         if recover(digest, both, parity) == address:
             return Signature(both[:32], both[32:], parity)
-    raise BadSignature(f"the signature does not recover to {hex_of(address)}")
+    raise ValueError(f"the signature does not recover to {hex_of(address)}")
 
 
-def address_of(public_key: bytes) -> bytes:
-    """Return the address of a DER SubjectPublicKeyInfo; raise BadPublicKey if it is not on secp256k1."""
+def address_of(public_key: bytes, name: str) -> bytes:
+    """Return the address of a public key in DER (SubjectPublicKeyInfo); raise ConfigError if it cannot sign
+    transactions."""
     try:
         key = load_der_public_key(public_key)
     except (ValueError, UnsupportedAlgorithm):
-        raise BadPublicKey("the answer is not a public key") from None
+        raise _unusable_key(name, "the answer is not a public key") from None
     if not isinstance(key, EllipticCurvePublicKey) or not isinstance(key.curve, SECP256K1):
-        raise BadPublicKey("the key is not on the curve secp256k1")
+        raise _unusable_key(name, "the key is not on the curve secp256k1")
     return keccak(key.public_bytes(Encoding.X962, PublicFormat.UncompressedPoint)[1:])[12:]
+
+
+def _unusable_key(name: str, why: str) -> ConfigError:
+    return ConfigError(
+        f"The key at {name} cannot sign transactions: {why}.", hint="Create a key with the spec ECC_SECG_P256K1."
+    )
 
 
 T = TypeVar("T")
@@ -143,7 +142,7 @@ class KmsSigner(Signer):
     seen it sign again: only `watch` waits for a service that is down.
     """
 
-    def __init__(self, key: KmsKey, address: bytes, patience: KmsPatience, *, problem: str | None = None) -> None:
+    def __init__(self, key: KmsKey, address: bytes, patience: KmsPatience) -> None:
         self.address = address
         self.at_once = patience.at_once
         self._key = key
@@ -151,8 +150,6 @@ class KmsSigner(Signer):
         self._room = asyncio.Semaphore(patience.at_once)
         self._troubled = asyncio.Event()
         metrics.SIGNER_UP.labels(self.label).set(1)
-        if problem is not None:
-            self.fail(problem)
 
     async def sign_all(self, transactions: Sequence[Unsigned]) -> list[Signed]:
         if self.problem is not None:
@@ -189,19 +186,18 @@ class KmsSigner(Signer):
         """Request the public key and a signature; raise ConfigError if it is the wrong key."""
         try:
             async with asyncio.timeout(self._patience.try_seconds):
-                self._compare(address_in(await self._key.public_key(), self._key.name))
+                public_key = await self._key.public_key()
         except (KmsFault, KmsDenied) as error:
             raise signer_unavailable(self._key.name, error) from None
         except TimeoutError:
             raise SignerUnavailable(f"{self._key.name} does not answer.") from None
-        await self._signature(PROBE)
-
-    def _compare(self, address: bytes) -> None:
+        address = address_of(public_key, self._key.name)
         if address != self.address:
             raise ConfigError(
                 f"The key at {self._key.name} is {hex_of(address)}, but {hex_of(self.address)} was expected.",
                 hint=f"Correct VPM_RELAYER_KEYSTORES, or point {self._key.name} to the right key again.",
             )
+        await self._signature(PROBE)
 
     async def _sign(self, transaction: Unsigned) -> Signed:
         async with self._room:
@@ -211,10 +207,11 @@ class KmsSigner(Signer):
         """Return a signature; raise SignerUnavailable if there is none in time, or if it is wrong."""
         try:
             der = await with_retries(lambda: self._timed(digest), self._patience)
-            return signature_of(der, digest, self.address)
         except (KmsFault, KmsDenied) as error:
             raise signer_unavailable(self._key.name, error) from None
-        except BadSignature as error:
+        try:
+            return signature_of(der, digest, self.address)
+        except ValueError as error:
             metrics.SIGNATURES.labels(self.label, "wrong").inc()
             raise SignerUnavailable(
                 f"{self._key.name} returned a wrong signature: {error}.",
@@ -253,14 +250,6 @@ class KmsSigner(Signer):
         self._troubled.clear()
 
 
-def address_in(public_key: bytes, name: str) -> bytes:
-    """Return the address of a public key from a service; raise ConfigError if the key cannot sign transactions."""
-    try:
-        return address_of(public_key)
-    except BadPublicKey as error:
-        raise ConfigError(f"The key at {name} cannot sign transactions: {error}.", hint=_MAKE) from None
-
-
 def signer_unavailable(name: str, error: KmsFault | KmsDenied) -> SignerUnavailable:
     """Return the error that names the key; it is retriable if the service's error is."""
     return SignerUnavailable(f"{name} does not sign. {error.message}", hint=error.hint, retriable=error.retriable)
@@ -282,6 +271,3 @@ async def with_retries(ask: Callable[[], Awaitable[T]], patience: KmsPatience) -
             raise fault
         await asyncio.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311
         pause = min(2 * pause, MAX_PAUSE_SECONDS)
-
-
-_MAKE = "Create a key with the spec ECC_SECG_P256K1."

@@ -156,7 +156,7 @@ async def test_a_command_prints_the_address_of_a_key(service: Opened) -> None:
 async def test_a_key_with_another_address_than_configured_is_refused(service: Opened) -> None:
     (name, key), other = service.add(), Key().address
     said = await _refused(service, f"{name}#{other}")
-    assert f"The key at {name} is {key.address}, but VPM_RELAYER_KEYSTORES has {other}." in said
+    assert f"The key at {name} is {key.address}, but {other} was expected." in said
     async with service.keys(f"{name}#{key.address}") as (opened,):
         assert "0x" + opened.signer.address.hex() == key.address
 

@@ -20,7 +20,6 @@ from core.outbox import Intent, IntentRequest, IntentState, LaneStatus, report
 from relayer.keys import open_kms_keys
 from relayer.kms.signer import KmsPatience, KmsSigner
 from relayer.queries import LaneQueries
-from relayer.transactions import to_unsigned
 from tests.conftest import StartAnvil
 from tests.support.alert_rules import ALERTS
 from tests.support.hazy_node import HazyNode
@@ -295,7 +294,7 @@ async def test_a_hole_is_filled_and_a_call_cancelled_through_the_service_once_it
     asked = await rig.ask_for_many(requests)
     store = await rig.dead_holder(signer, next_nonce=1)
     (prepared,) = await rig.prepared(store)
-    unsigned = to_unsigned(prepared, rig.chain_id, 1)
+    unsigned = prepared.unsigned(rig.chain_id, 1)
     (signed,) = await signer.sign_all([unsigned])
     await store.sign([prepared], {unsigned: signed})
     async with rig.pool.connection() as connection:
@@ -333,7 +332,7 @@ async def test_a_signature_for_a_taken_nonce_is_discarded(kms: Kms, signer: KmsS
     store = await rig.dead_holder(signer, next_nonce=0)
     prepared = await LaneQueries(rig.pool, store.lease).claim(await rig.prepared(store), 30.0)
     assert len(prepared) == 3
-    wanted = [to_unsigned(each, rig.chain_id, number) for number, each in enumerate(prepared)]
+    wanted = [each.unsigned(rig.chain_id, number) for number, each in enumerate(prepared)]
     signed = await signer.sign_all(wanted)
     other = await rig.new_signer()
     thief = await rig.dead_holder(other, next_nonce=0)

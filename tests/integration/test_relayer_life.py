@@ -27,8 +27,8 @@ from core.outbox import (
     enqueue,
     report,
 )
+from relayer.metrics import Gauges
 from relayer.pending_notices import TRIES, PendingNotices
-from relayer.polling import Gauges
 from relayer.preflight import GAS_CEILINGS
 from relayer.queries import LaneQueries
 from relayer.service import lanes_check

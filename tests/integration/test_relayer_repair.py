@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from core.outbox import IntentState, MinedOutcome
-from relayer.following import IDLE_SECONDS, POLL_SECONDS, Follower
+from relayer.following import POLL_SECONDS, Follower
 from relayer.policy import LanePolicy
 from relayer.signing import LocalSigner, Signed, SignerUnavailable, Unsigned
 from scripts._local.ports import free_port
@@ -71,6 +71,7 @@ async def test_an_idle_lane_asks_its_node_now_and_then(rig: Rig, monkeypatch: py
         return await counts(follower)
 
     monkeypatch.setattr(Follower, "counts", counted)
+    monkeypatch.setattr("relayer.following.IDLE_SECONDS", 5.0)
     async with rig.relayer(rig.spec(await rig.new_signer())):
         await until(lambda: bool(looks), "the first look")
         await asyncio.sleep(0.5)
@@ -79,7 +80,7 @@ async def test_an_idle_lane_asks_its_node_now_and_then(rig: Rig, monkeypatch: py
         await rig.mine()
         await asyncio.sleep(1.5 * POLL_SECONDS)
         assert len(looks) == seen
-        await until(lambda: len(looks) > seen, "a look after a while", IDLE_SECONDS + 10)
+        await until(lambda: len(looks) > seen, "a look after a while", 15.0)
 
 
 async def test_the_first_of_two_signatures_is_found_when_it_is_the_one_mined(rig: Rig) -> None:

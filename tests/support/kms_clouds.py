@@ -49,7 +49,7 @@ class Key:
 
     @property
     def address(self) -> str:
-        return "0x" + address_of(self.spki).hex()
+        return "0x" + address_of(self.spki, "a key").hex()
 
     def sign(self, digest: bytes) -> bytes:
         r, s = decode_dss_signature(self.private.sign(digest, ec.ECDSA(Prehashed(hashes.SHA256()))))

@@ -20,8 +20,9 @@ from core.outbox.states import (
     MinedOutcome,
     settled_state,
 )
-from relayer.nonces import Reconciled, describe_repair, reconcile
+from relayer.nonces import reconcile
 from relayer.policy import (
+    Admission,
     FeeMarket,
     FeePolicy,
     LanePolicy,
@@ -29,15 +30,17 @@ from relayer.policy import (
     Patience,
     PayerBook,
     PayerRecord,
+    PayerRefusal,
     bump,
     expected_price,
     highest_fees,
     lane_status,
     quote,
 )
-from relayer.preflight import CheckTerms, check, fate, refuse_without_node, with_margin
+from relayer.preflight import CheckTerms, check, refuse_without_node, with_margin
 from relayer.signing import Fees, Signed
 from relayer.transactions import (
+    Call,
     Candidate,
     LaneTransaction,
     NextStep,
@@ -47,6 +50,7 @@ from relayer.transactions import (
     next_step,
 )
 
+SEND, WAIT = Admission.SEND, Admission.WAIT
 POLICY = FeePolicy(cap_wei=1000, min_priority_wei=2, max_priority_wei=50)
 
 
@@ -109,44 +113,34 @@ def test_the_expected_price_is_what_a_block_would_charge() -> None:
 
 
 @pytest.mark.parametrize(
-    ("latest", "owned", "live", "ended", "expected"),
+    ("latest", "next_nonce", "owned", "expected"),
     [
-        pytest.param(0, 0, [], [], Reconciled(0), id="a new key"),
-        pytest.param(7, 0, [], [], Reconciled(7), id="a key used before we had it"),
-        pytest.param(5, 8, [5, 6, 7], [], Reconciled(8), id="all is well"),
-        pytest.param(9, 8, [], [], Reconciled(9), id="another process used the key"),
-        pytest.param(9, 8, [6, 7], [], Reconciled(9), id="another process used it while ours were in flight"),
-        pytest.param(5, 8, [5, 7], [], Reconciled(8, holes=(6,)), id="a hole between ours"),
-        pytest.param(3, 8, [5, 6, 7], [], Reconciled(8, holes=(3, 4)), id="holes before ours"),
-        pytest.param(5, 8, [7], [5, 6], Reconciled(8, reopened=(5, 6)), id="ended ones undone by a deep reorg"),
-        pytest.param(4, 8, [7], [5], Reconciled(8, holes=(4, 6), reopened=(5,)), id="both"),
+        pytest.param(0, 0, [], (0, ()), id="a new key"),
+        pytest.param(7, 0, [], (7, ()), id="a key used before we had it"),
+        pytest.param(5, 8, [5, 6, 7], (8, ()), id="all is well"),
+        pytest.param(9, 8, [], (9, ()), id="another process used the key"),
+        pytest.param(9, 8, [6, 7], (9, ()), id="another process used it while ours were in flight"),
+        pytest.param(5, 8, [5, 7], (8, (6,)), id="a hole between ours"),
+        pytest.param(3, 8, [5, 6, 7], (8, (3, 4)), id="holes before ours"),
+        pytest.param(4, 8, [7, 5], (8, (4, 6)), id="holes around one undone by a deep reorg"),
     ],
 )
-def test_reconcile(latest: int, owned: int, live: list[int], ended: list[int], expected: Reconciled) -> None:
-    assert reconcile(latest=latest, owned=owned, live=live, ended=ended) == expected
-
-
-def test_only_an_actual_repair_is_described() -> None:
-    assert describe_repair(8, Reconciled(8)) is None
-    assert describe_repair(None, Reconciled(7)) is None
-    assert describe_repair(12, Reconciled(8)) == "the next nonce was 12 and is 8"
-    assert describe_repair(8, Reconciled(8, holes=(5, 6))) == "2 unused from 5"
-    assert describe_repair(8, Reconciled(9, reopened=(3,))) == "the next nonce was 8 and is 9; 1 undone from 3"
+def test_reconcile(latest: int, next_nonce: int, owned: list[int], expected: tuple[int, tuple[int, ...]]) -> None:
+    assert reconcile(latest=latest, next_nonce=next_nonce, owned=owned) == expected
 
 
 PATIENCE = Patience(resend_after_seconds=4, bump_after_seconds=15, bump_after_blocks=2)
 MARKET = FeeMarket(base_fee_wei=100, priority_wei=1)
 
 
+CALL = Call(1, "enter", b"t" * 20, b"", value_wei=0)
+
+
 def transaction(**changes: object) -> LaneTransaction:
     attempt = Signed(7, b"raw", b"h" * 32, Fees(210, 10), 21_000)
     made = LaneTransaction(
-        intent_id=1,
+        call=CALL,
         nonce=7,
-        kind="enter",
-        to=b"t" * 20,
-        data=b"",
-        value_wei=0,
         attempts=[attempt],
         state=IntentState.SENT,
         state_since=0.0,
@@ -219,17 +213,24 @@ CANCEL = Signed(7, b"raw", b"c" * 32, Fees(240, 12), 21_000, is_cancel=True)
             NextStep.KEEP,
             id="stuck, and replaced a moment ago",
         ),
-        pytest.param(transaction(not_after=999), line(), NextStep.CANCEL, id="past its time on the chain's clock"),
-        pytest.param(transaction(not_after=1_000), line(), NextStep.KEEP, id="just in time"),
+        pytest.param(
+            transaction(call=replace(CALL, not_after=999)),
+            line(),
+            NextStep.CANCEL,
+            id="past its time on the chain's clock",
+        ),
+        pytest.param(transaction(call=replace(CALL, not_after=1_000)), line(), NextStep.KEEP, id="just in time"),
         pytest.param(transaction(doomed=("gas_limit", "too much")), line(), NextStep.CANCEL, id="no node can take it"),
         pytest.param(
-            transaction(not_after=999, attempts=[*transaction().attempts, CANCEL]),
+            transaction(call=replace(CALL, not_after=999), attempts=[*transaction().attempts, CANCEL]),
             line(),
             NextStep.KEEP,
             id="cancelling already",
         ),
         pytest.param(
-            transaction(not_after=999, attempts=[*transaction().attempts, CANCEL], replaced_at=80.0),
+            transaction(
+                call=replace(CALL, not_after=999), attempts=[*transaction().attempts, CANCEL], replaced_at=80.0
+            ),
             line(stuck_seconds=20, stuck_blocks=9),
             NextStep.BUMP,
             id="the cancel itself is stuck",
@@ -253,7 +254,12 @@ def test_next_step(transaction: LaneTransaction, progress: QueueProgress, expect
             NextStep.RESEND,
             id="below the base fee, and not in the pool",
         ),
-        pytest.param(transaction(not_after=999), line(now=105.0), NextStep.CANCEL, id="a late one is never sent alone"),
+        pytest.param(
+            transaction(call=replace(CALL, not_after=999)),
+            line(now=105.0),
+            NextStep.CANCEL,
+            id="a late one is never sent alone",
+        ),
     ],
 )
 def test_a_transaction_that_cannot_be_bumped_is_resent(
@@ -280,7 +286,7 @@ def test_a_transaction_that_cannot_be_bumped_is_resent(
 def test_a_nonce_is_given_up_only_to_a_known_canonical_transaction(
     rival: NonceTaker | None, head: int, replay_safe: bool, used_since: float | None, expected: bool
 ) -> None:
-    taken = transaction(rival=rival, used_since=used_since, replay_safe=replay_safe)
+    taken = transaction(rival=rival, used_since=used_since, call=replace(CALL, replay_safe=replay_safe))
     found = is_nonce_taken(taken, head=head, finality_blocks=64, now=100.0, patience=PATIENCE)
     assert found is expected
 
@@ -326,15 +332,9 @@ def test_lane_status(snapshot: LaneSnapshot, expected: LaneStatus) -> None:
 
 def candidate(**changes: object) -> Candidate:
     made = Candidate(
-        intent_id=1,
-        kind="enter",
-        to=b"t" * 20,
-        data=b"",
-        value_wei=0,
+        call=CALL,
         gas_limit=None,
         simulate=True,
-        replay_safe=False,
-        not_after=None,
         age_seconds=0.0,
         depends_on_state=None,
         depends_on_outcome=None,
@@ -342,19 +342,24 @@ def candidate(**changes: object) -> Candidate:
     return replace(made, **changes)  # type: ignore[arg-type]
 
 
-class OneBatchAtATime:
-    """A client each of whose requests but a batch fails. Every call reverts. `newest`: what it says of the newest
-    block."""
+REVERTED = RpcError(RpcErrorKind.REVERTED, "execution reverted")
+HEAD = Block("0x" + "11" * 32, "0x" + "22" * 32, number_hex=hex(5), timestamp_hex=hex(1_000))
+TERMS = CheckTerms(HEAD, FeeMarket(100, 10), LanePolicy(POLICY, PATIENCE, max_gas=10**6))
 
-    def __init__(self, newest: str | RpcError) -> None:
+
+class OneBatchAtATime:
+    """A client that only answers batches. Every call ends in `error`, by default a revert. newest: its answer to
+    eth_blockNumber."""
+
+    def __init__(self, newest: str | RpcError, error: RpcError = REVERTED) -> None:
         self.eth = self.provider = self
         self.newest = newest
+        self.error = error
         self.batches: list[list[tuple[str, list[Any]]]] = []
 
     async def batch(self, requests: list[tuple[str, list[Any]]]) -> list[str | RpcError]:
         self.batches.append(list(requests))
-        reverted = RpcError(RpcErrorKind.REVERTED, "execution reverted")
-        return [self.newest if method == "eth_blockNumber" else reverted for method, _ in requests]
+        return [self.newest if method == "eth_blockNumber" else self.error for method, _ in requests]
 
 
 @pytest.mark.parametrize(
@@ -362,9 +367,7 @@ class OneBatchAtATime:
 )
 async def test_a_refusal_costs_the_batch_one_more_round_trip(newest: str | RpcError) -> None:
     client = OneBatchAtATime(newest)
-    head = Block("0x" + "11" * 32, "0x" + "22" * 32, number_hex=hex(5), timestamp_hex=hex(1_000))
-    terms = CheckTerms(head, FeeMarket(100, 10), LanePolicy(POLICY, PATIENCE, max_gas=10**6))
-    checked = await check(cast(ChainClient, client), b"s" * 20, [candidate()], terms)
+    checked = await check(cast(ChainClient, client), b"s" * 20, [candidate()], TERMS)
     is_known = newest == "0x7"
     assert [(each.code, each.block_number) for each in checked.refused] == [("reverted", 7 if is_known else None)]
     assert [batch[0][1][1] for batch in client.batches] == (["latest", "0x7"] if is_known else ["latest"])
@@ -374,8 +377,8 @@ async def test_a_refusal_costs_the_batch_one_more_round_trip(newest: str | RpcEr
     ("candidate", "code"),
     [
         (candidate(), None),
-        (candidate(not_after=1_000), None),
-        (candidate(not_after=999), "expired"),
+        (candidate(call=replace(CALL, not_after=1_000)), None),
+        (candidate(call=replace(CALL, not_after=999)), "expired"),
         (candidate(depends_on_state=IntentState.MINED, depends_on_outcome=MinedOutcome.SUCCEEDED), None),
         (candidate(depends_on_state=IntentState.FINAL, depends_on_outcome=MinedOutcome.SUCCEEDED), None),
         (candidate(depends_on_state=IntentState.FAILED, depends_on_outcome=None), "dependency_failed"),
@@ -387,18 +390,19 @@ async def test_a_refusal_costs_the_batch_one_more_round_trip(newest: str | RpcEr
     ],
 )
 def test_refused_without_asking_a_node(candidate: Candidate, code: str | None) -> None:
-    head = Block("0x" + "11" * 32, "0x" + "22" * 32, number_hex=hex(7), timestamp_hex=hex(1_000))
-    refusal = refuse_without_node(candidate, head)
+    refusal = refuse_without_node(candidate, HEAD)
     assert (refusal.code if refusal else None) == code
     if refusal is not None and code == "expired":
-        assert refusal.block_number == head.number  # by whose clock it is too late
+        assert refusal.block_number == HEAD.number  # by whose clock it is too late
 
 
-def test_only_errors_about_the_call_itself_end_an_intent() -> None:
-    ends = {kind for kind in RpcErrorKind if fate(kind) in ("revert", "refuse")}
-    assert ends == {RpcErrorKind.REVERTED, RpcErrorKind.GAS_LIMIT, RpcErrorKind.TX_INVALID}
-    assert fate(RpcErrorKind.INSUFFICIENT_FUNDS) == "funds"
-    assert all(fate(kind) == "defer" for kind in RpcErrorKind if kind.blames_node)
+@pytest.mark.parametrize("kind", RpcErrorKind)
+async def test_only_errors_about_the_call_itself_end_an_intent(kind: RpcErrorKind) -> None:
+    client = OneBatchAtATime("0x7", RpcError(kind, "said the node"))
+    checked = await check(cast(ChainClient, client), b"s" * 20, [candidate()], TERMS)
+    ends = kind in (RpcErrorKind.REVERTED, RpcErrorKind.GAS_LIMIT, RpcErrorKind.TX_INVALID)
+    assert (bool(checked.refused), bool(checked.deferred)) == (ends, not ends)
+    assert bool(checked.out_of_funds) == (kind is RpcErrorKind.INSUFFICIENT_FUNDS)
 
 
 def test_every_state_is_reached_and_only_a_deep_reorg_leaves_an_end_state() -> None:
@@ -437,69 +441,69 @@ CODE = b"c" * 32
 @pytest.mark.parametrize(
     ("wallet", "alike", "expected"),
     [
-        pytest.param(record(), None, True, id="a wallet's first"),
-        pytest.param(record(), record(), True, id="the first of a wallet with code"),
-        pytest.param(record(in_flight=3), None, True, id="the fourth of a new wallet, while three are on their way"),
-        pytest.param(record(in_flight=4), None, False, id="its fifth waits for them"),
-        pytest.param(record(in_flight=9, has_settled=True), None, True, id="one that has settled waits for nothing"),
-        pytest.param(record(in_flight=4, has_settled=True), record(), False, id="but with code it does"),
-        pytest.param(record(reverted=1, in_flight=3, has_settled=True), None, False, id="and after a revert"),
-        pytest.param(record(reverted=3), None, True, id="three reverted"),
+        pytest.param(record(), None, SEND, id="a wallet's first"),
+        pytest.param(record(), record(), SEND, id="the first of a wallet with code"),
+        pytest.param(record(in_flight=3), None, SEND, id="the fourth of a new wallet, while three are on their way"),
+        pytest.param(record(in_flight=4), None, WAIT, id="its fifth waits for them"),
+        pytest.param(record(in_flight=9, has_settled=True), None, SEND, id="one that has settled waits for nothing"),
+        pytest.param(record(in_flight=4, has_settled=True), record(), WAIT, id="but with code it does"),
+        pytest.param(record(reverted=1, in_flight=3, has_settled=True), None, WAIT, id="and after a revert"),
+        pytest.param(record(reverted=3), None, SEND, id="three reverted"),
         pytest.param(record(reverted=4), None, WALLET_REVERTS, id="four did"),
         pytest.param(record(reverted=4, has_settled=True), None, WALLET_REVERTS, id="regardless of earlier hours"),
-        pytest.param(record(reverted=40, succeeded=60), None, True, id="a busy bettor in a moving book"),
+        pytest.param(record(reverted=40, succeeded=60), None, SEND, id="a busy bettor in a moving book"),
         pytest.param(
-            record(), record(reverted=16), True, id="a new wallet with a reverting code has its own allowance"
+            record(), record(reverted=16), SEND, id="a new wallet with a reverting code has its own allowance"
         ),
-        pytest.param(record(in_flight=1), record(reverted=16), False, id="one at a time"),
+        pytest.param(record(in_flight=1), record(reverted=16), WAIT, id="one at a time"),
         pytest.param(record(reverted=1), record(reverted=17), CODE_REVERTS, id="and once"),
-        pytest.param(record(), record(reverted=16, succeeded=5), True, id="of one that also settles"),
-        pytest.param(record(), record(reverted=10, in_flight=6), True, id="of one with many on their way"),
-        pytest.param(record(has_settled=True), record(reverted=99), True, id="others' reverts are not an old wallet's"),
+        pytest.param(record(), record(reverted=16, succeeded=5), SEND, id="of one that also settles"),
+        pytest.param(record(), record(reverted=10, in_flight=6), SEND, id="of one with many on their way"),
+        pytest.param(record(has_settled=True), record(reverted=99), SEND, id="others' reverts are not an old wallet's"),
         pytest.param(record(reverted=1, has_settled=True), record(reverted=99), CODE_REVERTS, id="until its own do"),
     ],
 )
 def test_reverts_count_by_wallet_and_by_code(
-    wallet: PayerRecord, alike: PayerRecord | None, expected: str | bool
+    wallet: PayerRecord, alike: PayerRecord | None, expected: str | Admission
 ) -> None:
     code = None if alike is None else CODE
     book = PayerBook({b"w": wallet}, {} if alike is None else {CODE: alike}, 0, 0, 100)
     verdict = book.judge(b"w", code, 10)
-    assert (verdict if isinstance(verdict, bool) else verdict.code) == expected
+    assert (verdict if isinstance(verdict, Admission) else verdict.code) == expected
 
 
 def test_reverts_of_others_do_not_block_a_new_wallet_with_the_same_code() -> None:
     newcomer, attackers = b"n" * 20, [bytes([n]) * 20 for n in range(5)]
     records = {wallet: record(reverted=4) for wallet in attackers[:4]} | {attackers[4]: record(reverted=2)}
     book = PayerBook(records, {CODE: record(reverted=18)}, burnt_wei=18, unmined_wei=0, allowance_wei=1000)
-    assert book.judge(newcomer, CODE, 1) is True
+    assert book.judge(newcomer, CODE, 1) is SEND
     verdicts = [book.judge(wallet, CODE, 1) for wallet in attackers]
-    assert [isinstance(each, bool) or each.code for each in verdicts] == [WALLET_REVERTS] * 4 + [CODE_REVERTS]
+    assert [isinstance(each, PayerRefusal) and each.code for each in verdicts] == [WALLET_REVERTS] * 4 + [CODE_REVERTS]
 
 
 def test_new_wallets_of_a_reverting_code_use_at_most_half_of_the_allowance() -> None:
     burnt = {CODE: record(reverted=50)}
     spent = PayerBook({b"old": record(has_settled=True)}, dict(burnt), burnt_wei=50, unmined_wei=0, allowance_wei=100)
     verdict = spent.judge(b"new", CODE, 1)
-    assert not isinstance(verdict, bool)
+    assert isinstance(verdict, PayerRefusal)
     assert verdict.code == CODE_REVERTS
-    assert spent.judge(b"old", CODE, 1) is True
-    assert spent.judge(b"other", b"d" * 32, 1) is True
+    assert spent.judge(b"old", CODE, 1) is SEND
+    assert spent.judge(b"other", b"d" * 32, 1) is SEND
     waiting = PayerBook({}, dict(burnt), burnt_wei=40, unmined_wei=10, allowance_wei=100)
-    assert waiting.judge(b"new", CODE, 1) is False  # what is on its way may yet succeed
+    assert waiting.judge(b"new", CODE, 1) is WAIT  # those in flight may still succeed
 
 
 def test_contract_wallets_have_a_separate_allowance() -> None:
     book = PayerBook({}, {}, burnt_wei=60, unmined_wei=10, allowance_wei=100)
     wallets = [bytes([number]) * 20 for number in range(6)]
-    assert book.judge(wallets[0], b"a" * 32, 30) is True
-    assert book.judge(wallets[1], b"b" * 32, 1) is False  # what is on its way may yet succeed
+    assert book.judge(wallets[0], b"a" * 32, 30) is SEND
+    assert book.judge(wallets[1], b"b" * 32, 1) is WAIT  # those in flight may still succeed
     verdict = book.judge(wallets[2], b"c" * 32, 41)
-    assert not isinstance(verdict, bool)
+    assert isinstance(verdict, PayerRefusal)
     assert verdict.code == CONTRACTS_SPENT
-    assert book.judge(wallets[3], None, 10_000) is True
+    assert book.judge(wallets[3], None, 10_000) is SEND
 
 
 def test_transactions_of_the_same_batch_are_counted() -> None:
     book = PayerBook({}, {}, 0, 0, 100)
-    assert [book.judge(b"w", CODE, 1) for _ in range(6)] == [True] * 4 + [False] * 2
+    assert [book.judge(b"w", CODE, 1) for _ in range(6)] == [SEND] * 4 + [WAIT] * 2

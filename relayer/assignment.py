@@ -14,12 +14,12 @@ from core.log import get_logger
 from core.outbox.lanes import LaneStatus
 from relayer import metrics
 from relayer.nonces import find_transaction_by_nonce
-from relayer.policy import CONTRACTS_SHARE, LaneSnapshot, expected_price, lane_status
+from relayer.policy import CONTRACTS_SHARE, Admission, LaneSnapshot, expected_price, lane_status
 from relayer.preflight import Checked, CheckTerms, check, refuse_without_node
 from relayer.queries import LaneQueries
 from relayer.sending import LaneParts
 from relayer.signing import Signed, Unsigned
-from relayer.transactions import Candidate, FormerTransaction, IntentRefusal, Prepared, to_unsigned
+from relayer.transactions import Candidate, FormerTransaction, IntentRefusal, Prepared
 
 log = get_logger(__name__)
 
@@ -29,6 +29,10 @@ BLOCKED_SECONDS = 0.5
 # How long other lanes leave a claimed intent alone. A signature that takes longer is stored all the same if no other
 # lane stored one first.
 CLAIM_SECONDS = 30.0
+# A ready lane with nothing in flight reads its balance this often: only deposits can have changed it.
+IDLE_BALANCE_SECONDS = 60.0
+# A balance read sooner than this after a transaction landed may come from a node that has not seen it.
+NODE_LAG_SECONDS = 10.0
 
 
 class Assigner:
@@ -44,7 +48,7 @@ class Assigner:
         self._queries = queries
         self._claims = claims
         self._deferred: dict[int, float] = {}
-        self._late_refused_at = -math.inf
+        self._late_refused_at = self._balance_read_at = -math.inf
 
     async def run(self) -> None:
         while True:
@@ -87,6 +91,7 @@ class Assigner:
         room = min(room, self._store.lease.signer.at_once or room)
         with self._claimed(await self._queries.queued(room, [*self._deferred, *self._claims])) as candidates:
             if candidates:
+                await self._feed.refresh()
                 await self._take(candidates)
         return bool(candidates)
 
@@ -101,9 +106,7 @@ class Assigner:
         late = await self._queries.too_late(self._policy.batch_size, list(self._claims), head.timestamp)
         with self._claimed(late) as candidates:
             refusals = [refuse_without_node(each, head) for each in candidates]
-            await self._refuse(
-                [each for each in refusals if each is not None], {each.intent_id: each for each in candidates}
-            )
+            await self._refuse([each for each in refusals if each is not None])
 
     @contextlib.contextmanager
     def _claimed(self, candidates: list[Candidate]) -> Iterator[list[Candidate]]:
@@ -122,93 +125,92 @@ class Assigner:
             checked = await check(self._feed.client, self._store.lease.signer.address, candidates, terms)
         except RpcError as error:
             checked = Checked(deferred={each.intent_id: error.message for each in candidates})
-        by_id = {each.intent_id: each for each in candidates}
         if checked.out_of_funds is not None:
             log.warning(checked.out_of_funds, action="relayer.lane_short", **self._transactions.where)
         await self._admit(checked, terms)
         if checked.doubted:
-            await self._resolve(checked, by_id)
+            await self._resolve(checked)
         until = time.monotonic() + self._policy.defer_seconds
         for intent_id, why in checked.deferred.items():
             self._deferred[intent_id] = until
             log.info(why, action="relayer.deferred", intent=intent_id, chain=self._transactions.chain)
-        await self._refuse(checked.refused, by_id)
+        await self._refuse(checked.refused)
         if checked.ready:
-            await self._sign(checked.ready, by_id)
+            await self._sign(checked.ready)
 
     async def _admit(self, checked: Checked, terms: CheckTerms) -> None:
         """Refuse or defer payers' transactions if their recent reverts cost us too much (`relayer.policy`)."""
-        signed = [each for each in checked.ready if each.candidate.payer is not None]
-        if not signed:
+        payers = {each.call.payer for each in checked.ready if each.call.payer is not None}
+        if not payers:
             return
-        records = await self._queries.payer_records(
-            {each.candidate.payer for each in signed if each.candidate.payer is not None},
-            {each.payer_code for each in signed if each.payer_code is not None},
-        )
+        codes = {each.payer_code for each in checked.ready if each.payer_code is not None}
+        records = await self._queries.payer_records(payers, codes)
+        # Rounded down, against the contract wallets.
         allowance = self._policy.gas_per_hour_wei // CONTRACTS_SHARE
         book = self._transactions.payer_book(*records, terms.market, allowance)
         candidates, checked.ready = checked.ready, []
         for each in candidates:
-            payer = each.candidate.payer
             worst_wei = each.gas_limit * expected_price(each.fees, terms.market)
-            verdict = payer is None or book.judge(payer, each.payer_code, worst_wei)
-            if verdict is True:
+            payer = each.call.payer
+            verdict = Admission.SEND if payer is None else book.judge(payer, each.payer_code, worst_wei)
+            if verdict is Admission.SEND:
                 checked.ready.append(each)
-            elif verdict is False:
-                checked.deferred[each.candidate.intent_id] = "Its payer's earlier transactions must be mined first."
+            elif verdict is Admission.WAIT:
+                checked.deferred[each.call.intent_id] = "Its payer's earlier transactions must be mined first."
             else:
-                checked.refuse(each.candidate, IntentRefusal(each.candidate.intent_id, verdict.code, verdict.reason))
-                metrics.PAYERS_REFUSED.labels(self._transactions.chain, self._transactions.lane, verdict.code).inc()
+                checked.refuse(IntentRefusal(each.candidate, verdict.code, verdict.reason))
+                metrics.PAYERS_REFUSED.labels(**self._transactions.where, why=verdict.code).inc()
 
-    async def _refuse(self, refusals: list[IntentRefusal], by_id: dict[int, Candidate]) -> None:
+    async def _refuse(self, refusals: list[IntentRefusal]) -> None:
         if not refusals:
             return
         async with self._transactions.writing:
             ended = await self._store.refuse(refusals)
-        for refusal in refusals:
-            if refusal.intent_id in ended:
-                candidate = by_id[refusal.intent_id]
-                self._transactions.count_refused(candidate.kind, candidate.age_seconds)
-                log.info(refusal.reason, action="relayer.refused", intent=refusal.intent_id, code=refusal.code)
+        for each in refusals:
+            if each.candidate.intent_id in ended:
+                self._transactions.count_refused(each.candidate.call.kind, each.candidate.age_seconds)
+                log.info(each.reason, action="relayer.refused", intent=each.candidate.intent_id, code=each.code)
 
-    async def _sign(self, prepared: Sequence[Prepared], by_id: dict[int, Candidate]) -> None:
+    async def _sign(self, prepared: Sequence[Prepared]) -> None:
         """Sign, store, then push to the sender. A key service signs before any row is locked; signatures for nonces
         that are taken by then are discarded, and never left this process."""
         ready: dict[Unsigned, Signed] | None = None
         if self._store.lease.signer.at_once is not None:
             prepared = await self._queries.claim(prepared, CLAIM_SECONDS)
             lease, first = self._store.lease, self._transactions.next_nonce
-            unsigned = [to_unsigned(each, lease.chain_id, first + number) for number, each in enumerate(prepared)]
+            unsigned = [each.unsigned(lease.chain_id, first + number) for number, each in enumerate(prepared)]
             ready = dict(zip(unsigned, await self._signer.sign(unsigned), strict=False))  # as far as the service came
             if not ready:
                 await self._queries.unclaim(prepared)
                 return
         async with self._transactions.writing:
             transactions = await self._store.sign(prepared, ready)
-            self._transactions.add_signed(transactions, [by_id[each.intent_id].age_seconds for each in transactions])
+            ages = {each.call.intent_id: each.candidate.age_seconds for each in prepared}
+            self._transactions.add_signed(transactions, ages)
         self._sender.push(transactions)
         if ready and not transactions:
             await asyncio.sleep(BLOCKED_SECONDS)  # all nonces had moved on: do not pay for signatures in a tight loop
 
-    async def _resolve(self, checked: Checked, by_id: dict[int, Candidate]) -> None:
+    async def _resolve(self, checked: Checked) -> None:
         """Decide what would be refused now but once had a nonce: it landed after all, can be refused, or must wait."""
-        former = await self._queries.former([each.intent_id for each in checked.doubted])
+        former = await self._queries.former([each.candidate.intent_id for each in checked.doubted])
         for refusal in checked.doubted:
-            signed = former.get(refusal.intent_id, [])
+            intent_id = refusal.candidate.intent_id
+            signed = former.get(intent_id, [])
             try:
                 landed = await self._landed(signed)
                 if landed is None and await self._displaced(signed):
                     checked.refused.append(refusal)
                     continue
             except RpcError as error:
-                checked.deferred[refusal.intent_id] = error.message
+                checked.deferred[intent_id] = error.message
                 continue
-            checked.deferred[refusal.intent_id] = f"It may have landed under an earlier nonce. {refusal.reason}"
+            checked.deferred[intent_id] = f"It may have landed under an earlier nonce. {refusal.reason}"
             if landed is not None and landed.lane_id == self._store.lease.lane_id:
                 async with self._transactions.writing:
-                    transaction = await self._store.take_back(refusal.intent_id, landed)
+                    transaction = await self._store.take_back(intent_id, landed)
                     if transaction is not None:
-                        self._transactions.add_signed([transaction], [by_id[refusal.intent_id].age_seconds])
+                        self._transactions.add_signed([transaction], {intent_id: refusal.candidate.age_seconds})
 
     async def _landed(self, signed: list[FormerTransaction]) -> FormerTransaction | None:
         """Return the transaction that any node has a receipt for."""
@@ -230,39 +232,46 @@ class Assigner:
 
     async def keep_status(self) -> None:
         """Read the balance and the hour's spending, and publish the lane's status, forever."""
-        lane, chain = self._transactions.lane, self._transactions.chain
-        published: tuple[LaneStatus, str] | None = None
+        where = self._transactions.where
+        published: LaneStatus | None = None
         while True:
             async with self._transactions.writing:
                 spent_wei, burnt_wei = await self._queries.gas_of_the_hour()
                 self._transactions.spent_wei, self._transactions.burnt_wei = spent_wei, burnt_wei
-            for kind, wei in self._transactions.burnt_wei.items():
-                metrics.BURNT.labels(chain, lane, kind.value).set(wei / 1e18)
-            metrics.SPENT.labels(chain, lane).set(self._transactions.spent_wei / 1e18)
-            with contextlib.suppress(RpcError):
-                await self._read_balance()
-            now = self.status, self.detail = self.current_status()
-            for status in LaneStatus:
-                metrics.STATUS.labels(chain, lane, status.value).set(1 if status is self.status else 0)
-            if published is None or now[0] is not published[0]:
-                log.info(now[1], action="relayer.lane_status", chain=chain, lane=lane, status=now[0].value)
+            for kind, wei in burnt_wei.items():
+                metrics.BURNT.labels(**where, payer=kind.value).set(wei / 1e18)
+            metrics.SPENT.labels(**where).set(spent_wei / 1e18)
+            if published is not LaneStatus.READY or not self._balance_is_current():
+                with contextlib.suppress(RpcError):
+                    await self._read_balance()
+            status, detail = self.status, self.detail = self.current_status()
+            for each in LaneStatus:
+                metrics.STATUS.labels(**where, status=each.value).set(1 if each is status else 0)
+            if status is not published:
+                log.info(detail, action="relayer.lane_status", **where, status=status.value)
+            published = status
             async with self._transactions.writing:
-                await self._store.report(*now, self.balance_wei)
-            published = now
-            await asyncio.sleep(self._policy.watch_seconds if now[0] is LaneStatus.READY else 1.0)
+                await self._store.report(status, detail, self.balance_wei)
+            await asyncio.sleep(self._policy.watch_seconds if status is LaneStatus.READY else 1.0)
+
+    def _balance_is_current(self) -> bool:
+        """Return whether only a deposit can have changed the balance since it was read, and that was not long ago."""
+        read_at, landed_at = self._balance_read_at, self._transactions.landed_at
+        is_recent = time.monotonic() - read_at < IDLE_BALANCE_SECONDS
+        return is_recent and not self._transactions.unmined and read_at - landed_at > NODE_LAG_SECONDS
 
     async def _read_balance(self) -> None:
-        lane, chain = self._transactions.lane, self._transactions.chain
+        read_at = time.monotonic()
         balance = await self._feed.client.eth.get_balance(checksum(self._store.lease.signer.address))
-        metrics.BALANCE.labels(chain, lane).set(balance / 1e18)
+        metrics.BALANCE.labels(**self._transactions.where).set(balance / 1e18)
         if balance < self._policy.low_balance_wei:
             log.warning(
-                "the lane's key is low on gas", action="relayer.low_balance", chain=chain, lane=lane,
+                "the lane's key is low on gas", action="relayer.low_balance", **self._transactions.where,
                 ether=balance / 1e18,
             )  # fmt: skip
         if balance >= self._transactions.worst_cost_wei():
             self._sender.out_of_funds = None  # set again if a node refuses the next resend
-        self.balance_wei = balance
+        self.balance_wei, self._balance_read_at = balance, read_at
 
 
 async def _wait(event: asyncio.Event, seconds: float) -> None:
