@@ -66,7 +66,7 @@ from api.context import Context
 from api.head import chain_now
 from api.limits import caller_ip
 from api.operations import Body
-from api.payments.attempts import read_final_block
+from api.payments.pipeline import read_final_block
 from api.requests import read_query
 from core.agent.document import CATEGORIES
 from core.contracts.statuses import MarketKind

@@ -24,7 +24,7 @@ from api.agent.reads import AgentReads
 from api.agent.sentiment import Sentiment
 from api.agent.switch import Trading
 from api.agent.trade import x402
-from api.agent.trade.attest import Attester
+from api.agent.trade.answers import Attester
 from api.agent.trade.trading import TradeHandler, counted, refuse_undeployed
 from api.caching import json_response
 from api.context import Context

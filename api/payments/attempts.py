@@ -1,135 +1,209 @@
-"""Attempts to bring a signed bet to the chain: their intents and results, and whether a refused bet may still land."""
+"""The attempts to bring signed bets to the chain, stored with their intents before anything is sent.
+
+A wallet's bets are accepted one at a time, and only as many as it can pay: each is simulated on a balance that the
+others have not spent yet, and without this check nine of ten bets backed by the same dollar would revert, at our
+expense.
+"""
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
-from aiohttp import web
-from sqlalchemy import select
-from sqlalchemy.ext.asyncio import AsyncConnection
-
-from api.context import Context
-from api.database import DATABASE_ERRORS
-from api.limits import LimiterFull, caller_ip
 from api.payments.authorization import Authorization
-from api.problems import Problem
 from core.chain import Call
 from core.chain.finality import final_block
-from core.config import ChainName
-from core.db.schema.index import chain_cursor
-from core.db.schema.outbox import outbox_intent
-from core.log import get_logger
-from core.outbox import ENDED, HAS_RESULT, RELAY, Intent, IntentRequest, IntentState, MinedOutcome
-
-log = get_logger(__name__)
-
-READ_SECONDS = 3.0
-NOT_FINAL = (
-    "This is not final: the bet was sent before, and it may still be taken if a chain reorganization undoes the block "
-    "that refused it."
+from core.db.engine import Connection
+from core.outbox import (
+    ENDED,
+    RELAY,
+    Intent,
+    IntentConflict,
+    IntentRequest,
+    IntentState,
+    MinedOutcome,
+    enqueue,
+    intent_columns,
+    intent_from_row,
 )
 
-# Reads the keys of all intents of a bet so far.
-ReadKeys = Callable[[AsyncConnection], Awaitable[list[str]]]
+
+@dataclass(frozen=True, slots=True)
+class Funds:
+    """A wallet's token units at the end of a block, before anything that later blocks spend."""
+
+    amount: int
+    block: int
 
 
-def build_intent(key: str, kind: str, chain_id: int, call: Call, authorization: Authorization) -> IntentRequest:
-    """Build the intent that brings an authorization to the chain. The contract takes each authorization once, so it may
-    be sent again at any time."""
-    return IntentRequest(
-        key=key,
-        chain_id=chain_id,
-        group=RELAY,
-        kind=kind,
-        to=call.to,
-        data=call.data,
-        replay_safe=True,
-        not_after=authorization.valid_before,
-        payer=authorization.payer,
-    )
+class FundsReserved(Exception):
+    """The wallet cannot pay this bet on top of its pending ones, which need `args[0]`."""
 
 
-async def read_final_block(connection: AsyncConnection, chain_id: int, finality_blocks: int) -> int:
-    """Return the last indexed block that is final."""
-    query = select(chain_cursor.c.number, chain_cursor.c.finalized_number).where(chain_cursor.c.chain_id == chain_id)
-    row = (await connection.execute(query)).one()
-    return final_block(row.number, row.finalized_number, finality_blocks)
+@dataclass(frozen=True, slots=True)
+class BetKey:
+    """A bet's identity: the values of its table's key columns, and the prefix of its intents' keys."""
+
+    values: Mapping[str, Any]
+    prefix: str
+
+    def intent(self, attempt: int, kind: str, chain_id: int, call: Call, authorization: Authorization) -> IntentRequest:
+        """Build the intent of an attempt. The contract takes an authorization once, so it may be sent again at any
+        time."""
+        return IntentRequest(
+            key=f"{self.prefix}:{attempt}",
+            chain_id=chain_id,
+            group=RELAY,
+            kind=kind,
+            to=call.to,
+            data=call.data,
+            replay_safe=True,
+            not_after=authorization.valid_before,
+            payer=authorization.payer,
+        )
 
 
-def is_retriable(refusal: Problem) -> bool:
-    """Return whether the same request may succeed later."""
-    return refusal.status >= 500 or refusal.status == 429
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """The last attempt of a bet. `intent` as it stands. `details`: further columns of the bet's row. `is_new`: stored
+    by this request."""
 
-
-def mark_not_final(refusal: Problem, next_step: str) -> Problem:
-    """Return the same refusal, marked as not final. `next_step`: a sentence that says where to find the outcome."""
-    return type(refusal)(
-        refusal.status,
-        refusal.code,
-        f"{refusal.message} {NOT_FINAL} {next_step}",
-        headers=refusal.headers,
-        extra={**refusal.extra, "final": False},
-    )
+    number: int
+    intent: Intent
+    details: tuple[Any, ...]
+    is_new: bool = False
 
 
 class Attempts:
-    """One surface's attempts. `next_step`: a sentence that says where to find the outcome after a refusal that is not
-    final."""
+    """The attempts of one surface's bets, in its table of bets.
 
-    def __init__(self, context: Context, chain: ChainName, next_step: str) -> None:
-        self._settings = context.settings
-        self._places = context.payments
-        self._primary = context.primary  # answers about money must include what was just written
-        self._watch = context.watch
-        self._finality_blocks = context.settings.chain(chain).finality_blocks
-        self._next_step = next_step
+    The table has a row for each bet, with the columns nonce, amount, attempt and intent_id. `payer`, `asked_at`: the
+    columns with the wallet and the time of the last attempt. `details`: the columns that `Attempt.details` holds.
+    `key_is_bet`: whether the key commits to the whole bet, so that any intent under it places this bet.
+    """
 
-    @contextlib.contextmanager
-    def checking_slot(
-        self, request: web.Request, too_many_checked: Callable[[], Problem]
-    ) -> Iterator[Callable[[], None]]:
-        """Hold a slot among the payments being checked; yield a function that releases it early."""
+    def __init__(
+        self,
+        table: str,
+        key: Sequence[str],
+        *,
+        payer: str,
+        asked_at: str,
+        details: Sequence[str],
+        key_is_bet: bool,
+    ) -> None:
+        self._table = table
+        self._key = tuple(key)
+        self._payer = payer
+        self._asked_at = asked_at
+        self._details = tuple(details)
+        self._key_is_bet = key_is_bet
+        is_bet = " AND ".join(f"b.{name} = %({name})s" for name in key)
+        columns = ", ".join(["b.attempt", *(f"b.{name}" for name in details), intent_columns("i")])
+        self._find = (
+            f"SELECT {columns} FROM {table} b "  # noqa: S608 - constants only
+            f"LEFT JOIN outbox_intent i ON i.id = b.intent_id WHERE {is_bet}"
+        )
+        self._intents = f"""
+            SELECT i.state, i.outcome, i.block_number, c.number, c.finalized_number
+            FROM {table} b CROSS JOIN generate_series(1, b.attempt) AS made (number)
+            JOIN outbox_intent i ON i.key = %(prefix)s::text || ':' || made.number
+            LEFT JOIN chain_cursor c ON c.chain_id = i.chain_id WHERE {is_bet}
+        """  # noqa: S608 - constants only
+        # Sums the pending bets and those mined after the balance's block, without those whose authorization was spent
+        # by that block or cancelled at any time. Authorizations are valid for less than two hours.
+        of_chain = "b.chain_id = %(chain_id)s AND " if "chain_id" in key else ""  # where the index begins with it
+        self._reserved = f"""
+            SELECT coalesce(sum(b.amount), 0) FROM {table} b JOIN outbox_intent i ON i.id = b.intent_id
+            WHERE {of_chain}b.{payer} = %(payer)s AND i.chain_id = %(chain_id)s AND b.nonce <> %(nonce)s
+                AND (i.state IN ('queued', 'signed', 'sent')
+                    OR (i.outcome = 'succeeded' AND i.block_number > %(block)s))
+                AND b.{asked_at} > now() - interval '2 hours'
+                AND NOT EXISTS (SELECT FROM token_authorization t
+                    WHERE t.chain_id = i.chain_id AND t.authorizer = b.{payer} AND t.nonce = b.nonce
+                        AND (t.block_number <= %(block)s OR t.state = 'canceled'))
+        """  # noqa: S608 - constants only
+
+    async def find(self, connection: Connection, key: BetKey) -> Attempt | None:
+        """Return the bet's last attempt, or None."""
+        row = await connection.fetch_one(self._find.encode(), key.values, prepare=True)
+        if row is None:
+            return None
+        number, *rest = row
+        details, intent = rest[: len(self._details)], rest[len(self._details) :]
+        assert intent[0] is not None  # intents of bets are never deleted
+        return Attempt(number, intent_from_row(intent), tuple(details))
+
+    async def add(
+        self,
+        connection: Connection,
+        key: BetKey,
+        row: Mapping[str, Any],
+        request: Callable[[int], IntentRequest],
+        *,
+        after: int,
+        funds: Funds,
+        check: Callable[[], Awaitable[None]] | None = None,
+    ) -> Attempt:
+        """Store attempt number `after` + 1 and its intent in the caller's transaction, and return it. If another
+        request has made that attempt, return that one instead.
+
+        The wallet is locked until the transaction ends: a concurrent request waits for the commit, then finds this
+        attempt. Raises FundsReserved unless `funds`, the wallet's balance, covers the bet on top of its pending ones.
+        `row`: the other columns of the bet. `check`: the surface's own checks, run under the lock.
+        """
+        values = {**key.values, **row}
+        wanted = request(after + 1)
+        lock = b"SELECT pg_advisory_xact_lock(hashtextextended(encode(%s, 'hex'), %s))"
+        await connection.execute(lock, (values[self._payer], wanted.chain_id), prepare=True)
+        known = await self.find(connection, key)
+        if known is not None and known.number != after:
+            return known
+        if check is not None:
+            await check()
+        await self._check_funds(connection, values, wanted.chain_id, funds)
         try:
-            with self._places.place(caller_ip(request, self._settings)) as release:
-                yield release
-        except LimiterFull:
-            raise too_many_checked() from None
+            intent = await enqueue(connection, wanted)
+        except IntentConflict as conflict:
+            if not self._key_is_bet:
+                raise
+            intent = conflict.intent  # the bet's row was lost, and it is signed for another window now
+        stored = {**values, "attempt": after + 1, "intent_id": intent.id}
+        await connection.execute(self._upsert(stored).encode(), stored, prepare=True)
+        return Attempt(after + 1, intent, tuple(stored.get(name) for name in self._details), is_new=True)
 
-    async def result(self, intent: Intent, seconds: float) -> Intent:
-        """Wait until the intent has a result or time is up. If the database fails, return the intent as it was."""
-        with contextlib.suppress(*DATABASE_ERRORS):
-            async with asyncio.timeout(seconds + 1):
-                return await self._watch.wait(intent.id, HAS_RESULT, timeout_seconds=seconds)
-        return intent
+    def _upsert(self, columns: Iterable[str]) -> str:
+        names = ", ".join(columns)
+        values = ", ".join(f"%({name})s" for name in columns)
+        changed = ", ".join(f"{name} = excluded.{name}" for name in columns if name not in self._key)
+        return f"""
+            INSERT INTO {self._table} ({names}) VALUES ({values})
+            ON CONFLICT ({", ".join(self._key)}) DO UPDATE SET {changed}, {self._asked_at} = now()
+        """  # noqa: S608 - constants only
 
-    async def may_land(self, keys: ReadKeys, *, or_in_flight: bool = True) -> bool:
-        """Return whether a refused bet may still be mined by one of its attempts so far; True if that is unknown.
+    async def _check_funds(self, connection: Connection, bet: Mapping[str, Any], chain_id: int, funds: Funds) -> None:
+        payer, nonce = bet[self._payer], bet["nonce"]
+        values = {"chain_id": chain_id, "payer": payer, "nonce": nonce, "block": funds.block}
+        row = await connection.fetch_one(self._reserved.encode(), values, prepare=True)
+        assert row is not None
+        reserved = int(row[0])
+        if reserved + bet["amount"] > funds.amount:
+            raise FundsReserved(reserved)
+
+    async def may_land(
+        self, connection: Connection, key: BetKey, finality_blocks: int, *, or_in_flight: bool = True
+    ) -> bool:
+        """Return whether a refused bet may still be mined by one of its attempts so far.
 
         A reorganization may replace the block in which its transaction reverted, until that block is final.
         `or_in_flight`: also count an intent that is pending or mined.
         """
-        intent, cursor = outbox_intent.c, chain_cursor.c
-        query = select(intent.state, intent.outcome, intent.block_number, cursor.number, cursor.finalized_number)
-        query = query.join_from(outbox_intent, chain_cursor, intent.chain_id == cursor.chain_id, isouter=True)
-        try:
-            async with asyncio.timeout(READ_SECONDS), self._primary.connect() as connection:
-                rows = (await connection.execute(query.where(intent.key.in_(await keys(connection))))).all()
-        except DATABASE_ERRORS as error:
-            log.warning("failed to read whether a refusal is final", action="payments.no_database", why=error)
-            return True
-        for each in rows:
-            if each.outcome in (MinedOutcome.REVERTED, MinedOutcome.CANCELLED):
-                if each.number is None or each.block_number > final_block(
-                    each.number, each.finalized_number, self._finality_blocks
-                ):
+        rows = await connection.fetch_all(self._intents.encode(), {**key.values, "prefix": key.prefix}, prepare=True)
+        for state, outcome, block, indexed, finalized in rows:
+            if outcome in (MinedOutcome.REVERTED, MinedOutcome.CANCELLED):
+                if indexed is None or block > final_block(indexed, finalized, finality_blocks):
                     return True
-            elif or_in_flight and (each.outcome is not None or IntentState(each.state) not in ENDED):
+            elif or_in_flight and (outcome is not None or IntentState(state) not in ENDED):
                 return True
         return False
-
-    async def mark_if_not_final(self, refusal: Problem, keys: ReadKeys) -> Problem:
-        """Return the refusal, marked as not final if an attempt may still land."""
-        is_for_now = await self.may_land(keys, or_in_flight=not is_retriable(refusal))
-        return mark_not_final(refusal, self._next_step) if is_for_now else refusal

@@ -1,48 +1,103 @@
-"""Bets submitted to the relay, and their attempts in `relay_bet`."""
+"""Stock bets: what a bettor signs, a bet as it was submitted, and its attempts in `relay_bet`.
+
+A bet is the token's EIP-712 ReceiveWithAuthorization with the settler's entry nonce:
+nonce = keccak256(abi.encode(ENTER_TYPEHASH, chainId, settler, marketId, outcome, amount, salt))
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
-from sqlalchemy import select
-from sqlalchemy.ext.asyncio import AsyncConnection
+from eth_abi.abi import encode
+from eth_utils.crypto import keccak
+from msgspec import to_builtins
 
-from api.payments.attempts import build_intent
-from api.payments.funds import Funds, PendingSpends
-from api.stock.authorization import StockBet
+from api.payments.attempts import Attempts, BetKey
+from api.payments.authorization import Authorization
 from api.stock.bodies.relay import EscapeKit
 from api.stock.chain import StockContracts
 from api.stock.requests import RelayRequest
-from core.chain import Call, checksum
+from core.chain import Call, Contract, checksum
 from core.contracts.deployments import Token
 from core.db.engine import Connection
-from core.db.schema.relay import relay_bet
+from core.eip3009 import RECEIVE
 from core.hexadecimal import bytes_of, hex_of
-from core.outbox import Intent, IntentConflict, IntentRequest, enqueue, read
+from core.outbox import IntentRequest
 from core.signatures import signer_of, with_usual_v
+
+ENTER_TYPEHASH = keccak(text="Enter(uint256 marketId,uint8 outcome,uint256 amount,bytes32 salt)")
+
+NONCE_FORMULA = (
+    "keccak256(abi.encode(keccak256('Enter(uint256 marketId,uint8 outcome,uint256 amount,bytes32 salt)'), chainId, "
+    "settler, marketId, outcome, amount, salt))"
+)
 
 
 @dataclass(frozen=True, slots=True)
-class BetKey:
-    """A bet's identity: its chain, its signer and the nonce of its authorization, which commits to market, side and
-    amount. The same nonce signed for another time is the same bet."""
+class StockBet:
+    """A bet as its payer signed it. `amount` in token units, times in Unix seconds; `signer` and `settler`
+    checksummed."""
 
     chain_id: int
-    signer: bytes
-    nonce: bytes
+    settler: str
+    signer: str
+    market_id: int
+    outcome: int
+    amount: int
+    valid_after: int
+    valid_before: int
+    salt: bytes
 
-    def intent_keys(self, attempts: int) -> list[str]:
-        """Return the keys of the first `attempts` intents, in order."""
-        bet = f"relay:{self.chain_id}:{self.signer.hex()}:{self.nonce.hex()}"
-        return [f"{bet}:{attempt}" for attempt in range(1, attempts + 1)]
-
-    async def read_intent_keys(self, connection: AsyncConnection) -> list[str]:
-        """Return the keys of all intents so far."""
-        bet = relay_bet.c
-        query = select(bet.attempt).where(
-            bet.chain_id == self.chain_id, bet.signer == self.signer, bet.nonce == self.nonce
+    @property
+    def nonce(self) -> bytes:
+        """Return the nonce that binds the authorization to this market, side and amount in this contract on this
+        chain."""
+        return keccak(
+            encode(
+                ["bytes32", "uint256", "address", "uint256", "uint8", "uint256", "bytes32"],
+                [ENTER_TYPEHASH, self.chain_id, self.settler, self.market_id, self.outcome, self.amount, self.salt],
+            )
         )
-        return self.intent_keys((await connection.execute(query)).scalar() or 0)
+
+    @property
+    def authorization(self) -> Authorization:
+        """Return the unsigned authorization."""
+        return Authorization(self.signer, self.settler, self.amount, self.valid_after, self.valid_before, self.nonce)
+
+    def digest(self, token: Token) -> bytes:
+        """Return the digest to sign."""
+        return self.authorization.digest(RECEIVE, token, self.chain_id)
+
+    def typed_data(self, token: Token) -> dict[str, Any]:
+        """Return the typed data for `eth_signTypedData_v4`."""
+        return self.authorization.typed_data(RECEIVE, token, self.chain_id)
+
+    def call(self, settler: Contract, signature: bytes, *, sender: str | None = None) -> Call:
+        """Return the call that enters the bet, which anyone may send."""
+        return settler.call(
+            "enterWithAuthorization",
+            self.signer,
+            self.market_id,
+            self.outcome,
+            self.amount,
+            self.valid_after,
+            self.valid_before,
+            self.salt,
+            signature,
+            sender=sender,
+        )
+
+
+# A bet's nonce commits to market, side and amount: the same nonce signed for another window is the same bet.
+ATTEMPTS = Attempts(
+    "relay_bet",
+    ("chain_id", "signer", "nonce"),
+    payer="signer",
+    asked_at="asked_at",
+    details=("confirmation_sent_at",),
+    key_is_bet=True,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +129,11 @@ class RelayedBet:
         usual = with_usual_v(signature)
         is_signed = signer_of(bet.digest(token), usual) == bet.signer
         call = bet.call(contracts.settler, usual if is_signed else signature)
-        key = BetKey(chain_id, bytes_of(bet.signer), bet.nonce)
-        return cls(bet, is_signed, call, key, body.chain_id, body.service_vpm)
+        return cls(bet, is_signed, call, bet_key(bet), body.chain_id, body.service_vpm)
 
     @property
     def nonce_hex(self) -> str:
-        return hex_of(self.key.nonce)
+        return hex_of(self.key.values["nonce"])
 
     @property
     def escape_kit(self) -> EscapeKit:
@@ -91,70 +145,27 @@ class RelayedBet:
             expires_at=min(self.bet.valid_before, 2**53 - 1),
         )
 
+    @property
+    def kit(self) -> dict[str, Any]:
+        """Return the escape kit as a refusal shows it."""
+        kit: dict[str, Any] = to_builtins(self.escape_kit)
+        return kit
+
     def intent(self, attempt: int) -> IntentRequest:
         """Build the intent of attempt number `attempt`."""
-        key = self.key.intent_keys(attempt)[-1]
-        return build_intent(key, "enter", self.bet.chain_id, self.call, self.bet.authorization)
+        return self.key.intent(attempt, "enter", self.bet.chain_id, self.call, self.bet.authorization)
+
+    @property
+    def row(self) -> dict[str, Any]:
+        """Return the columns of the bet's row besides its key; a new attempt voids an earlier confirmation."""
+        return {"market_id": self.bet.market_id, "amount": self.bet.amount, "confirmation_sent_at": None}
 
 
-@dataclass(frozen=True, slots=True)
-class KnownBet:
-    """A bet the relay accepted. `intent`: its last attempt as it stands. confirmation_sent: its sender received an
-    answer that said it is booked."""
-
-    attempt: int
-    intent: Intent
-    confirmation_sent: bool
-
-
-async def find(connection: Connection, key: BetKey) -> KnownBet | None:
-    """Return the accepted bet, or None."""
-    cursor = await connection.execute(
-        "SELECT attempt, intent_id, confirmation_sent_at IS NOT NULL FROM relay_bet "
-        "WHERE chain_id = %s AND signer = %s AND nonce = %s",
-        (key.chain_id, key.signer, key.nonce),
-    )
-    row = await cursor.fetchone()
-    if row is None:
-        return None
-    attempt, intent_id, confirmation_sent = row
-    intent = await read(connection, intent_id)
-    assert intent is not None  # intents of bets are never deleted
-    return KnownBet(attempt, intent, confirmation_sent)
-
-
-_PENDING_SPENDS = PendingSpends(
-    b"SELECT signer, nonce, amount, intent_id, asked_at FROM relay_bet WHERE chain_id = %(chain_id)s"
-)
-
-
-async def ask(connection: Connection, relayed: RelayedBet, attempt: int, funds: Funds) -> KnownBet:
-    """Enqueue attempt number `attempt` in the caller's transaction; return the bet as it stands then, also if another
-    request was first. Raises FundsReserved if the wallet's funds are reserved for its other bets.
-
-    Requests for one wallet's bets run one at a time: the second waits for the first's commit, then finds its bet.
-    Another attempt is made only if the last one can no longer land; an earlier confirmation is then void.
-    """
-    key, bet = relayed.key, relayed.bet
-    await _PENDING_SPENDS.lock_wallet(connection, key.chain_id, key.signer)
-    known = await find(connection, key)
-    if known is not None and known.attempt != attempt - 1:
-        return known
-    await _PENDING_SPENDS.check(
-        connection, funds, chain_id=key.chain_id, wallet=key.signer, nonce=key.nonce, amount=bet.amount
-    )
-    try:
-        intent = await enqueue(connection, relayed.intent(attempt))
-    except IntentConflict as conflict:  # its row was lost, and it is signed for another window now: the same bet
-        intent = conflict.intent
-    await connection.execute(
-        "INSERT INTO relay_bet (chain_id, signer, nonce, market_id, amount, attempt, intent_id) "
-        "VALUES (%s, %s, %s, %s, %s, %s, %s) ON CONFLICT (chain_id, signer, nonce) DO UPDATE SET "
-        "attempt = excluded.attempt, intent_id = excluded.intent_id, asked_at = now(), "
-        "confirmation_sent_at = NULL",
-        (key.chain_id, key.signer, key.nonce, bet.market_id, bet.amount, attempt, intent.id),
-    )
-    return KnownBet(attempt, intent, confirmation_sent=False)
+def bet_key(bet: StockBet) -> BetKey:
+    """Return a bet's key in `relay_bet`."""
+    signer, nonce = bytes_of(bet.signer), bet.nonce
+    values = {"chain_id": bet.chain_id, "signer": signer, "nonce": nonce}
+    return BetKey(values, f"relay:{bet.chain_id}:{signer.hex()}:{nonce.hex()}")
 
 
 # Joined by `entered_by`, since the owner of a transferred position did not place it; and by `entered_at`, which is
@@ -165,7 +176,7 @@ JOIN token_authorization t ON t.chain_id = i.chain_id AND t.authorizer = i.payer
 JOIN stock_position p ON p.entered_at = t.at AND p.vintage > 0 AND p.entry_tx = t.tx AND p.entered_by = t.authorizer
 JOIN stock_vintage v ON v.market_id = p.market_id AND v.vintage = p.vintage
 JOIN stock_market m ON m.market_id = p.market_id
-WHERE i.payer = %s AND i.chain_id = %s AND i.mined_at > now() - interval '1 hour'
+WHERE i.payer = %(signer)s AND i.chain_id = %(chain_id)s AND i.mined_at > now() - interval '1 hour'
 AND CASE p.outcome WHEN 0 THEN p.offered * v.accepted_up < m.min_entry * v.offered_up
     ELSE p.offered * v.accepted_down < m.min_entry * v.offered_down END
 """
@@ -173,7 +184,7 @@ AND CASE p.outcome WHEN 0 THEN p.offered * v.accepted_up < m.min_entry * v.offer
 
 async def count_recent_returns(connection: Connection, key: BetKey) -> int:
     """Count the signer's bets of the last hour of which less than the market's smallest bet was accepted."""
-    row = await (await connection.execute(_RETURNED, (key.signer, key.chain_id), prepare=True)).fetchone()
+    row = await connection.fetch_one(_RETURNED, key.values, prepare=True)
     assert row is not None
     return int(row[0])
 
@@ -182,6 +193,6 @@ async def mark_confirmation_sent(connection: Connection, key: BetKey) -> None:
     """Record that the sender received the confirmation; from now on the signature counts as used."""
     await connection.execute(
         "UPDATE relay_bet SET confirmation_sent_at = coalesce(confirmation_sent_at, now()) "
-        "WHERE chain_id = %s AND signer = %s AND nonce = %s",
-        (key.chain_id, key.signer, key.nonce),
+        "WHERE chain_id = %(chain_id)s AND signer = %(signer)s AND nonce = %(nonce)s",
+        key.values,
     )

@@ -1,15 +1,20 @@
-"""The checks of a bet before it is relayed, by its body and by the chain's state. Each passes or raises a refusal."""
+"""The checks of a bet before it is relayed, by its body and by the chain's state, and the relay's other refusals.
+
+Each check passes or raises a refusal.
+"""
 
 from __future__ import annotations
 
+from typing import Any
+
 from api.problems import Problem
-from api.stock.authorization import StockBet
-from api.stock.bets import RelayedBet
+from api.stock.bets import RelayedBet, StockBet
 from api.stock.landing import ChainFacts
-from api.stock.refusals import with_kit
 from core.contracts.deployments import Token
 from core.contracts.statuses import StockMarketStatus
+from core.hexadecimal import hex_of
 from core.money import USD, decimal_text
+from core.outbox import Intent
 from core.stock.vested import UP
 
 MIN_BET, MAX_BET = 1 * USD, 100 * USD
@@ -98,7 +103,7 @@ def check_wallet(relayed: RelayedBet, facts: ChainFacts) -> None:
             "contract_signer",
             "The signing wallet is a smart contract; gasless bets need a regular wallet's signature. Send the call "
             "in escapeKit yourself: the token asks your wallet to confirm the signature (ERC-1271).",
-            extra=with_kit(relayed),
+            extra={"escapeKit": relayed.kit},
         )
 
 
@@ -146,3 +151,95 @@ def check_call(facts: ChainFacts) -> None:
             f"The bet would be refused by the contract. {facts.refusal.message}",
             extra={"reason": facts.refusal.name},
         )
+
+
+# ---------------------------------------------------------------- refusals that no check raises
+
+TOO_MANY = "The relay takes 10 requests a minute."
+_FAILED = (
+    "The send could not be confirmed; it may have landed. Send the same body again: a signature is accepted once, so "
+    "this never bets twice."
+)
+
+
+class NodesDisagree(Problem):
+    """The 502 for a bet about which nodes contradict each other, as when its payer moves money back and forth. It
+    raises no alarm, unlike nodes that do not answer."""
+
+
+def region_blocked(region: str) -> Problem:
+    return Problem(403, "region_blocked", f"Stock-price markets are not offered in {region}.")
+
+
+def not_deployed() -> Problem:
+    return Problem(503, "not_deployed", "The stock markets are not deployed yet; there is nothing to bet on.")
+
+
+def already_booked(relayed: RelayedBet, tx: bytes, position: str | None) -> Problem:
+    """Refuse a bet whose bettor already received its confirmation. This must not look like a failure, or the bettor
+    would bet again. `position`: the id of its position, if known."""
+    as_position = "" if position is None else f" as position {position}"
+    return Problem(
+        409,
+        "already_used",
+        f"This bet is already booked{as_position} in transaction {hex_of(tx)}; send nothing more. "
+        "Its signature is used: to place another bet, sign a new one.",
+        extra={"nonce": relayed.nonce_hex, "txHash": hex_of(tx), "positionId": position, "receipt": "confirmed"},
+    )
+
+
+def not_sent(intent: Intent) -> Problem:
+    """Refuse a bet that the relayer refused before giving it a nonce."""
+    return Problem(
+        422,
+        "simulation_failed",
+        f"The bet was not sent: {intent.reason or 'it would be refused by the contract'}",
+        extra={"reason": intent.reason_code},
+    )
+
+
+def payer_limited(intent: Intent) -> Problem:
+    """Refuse a bet for now because its wallet's reverted bets have cost us too much gas."""
+    message = f"The bet was not sent. {intent.reason} You can also send the call in escapeKit yourself."
+    return _later(429, "rate_limited", message, 300)
+
+
+def funds_reserved(reserved: int, balance: int) -> Problem:
+    message = (
+        f"The wallet holds {decimal_text(balance)} USDG, and its pending bets need {decimal_text(reserved)} of it, "
+        "which leaves too little for this one. Send the same body again once they are booked."
+    )
+    return _later(429, "rate_limited", message, 5)
+
+
+def too_many_returned(bets: int) -> Problem:
+    message = (
+        f"In the past hour {bets} bets of this wallet were refunded almost entirely, because their sides were full. "
+        "Bet later, on a side with headroom, or send the call in escapeKit yourself."
+    )
+    return _later(429, "rate_limited", message, 600)
+
+
+def busy(waiting: int) -> Problem:
+    # About a second for every fifty bets ahead, and never longer than a few Ethereum blocks.
+    seconds = min(30, 2 + waiting // 50)
+    message = f"Many bets are pending. Send the same body again in {seconds} s."
+    return _later(503, "busy", message, seconds, retryAfter=seconds)
+
+
+def relayer_unavailable() -> Problem:
+    message = "The relayer is down or out of gas. Send the call in escapeKit yourself, or try again later."
+    return _later(503, "relay_unavailable", message, 30)
+
+
+def outcome_unknown() -> Problem:
+    return Problem(502, "relay_failed", _FAILED)
+
+
+def nodes_disagree() -> NodesDisagree:
+    return NodesDisagree(502, "relay_failed", _FAILED)
+
+
+def _later(status: int, code: str, message: str, seconds: int, **more: Any) -> Problem:
+    headers = {"Retry-After": str(seconds)}
+    return Problem(status, code, message, headers=headers, extra=more)

@@ -15,7 +15,7 @@ from sqlalchemy import and_, select
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from api.database import DATABASE_ERRORS
-from api.stock.authorization import StockBet
+from api.stock.bets import StockBet
 from api.stock.chain import StockContracts
 from core.chain import Call, ChainClient, ContractReverted, Receipt, RpcError, RpcErrorKind, checksum, values
 from core.chain.wire import data_bytes

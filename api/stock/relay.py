@@ -2,6 +2,9 @@
 
 Resubmitting a bet never books it twice, whoever sends it: the contract takes an authorization once. The table
 `relay_bet` only lets the same bet find its first transaction again.
+
+A bet is accepted once its row is written, and has landed once it is on the chain, whoever sent it. To its bettor it is
+confirmed, pending or reverted, the words of the specification.
 """
 
 from __future__ import annotations
@@ -9,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable
+from typing import Literal
 
 from aiohttp import web
 from limits import parse
@@ -18,23 +22,23 @@ from api.context import Context
 from api.database import DATABASE_ERRORS, reading
 from api.head import chain_now
 from api.limits import blocked_region, caller_ip
-from api.payments.attempts import READ_SECONDS, Attempts
-from api.payments.funds import Funds, FundsReserved
+from api.payments.attempts import Attempt, BetKey, Funds, FundsReserved
+from api.payments.pipeline import READ_SECONDS, Payments, Submission, is_retriable
 from api.problems import Problem
 from api.requests import read_json, validated_body
-from api.stock import bets, checks, refusals
-from api.stock.bets import BetKey, KnownBet, RelayedBet
+from api.stock import bets, checks
+from api.stock.bets import ATTEMPTS, RelayedBet
 from api.stock.bodies.relay import RelayBody
 from api.stock.chain import STOCK_TOKEN_SYMBOL
-from api.stock.landing import ChainFacts, read_facts
-from api.stock.outcomes import BetOutcomes
+from api.stock.landing import ChainFacts, find_landing, find_position, read_facts
 from api.stock.requests import RelayRequest
 from api.stock.sources import StockSources
 from core.chain import RpcError
 from core.db.engine import Connection
+from core.hexadecimal import hex_of
 from core.log import get_logger
 from core.metrics import counter
-from core.outbox import RELAY, report
+from core.outbox import PAYER_REASONS, RELAY, Intent, MinedOutcome, report
 
 log = get_logger(__name__)
 
@@ -51,175 +55,294 @@ UNPROVEN = "unproven"
 # each costs us gas twice, to book it and to refund it, and costs the bettor nothing.
 RETURNED_BETS = 5
 
+SPENT = "AuthorizationSpent"
+"""The relayer's reason when the token reports the bet's authorization as used."""
+
 
 class Relay:
     """The relay of signed bets to the chain."""
 
     def __init__(self, context: Context, sources: StockSources) -> None:
-        self._settings = context.settings
-        self._chain_id = sources.deployment.chain_id
-        self._token = sources.deployment.token(STOCK_TOKEN_SYMBOL)
-        self._contracts = sources.contracts
-        self._client = sources.client
-        self._index = sources.index
-        self._oracle = sources.oracle
-        self._pool = context.pool
-        self._limits = context.limits
-        self._attempts = Attempts(context, "stock", "Check GET /api/relay/receipt.")
-        self._outcomes = BetOutcomes(context, sources, self._attempts)
+        self.settings = context.settings
+        self.sources = sources
+        self.chain_id = sources.deployment.chain_id
+        self.token = sources.deployment.token(STOCK_TOKEN_SYMBOL)
+        self.pool = context.pool
+        self.primary = context.primary
+        self.limits = context.limits
+        self.payments = Payments(context, "stock", ATTEMPTS, "Check GET /api/relay/receipt.")
 
     async def enter(self, request: web.Request) -> web.StreamResponse:
         until = asyncio.get_running_loop().time() + RECEIPT_WAIT_SECONDS
         try:
-            relayed, body = await self._enter(request, until)
+            submission = await self._read(request, until)
+            body = await self.payments.run(request, submission)
         except Problem as problem:
-            ANSWERS.labels(UNPROVEN if isinstance(problem, refusals.NodesDisagree) else problem.code).inc()
+            ANSWERS.labels(UNPROVEN if isinstance(problem, checks.NodesDisagree) else problem.code).inc()
             raise
         ANSWERS.labels(body.receipt).inc()
         response = json_response(body)
         # Later answers may say that the signature is used only after this one was delivered: if the connection is lost,
         # the same body is answered with its first transaction again.
         if body.receipt == "confirmed" and await _written(request, response):
-            await self._mark_confirmation_sent(relayed.key)
+            await self._mark_confirmation_sent(submission.key)
         return response
 
-    # ------------------------------------------------------------ the steps, in order
-
-    async def _enter(self, request: web.Request, until: float) -> tuple[RelayedBet, RelayBody]:
-        await self._limits.take(RELAY_RATE, "relay-ip", caller_ip(request, self._settings), refusals.TOO_MANY)
-        region = blocked_region(request, self._settings)
-        closed = None if region is None else refusals.region_blocked(region)
+    async def _read(self, request: web.Request, until: float) -> RelaySubmission:
+        await self.limits.take(RELAY_RATE, "relay-ip", caller_ip(request, self.settings), checks.TOO_MANY)
+        region = blocked_region(request, self.settings)
+        blocked = None if region is None else checks.region_blocked(region)
         try:
-            relayed = await self._read(request)
+            return RelaySubmission(self, await self._read_bet(request), blocked, until)
         except Problem as refusal:
-            raise (closed or refusal) from None
-        with self._attempts.checking_slot(request, lambda: refusals.busy(self._settings.payments_in_hand, relayed)):
-            known = await self._known_before(relayed)
-            attempts = 0 if known is None else known.attempt
-            async with self._outcomes.judging(relayed, was_attempted=attempts > 0):
-                # A bet accepted before is answered from its transaction, even if its market has closed, it has expired
-                # or its bettor is in a blocked region now.
-                if known is not None and known.intent.may_land and relayed.is_signed:
-                    checks.check_domain(relayed)
-                    found: KnownBet | bytes = known
-                elif closed is not None:
-                    raise closed
-                else:
-                    found = await self._answer(relayed, attempts)
-        if isinstance(found, bytes):
-            return relayed, await self._outcomes.confirmed(relayed, found)
-        async with self._outcomes.judging(relayed, was_attempted=True):
-            return relayed, await self._outcomes.of(relayed, found, until)
+            raise (blocked or refusal) from None
 
-    async def _read(self, request: web.Request) -> RelayedBet:
-        if self._contracts is None:
-            raise refusals.not_deployed()
+    async def _read_bet(self, request: web.Request) -> RelayedBet:
+        if self.sources.contracts is None:
+            raise checks.not_deployed()
         content = await read_json(request, limit=BODY_LIMIT)
         signer = content.get("from") if isinstance(content, dict) else None
         if isinstance(signer, str):
             # Only checked here and counted once the signature is verified: a stranger cannot use up a signer's limit.
-            await self._limits.check(RELAY_RATE, "relay-signer", signer.lower(), refusals.TOO_MANY)
+            await self.limits.check(RELAY_RATE, "relay-signer", signer.lower(), checks.TOO_MANY)
         body = validated_body(RelayRequest, content)
-        relayed = RelayedBet.of(body, self._contracts, self._token, self._chain_id)
+        relayed = RelayedBet.of(body, self.sources.contracts, self.token, self.chain_id)
         checks.check_amount(relayed.bet.amount)
         return relayed
 
-    async def _known_before(self, relayed: RelayedBet) -> KnownBet | None:
-        async with self._database(lambda: refusals.relayer_unavailable(relayed)) as connection:
-            return await bets.find(connection, relayed.key)
+    async def _mark_confirmation_sent(self, key: BetKey) -> None:
+        try:
+            async with asyncio.timeout(READ_SECONDS), self.pool.connection() as connection:
+                await bets.mark_confirmation_sent(connection, key)
+        except DATABASE_ERRORS as error:
+            log.warning("failed to record that the confirmation was delivered", action="relay.no_database", why=error)
 
-    async def _answer(self, relayed: RelayedBet, attempts: int) -> KnownBet | bytes:
-        """Check the bet and enqueue it; return it, or the transaction in which it has already landed."""
-        bet, facts = relayed.bet, await self._facts(relayed)
+
+class RelaySubmission(Submission[RelayBody]):
+    """A bet submitted to the relay. `blocked`: the refusal of its sender's region, if any. `until`: when to answer, by
+    the loop's clock."""
+
+    def __init__(self, relay: Relay, relayed: RelayedBet, blocked: Problem | None, until: float) -> None:
+        self.key = relayed.key
+        self.escape_kit = relayed.kit
+        self._relay = relay
+        self._relayed = relayed
+        self._blocked = blocked
+        self._until = until
+        self._attempts = 0  # found, or made by this request
+        self._contracts = relay.sources.contracts
+        self._client = relay.sources.client
+        self._request_seconds = relay.settings.rpc_request_path_timeout_seconds
+
+    def too_many(self) -> Problem:
+        return checks.busy(self._relay.settings.payments_in_hand)
+
+    def wait_seconds(self) -> float:
+        return max(0.0, self._until - asyncio.get_running_loop().time())
+
+    # ------------------------------------------------------------ the checks, in order
+
+    async def check(self) -> RelayBody | Intent:
+        relayed = self._relayed
+        async with self._database(checks.relayer_unavailable) as connection:
+            known = await ATTEMPTS.find(connection, self.key)
+        self._attempts = 0 if known is None else known.number
+        # A bet accepted before is answered from its transaction, even if its market has closed, it has expired or its
+        # bettor is in a blocked region now.
+        if known is not None and known.intent.may_land and relayed.is_signed:
+            checks.check_domain(relayed)
+            return await self._accepted(known)
+        if self._blocked is not None:
+            raise self._blocked
+        bet, facts = relayed.bet, await self._facts()
         checks.check_bounds(bet, facts)
         if facts.authorization_used and relayed.is_signed:
             checks.check_domain(relayed)
-            if (tx := await self._outcomes.landed(relayed, seen=facts.block, spent=True)) is not None:
-                return tx  # on the chain, even if its market has closed or it has expired
+            if (tx := await self._find_transaction(facts.block, spent=True)) is not None:
+                return await self._confirmed(tx)  # even if its market has closed or it has expired
         now = chain_now(facts.timestamp)
         try:
             checks.check_window(bet, facts.timestamp, now)
             checks.check_market(bet, facts, now)
-            checks.check_halt(self._why_halted(bet.market_id))
+            checks.check_halt(self._halt_reason())
             checks.check_room(bet, facts)
         except Problem:
             # The index may have it in a block that is newer than that of the facts.
             if relayed.is_signed and not facts.authorization_used and facts.market is not None:
                 checks.check_domain(relayed)
-                if (tx := await self._outcomes.landed(relayed, seen=facts.block)) is not None:
-                    return tx
+                if (tx := await self._find_transaction(facts.block)) is not None:
+                    return await self._confirmed(tx)
             raise
         checks.check_wallet(relayed, facts)
         checks.check_domain(relayed)
-        checks.check_signature(relayed, self._token)
-        await self._limits.take(RELAY_RATE, "relay-signer", bet.signer.lower(), refusals.TOO_MANY)
+        checks.check_signature(relayed, self._relay.token)
+        await self._relay.limits.take(RELAY_RATE, "relay-signer", bet.signer.lower(), checks.TOO_MANY)
         checks.check_unused(facts)
         try:
             checks.check_balance(bet, facts)
             checks.check_call(facts)
         except Problem:
-            if (tx := await self._outcomes.landed(relayed, seen=facts.block)) is not None:
-                return tx
+            if (tx := await self._find_transaction(facts.block)) is not None:
+                return await self._confirmed(tx)
             raise
-        await self._check_lanes(relayed)
-        return await self._ask(relayed, attempts + 1, Funds(facts.balance, facts.block))
+        await self._check_lanes()
+        return await self._accepted(await self._enqueue(Funds(facts.balance, facts.block)))
 
-    async def _facts(self, relayed: RelayedBet) -> ChainFacts:
+    async def _facts(self) -> ChainFacts:
         if self._client is None or self._contracts is None:
-            raise refusals.relayer_unavailable(relayed)
-        timeout = self._settings.rpc_request_path_timeout_seconds
+            raise checks.relayer_unavailable()
         try:
             # An unverified signature would let a stranger run a contract wallet's code on our node.
-            call = relayed.call if relayed.is_signed else None
-            return await read_facts(self._client, self._contracts, relayed.bet, call, timeout)
+            call = self._relayed.call if self._relayed.is_signed else None
+            return await read_facts(self._client, self._contracts, self._relayed.bet, call, self._request_seconds)
         except RpcError as error:
             log.warning("RPC unavailable for the relay", action="relay.no_chain", why=error)
-            raise refusals.relayer_unavailable(relayed) from None
+            raise checks.relayer_unavailable() from None
 
-    def _why_halted(self, market_id: int) -> str | None:
-        if self._oracle is None or self._index is None or self._index.snapshot is None:
+    def _halt_reason(self) -> str | None:
+        oracle, index = self._relay.sources.oracle, self._relay.sources.index
+        if oracle is None or index is None or index.snapshot is None:
             return None
-        return self._oracle.halt_reason(self._index.snapshot.markets.get(market_id))
+        return oracle.halt_reason(index.snapshot.markets.get(self._relayed.bet.market_id))
 
-    async def _check_lanes(self, relayed: RelayedBet) -> None:
+    async def _check_lanes(self) -> None:
         """Refuse a bet that no lane would send now, or whose wallet had too many bets returned."""
-        async with self._database(lambda: refusals.relayer_unavailable(relayed)) as connection:
-            lanes = await report(connection, self._chain_id, RELAY)
-            returned = await bets.count_recent_returns(connection, relayed.key)
+        async with self._database(checks.relayer_unavailable) as connection:
+            lanes = await report(connection, self._relay.chain_id, RELAY)
+            returned = await bets.count_recent_returns(connection, self.key)
         if not lanes.works:
-            raise refusals.relayer_unavailable(relayed)
+            raise checks.relayer_unavailable()
         if returned >= RETURNED_BETS:
-            raise refusals.too_many_returned(RETURNED_BETS, relayed)
+            raise checks.too_many_returned(RETURNED_BETS)
         waiting = lanes.in_flight + lanes.queued
-        if waiting >= max(1, self._settings.relay_busy_above):
-            raise refusals.busy(waiting, relayed)
+        if waiting >= max(1, self._relay.settings.relay_busy_above):
+            raise checks.busy(waiting)
 
-    async def _ask(self, relayed: RelayedBet, attempt: int, funds: Funds) -> KnownBet:
-        """Enqueue the bet for the relayer, unless another request did so first."""
+    async def _enqueue(self, funds: Funds) -> Attempt:
+        """Store an attempt for the relayer, unless another request did so first."""
+        relayed = self._relayed
         try:
             async with (
-                self._database(lambda: refusals.outcome_unknown(relayed)) as connection,
+                self._database(checks.outcome_unknown) as connection,
                 connection.transaction(),
             ):
-                return await bets.ask(connection, relayed, attempt, funds)
+                return await ATTEMPTS.add(
+                    connection, self.key, relayed.row, relayed.intent, after=self._attempts, funds=funds
+                )
         except FundsReserved as reserved:
-            raise refusals.funds_reserved(reserved.args[0], funds.amount, relayed) from None
+            raise checks.funds_reserved(reserved.args[0], funds.amount) from None
 
     @contextlib.asynccontextmanager
     async def _database(self, unavailable: Callable[[], Problem]) -> AsyncIterator[Connection]:
         """Yield a connection for a few seconds; if the database fails, raise the refusal `unavailable`."""
         async with (
             reading("The relay's record", seconds=READ_SECONDS, refusal=lambda _: unavailable()),
-            self._pool.connection() as connection,
+            self._relay.pool.connection() as connection,
         ):
             yield connection
 
-    async def _mark_confirmation_sent(self, key: BetKey) -> None:
+    async def _accepted(self, attempt: Attempt) -> Intent:
+        self._attempts = attempt.number
+        (confirmation_sent_at,) = attempt.details
+        # A fork may have undone the block reported to the bettor: then the bet is pending again, and not used up.
+        if confirmation_sent_at is not None and attempt.intent.succeeded:
+            assert attempt.intent.tx_hash is not None
+            position = await self._position(attempt.intent.tx_hash)
+            raise checks.already_booked(self._relayed, attempt.intent.tx_hash, position)
+        return attempt.intent
+
+    # ------------------------------------------------------------ the outcome
+
+    async def landed(self, intent: Intent) -> RelayBody:
+        assert intent.tx_hash is not None
+        return await self._confirmed(intent.tx_hash, intent.block_number)
+
+    async def landed_otherwise(self, intent: Intent) -> RelayBody | None:
+        tx = await self._find_transaction(intent.block_number, spent=intent.reason_code == SPENT)
+        return None if tx is None else await self._confirmed(tx)
+
+    async def refused(self, intent: Intent) -> RelayBody:
+        if intent.outcome is MinedOutcome.REVERTED:
+            assert intent.tx_hash is not None
+            final = not await self._relay.payments.may_land(self.key)
+            return relay_body(self._relayed, intent.tx_hash, "reverted", block=intent.block_number, final=final)
+        if not intent.refused:
+            raise checks.outcome_unknown()
+        if intent.reason_code in PAYER_REASONS:
+            raise checks.payer_limited(intent)
+        # A block no older than the one that refused the bet does not have it, so it was not refused because someone
+        # else had already sent it. If the relayer's nodes did not agree on such a block, that may be the reason.
+        if intent.block_number is None:
+            raise checks.nodes_disagree()
+        raise checks.not_sent(intent)
+
+    def pending(self, intent: Intent) -> RelayBody:
+        if intent.tx_hash is None:
+            raise checks.outcome_unknown()
+        return relay_body(self._relayed, intent.tx_hash, "pending")
+
+    def is_settled(self, refusal: Problem) -> bool:
+        # Without an attempt, a retriable refusal needs no mark, and a stranger's signature can never place the bet. But
+        # another request may have made an attempt since this one looked for it.
+        is_clear = not self._attempts and (is_retriable(refusal) or not self._relayed.is_signed)
+        return is_clear or refusal.extra.get("receipt") == "confirmed"
+
+    # ------------------------------------------------------------ on the chain
+
+    async def _find_transaction(self, seen: int | None, *, spent: bool = False) -> bytes | None:
+        """Return the transaction in which the bet landed, or None if it certainly has not; raise a 502 if that is
+        unknown (see `find_landing`). Must be called before any answer says that a bet was refused or not sent."""
+        if self._client is None or self._contracts is None:
+            raise checks.outcome_unknown()
+        landing = await find_landing(
+            self._relay.primary,
+            self._client,
+            self._contracts,
+            self._relayed.bet,
+            self._request_seconds,
+            seen=seen,
+            spent=spent,
+        )
+        if landing.tx is None and not landing.absent:
+            unknown = checks.outcome_unknown if landing.unreachable else checks.nodes_disagree
+            raise unknown()
+        return landing.tx
+
+    async def _confirmed(self, tx: bytes, block: int | None = None) -> RelayBody:
+        return relay_body(self._relayed, tx, "confirmed", block=block, position=await self._position(tx))
+
+    async def _position(self, tx: bytes) -> str | None:
+        """Return the position's id, if a node returns the receipt quickly."""
+        if self._client is None or self._contracts is None:
+            return None
         try:
-            async with asyncio.timeout(READ_SECONDS), self._pool.connection() as connection:
-                await bets.mark_confirmation_sent(connection, key)
-        except DATABASE_ERRORS as error:
-            log.warning("failed to record that the confirmation was delivered", action="relay.no_database", why=error)
+            async with asyncio.timeout(self._request_seconds):
+                receipt = await self._client.receipt(hex_of(tx))
+        except (RpcError, TimeoutError):
+            return None
+        position_id = None if receipt is None else find_position(receipt, self._contracts, self._relayed.bet)
+        return None if position_id is None else str(position_id)
+
+
+def relay_body(
+    relayed: RelayedBet,
+    tx: bytes,
+    receipt: Literal["confirmed", "pending", "reverted"],
+    *,
+    block: int | None = None,
+    position: str | None = None,
+    final: bool | None = None,
+) -> RelayBody:
+    return RelayBody(
+        ok=receipt != "reverted",
+        tx_hash=hex_of(tx),
+        nonce=relayed.nonce_hex,
+        receipt=receipt,
+        position_id=position,
+        block_number=None if block is None else str(block),
+        final=final,
+        escape_kit=relayed.escape_kit,
+    )
 
 
 async def _written(request: web.Request, response: web.StreamResponse) -> bool:

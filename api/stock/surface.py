@@ -10,7 +10,7 @@ from api.context import Context
 from api.limits import RequestQuota
 from api.operations import DocumentedAnswer, Handler, Operation, Surface
 from api.solvency import solvency_watches
-from api.stock.authorization import NONCE_FORMULA
+from api.stock.bets import NONCE_FORMULA
 from api.stock.bodies.markets import MarketDetailBody, MarketsBody, PricesBody
 from api.stock.bodies.operating import CronReport, HealthBody
 from api.stock.bodies.parts import ErrorBody

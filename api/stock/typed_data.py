@@ -11,7 +11,7 @@ from api.caching import json_response
 from api.head import chain_now
 from api.problems import Problem
 from api.requests import read_query
-from api.stock.authorization import NONCE_FORMULA, StockBet
+from api.stock.bets import NONCE_FORMULA, StockBet
 from api.stock.bodies.relay import TypedDataBody
 from api.stock.chain import STOCK_TOKEN_SYMBOL
 from api.stock.checks import MAX_BET, MIN_BET, check_amount, check_halt

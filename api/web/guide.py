@@ -10,7 +10,7 @@ import orjson
 
 from api.agent.errors import CATALOGUE, RETRIABLE
 from api.agent.platform import custody
-from api.stock.authorization import NONCE_FORMULA
+from api.stock.bets import NONCE_FORMULA
 from api.web.templating import Pages
 from core.contracts.deployments import Deployment
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Final, Generic, NamedTuple, TypeVar
 
@@ -84,9 +84,9 @@ def _lane_group_of(text: str) -> LaneGroup:
     return LaneGroup(int(chain_id), group)
 
 
-def _intent_ids_of(text: str) -> Collection[int]:
+def _intent_states_of(text: str) -> Mapping[int, str]:
     """Parse `<intent id>:<state>` joined by commas."""
-    return [int(each.partition(":")[0]) for each in text.split(",")]
+    return {int(intent_id): state for intent_id, state in (each.split(":") for each in text.split(","))}
 
 
 AGENT_EVENT: Final = WrittenChannel[Collection[bytes]]("agent_event", _wallets_of, _wallets_text)
@@ -99,8 +99,8 @@ KEEPER_JOB: Final = Channel[int]("keeper_job", int)
 OPERATOR_SWITCH: Final = Channel[str]("operator_switch", str)
 """The name of a switch that was changed."""
 OUTBOX_QUEUED: Final = Channel[LaneGroup]("outbox_queued", _lane_group_of)
-OUTBOX_STATE: Final = Channel[Collection[int]]("outbox_state", _intent_ids_of)
-"""Ids of intents whose state changed."""
+OUTBOX_STATE: Final = Channel[Mapping[int, str]]("outbox_state", _intent_states_of)
+"""Intents whose state changed, by id, with the new state."""
 
 
 async def listen(url: str, channel: Channel[P]) -> AsyncGenerator[P | Resync, None]:

@@ -14,6 +14,8 @@ from core.outbox.intents import (
     IntentConflict,
     IntentRequest,
     enqueue,
+    intent_columns,
+    intent_from_row,
     read,
 )
 from core.outbox.lanes import (
@@ -61,6 +63,8 @@ __all__ = [
     "LaneStatus",
     "MinedOutcome",
     "enqueue",
+    "intent_columns",
+    "intent_from_row",
     "read",
     "report",
 ]

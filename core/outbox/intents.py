@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -118,7 +119,12 @@ class Intent:
         return self.state is IntentState.FAILED and self.nonce is None
 
 
-_COLUMNS = ", ".join(each.name for each in fields(Intent))
+def intent_columns(table: str = "outbox_intent") -> str:
+    """List the columns of an Intent for a SELECT, for `intent_from_row`."""
+    return ", ".join(f"{table}.{each.name}" for each in fields(Intent))
+
+
+_COLUMNS = intent_columns()
 _INSERT = f"""
 INSERT INTO outbox_intent (key, fingerprint, chain_id, lane_group, kind, to_address, data, value_wei, gas_limit,
                            simulate, replay_safe, priority, not_after, depends_on, payer)
@@ -151,22 +157,23 @@ async def enqueue(connection: Connection, request: IntentRequest) -> Intent:
     )
     row = await connection.fetch_one(_INSERT.encode(), values, prepare=True)
     if row is not None:
-        return _intent(row)
+        return intent_from_row(row)
     query = f"SELECT fingerprint, {_COLUMNS} FROM outbox_intent WHERE key = %s"  # noqa: S608 - constants only
     row = await connection.fetch_one(query.encode(), (request.key,))
     assert row is not None  # a conflicting key exists: only intents that can never be queued again are deleted
     if row[0] != request.fingerprint():
-        raise IntentConflict(_intent(row[1:]))
-    return _intent(row[1:])
+        raise IntentConflict(intent_from_row(row[1:]))
+    return intent_from_row(row[1:])
 
 
 async def read(connection: Connection, intent_id: int) -> Intent | None:
     query = f"SELECT {_COLUMNS} FROM outbox_intent WHERE id = %s"  # noqa: S608 - constants only
     row = await connection.fetch_one(query.encode(), (intent_id,))
-    return None if row is None else _intent(row)
+    return None if row is None else intent_from_row(row)
 
 
-def _intent(row: tuple[Any, ...]) -> Intent:
+def intent_from_row(row: Sequence[Any]) -> Intent:
+    """Build an Intent from the values of `intent_columns`."""
     intent = Intent(*row)
     return replace(
         intent,

@@ -73,22 +73,22 @@ class GroupReport:
         return sum(lane.in_flight for lane in self.lanes)
 
 
+# One row without a lane if the group has none.
 _LANES = b"""
-SELECT l.address, l.status, l.status_detail, coalesce(l.lease_until > now(), false), l.balance_wei,
+SELECT q.queued, l.address, l.status, l.status_detail, coalesce(l.lease_until > now(), false), l.balance_wei,
     (SELECT count(*) FROM outbox_intent i WHERE i.lane_id = l.id AND i.state IN ('signed', 'sent'))
-FROM outbox_lane l WHERE l.chain_id = %s AND %s = ANY(l.groups) ORDER BY l.id
+FROM (SELECT count(*) AS queued FROM outbox_intent
+    WHERE chain_id = %(chain_id)s AND lane_group = %(group)s AND state = 'queued') q
+LEFT JOIN outbox_lane l ON l.chain_id = %(chain_id)s AND %(group)s = ANY(l.groups) ORDER BY l.id
 """
 
 
 async def report(connection: Connection, chain_id: int, group: str) -> GroupReport:
     """Read the status of one group of lanes."""
-    rows = await connection.fetch_all(_LANES, (chain_id, group))
+    rows = await connection.fetch_all(_LANES, {"chain_id": chain_id, "group": group})
     lanes = tuple(
-        LaneReport(row[0], LaneStatus(row[1]), row[2], row[3], row[5], None if row[4] is None else int(row[4]))
-        for row in rows
+        LaneReport(address, LaneStatus(status), detail, leased, in_flight, None if balance is None else int(balance))
+        for _, address, status, detail, leased, balance, in_flight in rows
+        if address is not None
     )
-    queued = await connection.fetch_value(
-        "SELECT count(*) FROM outbox_intent WHERE chain_id = %s AND lane_group = %s AND state = 'queued'",
-        (chain_id, group),
-    )
-    return GroupReport(lanes, queued)
+    return GroupReport(lanes, queued=rows[0][0])

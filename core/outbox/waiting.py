@@ -28,8 +28,8 @@ class IntentWatch:
     def __init__(self, url: str, pool: ConnectionPool) -> None:
         self._url = url
         self._pool = pool
-        # A dict, since a set would not keep the order of arrival.
-        self._waiting: dict[int, dict[asyncio.Event, None]] = defaultdict(dict)
+        # The states each waiter waits for, by intent and in the order of arrival.
+        self._waiting: dict[int, dict[asyncio.Event, frozenset[IntentState]]] = defaultdict(dict)
         self._listening: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
@@ -46,7 +46,7 @@ class IntentWatch:
         """Return the intent once it is in one of `states`, or as it is on timeout; raise LookupError for an unknown
         id."""
         moved = asyncio.Event()
-        self._waiting[intent_id][moved] = None
+        self._waiting[intent_id][moved] = states
         deadline = asyncio.get_running_loop().time() + timeout_seconds
         try:
             while True:
@@ -70,5 +70,6 @@ class IntentWatch:
         async with contextlib.aclosing(listen(self._url, OUTBOX_STATE)) as signals:
             async for moved in signals:
                 for intent_id in list(self._waiting) if isinstance(moved, Resync) else moved:
-                    for event in self._waiting.get(intent_id, ()):
-                        event.set()
+                    for event, states in self._waiting.get(intent_id, {}).items():
+                        if isinstance(moved, Resync) or moved[intent_id] in states:
+                            event.set()

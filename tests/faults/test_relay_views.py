@@ -16,7 +16,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from api.stock.authorization import StockBet
+from api.stock.bets import StockBet
 from core.chain import Call
 from scripts._stack import wallets
 from tests.support.hazy_node import HazyNode

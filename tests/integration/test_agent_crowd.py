@@ -32,7 +32,7 @@ async def test_of_a_crowd_each_is_challenged_or_asked_to_come_back(buyer: Buyer,
         if response.status == 429:
             assert body["retriable"] is True
             assert int(response.headers["Retry-After"]) > 0
-            assert "Many trades" in body["message"], body
+            assert "Too many trades" in body["message"], body
 
 
 async def test_one_caller_leaves_room_for_others(buyer: Buyer, market: str) -> None:

@@ -15,19 +15,17 @@ import psycopg
 import pytest
 
 from api.agent.errors import CATALOGUE
-from api.agent.trade.store import SignedBet, take_in
-from api.payments.funds import Funds
 from core.agent.bet import Bet, idem_hash
 from core.agent.book import YES
 from core.chain import checksum
 from core.db.engine import conninfo, make_pool
 from core.db.switches import POLL_SECONDS
 from core.money import USD
-from core.outbox import IntentRequest
 from scripts._stack import wallets
 from tests.support.agent_service import AgentService, agent_service
 from tests.support.buyer import Buyer, bet, header, sign
 from tests.support.keeper_stakes import bound
+from tests.support.signed_bets import add_trade
 from tests.waiting import until
 
 DEV = wallets.DEV
@@ -245,17 +243,8 @@ async def test_the_payer_of_an_accepted_payment_may_ask_for_its_outcome(
         for body in bodies:
             amount = round(body["sizeUsd"] * USD)
             trade = Bet(market, 0, amount, 0, who.address.lower(), idem_hash(body["idemKey"]))
-            request = IntentRequest(f"test:{body['idemKey']}", 8453, "unserved", "settle", who.address)
             async with connection.transaction():
-                await take_in(
-                    connection,
-                    SignedBet(trade, trade.idem_hash, trade.idem_hash, b""),
-                    request,
-                    after_attempt=0,
-                    funds=Funds(10**12, 1),
-                    quote_id=None,
-                    callback_url=None,
-                )
+                await add_trade(connection, trade, trade.idem_hash, trade.idem_hash, group="unserved")
     answers = await asyncio.gather(*(buyer.post(body, ip=ip) for body in bodies))
     assert {said["message"] for _, said in answers} == {answers[0][1]["message"]}
     assert "settling" in answers[0][1]["message"]

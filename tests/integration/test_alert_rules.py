@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from api.agent.trade import outcomes
+from api.agent.trade import trading
 from core.db.leader import Leadership
 from core.metrics import REGISTRY
 from core.service.cancelling import cancel_and_wait
@@ -322,4 +322,4 @@ async def test_what_a_rule_counts_up_or_misses_is_shown_as_0_before_it_happens()
     assert REGISTRY.get_sample_value("vpm_relayer_foreign_total", of) == 0
     assert REGISTRY.get_sample_value("vpm_relayer_lane_held", of) == 0
     assert REGISTRY.get_sample_value("vpm_leader", {"role": "vacant role"}) == 0
-    assert outcomes.UNKNOWN.collect()[0].samples[0].name == "vpm_agent_trades_unknown_total"
+    assert trading.UNKNOWN.collect()[0].samples[0].name == "vpm_agent_trades_unknown_total"

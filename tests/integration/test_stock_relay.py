@@ -18,7 +18,7 @@ from eth_account.messages import encode_typed_data
 
 from api.limits import RateLimits
 from api.stock import landing
-from api.stock.authorization import StockBet
+from api.stock.bets import StockBet
 from api.stock.bodies.relay import ReceiptBody, RelayBody, TypedDataBody
 from api.stock.index import StockIndex
 from api.stock.receipt import BetReceipts

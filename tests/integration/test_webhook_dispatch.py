@@ -19,17 +19,15 @@ from api.agent.notices import sending as webhook_sending
 from api.agent.notices.dispatcher import Dispatcher
 from api.agent.notices.sending import DeliverySigner, WebhookSender
 from api.agent.notices.targets import TargetResolver
-from api.agent.trade import store as trades
-from api.payments.funds import Funds
 from core.agent.bet import Bet
 from core.agent.notices import log as event_log
 from core.agent.notices.kinds import EventType, source_of
 from core.agent.notices.log import Draft
 from core.agent.notices.reading import Notice, notices_from
 from core.db.engine import ConnectionPool, make_pool
-from core.outbox import RELAY, IntentRequest
 from tests.support import hostile_endpoint as hostile
 from tests.support.measured import measured
+from tests.support.signed_bets import add_trade
 from tests.support.webhook_receiver import Receiver, receiver
 from tests.waiting import PATIENCE, running, until
 
@@ -449,17 +447,9 @@ async def _callback(pool: ConnectionPool, name: str) -> bytes:
     """A trade taken in with a callback, two days ago; its id."""
     trade_id, wallet = keccak(text=name), keccak(text=name)[:20]
     trade = Bet(bytes(32), 0, 5_000_000, 0, "0x" + wallet.hex(), keccak(text=f"key of {name}"))
-    wanted = IntentRequest(f"test:{name}", 8453, RELAY, "settle", "0x" + "11" * 20)
     async with pool.connection() as connection, connection.transaction():
-        await trades.take_in(
-            connection,
-            trades.SignedBet(trade, trade_id, keccak(text=f"nonce of {name}"), b""),
-            wanted,
-            after_attempt=0,
-            funds=Funds(trade.amount, 1),
-            quote_id=None,
-            callback_url="https://example.org/hook",
-        )
+        nonce, hook = keccak(text=f"nonce of {name}"), "https://example.org/hook"
+        await add_trade(connection, trade, trade_id, nonce, intent_key=f"test:{name}", callback_url=hook)
         await connection.execute(
             "UPDATE agent_webhook SET created_at = now() - interval '2 days' WHERE trade_id = %s", (trade_id,)
         )

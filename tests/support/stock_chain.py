@@ -12,7 +12,7 @@ from typing import Any
 from eth_account import Account
 from eth_account.messages import encode_typed_data
 
-from api.stock.authorization import StockBet
+from api.stock.bets import StockBet
 from api.stock.chain import StockContracts
 from core.chain import Contract, checksum
 from core.contracts.abi import abi

@@ -9,7 +9,7 @@ import pytest
 
 from api.agent.bodies.parts import ErrorBody
 from api.agent.errors import CATALOGUE, RESERVED, RETRIABLE, error_body, problem
-from api.payments.attempts import mark_not_final
+from api.payments.pipeline import mark_not_final
 from api.problems import Problem
 from core.paths import REPOSITORY
 

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any, NoReturn
 from unittest.mock import MagicMock
 
 import pytest
+from aiohttp.test_utils import make_mocked_request
 
 from api.agent.errors import CATALOGUE, RETRIABLE
 from api.agent.trade import refusals as trade_refusals
-from api.agent.trade.outcomes import TradeOutcomes
 from api.agent.trade.rates import TRADE_RATE
+from api.agent.trade.store import ATTEMPTS
+from api.agent.trade.trading import TradeSubmission
+from api.limits import ConcurrencyLimiter
+from api.payments.pipeline import Payments
 from api.problems import Problem
 from core.contracts.statuses import RefundReason
 from core.outbox import EXPIRED, OVERTAKEN, PAYER_REASONS, Intent, IntentState, MinedOutcome
@@ -21,6 +27,11 @@ PAY_AGAIN = ("sign a", "sign again", "sign one", "fresh one", "new authorization
 
 def words(refusal: Problem) -> str:
     return f"{refusal.message} {refusal.extra.get('hint', CATALOGUE[refusal.code].hint)}".lower()
+
+
+def submission() -> TradeSubmission:
+    trade = MagicMock(idem_key="a key", wallet=stake(0, 1, 0, 1).wallet)
+    return TradeSubmission(MagicMock(), MagicMock(), trade, MagicMock())
 
 
 def intent(reason_code: str | None, *, reason: str = "The token said no.") -> Intent:
@@ -35,14 +46,14 @@ USED = [
     trade_refusals.payment_not_indexed(),
     trade_refusals.unpaired(TX),
     trade_refusals.not_booked_yet(5_000_000, TX),
-    trade_refusals.refused(intent("AuthorizationAlreadyUsed"), None),
-    trade_refusals.refused(intent("AuthorizationUsedOrCanceled"), None),
-    trade_refusals.refused(intent("AuthorizationAlreadyBooked"), None),
-    trade_refusals.refused(intent("IdempotencyKeyUsed"), None),
-    trade_refusals.refused(intent(OVERTAKEN), None),
-    trade_refusals.refused(intent(EXPIRED), None),
-    trade_refusals.settling(None),
-    trade_refusals.unknown("0x", None),
+    trade_refusals.refused(intent("AuthorizationAlreadyUsed")),
+    trade_refusals.refused(intent("AuthorizationUsedOrCanceled")),
+    trade_refusals.refused(intent("AuthorizationAlreadyBooked")),
+    trade_refusals.refused(intent("IdempotencyKeyUsed")),
+    trade_refusals.refused(intent(OVERTAKEN)),
+    trade_refusals.refused(intent(EXPIRED)),
+    trade_refusals.settling(),
+    trade_refusals.unknown("0x"),
 ]
 SETTLED = [
     trade_refusals.authorization_taken(),
@@ -50,8 +61,8 @@ SETTLED = [
     trade_refusals.other_use("another size.", TX),
     trade_refusals.has_paid(stake(0, 1, 0, 1)),
     *(trade_refusals.refunded(stake(None, 1, 0, 0, refund_reason=why)) for why in list(RefundReason)[1:]),
-    trade_refusals.refused(intent("NotSignedBy"), None),
-    trade_refusals.refused(intent(None), None),
+    trade_refusals.refused(intent("NotSignedBy")),
+    trade_refusals.refused(intent(None)),
 ]
 
 
@@ -68,10 +79,10 @@ def test_as_long_as_it_is_not_known_what_became_of_it_the_answer_can_be_asked_fo
 )
 async def test_whoever_asks_after_a_bet_is_not_told_that_it_is_refused_for_good(why: str | None, replay: bool) -> None:
     """A third party may have submitted it, which would explain the refusal: only the chain can say."""
-    nothing = MagicMock()
-    outcomes = TradeOutcomes(nothing, nothing, nothing, nothing, nothing)
+    trade = submission()
+    trade._order = None if replay else MagicMock()
     with pytest.raises(Problem) as refused:
-        await outcomes.answered(nothing, intent(why), {"to": "0x"}, replay=replay)
+        await trade.refused(intent(why))
     assert refused.value.code in RETRIABLE
     assert "moneyMoved" not in refused.value.extra
     assert fits_in_the_wallets_minute(refused.value)  # the attempt is over: a retry makes another
@@ -80,10 +91,10 @@ async def test_whoever_asks_after_a_bet_is_not_told_that_it_is_refused_for_good(
 @pytest.mark.parametrize(
     "refusal",
     [
-        trade_refusals.funds_reserved(5_000_000, None),
+        trade_refusals.funds_reserved(5_000_000),
         trade_refusals.duplicate_in_flight(TX),
         trade_refusals.unavailable("Base cannot be reached"),
-        trade_refusals.refused(intent("StakesArePaused"), None),
+        trade_refusals.refused(intent("StakesArePaused")),
         *(each for each in USED if "Retry-After" in each.headers),
     ],
     ids=lambda each: each.message[:40],
@@ -128,7 +139,18 @@ def test_every_refund_says_why(reason: RefundReason) -> None:
 
 
 @pytest.mark.parametrize("reason", sorted(PAYER_REASONS))
-def test_a_wallet_that_the_relayer_holds_up_gets_the_call_to_send_itself(reason: str) -> None:
+async def test_a_wallet_that_the_relayer_limits_gets_the_call_to_send_itself(reason: str) -> None:
     kit = {"to": "0x" + "11" * 20, "data": "0x12", "chainId": 8453, "expiresAt": 2}
-    refusal = trade_refusals.refused(intent(reason), kit)
-    assert (refusal.code, refusal.extra["escapeKit"]) == ("rate_limited", kit)
+    trade = submission()
+    trade.escape_kit = kit
+
+    async def check() -> NoReturn:
+        raise trade_refusals.refused(intent(reason))
+
+    trade.check = check  # type: ignore[method-assign]
+    context: Any = SimpleNamespace(
+        settings=MagicMock(trust_proxy=False), payments=ConcurrencyLimiter(1, 1), pool=None, watch=None
+    )
+    with pytest.raises(Problem) as refused:
+        await Payments(context, "base", ATTEMPTS, "").run(make_mocked_request("POST", "/"), trade)
+    assert (refused.value.code, refused.value.extra["escapeKit"]) == ("rate_limited", kit)

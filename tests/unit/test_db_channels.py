@@ -35,5 +35,5 @@ def test_a_step_of_an_index(step: IndexStep) -> None:
 
 def test_what_the_triggers_of_the_outbox_write() -> None:
     assert OUTBOX_QUEUED.read("8453:agent:1") == (8453, "agent:1")
-    assert OUTBOX_STATE.read("7:sent") == [7]
-    assert OUTBOX_STATE.read("7:sent,8:mined,12:final") == [7, 8, 12]
+    assert OUTBOX_STATE.read("7:sent") == {7: "sent"}
+    assert OUTBOX_STATE.read("7:sent,8:mined,12:final") == {7: "sent", 8: "mined", 12: "final"}

@@ -8,14 +8,15 @@ from typing import Any
 
 import psycopg
 import pytest
+from aiohttp.test_utils import make_mocked_request
 
-from api.payments.attempts import Attempts
+from api.limits import ConcurrencyLimiter
+from api.payments.pipeline import Payments
 from api.problems import Problem
-from api.stock.bets import KnownBet
-from api.stock.outcomes import BetOutcomes
-from api.stock.relay import Relay
+from api.stock.bets import ATTEMPTS
+from api.stock.relay import Relay, RelaySubmission
 from core.outbox import Intent, IntentState
-from tests.support.relayed import CHAIN, relayed
+from tests.support.signed_bets import CHAIN, relayed
 from tests.waiting import PATIENCE
 
 SENT = Intent(
@@ -57,17 +58,27 @@ def parts() -> tuple[Any, Any]:
     return context, SimpleNamespace(contracts=None, client=None, deployment=deployment, index=None, oracle=None)
 
 
+def submission() -> RelaySubmission:
+    """Return a submitted bet whose time to wait is over."""
+    return RelaySubmission(Relay(*parts()), relayed(1), None, asyncio.get_running_loop().time())
+
+
 async def test_while_her_block_is_awaited_what_was_known_before_stands() -> None:
-    bet, taken_in = relayed(1), KnownBet(1, SENT, confirmation_sent=False)
     async with asyncio.timeout(PATIENCE):
-        context, sources = parts()
-        outcomes = BetOutcomes(context, sources, Attempts(context, "stock", ""))
-        said = await outcomes.of(bet, taken_in, asyncio.get_running_loop().time())
-    assert (said.receipt, said.tx_hash) == ("pending", SENT.tx_hash_hex)
+        context, _ = parts()
+        payments = Payments(context, "stock", ATTEMPTS, "")
+        answer = await payments._outcome(submission(), SENT)
+    assert (answer.receipt, answer.tx_hash) == ("pending", SENT.tx_hash_hex)
 
 
 async def test_before_her_bet_is_asked_for_nothing_may_have_landed() -> None:
+    context, sources = parts()
+    context.payments = ConcurrencyLimiter(1, 1)
+    context.settings.trust_proxy = False
+    relay = Relay(context, sources)
+    bet = RelaySubmission(relay, relayed(1), None, 0.0)
+    bet.check = bet._check_lanes  # type: ignore[assignment,method-assign]
     with pytest.raises(Problem) as refused:
-        await Relay(*parts())._check_lanes(relayed(1))
+        await relay.payments.run(make_mocked_request("POST", "/"), bet)
     assert (refused.value.status, refused.value.code) == (503, "relay_unavailable")
     assert refused.value.extra["escapeKit"]

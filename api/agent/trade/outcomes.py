@@ -11,16 +11,14 @@ books it, from a final block, for the bet it was sent for; here its payer learns
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, NoReturn
 
 from aiohttp import web
-from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from api.agent.chain import AgentContracts, PaymentFacts
-from api.agent.errors import RETRIABLE
 from api.agent.facts import Arrival, ArrivalState, BookTotals, ListedMarket, Stake, key_from_name
 from api.agent.index import AgentIndex
 from api.agent.requests import TradeRequest
@@ -32,25 +30,16 @@ from api.agent.trade.answers import TradeAnswers
 from api.agent.trade.payment import form_of
 from api.context import Context
 from api.database import DATABASE_ERRORS
-from api.payments.attempts import Attempts, ReadKeys, read_final_block
+from api.payments.attempts import Attempt, BetKey
 from api.payments.authorization import Authorization
-from api.problems import Problem
-from core.agent.bet import ZERO_ADDRESS, idem_hash
+from api.payments.pipeline import read_final_block
+from core.agent.bet import idem_hash
 from core.contracts.statuses import Form, RefundReason
-from core.db.schema.agent import agent_trade
 from core.hexadecimal import bytes_of, hex_of
 from core.log import get_logger
-from core.metrics import counter
-from core.outbox import Intent
 
 log = get_logger(__name__)
 
-UNKNOWN = counter(
-    "vpm_agent_trades_unknown", "Answers to paid trades that were submitted and whose outcome was not recorded yet"
-)
-
-RESULT_WAIT_SECONDS = 10.0
-SAME_KEY_WAIT_SECONDS = 4.0
 INDEX_WAIT_SECONDS = 5.0
 
 
@@ -64,39 +53,41 @@ class LandedBet:
 
 @dataclass(frozen=True, slots=True)
 class PreviousTrade:
-    """The earlier calls of a key: what settled under it, or else its last accepted payment and the nonces of all its
-    authorizations."""
+    """The earlier calls of a key: what settled under it, or else its last attempt and the nonces of all its
+    authorizations. `paid_for`: the bet that the payment of this call was first sent for, if it was sent before."""
 
     landed: LandedBet | None
-    trade: store.KnownTrade | None = None
+    attempt: Attempt | None = None
     nonces: tuple[bytes, ...] = ()
+    paid_for: bytes | None = None
 
     @property
-    def attempt(self) -> int:
-        return 0 if self.trade is None else self.trade.attempt
+    def attempts(self) -> int:
+        return 0 if self.attempt is None else self.attempt.number
 
     @property
     def in_flight(self) -> bool:
-        return self.trade is not None and self.trade.intent.may_land
+        return self.attempt is not None and self.attempt.intent.may_land
 
     @property
     def tx_hash(self) -> str | None:
         if self.landed is not None:
             return hex_of(self.landed.stake.tx)
-        return None if self.trade is None else self.trade.intent.tx_hash_hex
+        return None if self.attempt is None else self.attempt.intent.tx_hash_hex
 
     def is_for(self, market_id: str) -> bool:
         """Return whether it bet on the market of this id."""
-        bet = self.trade if self.landed is None else self.landed.stake
-        return bet is not None and bet.market_key == key_from_name(market_id)
+        if self.landed is not None:
+            return self.landed.stake.market_key == key_from_name(market_id)
+        return self.attempt is not None and self.attempt.details[0] == key_from_name(market_id)
 
-    def check_same(self, trade: TradeRequest, market: ListedMarket) -> None:
-        """Refuse with 409 if the last accepted payment was for a different trade."""
-        if (known := self.trade) is None:
-            return
-        same = (market.key, market.outcome(trade.side), trade.size, trade.builder or ZERO_ADDRESS)
-        if same != (known.market_key, known.outcome, known.amount, known.builder):
-            raise trade_refusals.conflict(trade.idem_key)
+
+def check_same(attempt: Attempt | None, trade: TradeRequest, market: ListedMarket) -> None:
+    """Refuse with 409 if the last accepted payment of the key was for a different trade."""
+    builder = None if trade.builder is None else bytes_of(trade.builder)
+    bet = (market.key, market.outcome(trade.side), trade.size, builder)
+    if attempt is not None and attempt.details != bet:
+        raise trade_refusals.conflict(trade.idem_key)
 
 
 class TradeOutcomes:
@@ -108,7 +99,6 @@ class TradeOutcomes:
         contracts: AgentContracts,
         index: AgentIndex,
         answers: TradeAnswers,
-        attempts: Attempts,
     ) -> None:
         self._contracts = contracts
         self._primary = context.primary  # answers about money must include what was just written
@@ -117,85 +107,42 @@ class TradeOutcomes:
         # The depth of a final block, for nodes that do not report finality.
         self._finality_blocks = context.settings.chain("base").finality_blocks
         self._answers = answers
-        self._attempts = attempts
 
-    async def previous(self, trade: TradeRequest, key_hash: bytes) -> PreviousTrade:
-        """Return the idempotency key's earlier calls, even if this request is for another bet."""
+    async def previous(self, trade: TradeRequest, key: BetKey, payment: Authorization | None) -> PreviousTrade:
+        """Return the earlier calls of the key, even if this request is for another bet."""
         async with storage("The trade records"), self._primary.connect() as connection:
-            landed = await _read_landed(connection, trade.wallet, key_hash)
+            landed = await _read_landed(connection, trade)
         if landed is not None:
             return PreviousTrade(landed)
-        wallet = bytes_of(trade.wallet)
         async with storage("The trade records"), free_connection(self._pool) as connection:
-            booked = await store.find_trade(connection, wallet, key_hash)
-            return PreviousTrade(None, booked, await store.read_nonces(connection, wallet, key_hash))
+            attempt = await store.ATTEMPTS.find(connection, key)
+            nonce = None if payment is None else payment.nonce
+            return PreviousTrade(None, attempt, *await store.read_authorizations(connection, key, nonce))
 
-    async def repeated(self, trade: TradeRequest, intent: Intent) -> web.StreamResponse:
-        """Answer a call whose key is already in flight."""
-        intent = await self._attempts.result(intent, SAME_KEY_WAIT_SECONDS)
-        return await self.answered(trade, intent, None, replay=True)
-
-    async def wait_for_receipt(self, trade: TradeRequest, block: int) -> web.StreamResponse:
-        """Answer with the receipt of a stake that is on chain, once the index shows it."""
-        await self._index.wait_for_block(block, INDEX_WAIT_SECONDS)
-        return await self._receipt_if_landed(trade, None)
-
-    async def answered(
-        self, trade: TradeRequest, intent: Intent, kit: dict[str, Any] | None, *, replay: bool
-    ) -> web.StreamResponse:
-        """Answer with the state of an attempt.
-
-        Never refuse for good here: the next call finds the attempt ended, and checks the chain.
-        """
-        if intent.succeeded:
-            assert intent.block_number is not None
-            await self._index.wait_for_block(intent.block_number, INDEX_WAIT_SECONDS)
-            return await self._receipt_if_landed(trade, intent.tx_hash_hex, replay=replay, kit=kit)
-        if not intent.may_land:
-            refusal = trade_refusals.refused(intent, kit)
-            raise refusal if refusal.code in RETRIABLE else trade_refusals.settling(kit, intent.tx_hash_hex)
-        if intent.tx_hash_hex is not None and not replay:
-            raise trade_refusals.unknown(intent.tx_hash_hex, kit)
-        raise trade_refusals.settling(kit, intent.tx_hash_hex, in_flight=True)
-
-    async def receipt_or_refusal(
-        self, refusal: Problem, trade: TradeRequest, market: ListedMarket, key_hash: bytes
-    ) -> web.StreamResponse:
-        """Answer with the receipt if the bet landed while it was checked: its own effects may be the reason for the
-        refusal, in a block that the index has and the node lacks. Otherwise raise the refusal, marked as not final if
-        an attempt may still settle the bet."""
-        if refusal.code == "idem_conflict" or refusal.extra.get("moneyMoved"):
-            raise refusal  # about a different bet; about what the payment did
-        landed = await self._landed(trade, key_hash)
-        if landed is not None:
-            return await self.receipt(trade, landed, replay=True, named=market)
-        if refusal.code == "internal_error" and "txHash" in refusal.extra:
-            UNKNOWN.inc()  # pages the operator
-        raise await self._attempts.mark_if_not_final(refusal, self._keys(trade, key_hash))
-
-    async def may_settle(self, trade: TradeRequest, key_hash: bytes) -> bool:
-        """Return whether an attempt under the key may still be mined; True if that is unknown."""
-        return await self._attempts.may_land(self._keys(trade, key_hash))
-
-    def _keys(self, trade: TradeRequest, key_hash: bytes) -> ReadKeys:
-        return partial(_read_intent_keys, self._contracts.chain_id, trade.wallet, key_hash)
-
-    async def _landed(self, trade: TradeRequest, key_hash: bytes) -> LandedBet | None:
+    async def landed(self, trade: TradeRequest) -> LandedBet | None:
         """Return what the index shows under the key; None also if it cannot be read."""
         try:
             async with asyncio.timeout(INDEX_WAIT_SECONDS), self._primary.connect() as connection:
-                return await _read_landed(connection, trade.wallet, key_hash)
+                return await _read_landed(connection, trade)
         except DATABASE_ERRORS as error:
             log.warning("failed to read a settled trade", action="agent.no_database", why=error)
             return None
 
-    async def _receipt_if_landed(
-        self, trade: TradeRequest, tx_hash: str | None, *, replay: bool = True, kit: dict[str, Any] | None = None
+    async def wait_for_receipt(
+        self,
+        trade: TradeRequest,
+        block: int,
+        *,
+        tx_hash: str | None = None,
+        replay: bool = True,
+        kit: Mapping[str, Any] | None = None,
     ) -> web.StreamResponse:
-        """Answer with the receipt if the index shows one, else report the outcome as unknown."""
-        landed = await self._landed(trade, idem_hash(trade.idem_key))
+        """Answer with the receipt of a stake that is on chain since `block`, once the index shows it; until then the
+        outcome is unknown."""
+        await self._index.wait_for_block(block, INDEX_WAIT_SECONDS)
+        landed = await self.landed(trade)
         if landed is None:
-            raise trade_refusals.unknown(tx_hash, kit) if tx_hash is not None else trade_refusals.settling(kit)
+            raise trade_refusals.settling() if tx_hash is None else trade_refusals.unknown(tx_hash)
         return await self.receipt(trade, landed, replay=replay, kit=kit)
 
     async def receipt(
@@ -204,7 +151,7 @@ class TradeOutcomes:
         landed: LandedBet,
         *,
         replay: bool,
-        kit: dict[str, Any] | None = None,
+        kit: Mapping[str, Any] | None = None,
         named: ListedMarket | None = None,
     ) -> web.Response:
         """Answer with the receipt of what settled under the key; refuse with 409 if that was a different trade.
@@ -281,18 +228,6 @@ def _same(trade: TradeRequest, named: ListedMarket, stake: Stake) -> bool:
     return stake.outcome is None or (named.outcome(trade.side), trade.builder) == (stake.outcome, stake.builder)
 
 
-async def _read_landed(connection: AsyncConnection, wallet: str, key_hash: bytes) -> LandedBet | None:
-    stake = await read_by_key(connection, wallet, key_hash)
+async def _read_landed(connection: AsyncConnection, trade: TradeRequest) -> LandedBet | None:
+    stake = await read_by_key(connection, trade.wallet, idem_hash(trade.idem_key))
     return None if stake is None else LandedBet(stake, await read_totals(connection, stake))
-
-
-async def _read_intent_keys(chain_id: int, wallet: str, key_hash: bytes, connection: AsyncConnection) -> list[str]:
-    """Return the keys of all attempts so far."""
-    trade = agent_trade.c
-    query = select(trade.attempt).where(trade.wallet == bytes_of(wallet), trade.idem_hash == key_hash)
-    attempts = (await connection.execute(query)).scalar() or 0
-    return [intent_key(chain_id, wallet, key_hash, each) for each in range(1, attempts + 1)]
-
-
-def intent_key(chain_id: int, wallet: str, key_hash: bytes, attempt: int) -> str:
-    return f"agent:{chain_id}:{wallet}:{key_hash.hex()}:{attempt}"

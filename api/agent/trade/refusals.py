@@ -63,8 +63,8 @@ def _paid(message: str, hint: str, *, moved: bool = True, **extra: Any) -> Probl
     return problem("payment_invalid", message, hint=hint, moneyMoved=moved, **extra)
 
 
-def unavailable(why: str, kit: dict[str, Any] | None = None) -> Problem:
-    return problem("platform_paused", f"Settlement is unavailable: {why}.", retry_after=AGAIN_SECONDS, escapeKit=kit)
+def unavailable(why: str) -> Problem:
+    return problem("platform_paused", f"Settlement is unavailable: {why}.", retry_after=AGAIN_SECONDS)
 
 
 def no_market(name: str, *, paid: bool) -> Problem:
@@ -109,21 +109,20 @@ def too_many_checked() -> Problem:
     )
 
 
-def funds_reserved(amount: int, kit: dict[str, Any] | None) -> Problem:
+def funds_reserved(amount: int) -> Problem:
     """Refuse a trade that the wallet cannot pay on top of its pending ones, which need `amount`."""
     return _retry(
         f"This wallet's pending trades need {decimal_text(amount)} USDC, which leaves too little for this one.",
         "Send the same request again once they have settled; this trade was not sent.",
-        escapeKit=kit,
     )
 
 
-def settling(kit: dict[str, Any] | None, tx_hash: str | None = None, *, in_flight: bool = False) -> Problem:
+def settling(tx_hash: str | None = None, *, in_flight: bool = False) -> Problem:
     """Report a trade whose outcome is not known yet. `tx_hash`: of its latest transaction, once it is signed.
     `in_flight`: repeated calls are not counted (`rates`), so the client may retry soon."""
     seconds = 1 if in_flight else AGAIN_SECONDS
     hint = "Send the same request again shortly to fetch the receipt."
-    return _retry("The trade with this idemKey is still settling.", hint, seconds, tx_hash, escapeKit=kit)
+    return _retry("The trade with this idemKey is still settling.", hint, seconds, tx_hash)
 
 
 def closing() -> Problem:
@@ -136,13 +135,12 @@ def closing() -> Problem:
     )
 
 
-def unknown(tx_hash: str, kit: dict[str, Any] | None) -> Problem:
+def unknown(tx_hash: str) -> Problem:
     return problem(
         "internal_error",
         "The transaction was submitted, and its outcome is not recorded yet.",
         hint="Send the same request with the same idemKey to fetch the receipt; do not pay again.",
         txHash=tx_hash,
-        escapeKit=kit,
     )
 
 
@@ -235,9 +233,8 @@ def refunded(stake: Stake) -> Problem:
 # ---------------------------------------------------------------- what the contract refused
 
 
-def refused(intent: Intent, kit: dict[str, Any] | None) -> Problem:
-    """Return the refusal that the contract's or the relayer's reason stands for; it moved no money. `kit`: the call
-    that the payer may send without the relayer.
+def refused(intent: Intent) -> Problem:
+    """Return the refusal that the contract's or the relayer's reason stands for; it moved no money.
 
     Send a final one only once the chain is known to hold no stake under the key: the bet may have been refused because
     another sender had already placed it.
@@ -260,7 +257,7 @@ def refused(intent: Intent, kit: dict[str, Any] | None) -> Problem:
         message = "The bet was sent and not placed: other bets came first, or its time ran out; no money moved."
         return _retry(message, "Send the same request again.", tx_hash=tx_hash)
     if why in PAYER_REASONS:
-        return _retry(f"The bet was not sent. {intent.reason}", _RETRY_LATER, 300, escapeKit=kit)
+        return _retry(f"The bet was not sent. {intent.reason}", _RETRY_LATER, 300)
     if why == "ERC20InsufficientBalance":
         return problem("insufficient_balance", "The wallet's USDC no longer covers the bet.", **extra)
     sentence = (intent.reason or "The chain refused the payment.").rstrip(".")

@@ -3,23 +3,42 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
 from api.agent.errors import problem
 from api.agent.notices.endpoints import add_callback
 from api.agent.trade import refusals as trade_refusals
-from api.payments.funds import Funds, PendingSpends
+from api.payments.attempts import Attempt, Attempts, BetKey, Funds
 from core.agent.bet import ZERO_ADDRESS, Bet
 from core.db.engine import Connection
-from core.hexadecimal import bytes_of, hex_of
-from core.outbox import Intent, IntentRequest, enqueue, read
+from core.hexadecimal import bytes_of
+from core.outbox import IntentRequest
 
 LOCK_SECONDS = 60
 GUARD_SECONDS = 60
 MAX_NONCES = 8
 
-_PENDING_SPENDS = PendingSpends(b"SELECT wallet, nonce, amount, intent_id, created_at FROM agent_trade")
+ATTEMPTS = Attempts(
+    "agent_trade",
+    ("wallet", "idem_hash"),
+    payer="wallet",
+    asked_at="created_at",
+    details=("market_id", "outcome", "amount", "builder"),
+    key_is_bet=False,
+)
+
+_AUTHORIZATIONS = b"""
+SELECT ARRAY(SELECT nonce FROM agent_authorization WHERE wallet = %(wallet)s AND idem_hash = %(idem_hash)s
+        ORDER BY brought_at DESC LIMIT %(most)s),
+    (SELECT bet_hash FROM agent_authorization WHERE wallet = %(wallet)s AND nonce = %(nonce)s)
+"""
+# The update changes nothing; it returns the row that was there before.
+_RECORD = b"""
+INSERT INTO agent_authorization AS known (wallet, nonce, bet_hash, idem_hash, amount, arguments)
+VALUES (%s, %s, %s, %s, %s, %s) ON CONFLICT (wallet, nonce) DO UPDATE SET bet_hash = known.bet_hash RETURNING bet_hash
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,18 +51,6 @@ class Lock:
     expired: bool
     wallet: bytes | None
     idem_hash: bytes | None
-
-
-@dataclass(frozen=True, slots=True)
-class KnownTrade:
-    """The last accepted payment of a key, and its intent."""
-
-    market_key: bytes
-    outcome: int
-    amount: int
-    builder: str
-    attempt: int
-    intent: Intent
 
 
 def new_quote_id() -> str:
@@ -77,28 +84,19 @@ async def find_lock(connection: Connection, quote_id: str) -> Lock | None:
     return Lock(row[0], row[1], int(row[2]), *row[3:])
 
 
-async def find_trade(connection: Connection, wallet: bytes, idem_hash: bytes) -> KnownTrade | None:
-    cursor = await connection.execute(
-        "SELECT market_id, outcome, amount, builder, attempt, intent_id "
-        "FROM agent_trade WHERE wallet = %s AND idem_hash = %s",
-        (wallet, idem_hash),
-    )
-    row = await cursor.fetchone()
-    if row is None:
-        return None
-    intent = await read(connection, row[5])
-    assert intent is not None  # intents are never deleted
-    builder = ZERO_ADDRESS if row[3] is None else hex_of(row[3])
-    return KnownTrade(row[0], row[1], int(row[2]), builder, row[4], intent)
+def bet_key(chain_id: int, wallet: str, idem_hash: bytes) -> BetKey:
+    """Return the key in `agent_trade` of a wallet's idempotency key."""
+    return BetKey({"wallet": bytes_of(wallet), "idem_hash": idem_hash}, f"agent:{chain_id}:{wallet}:{idem_hash.hex()}")
 
 
-async def read_nonces(connection: Connection, wallet: bytes, idem_hash: bytes) -> tuple[bytes, ...]:
-    """Return the nonces of all authorizations sent under a key, newest first: each may have been used."""
-    cursor = await connection.execute(
-        "SELECT nonce FROM agent_authorization WHERE wallet = %s AND idem_hash = %s ORDER BY brought_at DESC LIMIT %s",
-        (wallet, idem_hash, MAX_NONCES),
-    )
-    return tuple(row[0] for row in await cursor.fetchall())
+async def read_authorizations(
+    connection: Connection, key: BetKey, nonce: bytes | None
+) -> tuple[tuple[bytes, ...], bytes | None]:
+    """Return the nonces of all authorizations sent under a key, newest first, since each may have been used; and the
+    hash of the bet that the authorization of this nonce was first sent for, if any."""
+    row = await connection.fetch_one(_AUTHORIZATIONS, {**key.values, "nonce": nonce, "most": MAX_NONCES}, prepare=True)
+    assert row is not None
+    return tuple(row[0]), row[1]
 
 
 async def check_duplicate(connection: Connection, trade: Bet) -> None:
@@ -123,19 +121,6 @@ async def check_duplicate(connection: Connection, trade: Bet) -> None:
         raise trade_refusals.duplicate_in_flight(row[0])
 
 
-class AttemptTaken(Exception):
-    """Another call has already made this attempt."""
-
-
-async def bet_of_authorization(connection: Connection, wallet: bytes, nonce: bytes) -> bytes | None:
-    """Return the hash of the bet an authorization was first sent for, or None."""
-    cursor = await connection.execute(
-        "SELECT bet_hash FROM agent_authorization WHERE wallet = %s AND nonce = %s", (wallet, nonce)
-    )
-    row = await cursor.fetchone()
-    return None if row is None else row[0]
-
-
 @dataclass(frozen=True, slots=True)
 class SignedBet:
     """A bet and the payment its payer signed for it. `arguments`: both, encoded for `settle` and `credit`."""
@@ -150,73 +135,59 @@ class SignedBet:
         return bytes_of(self.bet.wallet)
 
 
-async def record_authorization(connection: Connection, brought: SignedBet, callback_url: str | None) -> None:
+async def record_authorization(connection: Connection, signed: SignedBet, callback_url: str | None) -> None:
     """Record which bet an authorization pays for; refuse it if that was another bet before.
 
     A failed transaction makes its authorization public, so it pays for the bet it was first sent for, or nothing. And
     if its payment reaches the contract without us, the keeper books it by this row alone.
     """
-    bet = brought.bet
-    await connection.execute(
-        "INSERT INTO agent_authorization (wallet, nonce, bet_hash, idem_hash, amount, arguments) "
-        "VALUES (%s, %s, %s, %s, %s, %s) ON CONFLICT DO NOTHING",
-        (brought.wallet, brought.nonce, brought.bet_hash, bet.idem_hash, bet.amount, brought.arguments),
-    )
-    if await bet_of_authorization(connection, brought.wallet, brought.nonce) != brought.bet_hash:
+    bet = signed.bet
+    values = (signed.wallet, signed.nonce, signed.bet_hash, bet.idem_hash, bet.amount, signed.arguments)
+    row = await connection.fetch_one(_RECORD, values, prepare=True)
+    assert row is not None
+    if row[0] != signed.bet_hash:
         raise trade_refusals.authorization_taken()
     if callback_url is not None:
-        await add_callback(connection, brought.wallet, brought.bet_hash, callback_url)
+        await add_callback(connection, signed.wallet, signed.bet_hash, callback_url)
 
 
-async def take_in(
+async def add_attempt(
     connection: Connection,
-    brought: SignedBet,
-    request: IntentRequest,
+    signed: SignedBet,
+    key: BetKey,
+    request: Callable[[int], IntentRequest],
     *,
-    after_attempt: int,
+    after: int,
     funds: Funds,
     quote_id: str | None,
     callback_url: str | None,
-) -> Intent:
-    """Record the payment and enqueue its transaction, in the caller's database transaction. Raises AttemptTaken if
-    another call has made this attempt. `funds`: the wallet's balance."""
-    trade, wallet = brought.bet, brought.wallet
-    # One wallet's payments are accepted one at a time: the checks below hold until the insert commits.
-    await _PENDING_SPENDS.lock_wallet(connection, request.chain_id, wallet)
-    booked = await find_trade(connection, wallet, trade.idem_hash)
-    if (0 if booked is None else booked.attempt) != after_attempt:
-        raise AttemptTaken
-    await record_authorization(connection, brought, callback_url)
-    await check_duplicate(connection, trade)
-    await _PENDING_SPENDS.check(
-        connection, funds, chain_id=request.chain_id, wallet=wallet, nonce=brought.nonce, amount=trade.amount
+) -> Attempt:
+    """Record the payment and enqueue its transaction, in the caller's database transaction; see `Attempts.add`."""
+    bet, wallet = signed.bet, signed.wallet
+
+    async def check() -> None:
+        await record_authorization(connection, signed, callback_url)
+        await check_duplicate(connection, bet)
+        if quote_id is not None:
+            await _use_lock(connection, quote_id, wallet, bet.idem_hash)
+
+    row = {
+        "market_id": bet.market_id,
+        "outcome": bet.outcome,
+        "amount": bet.amount,
+        "builder": None if bet.builder == ZERO_ADDRESS else bytes_of(bet.builder),
+        "bet_hash": signed.bet_hash,
+        "nonce": signed.nonce,
+    }
+    return await ATTEMPTS.add(connection, key, row, request, after=after, funds=funds, check=check)
+
+
+async def _use_lock(connection: Connection, quote_id: str, wallet: bytes, idem_hash: bytes) -> None:
+    """Bind a price lock to a trade; refuse if it was used for another."""
+    cursor = await connection.execute(
+        "UPDATE agent_quote SET wallet = %s, idem_hash = %s WHERE quote_id = %s "
+        "AND (wallet IS NULL OR (wallet = %s AND idem_hash = %s)) RETURNING quote_id",
+        (wallet, idem_hash, quote_id, wallet, idem_hash),
     )
-    if quote_id is not None:
-        cursor = await connection.execute(
-            "UPDATE agent_quote SET wallet = %s, idem_hash = %s WHERE quote_id = %s "
-            "AND (wallet IS NULL OR (wallet = %s AND idem_hash = %s)) RETURNING quote_id",
-            (wallet, trade.idem_hash, quote_id, wallet, trade.idem_hash),
-        )
-        if await cursor.fetchone() is None:
-            raise problem("quote_mismatch", "The quote was used for another trade.")
-    intent = await enqueue(connection, request)
-    builder = None if trade.builder == ZERO_ADDRESS else bytes_of(trade.builder)
-    await connection.execute(
-        "INSERT INTO agent_trade (wallet, idem_hash, market_id, outcome, amount, builder, bet_hash, nonce, attempt, "
-        "intent_id) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s) ON CONFLICT (wallet, idem_hash) DO UPDATE SET "
-        "bet_hash = excluded.bet_hash, nonce = excluded.nonce, attempt = excluded.attempt, "
-        "intent_id = excluded.intent_id, created_at = now()",
-        (
-            wallet,
-            trade.idem_hash,
-            trade.market_id,
-            trade.outcome,
-            trade.amount,
-            builder,
-            brought.bet_hash,
-            brought.nonce,
-            after_attempt + 1,
-            intent.id,
-        ),
-    )
-    return intent
+    if await cursor.fetchone() is None:
+        raise problem("quote_mismatch", "The quote was used for another trade.")

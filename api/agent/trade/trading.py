@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Sequence
 from typing import Any, NoReturn
 
 from aiohttp import web
@@ -25,53 +24,39 @@ from api.agent.switch import NOT_DEPLOYED, Trading
 from api.agent.trade import payment as paying
 from api.agent.trade import refusals as trade_refusals
 from api.agent.trade import store
-from api.agent.trade.answers import TradeAnswers
-from api.agent.trade.attest import Attester
+from api.agent.trade.answers import Attester, TradeAnswers
 from api.agent.trade.orders import SIMPLE_MAX, Order, OrderEntry
-from api.agent.trade.outcomes import RESULT_WAIT_SECONDS, PreviousTrade, TradeOutcomes, intent_key
+from api.agent.trade.outcomes import PreviousTrade, TradeOutcomes, check_same
 from api.agent.trade.payment import PRIMARY_TYPES, form_of, is_bound_to, payment_call
 from api.agent.trade.rates import TradeRates
 from api.context import Context
 from api.database import DATABASE_ERRORS
 from api.head import chain_now
 from api.operations import Handler
-from api.payments.attempts import Attempts, build_intent
+from api.payments.attempts import Attempt, Funds, FundsReserved
 from api.payments.authorization import Authorization, accepts_signature
-from api.payments.funds import Funds, FundsReserved
+from api.payments.pipeline import Payments, Submission
 from api.problems import Problem
 from core.agent.bet import idem_hash
 from core.chain import ChainClient, RpcError, checksum
 from core.contracts.statuses import Form
-from core.hexadecimal import bytes_of, hex_of
+from core.hexadecimal import hex_of
 from core.log import get_logger
 from core.metrics import counter
 from core.money import decimal_text
-from core.outbox import RELAY, Intent, MinedOutcome, report
+from core.outbox import RELAY, Intent, IntentRequest, MinedOutcome, report
 from core.signatures import signer_of
 
 log = get_logger(__name__)
 
 ANSWERS = counter("vpm_agent_trade_answers", "Answers of POST /trade, by result or error code", ("answer",))
+UNKNOWN = counter(
+    "vpm_agent_trades_unknown", "Answers to paid trades that were submitted and whose outcome was not recorded yet"
+)
 
-TAKE_IN_SECONDS = 5.0
-
-
-@dataclass(frozen=True, slots=True)
-class TradeContext:
-    """A call for a trade on a known market, on its way through the steps.
-
-    `rejected`: why the payment that was sent is not usable. `past`: the key's earlier payments; none has settled.
-    `release`: releases the slot among the payments being checked.
-    """
-
-    trade: TradeRequest
-    market: ListedMarket
-    key_hash: bytes
-    payment: Authorization | None
-    rejected: str | None
-    past: PreviousTrade
-    snapshot: MarketsSnapshot
-    release: Callable[[], None]
+RESULT_WAIT_SECONDS = 10.0
+SAME_KEY_WAIT_SECONDS = 4.0
+ENQUEUE_SECONDS = 5.0
 
 
 async def refuse_undeployed(context: Context, request: web.Request) -> NoReturn:
@@ -94,154 +79,170 @@ class TradeHandler:
         attester: Attester,
         links: Links,
     ) -> None:
-        self._contracts = contracts
-        self._client = client
-        self._balances = balances
-        self._pool = context.pool
-        self._attempts = Attempts(context, "base", "Send the same request again for the outcome.")
-        self._rates = TradeRates(context.limits, context.settings)
-        self._index = index
-        self._orders = OrderEntry(context.pool, contracts, switch)
-        self._answers = TradeAnswers(contracts, attester, links)
-        self._outcomes = TradeOutcomes(context, contracts, index, self._answers, self._attempts)
+        self.contracts = contracts
+        self.client = client
+        self.balances = balances
+        self.pool = context.pool
+        self.payments = Payments(context, "base", store.ATTEMPTS, "Send the same request again for the outcome.")
+        self.rates = TradeRates(context.limits, context.settings)
+        self.index = index
+        self.orders = OrderEntry(context.pool, contracts, switch)
+        self.answers = TradeAnswers(contracts, attester, links)
+        self.outcomes = TradeOutcomes(context, contracts, index, self.answers)
         # The longest a call to the node may take within a request.
-        self._request_seconds = context.settings.rpc_request_path_timeout_seconds
+        self.request_seconds = context.settings.rpc_request_path_timeout_seconds
         self._allow_private_callbacks = context.settings.allow_private_webhooks
 
     async def trade(self, request: web.Request) -> web.StreamResponse:
         trade = await TradeRequest.read(request, allow_private=self._allow_private_callbacks)
-        snapshot = self._index.required()
-        with self._attempts.checking_slot(request, trade_refusals.too_many_checked) as release:
-            return await self._answer(request, trade, snapshot, release)
+        snapshot = self.index.required()
+        return await self.payments.run(request, TradeSubmission(self, request, trade, snapshot))
 
-    async def _answer(
-        self, request: web.Request, trade: TradeRequest, snapshot: MarketsSnapshot, release: Callable[[], None]
-    ) -> web.StreamResponse:
-        """Answer a call that holds a slot among the payments being checked. `release` releases it, since an
-        accepted payment waits for its block without a slot."""
-        payment, rejected = self._answers.read_payment(request, trade)
-        paid = payment is not None
-        counts = await self._rates.count_call(request, trade, paid=paid)
-        key_hash = idem_hash(trade.idem_key)
-        past = await self._outcomes.previous(trade, key_hash)
+
+class TradeSubmission(Submission[web.StreamResponse]):
+    """One call for a trade, on its way through the steps."""
+
+    def __init__(
+        self, service: TradeHandler, request: web.Request, trade: TradeRequest, snapshot: MarketsSnapshot
+    ) -> None:
+        self._key_hash = idem_hash(trade.idem_key)
+        self.key = store.bet_key(service.contracts.chain_id, trade.wallet, self._key_hash)
+        self._service = service
+        self._request = request
+        self._trade = trade
+        self._snapshot = snapshot
+        self._past = PreviousTrade(None)
+        self._market: ListedMarket | None = None  # once this call is for the key's trade, which may settle meanwhile
+        self._payment: Authorization | None = None
+        self._rejected: str | None = None  # why the payment that was sent is not usable
+        self._order: Order | None = None  # once this call has stored its attempt
+        self._checked_block: int | None = None  # that shows no stake under the key after the attempt has ended
+
+    def too_many(self) -> Problem:
+        return trade_refusals.too_many_checked()
+
+    def wait_seconds(self) -> float:
+        return SAME_KEY_WAIT_SECONDS if self._order is None else RESULT_WAIT_SECONDS
+
+    # ------------------------------------------------------------ the checks, in order
+
+    async def check(self) -> web.StreamResponse | Intent:
+        service, request, trade = self._service, self._request, self._trade
+        self._payment, self._rejected = service.answers.read_payment(request, trade)
+        paid = self._payment is not None
+        counts = await service.rates.count_call(request, trade, paid=paid)
+        past = self._past = await service.outcomes.previous(trade, self.key, self._payment)
         if counts and not past.in_flight:  # even if the bet is invalid
-            await self._rates.count_trade(request, trade, paid=paid, settled=past.landed is not None)
-        market = await self._index.market(trade.market_id)
+            await service.rates.count_trade(request, trade, paid=paid, settled=past.landed is not None)
+        market = await service.index.market(trade.market_id)
         if market is None:
             if not trade.simulate and past.is_for(trade.market_id):
-                await self._refuse_undone(trade, key_hash, past)
-            raise await self._no_market(trade, payment)
+                await self._refuse_undone(past)
+            raise await self._no_market()
         if past.landed is not None:
-            return await self._outcomes.receipt(trade, past.landed, replay=True, named=market)
-        past.check_same(trade, market)
-        try:
-            return await self._answer_unsettled(
-                TradeContext(trade, market, key_hash, payment, rejected, past, snapshot, release)
-            )
-        except Problem as refusal:
-            if trade.simulate or (refusal.code in RETRIABLE and past.trade is None and payment is None):
-                raise
-            return await self._outcomes.receipt_or_refusal(refusal, trade, market, key_hash)
-
-    async def _refuse_undone(self, trade: TradeRequest, key_hash: bytes, past: PreviousTrade) -> NoReturn:
-        """Refuse an accepted trade whose market a reorganization removed from the chain. The refusal is final only once
-        the blocks behind it are: until then another reorganization may restore both."""
-        if past.in_flight or past.trade is None or await self._outcomes.may_settle(trade, key_hash):
-            raise trade_refusals.listing_undone(past.tx_hash)
-        facts = await self._facts(trade.wallet, key_hash, past.nonces)
-        if facts.settled_stake:
-            raise trade_refusals.listing_undone(past.tx_hash)
-        await self._outcomes.account_for(trade.wallet, trade.size, past.nonces, facts)
-        raise trade_refusals.no_market(trade.market_id, paid=False)
-
-    async def _no_market(self, trade: TradeRequest, payment: Authorization | None) -> Problem:
-        """Refuse an unknown market. Say that the payment was not sent only if it was never sent for any bet, under any
-        key."""
-        if payment is None:
-            return trade_refusals.no_market(trade.market_id, paid=False)
-        first = await self._bet_of_authorization(trade.wallet, payment)
-        return (
-            trade_refusals.no_market(trade.market_id, paid=True)
-            if first is None
-            else trade_refusals.authorization_taken()
-        )
-
-    async def _bet_of_authorization(self, wallet: str, payment: Authorization) -> bytes | None:
-        async with storage("The trade records"), free_connection(self._pool) as connection:
-            return await store.bet_of_authorization(connection, bytes_of(wallet), payment.nonce)
-
-    async def _answer_unsettled(self, context: TradeContext) -> web.StreamResponse:
-        """Answer for a bet that has not settled."""
-        trade, past = context.trade, context.past
-        if past.trade is not None and past.in_flight:
-            context.release()
-            return await self._outcomes.repeated(trade, past.trade.intent)
-        order = self._orders.order(trade, context.market, context.key_hash)
+            return await service.outcomes.receipt(trade, past.landed, replay=True, named=market)
+        check_same(past.attempt, trade, market)
+        self._market = market
+        if past.attempt is not None and past.in_flight:
+            return past.attempt.intent
+        order = service.orders.order(trade, market, self._key_hash)
         refusal: Problem | None = None
         try:
-            order = await self._orders.check(trade, context.market, order, context.snapshot)
+            order = await service.orders.check(trade, market, order, self._snapshot)
         except Problem as why:
             # Account for all payments before refusing a bet for good: its payer must not be asked to pay again.
-            if order is None or trade.simulate or why.code in RETRIABLE or not (context.payment or past.nonces):
+            if order is None or trade.simulate or why.code in RETRIABLE or not (paid or past.nonces):
                 raise
             refusal = why
         if trade.simulate:
-            return self._answers.simulated(
-                order, now=chain_now(context.snapshot.now), balance=await self._balances.get(order.wallet)
-            )
-        return await self._answer_paid(context, order, refusal)
+            balance = await service.balances.get(order.wallet)
+            return service.answers.simulated(order, now=chain_now(self._snapshot.now), balance=balance)
+        return await self._check_payment(order, market, refusal)
 
-    # ------------------------------------------------------------ payment
+    async def _refuse_undone(self, past: PreviousTrade) -> NoReturn:
+        """Refuse an accepted trade whose market a reorganization removed from the chain. The refusal is final only once
+        the blocks behind it are: until then another reorganization may restore both."""
+        trade = self._trade
+        if past.in_flight or past.attempt is None or await self._service.payments.may_land(self.key):
+            raise trade_refusals.listing_undone(past.tx_hash)
+        facts = await self._facts(past.nonces)
+        if facts.settled_stake:
+            raise trade_refusals.listing_undone(past.tx_hash)
+        await self._service.outcomes.account_for(trade.wallet, trade.size, past.nonces, facts)
+        raise trade_refusals.no_market(trade.market_id, paid=False)
 
-    async def _answer_paid(self, context: TradeContext, order: Order, refusal: Problem | None) -> web.StreamResponse:
+    async def _no_market(self) -> Problem:
+        """Refuse an unknown market. Say that the payment was not sent only if it was never sent for any bet, under any
+        key."""
+        payment, paid_for = self._payment, self._past.paid_for
+        if payment is not None and self._past.landed is not None:
+            async with storage("The trade records"), free_connection(self._service.pool) as connection:
+                _, paid_for = await store.read_authorizations(connection, self.key, payment.nonce)
+        if paid_for is not None:
+            return trade_refusals.authorization_taken()
+        return trade_refusals.no_market(self._trade.market_id, paid=payment is not None)
+
+    async def _check_payment(
+        self, order: Order, market: ListedMarket, refusal: Problem | None
+    ) -> web.StreamResponse | Intent:
         """Take the payment, or ask for one. `refusal`: why the bet cannot be taken."""
-        payment, past, snapshot = context.payment, context.past, context.snapshot
+        payment, past, outcomes = self._payment, self._past, self._service.outcomes
         offered = () if payment is None else (payment.nonce,)
         nonces = tuple(dict.fromkeys((*offered, *past.nonces)))
         fault = None if payment is None else paying.mismatch(payment, order.bet.amount, order.hash)
-        facts = await self._facts(order.wallet, order.bet.idem_hash, nonces, snapshot.head.hash)
+        facts = await self._facts(nonces, self._snapshot.head.hash)
         forged = None if payment is None else await self._signature_fault(payment, order, facts)
         if facts.settled_stake:  # settled, and not indexed yet
-            return await self._outcomes.wait_for_receipt(order.request, facts.block)
+            return await outcomes.wait_for_receipt(order.request, facts.block)
         # Before any other refusal: a caller who has paid gets the outcome and is not asked to pay again.
         if payment is not None and payment.nonce in facts.used:
             return await self._handle_used_authorization(order, payment, facts, fault=fault or forged)
-        await self._outcomes.account_for(order.wallet, order.bet.amount, past.nonces, facts)
-        now = chain_now(snapshot.now)
+        await outcomes.account_for(order.wallet, order.bet.amount, past.nonces, facts)
+        now = chain_now(self._snapshot.now)
         if refusal is not None:
-            is_early = facts.timestamp < order.market.closes_at <= now
+            is_early = facts.timestamp < market.closes_at <= now
             raise trade_refusals.closing() if is_early and refusal.code == "market_closed" else refusal
         if payment is not None:
-            closes_at = order.market.closes_at
-            outside = paying.window_fault(payment, head_time=facts.timestamp, now=now, closes_at=closes_at)
+            outside = paying.window_fault(payment, head_time=facts.timestamp, now=now, closes_at=market.closes_at)
             fault = fault or outside or forged
         if payment is None or fault is not None:
-            await self._check_duplicate(order)
-            await self._check_lanes(None)  # never ask for a signature that cannot be settled
-            log.info("asked for payment", action="agent.challenge", code="payment_required", trade=order.resource_hash)
-            return self._answers.challenge(order, fault or context.rejected, now)
+            return await self._ask_for_payment(order, fault or self._rejected, now)
         # Anyone could have copied such a payment from the chain, so it does not count towards the wallet's rate.
-        if await self._bet_of_authorization(order.wallet, payment) not in (None, order.hash):
+        if past.paid_for not in (None, order.hash):
             raise trade_refusals.authorization_taken()
-        kit = self._escape_kit(order, payment)
-        await self._check_lanes(kit)
+        self.escape_kit = self._make_escape_kit(order, payment)
+        await self._check_lanes()
         _check_balance(order, facts)
-        await self._rates.count_payment(order.request)
-        return await self._settle(context, order, payment, kit, Funds(facts.balance, facts.block))
+        await self._service.rates.count_payment(order.request)
+        attempt = await self._enqueue(order, payment, Funds(facts.balance, facts.block))
+        if attempt.is_new:
+            self._order = order
+        else:  # another call with this key was faster: wait for its attempt
+            check_same(attempt, order.request, market)
+        return attempt.intent
 
-    async def _facts(
-        self, wallet: str, key_hash: bytes, nonces: Sequence[bytes], guess: str | None = None
-    ) -> PaymentFacts:
-        """Read the chain's state of a payment; refuse for now if no node answers."""
+    async def _ask_for_payment(self, order: Order, why: str | None, now: int) -> web.StreamResponse:
+        """Answer with a 402, unless a payment could not be settled now. `why`: why the payment was not accepted."""
+        async with storage("The trade records"), free_connection(self._service.pool) as connection:
+            await store.check_duplicate(connection, order.bet)
+        await self._check_lanes()
+        log.info("asked for payment", action="agent.challenge", code="payment_required", trade=order.resource_hash)
+        return self._service.answers.challenge(order, why, now)
+
+    async def _facts(self, nonces: Sequence[bytes], guess: str | None = None) -> PaymentFacts:
+        """Read the chain's state of these payments; refuse for now if no node answers."""
+        service = self._service
         async with self._client_or_refusal() as client:
-            return await read_facts(client, self._contracts, wallet, key_hash, nonces, self._request_seconds, guess)
+            return await read_facts(
+                client, service.contracts, self._trade.wallet, self._key_hash, nonces, service.request_seconds, guess
+            )
 
     @contextlib.asynccontextmanager
     async def _client_or_refusal(self) -> AsyncIterator[ChainClient]:
         try:
-            if self._client is None:
+            if self._service.client is None:
                 raise trade_refusals.unavailable("Base cannot be reached")
-            yield self._client
+            yield self._service.client
         except RpcError as error:
             log.warning("RPC unavailable for a trade", action="agent.no_chain", why=error)
             raise trade_refusals.unavailable("Base cannot be reached") from None
@@ -250,11 +251,15 @@ class TradeHandler:
         """Return why the signature of a payment is not valid in the form that its nonce implies, or None."""
 
         async def is_signed(form: Form) -> bool:
-            digest = payment.digest(PRIMARY_TYPES[form], self._contracts.token_facts, self._contracts.chain_id)
+            digest = payment.digest(
+                PRIMARY_TYPES[form], self._service.contracts.token_facts, self._service.contracts.chain_id
+            )
             if not facts.wallet_has_code:
                 return signer_of(digest, payment.signature) == checksum(order.wallet)
             async with self._client_or_refusal() as client:
-                return await accepts_signature(client, order.wallet, digest, payment.signature, self._request_seconds)
+                return await accepts_signature(
+                    client, order.wallet, digest, payment.signature, self._service.request_seconds
+                )
 
         form = form_of(payment)
         if await is_signed(form):
@@ -263,55 +268,60 @@ class TradeHandler:
             return paying.wrong_form(form)
         return "The signature is not walletAddress's over this authorization."
 
-    async def _check_lanes(self, kit: dict[str, Any] | None) -> None:
-        async with storage("The state of the relayer"), free_connection(self._pool) as connection:
-            lanes = await report(connection, self._contracts.chain_id, RELAY)
+    async def _check_lanes(self) -> None:
+        async with storage("The state of the relayer"), free_connection(self._service.pool) as connection:
+            lanes = await report(connection, self._service.contracts.chain_id, RELAY)
         if not lanes.works:
-            raise trade_refusals.unavailable("the relayer is down or out of gas", kit)
+            raise trade_refusals.unavailable("the relayer is down or out of gas")
 
-    async def _check_duplicate(self, order: Order) -> None:
-        """Refuse a bet that duplicates one in flight; checked before anything is signed and when a payment is
-        accepted."""
-        async with storage("The trade records"), free_connection(self._pool) as connection:
-            await store.check_duplicate(connection, order.bet)
+    async def _enqueue(self, order: Order, payment: Authorization, funds: Funds) -> Attempt:
+        """Record the payment and store an attempt, unless another call did so first. `funds`: the wallet's balance."""
+        contracts = self._service.contracts
+        call = payment_call(contracts, "settle", order.bet, payment)
 
-    # ------------------------------------------------------------ from a payment to its stake
+        def request(attempt: int) -> IntentRequest:
+            return self.key.intent(attempt, "settle", contracts.chain_id, call, payment)
 
-    async def _settle(
-        self,
-        context: TradeContext,
-        order: Order,
-        payment: Authorization,
-        kit: dict[str, Any] | None,
-        funds: Funds,
-    ) -> web.StreamResponse:
-        """Accept a payment and wait for its stake. `funds`: the wallet's balance."""
-        enqueued = await self._take_in(order, payment, context.past.attempt, kit, funds)
-        context.release()
-        if enqueued is None:  # another call with this key was faster: wait for its attempt
-            past = await self._outcomes.previous(order.request, order.bet.idem_hash)
-            past.check_same(order.request, context.market)
-            if past.trade is None or not past.in_flight:
-                raise trade_refusals.settling(kit, in_flight=True)
-            return await self._outcomes.repeated(order.request, past.trade.intent)
-        intent = await self._attempts.result(enqueued, RESULT_WAIT_SECONDS)
-        if intent.refused or intent.outcome is MinedOutcome.REVERTED:
-            try:
-                facts = await self._facts(order.wallet, order.bet.idem_hash, (payment.nonce,))
-            except Problem:  # it may have been refused because it is settled
-                raise trade_refusals.settling(kit) from None
-            if facts.settled_stake:  # another sender was faster with this very bet
-                return await self._outcomes.wait_for_receipt(order.request, facts.block)
-            # Another sender used the same authorization first: the keeper books its payment for the payer.
-            if facts.was_used_elsewhere(payment.nonce):
-                return await self._handle_used_authorization(order, payment, facts, fault=None)
-            refusal = trade_refusals.refused(intent, kit)
-            # A block at least as new as the refusing one has no stake under the key: the bet was not refused because
-            # another sender had already placed it. A node that is behind that block proves nothing.
-            is_proven = intent.block_number is not None and facts.block >= intent.block_number
-            if refusal.code not in RETRIABLE and is_proven:
-                raise refusal
-        return await self._outcomes.answered(order.request, intent, kit, replay=False)
+        try:
+            async with (
+                asyncio.timeout(ENQUEUE_SECONDS),
+                free_connection(self._service.pool) as connection,
+                connection.pipeline(),  # its statements share round trips
+                connection.transaction(),
+            ):
+                return await store.add_attempt(
+                    connection,
+                    self._signed_bet(order, payment),
+                    self.key,
+                    request,
+                    after=self._past.attempts,
+                    funds=funds,
+                    quote_id=order.request.quote_id if order.bet.amount > SIMPLE_MAX else None,
+                    callback_url=order.request.callback_url,
+                )
+        except FundsReserved as reserved:
+            raise trade_refusals.funds_reserved(reserved.args[0]) from None
+        except DATABASE_ERRORS as error:
+            log.warning("failed to enqueue a trade", action="agent.no_database", why=error)
+            message = "The trade may or may not have been recorded; send it again with the same idemKey."
+            raise problem("internal_error", message) from None
+
+    def _signed_bet(self, order: Order, payment: Authorization) -> store.SignedBet:
+        # Everything after the selector, which is the same for `settle` and `credit`.
+        arguments = payment_call(self._service.contracts, "credit", order.bet, payment).data[4:]
+        return store.SignedBet(order.bet, order.hash, payment.nonce, arguments)
+
+    def _make_escape_kit(self, order: Order, payment: Authorization) -> dict[str, Any] | None:
+        """Return the call that anyone may send instead of us, if the authorization is bound to this bet."""
+        if not is_bound_to(payment, order.hash):
+            return None
+        call = payment_call(self._service.contracts, "settle", order.bet, payment)
+        return {
+            "to": call.to,
+            "data": hex_of(call.data),
+            "chainId": self._service.contracts.chain_id,
+            "expiresAt": payment.valid_before,
+        }
 
     async def _handle_used_authorization(
         self, order: Order, payment: Authorization, facts: PaymentFacts, *, fault: str | None
@@ -321,68 +331,83 @@ class TradeHandler:
         if fault is None and payment.nonce not in facts.booked:
             async with (
                 storage("The payment records"),
-                free_connection(self._pool) as connection,
+                free_connection(self._service.pool) as connection,
                 connection.transaction(),
             ):
                 await store.record_authorization(
                     connection, self._signed_bet(order, payment), order.request.callback_url
                 )
-        stake = await self._outcomes.used(payment, order.bet.amount, facts, fault=fault)
+        stake = await self._service.outcomes.used(payment, order.bet.amount, facts, fault=fault)
         if stake.idem_hash != order.bet.idem_hash:
             raise trade_refusals.has_paid(stake)
-        return await self._outcomes.wait_for_receipt(order.request, stake.block)
+        return await self._service.outcomes.wait_for_receipt(order.request, stake.block)
 
-    async def _take_in(
-        self, order: Order, payment: Authorization, attempt: int, kit: dict[str, Any] | None, funds: Funds
-    ) -> Intent | None:
-        """Record the payment and enqueue its transaction; None if another call made this attempt first. `attempt`: the
-        number of this key's earlier attempts."""
-        chain_id = self._contracts.chain_id
-        key = intent_key(chain_id, order.wallet, order.bet.idem_hash, attempt + 1)
-        call = payment_call(self._contracts, "settle", order.bet, payment)
+    # ------------------------------------------------------------ the outcome
+
+    async def landed(self, intent: Intent) -> web.StreamResponse:
+        assert intent.block_number is not None
+        is_own = self._order is not None
+        return await self._service.outcomes.wait_for_receipt(
+            self._trade,
+            intent.block_number,
+            tx_hash=intent.tx_hash_hex,
+            replay=not is_own,
+            kit=self.escape_kit if is_own else None,
+        )
+
+    async def landed_otherwise(self, intent: Intent) -> web.StreamResponse | None:
+        order, payment = self._order, self._payment
+        if order is None or payment is None:  # the next call finds the other call's attempt ended, and checks the chain
+            return None
         try:
-            async with (
-                asyncio.timeout(TAKE_IN_SECONDS),
-                free_connection(self._pool) as connection,
-                connection.pipeline(),  # its statements share round trips
-                connection.transaction(),
-            ):
-                return await store.take_in(
-                    connection,
-                    self._signed_bet(order, payment),
-                    build_intent(key, "settle", chain_id, call, payment),
-                    after_attempt=attempt,
-                    funds=funds,
-                    quote_id=order.request.quote_id if order.bet.amount > SIMPLE_MAX else None,
-                    callback_url=order.request.callback_url,
-                )
-        except store.AttemptTaken:
+            facts = await self._facts((payment.nonce,))
+        except Problem:  # it may have been refused because it is settled
+            raise trade_refusals.settling() from None
+        if facts.settled_stake:  # another sender was faster with this very bet
+            return await self._service.outcomes.wait_for_receipt(order.request, facts.block)
+        # Another sender used the same authorization first: the keeper books its payment for the payer.
+        if facts.was_used_elsewhere(payment.nonce):
+            return await self._handle_used_authorization(order, payment, facts, fault=None)
+        self._checked_block = facts.block
+        return None
+
+    async def refused(self, intent: Intent) -> NoReturn:
+        refusal = trade_refusals.refused(intent)
+        # A block at least as new as the refusing one has no stake under the key: the bet was not refused because
+        # another sender had already placed it. A node that is behind that block proves nothing.
+        block, checked = intent.block_number, self._checked_block
+        is_proven = block is not None and checked is not None and checked >= block
+        is_refused = intent.refused or intent.outcome is MinedOutcome.REVERTED
+        if refusal.code in RETRIABLE or (is_proven and is_refused):
+            raise refusal
+        raise trade_refusals.settling(intent.tx_hash_hex)
+
+    def pending(self, intent: Intent) -> NoReturn:
+        if intent.tx_hash_hex is not None and self._order is not None:
+            raise trade_refusals.unknown(intent.tx_hash_hex)
+        raise trade_refusals.settling(intent.tx_hash_hex, in_flight=True)
+
+    def is_settled(self, refusal: Problem) -> bool:
+        if self._market is None or self._trade.simulate:
+            return True
+        if refusal.code in RETRIABLE and self._past.attempt is None and self._payment is None:
+            return True
+        # About a different bet; or about what the payment did.
+        return refusal.code == "idem_conflict" or bool(refusal.extra.get("moneyMoved"))
+
+    async def landed_meanwhile(self) -> web.StreamResponse | None:
+        landed = await self._service.outcomes.landed(self._trade)
+        if landed is None:
             return None
-        except FundsReserved as reserved:
-            raise trade_refusals.funds_reserved(reserved.args[0], kit) from None
-        except DATABASE_ERRORS as error:
-            log.warning("failed to enqueue a trade", action="agent.no_database", why=error)
-            message = "The trade may or may not have been recorded; send it again with the same idemKey."
-            raise problem("internal_error", message, escapeKit=kit) from None
+        return await self._service.outcomes.receipt(self._trade, landed, replay=True, named=self._market)
 
-    # ------------------------------------------------------------ calls of the settlement wallet
 
-    def _signed_bet(self, order: Order, payment: Authorization) -> store.SignedBet:
-        # Everything after the selector, which is the same for `settle` and `credit`.
-        arguments = payment_call(self._contracts, "credit", order.bet, payment).data[4:]
-        return store.SignedBet(order.bet, order.hash, payment.nonce, arguments)
-
-    def _escape_kit(self, order: Order, payment: Authorization) -> dict[str, Any] | None:
-        """Return the call that anyone may send instead of us, if the authorization is bound to this bet."""
-        if not is_bound_to(payment, order.hash):
-            return None
-        call = payment_call(self._contracts, "settle", order.bet, payment)
-        return {
-            "to": call.to,
-            "data": hex_of(call.data),
-            "chainId": self._contracts.chain_id,
-            "expiresAt": payment.valid_before,
-        }
+def _check_balance(order: Order, facts: PaymentFacts) -> None:
+    if facts.balance < order.bet.amount:
+        raise problem(
+            "insufficient_balance",
+            f"The wallet holds {decimal_text(facts.balance)} USDC, and the bet is {decimal_text(order.bet.amount)}.",
+        )
 
 
 def counted(trade: Handler) -> Handler:
@@ -393,16 +418,10 @@ def counted(trade: Handler) -> Handler:
             response = await trade(request)
         except Problem as refusal:
             ANSWERS.labels(refusal.code).inc()
+            if refusal.code == "internal_error" and "txHash" in refusal.extra:
+                UNKNOWN.inc()  # pages the operator
             raise
         ANSWERS.labels("payment_required" if response.status == 402 else "ok").inc()
         return response
 
     return count
-
-
-def _check_balance(order: Order, facts: PaymentFacts) -> None:
-    if facts.balance < order.bet.amount:
-        raise problem(
-            "insufficient_balance",
-            f"The wallet holds {decimal_text(facts.balance)} USDC, and the bet is {decimal_text(order.bet.amount)}.",
-        )

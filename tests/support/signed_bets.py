@@ -1,0 +1,52 @@
+"""Signed bets as the payment pipeline receives them, without a chain behind them."""
+
+from __future__ import annotations
+
+from api.agent.trade import store
+from api.payments.attempts import Attempt, Funds
+from api.stock.bets import RelayedBet, StockBet, bet_key
+from core.agent.bet import Bet
+from core.chain import Contract, checksum
+from core.contracts.abi import abi
+from core.db.engine import Connection
+from core.outbox import RELAY, IntentRequest
+
+CHAIN, BASE = 4663, 8453
+SETTLER = Contract("0x" + "11" * 20, abi("VestedMarkets"))
+WALLET = checksum("0x" + "31" * 20)
+
+
+def relayed(salt: int, amount: int = 5_000_000) -> RelayedBet:
+    """Return a bet on a stock market."""
+    bet = StockBet(CHAIN, SETTLER.address, WALLET, 1, 0, amount, 0, 2**40, salt.to_bytes(32))
+    return RelayedBet(bet, True, bet.call(SETTLER, bytes(65)), bet_key(bet), None, None)
+
+
+async def add_trade(
+    connection: Connection,
+    bet: Bet,
+    bet_hash: bytes,
+    nonce: bytes,
+    *,
+    after: int = 0,
+    funds: Funds | None = None,
+    group: str = RELAY,
+    intent_key: str | None = None,
+    callback_url: str | None = None,
+) -> Attempt:
+    """Store an attempt of an agent's trade as the API does, with an intent that does nothing."""
+    key = store.bet_key(BASE, bet.wallet, bet.idem_hash)
+
+    def request(attempt: int) -> IntentRequest:
+        return IntentRequest(intent_key or f"{key.prefix}:{attempt}", BASE, group, "settle", "0x" + "11" * 20, nonce)
+
+    return await store.add_attempt(
+        connection,
+        store.SignedBet(bet, bet_hash, nonce, b""),
+        key,
+        request,
+        after=after,
+        funds=Funds(10**12, 1) if funds is None else funds,
+        quote_id=None,
+        callback_url=callback_url,
+    )
