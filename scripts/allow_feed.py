@@ -34,18 +34,18 @@ def cli(script: Script, keys: tuple[str, ...], evidence: str | None, drop: bool)
     shown = None if evidence is None else feeds.evidence_of(evidence)
     sources = [deployment.agent_feed(key) for key in keys] or deployment.agent_feeds
     for one in () if drop else sources:
-        if not isinstance(one, PoolFeed) or feeds.is_as_recorded(lister.feed(one.address), one):
+        if not isinstance(one, PoolFeed) or feeds.matches_record(lister.feed(one.address), one):
             continue
         limit = feeds.borne(session.url, deployment, one)
         click.echo(feeds.judged(one, limit, local=session.local, evidence=shown))
         if shown is not None and not limit.covers(one):
             deployment = feeds.with_evidence(deployment, one, shown, limit)
             write_deployment(deployment, script.path)
-        if session.goes_ahead():
-            pools.record_newest(session, script.project, one.address)
+        if session.confirm():
+            pools.record_latest_reading(session, script.project, one.address)
     made = [feeds.drop(lister, one) if drop else feeds.allow(lister, one, safe) for one in sources]
     calls = [call for call in made if call is not None]
     if not calls:
         click.echo("nothing to do: the list is as the file says")
         return
-    script.put_to_safe(calls)
+    script.submit_to_safe(calls)

@@ -20,4 +20,4 @@ def cli(script: Script, key: str) -> None:
     if call is None:
         click.echo(f"nothing to do: {key} is condemned already")
         return
-    script.put_to_safe([call])
+    script.submit_to_safe([call])

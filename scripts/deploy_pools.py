@@ -42,12 +42,12 @@ def cli(script: Script, asked_for: str) -> None:
         click.echo(f"    supply {feed.supply} of {feed.token}")
         click.echo(f"    reference liquidity {', '.join(str(pool.reference_liquidity) for pool in feed.pools)}")
     write_deployment(deployment, path, rehearse=True)
-    if not session.goes_ahead():
+    if not session.confirm():
         return
     for feed in feeds:
         made = pools.deploy(session.sender, project, feed)
         deployment = pools.with_feed(deployment, feed, made)
         write_deployment(deployment, path)  # at once, so nothing deployed is ever forgotten
         click.echo(f"{pools.contract_name(feed.key)} at {made.address}, recorded in {path}")
-        pools.record_newest(session, project, made.address)
+        pools.record_latest_reading(session, project, made.address)
     click.echo("the Safe allows them: ape run allow_feed")

@@ -17,7 +17,7 @@ from scripts._deploy.session import Script, ScriptRefused
 def cli(script: Script, openers: tuple[str, ...], guardians: tuple[str, ...], **given: Any) -> None:
     """Deploy VestedMarkets, RoundResolver, MarketLister and Pauser, owned by a Safe."""
     plan = flow.prepare(script, **given)
-    late = [one.ticker for one in plan.facts.price_feeds if stock.is_late_feed(script.session.provider, one.proxy)]
+    late = [one.ticker for one in plan.facts.price_feeds if stock.is_svr_proxy(script.session.provider, one.proxy)]
     if late:
         raise ScriptRefused(
             f"the feeds of {', '.join(late)} are SVR proxies, which show rounds late; name the standard proxies."

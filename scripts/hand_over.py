@@ -18,4 +18,4 @@ def cli(script: Script) -> None:
     if not calls:
         click.echo("nothing to hand over: the Safe has accepted everything")
         return
-    script.put_to_safe(calls)
+    script.submit_to_safe(calls)

@@ -32,12 +32,12 @@ def cli(script: Script, resume: bool, feed: str | None) -> None:
     what = "take bets again" if resume else "stop new bets"
     session.announce(f"To {what} on {script.file.network}")
     if not resume and is_guardian:
-        if session.goes_ahead():
+        if session.confirm():
             receipt = pauser.pause(sender=session.sender)
             click.echo(f"a guardian did: {what}, in {receipt.txn_hash}")
         return
     data = bytes((pauser.resume if resume else pauser.pause).encode_input())
-    script.put_to_safe([safe.SafeCall(pauser.address, data, what)])
+    script.submit_to_safe([safe.SafeCall(pauser.address, data, what)])
 
 
 def _put_off(script: Script, key: str, *, is_guardian: bool) -> None:

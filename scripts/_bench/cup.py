@@ -32,12 +32,12 @@ from core.cup.board import week_of
 from core.cup.ledger import round_account, wallet_account
 from core.cup.rounds import RouletteRound
 from core.db.engine import Connection, connect
-from scripts._bench.harness import Figure, database, own_process, timed
-from scripts._bench.http_load import LoadResult, get, load_alone, post
+from scripts._bench.harness import Figure, database, fresh_process, timed
+from scripts._bench.http_load import LoadResult, get, load_blocking, post
 from tests.support.cup_rig import Cup, Signer, cup_door
 
-WARM_UP = 400
-AT_ONCE = 64
+WARMUP = 400
+CONCURRENCY = 64
 ROUNDS = 5
 P99_MS, ROUND_MS = 80.0, 1_000.0
 RANKS_OF_BARE, TRADES_OF_BARE, TRADES_A_SECOND = 0.5, 0.10, 2_500
@@ -101,17 +101,16 @@ async def _board(cup: Cup, many: int, reads: int) -> dict[str, LoadResult]:
     await cup.run("VACUUM ANALYZE cup_score")
     path = "/api/cup/v1/leaderboard"
 
-    def anybody() -> str:
+    def random_wallet() -> str:
         return f"0x{random.randint(1, many):040x}"
 
     paths: dict[str, Callable[[], str]] = {
         "entries": lambda: path,
-        "own rank": lambda: f"{path}?wallet={anybody()}",
-        "own rank of the week": lambda: f"{path}?week={week}&wallet={anybody()}",
+        "own rank": lambda: f"{path}?wallet={random_wallet()}",
+        "own rank of the week": lambda: f"{path}?week={week}&wallet={random_wallet()}",
     }
     return {
-        name: await _load(cup, [get(_port(cup), draw()) for _ in range(WARM_UP + reads)])
-        for name, draw in paths.items()
+        name: await _load(cup, [get(_port(cup), draw()) for _ in range(WARMUP + reads)]) for name, draw in paths.items()
     }
 
 
@@ -122,7 +121,7 @@ async def _trades(cup: Cup, trades: int) -> LoadResult:
         for signer in signers:
             await wallets.claim(connection, signer.address)
     now = datetime.now(UTC)
-    signed = (signers[n % TRADERS].trade(slugs[n % MARKETS], "yes", 100, at=now) for n in range(WARM_UP + trades))
+    signed = (signers[n % TRADERS].trade(slugs[n % MARKETS], "yes", 100, at=now) for n in range(WARMUP + trades))
     requests = [post(_port(cup), "/api/cup/v1/trade", json.dumps(each)) for each in signed]
     freeze_loaded_objects()
     return await _load(cup, requests)
@@ -130,10 +129,10 @@ async def _trades(cup: Cup, trades: int) -> LoadResult:
 
 async def _load(cup: Cup, requests: list[bytes]) -> LoadResult:
     """Load the server from another process, so that it has this one to itself; what warms it up is not counted."""
-    for part in (requests[:WARM_UP], requests[WARM_UP:]):
-        with own_process() as child:
-            asked = child.submit(load_alone, _port(cup), part, AT_ONCE)
-            done = await asyncio.wrap_future(asked)
+    for part in (requests[:WARMUP], requests[WARMUP:]):
+        with fresh_process() as child:
+            future = child.submit(load_blocking, _port(cup), part, CONCURRENCY)
+            done = await asyncio.wrap_future(future)
     return done
 
 
@@ -156,14 +155,14 @@ async def _rounds(database_url: str, bettors: int) -> tuple[float, float]:
             await _bet(connection, live, names)
             now = live.ends_at
             with timed(took):
-                done = await rounds.finish(connection, live.round_no, 2, random.randbytes(32), _standing_at(now))
+                done = await rounds.finish(connection, live.round_no, 2, random.randbytes(32), _frozen_clock(now))
             assert done is not None
             with timed(bare):  # a bet each, an entry and two boards a wallet
                 await connection.execute(_BARE_ROUND.encode(), (bettors * (BETS_EACH + 3),))
     return max(took), max(bare)
 
 
-def _standing_at(moment: datetime) -> Callable[[], datetime]:
+def _frozen_clock(moment: datetime) -> Callable[[], datetime]:
     """Return a clock that stands still."""
     return lambda: moment
 
@@ -192,8 +191,10 @@ async def _bare(database_url: str, query: str, times: int) -> float:
             await connection.execute(query.encode())
 
     async with AsyncExitStack() as stack:
-        those = [await stack.enter_async_context(await connect(database_url, autocommit=True)) for _ in range(AT_ONCE)]
-        await those[0].execute("CREATE TABLE IF NOT EXISTS bench_entry (id bigserial PRIMARY KEY, cents bigint)")
+        connections = [
+            await stack.enter_async_context(await connect(database_url, autocommit=True)) for _ in range(CONCURRENCY)
+        ]
+        await connections[0].execute("CREATE TABLE IF NOT EXISTS bench_entry (id bigserial PRIMARY KEY, cents bigint)")
         began = time.perf_counter()
-        await asyncio.gather(*map(ask, those))
+        await asyncio.gather(*map(ask, connections))
         return times / (time.perf_counter() - began)

@@ -26,7 +26,7 @@ from scripts._vpm.forge import compiling, forge
 
 BUILD = REPOSITORY / ".vpm" / "build" / "recorded"
 TESTS = "tests/contracts/forge/**/Gas.t.sol"
-OF_A_YEAR = "tests/contracts/forge/feeds/year/Gas.t.sol"
+YEAR_TESTS = "tests/contracts/forge/feeds/year/Gas.t.sol"
 DAYS_A_YEAR, DAYS_AT_ONCE = 365, 30
 MINUTES_A_YEAR = 525_600
 UNLIMITED_GAS = 2**63 - 1  # of a whole test; each call in it is a transaction of its own
@@ -60,25 +60,25 @@ ROWS = (
     ("read any of those minutes, two pools", None, 5_000),
 )
 
-PLAYED = re.compile(r"(?:one pool|two pools): \d+ readings, \d+ swaps in each, \d+ gas")
-LINE = re.compile(r"GAS\|\w+\|([^|]+)\|(\d+)\|(\d+)")
+YEAR_LINE = re.compile(r"(?:one pool|two pools): \d+ readings, \d+ swaps in each, \d+ gas")
+GAS_LINE = re.compile(r"GAS\|\w+\|([^|]+)\|(\d+)\|(\d+)")
 
 
 def measure(_folder: Path, *, quick: bool) -> list[Figure]:
     del quick  # there is no smaller form
     long = bool(os.environ.get("VPM_TEST_LONG"))
-    lay_out_build()
+    write_artifacts()
     with compiling():
         forge("build")  # says nothing: what does not compile fails below, and says why
     runs = [_forge(TESTS, 0, DAYS_AT_ONCE if long else 2)]
     for first in range(DAYS_AT_ONCE, DAYS_A_YEAR, DAYS_AT_ONCE) if long else ():
-        runs.append(_forge(OF_A_YEAR, first, min(DAYS_AT_ONCE, DAYS_A_YEAR - first)))
-        print(f"days {first} and on: {', '.join(PLAYED.findall(runs[-1].stdout))}")
+        runs.append(_forge(YEAR_TESTS, first, min(DAYS_AT_ONCE, DAYS_A_YEAR - first)))
+        print(f"days {first} and on: {', '.join(YEAR_LINE.findall(runs[-1].stdout))}")
     failed = [run for run in runs if run.returncode != 0]
     for run in failed:
         print(run.stdout[-4000:], file=sys.stderr)
     measured: dict[str, tuple[int, int]] = {}  # call: gas, what it cost when last looked at
-    for call, gas, limit in LINE.findall("".join(run.stdout for run in runs)):
+    for call, gas, limit in GAS_LINE.findall("".join(run.stdout for run in runs)):
         measured[call] = max((int(gas), int(limit)), measured.get(call, (0, 0)))
     missing = [what for what, *_ in ROWS if what not in measured]
     table = [Figure(what, measured.pop(what)[0], known, most=limit) for what, known, limit in ROWS if what in measured]
@@ -97,10 +97,9 @@ def _forge(tests: str, first_day: int, days: int) -> subprocess.CompletedProcess
     )  # fmt: skip
 
 
-def lay_out_build() -> None:
+def write_artifacts() -> None:
     """What is deployed, as artifacts that forge reads: RecordedBuild.sol."""
-    if not contracts.compiled():
-        asyncio.run(contracts.compile_all())
+    asyncio.run(contracts.compile_all())
     shutil.rmtree(BUILD, ignore_errors=True)
     BUILD.mkdir(parents=True)
     for name, artifact in contracts.compiled_contracts().items():

@@ -137,7 +137,7 @@ async def local_chain(folder: Path, options: AnvilOptions) -> AsyncIterator[tupl
             yield options.url, rpc
 
 
-def own_process() -> ProcessPoolExecutor:
+def fresh_process() -> ProcessPoolExecutor:
     """Return a place to run one function in a new Python process: it has memory and an event loop of its own."""
     return ProcessPoolExecutor(1, multiprocessing.get_context("spawn"))
 

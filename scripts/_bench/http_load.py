@@ -109,7 +109,7 @@ def p99(times: Sequence[float]) -> float:
     return sorted(times)[len(times) * 99 // 100]
 
 
-def load_alone(port: int, requests: Sequence[bytes], connections: int) -> LoadResult:
+def load_blocking(port: int, requests: Sequence[bytes], connections: int) -> LoadResult:
     """Do the same in a process that does nothing else."""
     return asyncio.run(load(port, requests, connections))
 

@@ -36,7 +36,7 @@ from indexer.chain import ChainFollower
 from indexer.node import RpcNode
 from indexer.rebuild import rebuild
 from indexer.sources import Sources
-from scripts._bench.harness import Figure, fresh_database, local_chain, own_process, peak_mb, postgres
+from scripts._bench.harness import Figure, fresh_database, fresh_process, local_chain, peak_mb, postgres
 from scripts._local.anvil import AnvilOptions
 from scripts._local.ports import free_port
 from scripts._local.postgres import PostgresServer
@@ -108,8 +108,8 @@ class _History:
 
 
 def _run(what: str, rpc_url: str, database_url: str, made: int) -> IndexRun:
-    with own_process() as child:
-        run = child.submit(_run_here, what, rpc_url, database_url).result()
+    with fresh_process() as child:
+        run = child.submit(_measure_run, what, rpc_url, database_url).result()
     if run.events != made:
         raise RuntimeError(f"{what} saw {run.events} of {made} events")
     return run
@@ -118,7 +118,7 @@ def _run(what: str, rpc_url: str, database_url: str, made: int) -> IndexRun:
 # ---------------------------------------------------------------- in a process of its own
 
 
-def _run_here(what: str, rpc_url: str, database_url: str) -> IndexRun:
+def _measure_run(what: str, rpc_url: str, database_url: str) -> IndexRun:
     works: dict[str, Callable[[str, str], Coroutine[None, None, tuple[int, float]]]] = {
         "bare": _bare,
         "rebuild": _rebuild,
@@ -190,16 +190,16 @@ async def _bare(rpc_url: str, database_url: str) -> tuple[int, float]:
 
         started, events = time.perf_counter(), 0
         pages = (page(first) for first in range(1, head + 1, PAGE_BLOCKS))
-        flying = [*islice(pages, IN_FLIGHT)]
-        while flying:
-            logs = decoder.decode(await flying.pop(0)).result
+        in_flight = [*islice(pages, IN_FLIGHT)]
+        while in_flight:
+            logs = decoder.decode(await in_flight.pop(0)).result
             async with connection.cursor() as cursor, cursor.copy(COPY) as copy:
                 copy.set_types(["int8", "int4", "bytea", "int8", "int8", "bytea", "int2", "numeric", "int8"])
                 for log in logs:
                     await copy.write_row(_bare_row(log, entered))
             await connection.commit()
             events += len(logs)
-            flying += islice(pages, 1)
+            in_flight += islice(pages, 1)
         return events, time.perf_counter() - started
 
 

@@ -91,12 +91,12 @@ async def _lane(rig: Rig, count: int, *, simulate: bool = False) -> float:
     await rig.ask_for_many([replace(intent, key=secrets.token_hex(16)) for _ in range(count)])
     async with asyncio.timeout(LANE_SECONDS), rig.relayer(rig.spec(signer, group), lease_seconds=15.0):
         started = time.perf_counter()
-        while await _waits(rig, group):
+        while await _has_unfinished(rig, group):
             await asyncio.sleep(0.05)
         return count / (time.perf_counter() - started)
 
 
-async def _waits(rig: Rig, group: str) -> bool:
+async def _has_unfinished(rig: Rig, group: str) -> bool:
     """Ask through the indexes if anything is not recorded yet: the relayer is what is measured."""
     async with rig.pool.connection() as connection:
         cursor = await connection.execute(

@@ -1,7 +1,7 @@
 """`./vpm bench trade`: how long a paid POST /trade takes, against bare sends on the same chain in the same run.
 
 The API, the relayer and the indexer are the real daemons over PostgreSQL with its durable settings. Every other payment
-is in the receive form. The bare send is the least anybody could do: a transfer signed beforehand goes to the node, and
+is in the receive form. The bare send is the least work possible: a transfer signed beforehand goes to the node, and
 its receipt is asked for every 5 ms. Both take turns. First a block is made for each transaction, so that waiting for
 blocks costs nothing and what is left is ours; then a block a second, begun at random moments between blocks. Targets:
 half of the trades within 150 ms where blocks are immediate, and within 150 ms plus the block time where they are not.
@@ -33,7 +33,7 @@ from tests.support.agent_service import AgentService, agent_service
 from tests.support.buyer import Buyer, bet, header, sign
 from tests.support.genesis import chain, genesis
 
-WARM_UP = 6
+WARMUP = 6
 BLOCK_MS = 1_000
 TARGET_MS = 150.0
 ASK_AGAIN_SECONDS = 0.005
@@ -86,7 +86,7 @@ class TradeBench:
         moment."""
         trade: list[float] = []
         bare: list[float] = []
-        for number in islice(self._numbers, WARM_UP + trades):
+        for number in islice(self._numbers, WARMUP + trades):
             body, payment = await self._payment(number)
             await asyncio.sleep(random.random() * longest_pause)
             with timed(trade):
@@ -100,7 +100,7 @@ class TradeBench:
                 sent = await self._ask("eth_sendRawTransaction", hex_of(raw))
                 while await self._ask("eth_getTransactionReceipt", sent) is None:
                     await asyncio.sleep(ASK_AGAIN_SECONDS)
-        return statistics.median(trade[WARM_UP:]), statistics.median(bare[WARM_UP:])
+        return statistics.median(trade[WARMUP:]), statistics.median(bare[WARMUP:])
 
     async def _payment(self, number: int) -> tuple[dict[str, Any], dict[str, str]]:
         """Sign the payment for a trade; every other one is in the receive form."""
@@ -123,7 +123,7 @@ def _running(folder: Path) -> Iterator[AgentService]:
     saved = genesis()
     with database(folder) as url, chain(saved, "base", folder / "anvil.log") as base:
         played = AgentChain.on(base.url, base.deployment)
-        how_often = {"VPM_BASE_POLL_INTERVAL_MS": "200"}  # as in the local stack
-        with agent_service(played, url, saved.deployments, folder, **how_often) as service:
+        poll = {"VPM_BASE_POLL_INTERVAL_MS": "200"}  # as in the local stack
+        with agent_service(played, url, saved.deployments, folder, **poll) as service:
             service.start("indexer", "relayer", "api")
             yield service

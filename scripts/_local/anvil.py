@@ -17,7 +17,7 @@ from scripts._local.packages import foundry_binary
 from scripts._local.ports import listens
 from scripts._local.process import RunningProcess, SpawnPlan, start_process, wait_until
 
-PAST_STATES: Final = 600
+MAX_PERSISTED_STATES: Final = 600
 """Of how many blocks before those in memory a chain can still be read. anvil would keep 3,600, half a megabyte each, in
 the user's home, and leave them there."""
 HOST: Final = "127.0.0.1"
@@ -38,7 +38,7 @@ class AnvilOptions:
     mine_on_demand: bool = False
     fork_url: str | None = None
     state: Path | None = None  # loaded when it exists, written on exit
-    past: Path | None = None  # for states of past blocks: a folder that goes with the process; else a temporary one
+    cache: Path | None = None  # for states of past blocks: a folder that goes with the process; else a temporary one
     timestamp: int | None = None
     accounts: int = 10
     balance_ether: int = 10_000
@@ -56,8 +56,8 @@ class AnvilOptions:
 
 def anvil_plan(options: AnvilOptions) -> SpawnPlan:
     """Return how to run the chain."""
-    past = options.past or Path(tempfile.gettempdir(), f"vpm-anvil-{secrets.token_hex(8)}")
-    given: dict[str, object | None] = {
+    cache = options.cache or Path(tempfile.gettempdir(), f"vpm-anvil-{secrets.token_hex(8)}")
+    flags: dict[str, object | None] = {
         "--host": HOST,
         "--port": options.port,
         "--chain-id": options.chain_id,
@@ -69,16 +69,16 @@ def anvil_plan(options: AnvilOptions) -> SpawnPlan:
         "--fork-url": options.fork_url,
         "--state": options.state,
         "--timestamp": options.timestamp,
-        "--cache-path": past,
-        "--max-persisted-states": PAST_STATES,
+        "--cache-path": cache,
+        "--max-persisted-states": MAX_PERSISTED_STATES,
     }
     argv = [str(foundry_binary("anvil"))]
-    for flag, value in given.items():
+    for flag, value in flags.items():
         if value is not None:
             argv += [flag, str(value)]
     if options.mine_on_demand:
         argv.append("--no-mining")
-    return SpawnPlan(f"anvil {options.chain_id}", (*argv, *options.extra), env=_environment(), scratch=past)
+    return SpawnPlan(f"anvil {options.chain_id}", (*argv, *options.extra), env=_environment(), scratch=cache)
 
 
 def start_anvil(options: AnvilOptions, log_path: Path) -> RunningProcess:
@@ -122,5 +122,5 @@ def ask(url: str, method: str, *params: object, timeout_seconds: float = 10.0) -
 
 def _environment() -> dict[str, str]:
     # A proxy of the machine must not stand between us and 127.0.0.1, but a fork's RPC may need it.
-    kept = ("PATH", "HOME", "TMPDIR", "HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy", "SSL_CERT_FILE")
-    return {name: os.environ[name] for name in kept if name in os.environ} | {"NO_PROXY": "127.0.0.1,localhost"}
+    passed = ("PATH", "HOME", "TMPDIR", "HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy", "SSL_CERT_FILE")
+    return {name: os.environ[name] for name in passed if name in os.environ} | {"NO_PROXY": "127.0.0.1,localhost"}

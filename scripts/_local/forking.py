@@ -33,8 +33,8 @@ from typing import IO
 from core.paths import REPOSITORY
 
 PR_SET_PDEATHSIG, PR_SET_NAME, PR_SET_CHILD_SUBREAPER = 1, 15, 36
-READ_AT_START = ("PYTHON", "LD_", "TZ", "LC_", "LANG")
-"""What Python or a library reads while it starts: a fork cannot be given other values than its server had."""
+READ_AT_STARTUP = ("PYTHON", "LD_", "TZ", "LC_", "LANG")
+"""Prefixes of variables that Python or a library reads at startup: a fork has its server's values."""
 
 
 class ForkServer:
@@ -52,42 +52,42 @@ class ForkServer:
         eager: bool = False,
     ) -> None:
         self._imports, self._python = imports, python
-        self._door, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
-        self._one_at_a_time = threading.Lock()
-        with theirs:
+        self._socket, server_side = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._lock = threading.Lock()
+        with server_side:
             ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
             argv = [python, "-m", __name__, json.dumps({"imports": imports, "eager": eager})]
             self._server = subprocess.Popen(
                 argv,
-                stdin=theirs.fileno(),
+                stdin=server_side.fileno(),
                 cwd=REPOSITORY,
                 env=env,
                 start_new_session=True,
                 preexec_fn=die_with_parent(),  # noqa: PLW1509 - it only makes two system calls
             )
 
-    def can(self, argv: Sequence[str], env: Mapping[str, str], cwd: str) -> bool:
+    def can_fork(self, argv: Sequence[str], env: Mapping[str, str], cwd: str) -> bool:
         """Return whether a fork does the same as the command."""
         if cwd != str(REPOSITORY) or argv[0] != self._python or argv[1] != "-m" or argv[2] not in self._imports:
             return False
-        return all(os.environ.get(name) == value for name, value in env.items() if name.startswith(READ_AT_START))
+        return all(os.environ.get(name) == value for name, value in env.items() if name.startswith(READ_AT_STARTUP))
 
     def fork(
         self, argv: Sequence[str], env: Mapping[str, str], files: Sequence[IO[bytes]], orphan_signal: int
     ) -> ForkedProcess:
         """Start a program. `files`: its standard input, output and error."""
-        wanted = {"argv": list(argv[2:]), "env": dict(env), "owner": os.getpid(), "orphan_signal": orphan_signal}
-        request = json.dumps(wanted).encode()
-        with self._one_at_a_time, contextlib.suppress(OSError):
-            socket.send_fds(self._door, [struct.pack("I", len(request))], [each.fileno() for each in files])
-            self._door.sendall(request)
-            if pid := self._door.recv(4, socket.MSG_WAITALL):
+        parameters = {"argv": list(argv[2:]), "env": dict(env), "owner": os.getpid(), "orphan_signal": orphan_signal}
+        request = json.dumps(parameters).encode()
+        with self._lock, contextlib.suppress(OSError):
+            socket.send_fds(self._socket, [struct.pack("I", len(request))], [each.fileno() for each in files])
+            self._socket.sendall(request)
+            if pid := self._socket.recv(4, socket.MSG_WAITALL):
                 return ForkedProcess(struct.unpack("i", pid)[0])
         raise RuntimeError(f"the process that forks {argv[2]} ended (exit code {self._server.poll()})")
 
     def close(self) -> None:
         """Fork nothing more; the programs go on."""
-        self._door.close()
+        self._socket.close()
         self._server.kill()  # it may still be importing
         self._server.wait()
 
@@ -98,17 +98,17 @@ class ForkedProcess:
     def __init__(self, pid: int) -> None:
         self.pid = pid
         self.returncode: int | None = None
-        self._ends = os.pidfd_open(pid)
-        self._reaping = threading.Lock()
+        self._pidfd = os.pidfd_open(pid)
+        self._reap_lock = threading.Lock()
 
     def __del__(self) -> None:
-        os.close(self._ends)
+        os.close(self._pidfd)
 
     def poll(self) -> int | None:
-        return self._code(0)
+        return self._exit_code(0)
 
     def wait(self, timeout: float | None = None) -> int:
-        code = self._code(timeout)
+        code = self._exit_code(timeout)
         if code is None:
             raise subprocess.TimeoutExpired(f"process {self.pid}", timeout or 0)
         return code
@@ -123,9 +123,9 @@ class ForkedProcess:
     def kill(self) -> None:
         self.send_signal(signal.SIGKILL)
 
-    def _code(self, timeout: float | None) -> int | None:
-        if self.returncode is None and select.select([self._ends], [], [], timeout)[0]:
-            with self._reaping:
+    def _exit_code(self, timeout: float | None) -> int | None:
+        if self.returncode is None and select.select([self._pidfd], [], [], timeout)[0]:
+            with self._reap_lock:
                 if self.returncode is None:
                     self.returncode = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
         return self.returncode
@@ -185,30 +185,30 @@ def die_with_parent(number: int = signal.SIGKILL) -> Callable[[], None] | None:
 
 
 def main() -> None:
-    door = socket.socket(fileno=os.dup(0))
-    given = json.loads(sys.argv[1])
-    missing: dict[str, list[str]] = given["imports"]
+    requests = socket.socket(fileno=os.dup(0))
+    arguments = json.loads(sys.argv[1])
+    missing: dict[str, list[str]] = arguments["imports"]
     while True:
-        while given["eager"] and missing and not select.select([door], [], [], 0)[0]:
+        while arguments["eager"] and missing and not select.select([requests], [], [], 0)[0]:
             _import(missing, next(iter(missing)))
-        head, files, _, _ = socket.recv_fds(door, 4, 3)
+        head, files, _, _ = socket.recv_fds(requests, 4, 3)
         if not head:
             return  # the process that asks has ended
         (size,) = struct.unpack("I", head)
-        request = json.loads(door.recv(size, socket.MSG_WAITALL))
+        request = json.loads(requests.recv(size, socket.MSG_WAITALL))
         _import(missing, request["argv"][0])
         reads, writes = os.pipe()
-        between = os.fork()
-        if between == 0:
+        intermediate = os.fork()
+        if intermediate == 0:
             os.close(reads)
-            door.close()
-            _become(files, writes, **request)
+            requests.close()
+            _run_program(files, writes, **request)
         os.close(writes)
         for each in files:
             os.close(each)
-        os.waitpid(between, 0)
+        os.waitpid(intermediate, 0)
         with os.fdopen(reads, "rb") as pipe:
-            door.sendall(pipe.read(4))
+            requests.sendall(pipe.read(4))
 
 
 def _import(missing: dict[str, list[str]], program: str) -> None:
@@ -222,17 +222,17 @@ def _import(missing: dict[str, list[str]], program: str) -> None:
     gc.freeze()  # a collection in a program need not write to what it shares with the others
 
 
-def _become(
+def _run_program(
     files: Sequence[int], writes: int, argv: list[str], env: dict[str, str], owner: int, orphan_signal: int
 ) -> None:
     """Fork once more and end, so that the second fork is an orphan, which goes to the owner; run the program in it."""
-    between = os.getpid()
+    intermediate = os.getpid()
     pid = os.fork()
     if pid != 0:
         os.write(writes, struct.pack("i", pid))
         os._exit(0)
     os.close(writes)
-    while os.getppid() == between:
+    while os.getppid() == intermediate:
         time.sleep(0.001)
     libc = ctypes.CDLL(None)
     libc.prctl(PR_SET_PDEATHSIG, orphan_signal)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from core.errors import ProcessError
 
-_OUTGOING = Path("/proc/sys/net/ipv4/ip_local_port_range")
+_EPHEMERAL_RANGE = Path("/proc/sys/net/ipv4/ip_local_port_range")
 _LOWEST = 20_000
 _TRIES = 50
 # What this process holds until it ends, by port.
@@ -25,10 +25,10 @@ def free_port(preferred: int | None = None) -> int:
     Until a program listens there, no other caller may get the port: it would find the first one's chain there and take
     it for its own. So the port stays claimed until this process ends.
     """
-    if preferred is not None and _free(preferred) and (preferred in _claims or _claim(preferred)):
+    if preferred is not None and _bindable(preferred) and (preferred in _claims or _claim(preferred)):
         return preferred
     for candidate in _candidates():
-        port = _free(candidate)
+        port = _bindable(candidate)
         if port and _claim(port):
             return port
     raise ProcessError("no free port on 127.0.0.1.")
@@ -43,14 +43,14 @@ def listens(port: int) -> bool:
 def _candidates() -> Iterator[int]:
     """Yield ports below those the system gives to outgoing connections, which could take any other port first."""
     try:
-        end = int(_OUTGOING.read_text().split()[0])
+        end = int(_EPHEMERAL_RANGE.read_text().split()[0])
     except (OSError, ValueError):
         end = 0
     for _ in range(_TRIES):
         yield random.randrange(_LOWEST, end) if end > _LOWEST else 0  # noqa: S311 - not a secret
 
 
-def _free(port: int) -> int | None:
+def _bindable(port: int) -> int | None:
     """Return the port when it can be listened on; any such for 0."""
     with socket.socket() as probe:
         # Our own closed connections linger on a port for a while; they do not stop us from listening on it again.

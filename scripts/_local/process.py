@@ -72,7 +72,7 @@ class RunningProcess:
     plan: SpawnPlan
     program: Program
     log_path: Path
-    is_asked: bool = False
+    stop_requested: bool = False
     """To end; a second signal would make a daemon hurry."""
 
     @property
@@ -88,7 +88,7 @@ class RunningProcess:
             return "\n".join(self.log_path.read_text(errors="replace").splitlines()[-lines:])
         return ""
 
-    def obituary(self) -> str:
+    def describe_exit(self) -> str:
         """Say how the program ended, with its last words."""
         code = self.program.poll()
         if code is not None and code < 0:
@@ -101,15 +101,15 @@ class RunningProcess:
     def stop(self, timeout_seconds: float | None = None) -> None:
         """Ask the program to end, kill it after the timeout, and wait until it and all it started are gone."""
         if self.alive():
-            self.begin_to_stop()
+            self.request_stop()
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self.program.wait(self.plan.stop_seconds if timeout_seconds is None else timeout_seconds)
         self.kill()
 
-    def begin_to_stop(self) -> None:
+    def request_stop(self) -> None:
         """Ask the program to end, once, and do not wait."""
-        if not self.is_asked:
-            self.is_asked = True
+        if not self.stop_requested:
+            self.stop_requested = True
             self.program.send_signal(self.plan.stop_signal)
 
     def kill(self) -> None:
@@ -125,7 +125,7 @@ def stop_together(processes: Iterable[RunningProcess]) -> None:
     """Stop several at the same time; each may take its time."""
     stopping = list(processes)
     for each in stopping:
-        each.begin_to_stop()
+        each.request_stop()
     for each in stopping:
         each.stop()
 
@@ -157,7 +157,7 @@ def spawn(
 
     files: its standard input, output and error. It is forked where a fork does the same.
     """
-    server = next((each for each in forking.servers if user is None and each.can(argv, env, cwd)), None)
+    server = next((each for each in forking.servers if user is None and each.can_fork(argv, env, cwd)), None)
     if server is not None:
         return server.fork(argv, env, files, orphan_signal)
     stdin, stdout, stderr = files
@@ -181,7 +181,7 @@ def wait_until(check: Callable[[], bool], running: RunningProcess, timeout_secon
     deadline = time.monotonic() + timeout_seconds
     while not check():
         if not running.alive():
-            raise ProcessError(f"{what} ended before it was ready: {running.obituary()}")
+            raise ProcessError(f"{what} ended before it was ready: {running.describe_exit()}")
         if time.monotonic() > deadline:
             raise ProcessError(f"{what} was not ready within {timeout_seconds:g} s. Its last words:\n{running.tail()}")
         time.sleep(POLL_SECONDS)

@@ -31,18 +31,18 @@ def main(argv: Sequence[str]) -> int:
         parser.error("no theorem has such a name; --list shows them")
     if args.list:
         for theorem in chosen:
-            print(_entry(theorem))
+            print(_describe(theorem))
         return 0
     try:
         provers.prepare()
-        return without_guards(chosen) if args.guards else prove(chosen)
-    except (SetupError, provers.NotBuilt) as error:
+        return check_guards(chosen) if args.guards else prove(chosen)
+    except (SetupError, provers.BuildFailed) as error:
         print(f"vpm prove: {error}", file=sys.stderr)
         return 1
 
 
-def _entry(theorem: Theorem) -> str:
-    lines = textwrap.wrap(theorem.says, 110) + textwrap.wrap(f"for {theorem.bounds}", 110)
+def _describe(theorem: Theorem) -> str:
+    lines = textwrap.wrap(theorem.statement, 110) + textwrap.wrap(f"for {theorem.bounds}", 110)
     return "\n".join([f"{theorem.name}  ({theorem.proof})", *(f"    {line}" for line in lines)])
 
 
@@ -52,7 +52,7 @@ def prove(theorems: Sequence[Theorem]) -> int:
     for outcome in outcomes(theorems, REPOSITORY):
         count += 1
         failed += not outcome.proved
-        print(f"{outcome.result:<8} {outcome.seconds:7.2f} s  {_entry(outcome.theorem)}", flush=True)
+        print(f"{outcome.result:<8} {outcome.seconds:7.2f} s  {_describe(outcome.theorem)}", flush=True)
         if outcome.why:
             print(textwrap.indent(outcome.why, "    | "), flush=True)
     print(f"theorems: {count - failed} proved, {failed} not, in {time.monotonic() - started:.0f} s")
@@ -61,34 +61,34 @@ def prove(theorems: Sequence[Theorem]) -> int:
 
 def outcomes(theorems: Iterable[Theorem], project: Path) -> Iterable[Outcome]:
     """Prove them one at a time, but the quick ones of a contract in one run."""
-    theorems = sorted(theorems, key=_run)
+    theorems = sorted(theorems, key=_group)
     if not all(theorem.is_lemma for theorem in theorems):
         provers.build(project)
-    for run, group in groupby(theorems, _run):
-        together = list(group)
-        yield from provers.prove(together, project) if run else map(provers.prove_lemma, together)
+    for run, group in groupby(theorems, _group):
+        batch = list(group)
+        yield from provers.prove(batch, project) if run else map(provers.prove_lemma, batch)
 
 
-def _run(theorem: Theorem) -> str:
+def _group(theorem: Theorem) -> str:
     if theorem.is_lemma:
         return ""
     return theorem.contract if theorem.quick else theorem.proof
 
 
-def without_guards(theorems: Sequence[Theorem]) -> int:
+def check_guards(theorems: Sequence[Theorem]) -> int:
     """Return 1 unless every theorem is refuted once each of its guards is gone."""
     copy = Copy()
     guards = [(theorem, guard) for theorem in theorems for guard in theorem.guards]
-    unnoticed = 0
+    missed = 0
     for theorem, guard in guards:
-        outcome = copy.without(guard, theorem)
-        unnoticed += outcome.result != REFUTED
+        outcome = copy.prove_without(guard, theorem)
+        missed += outcome.result != REFUTED
         verdict = "refuted" if outcome.result == REFUTED else f"NOT REFUTED ({outcome.result})"
         print(f"{verdict:<12} {outcome.seconds:6.2f} s  {theorem.name:<28} without: {guard.code}", flush=True)
         if outcome.result != REFUTED and outcome.why:
             print(textwrap.indent(outcome.why[-800:], "    | "), flush=True)
-    print(f"guards: {len(guards) - unnoticed} missed by their theorems, {unnoticed} not")
-    return 1 if unnoticed else 0
+    print(f"guards: {len(guards) - missed} theorems refuted without their guard, {missed} still proved")
+    return 1 if missed else 0
 
 
 if __name__ == "__main__":

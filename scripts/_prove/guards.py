@@ -34,22 +34,22 @@ class Copy:
             (self.folder / name).unlink(missing_ok=True)
             (self.folder / name).symlink_to(REPOSITORY / name)
 
-    def without(self, guard: Guard, theorem: Theorem, patience: int = 1) -> Outcome:
+    def prove_without(self, guard: Guard, theorem: Theorem, patience: int = 1) -> Outcome:
         """Prove the theorem without the guard. The prover may take `patience` times as long as on an idle machine."""
         theorem = replace(theorem, seconds=patience * theorem.seconds)
         source = self.folder / guard.source
         text = source.read_text()
         try:
             source.write_text(text.replace(guard.code, guard.without))
-            self._leave_only(theorem.source)
+            self._keep_only(theorem.source)
             provers.build(self.folder)
             return provers.prove([theorem], self.folder)[0]
-        except provers.NotBuilt as error:
+        except provers.BuildFailed as error:
             return Outcome(theorem, "does not compile", 0.0, str(error))
         finally:
             source.write_text(text)
 
-    def _leave_only(self, source: Path) -> None:
+    def _keep_only(self, source: Path) -> None:
         """Remove the other contracts of theorems, which Halmos would compile as well."""
         for each in (self.folder / PROOFS).rglob("*.t.sol"):
             each.unlink()

@@ -29,7 +29,7 @@ from core.paths import REPOSITORY
 from scripts._local.packages import foundry_binary
 from scripts._prove.theorems import Theorem
 from scripts._vpm import bootstrap
-from scripts._vpm.forge import GIVING_WAY
+from scripts._vpm.forge import NICE
 
 HOME = bootstrap.ENV / "prove"
 BUILD = REPOSITORY / ".vpm" / "build" / "prove"
@@ -45,7 +45,7 @@ _Z3_RESULTS = {"sat unsat": PROVED, "sat sat": REFUTED, "sat unknown": "unknown"
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a theorem ended: `proved`, or else what the prover said instead, with its counterexample."""
+    """How a theorem ended: `proved`, or what the prover reported instead, with its counterexample."""
 
     theorem: Theorem
     result: str
@@ -57,13 +57,13 @@ class Outcome:
         return self.result == PROVED
 
 
-class NotBuilt(Exception):
-    """The failure of the theorems to compile, with what forge said."""
+class BuildFailed(Exception):
+    """The theorems do not compile; the message is the end of forge's output."""
 
 
 def prepare() -> None:
     """Bring the provers up to date; at once when nothing changed."""
-    with bootstrap.only_one_at_a_time():
+    with bootstrap.setup_lock():
         bootstrap.python_environment(HOME, bootstrap.LOCKS / "prove.txt", "the provers")
 
 
@@ -87,7 +87,7 @@ def build(project: Path) -> None:
         check=False,
     )
     if built.returncode != 0:
-        raise NotBuilt((built.stdout + built.stderr)[-2000:])
+        raise BuildFailed((built.stdout + built.stderr)[-2000:])
 
 
 def prove(theorems: Sequence[Theorem], project: Path) -> list[Outcome]:
@@ -97,7 +97,7 @@ def prove(theorems: Sequence[Theorem], project: Path) -> list[Outcome]:
     seconds = sum(theorem.seconds for theorem in theorems)
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.json"
-        command = [*GIVING_WAY, "halmos", "--root", str(project), "--forge-build-out", OUT, "--no-status"]
+        command = [*NICE, "halmos", "--root", str(project), "--forge-build-out", OUT, "--no-status"]
         command += ["--contract", contract, "--match-test", rf"^({names})\(", "--json-output", str(report)]
         command += ["--loop", str(max(theorem.loops for theorem in theorems)), "--solver-threads", "1"]
         command += ["--solver-timeout-assertion", f"{max(theorem.seconds for theorem in theorems)}s"]
@@ -109,27 +109,27 @@ def prove(theorems: Sequence[Theorem], project: Path) -> list[Outcome]:
             )
         except subprocess.TimeoutExpired:
             return [Outcome(theorem, "timed out", time.monotonic() - started) for theorem in theorems]
-        said = _ANSI.sub("", ran.stdout + ran.stderr)
+        output = _ANSI.sub("", ran.stdout + ran.stderr)
         if not report.exists():
-            return [Outcome(theorem, "error", 0.0, said[-2000:]) for theorem in theorems]
+            return [Outcome(theorem, "error", 0.0, output[-2000:]) for theorem in theorems]
         (results,) = json.loads(report.read_text())["test_results"].values() or ([],)
     by_name = {result["name"].partition("(")[0]: result for result in results}
-    return [_outcome(theorem, by_name.get(theorem.function), said) for theorem in theorems]
+    return [_outcome(theorem, by_name.get(theorem.function), output) for theorem in theorems]
 
 
-def _outcome(theorem: Theorem, result: dict[str, Any] | None, said: str) -> Outcome:
+def _outcome(theorem: Theorem, result: dict[str, Any] | None, output: str) -> Outcome:
     if result is None:
-        return Outcome(theorem, "error", 0.0, f"there is no {theorem.proof}\n{said[-2000:]}")
+        return Outcome(theorem, "error", 0.0, f"there is no {theorem.proof}\n{output[-2000:]}")
     name, seconds = _HALMOS_RESULTS.get(result["exitcode"], "error"), result["time"][0]
     if name == PROVED and result["num_bounded_loops"]:
         return Outcome(theorem, f"bounded: a loop turns more than {theorem.loops} times", seconds)
-    return Outcome(theorem, name, seconds, "" if name == PROVED else said[-2000:])
+    return Outcome(theorem, name, seconds, "" if name == PROVED else output[-2000:])
 
 
 def prove_lemma(theorem: Theorem) -> Outcome:
     started = time.monotonic()
-    command = [*GIVING_WAY, "z3", f"-T:{theorem.seconds}", str(REPOSITORY / theorem.source)]
+    command = [*NICE, "z3", f"-T:{theorem.seconds}", str(REPOSITORY / theorem.source)]
     ran = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False)
-    said = " ".join(ran.stdout.split())
-    result = _Z3_RESULTS.get(said, "error")
-    return Outcome(theorem, result, time.monotonic() - started, "" if result == PROVED else said)
+    output = " ".join(ran.stdout.split())
+    result = _Z3_RESULTS.get(output, "error")
+    return Outcome(theorem, result, time.monotonic() - started, "" if result == PROVED else output)

@@ -28,7 +28,7 @@ class Theorem:
     contracts, or a lemma, which Z3 decides over the integers (`function` is empty)."""
 
     name: str
-    says: str
+    statement: str
     source: Path
     contract: str
     function: str
@@ -59,12 +59,12 @@ class Guard:
 def read_theorems() -> list[Theorem]:
     """Return every theorem of the sources, by name; ValueError for a proof without one."""
     folder = REPOSITORY / PROOFS
-    found = [each for file in folder.rglob("*.t.sol") for each in _of_contract(file)]
+    found = [each for file in folder.rglob("*.t.sol") for each in _theorems_in(file)]
     found += [_theorem(file, "", "", _head(file), ()) for file in folder.rglob("*.smt2")]
     return sorted(found, key=lambda each: each.name)
 
 
-def _of_contract(file: Path) -> Iterator[Theorem]:
+def _theorems_in(file: Path) -> Iterator[Theorem]:
     contract, common = "", []
     for comment, kind, name in _COMMENTED.findall(file.read_text()):
         text = " ".join(line.strip().removeprefix("///").strip() for line in comment.splitlines())

@@ -1,7 +1,7 @@
-"""`python -m scripts._stack STATE CHAINS`: compile and deploy what is missing on a stack's chains, given as JSON.
+"""`python -m scripts._stack STATE CHAINS`: compiles, and deploys what is missing on a stack's chains (CHAINS is JSON).
 
-A process that ends, so that `./vpm up` itself stays small. On a first start ape is imported at once, on one core, while
-this process imports its own part on another.
+This is a separate process that ends, so that `./vpm up` itself stays small. On a first start ape is imported on one core
+while this process imports its own modules on another.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def main(root: str, described: str) -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # ape ends with this, as at Ctrl-C
     state = State(Path(root))
     try:
-        with ape(state.ape, eager=not state.standing.exists()) as started:
+        with ape(state.ape, eager=not state.deployed.exists()) as started:
             from scripts._stack.deploying import deploy_all  # noqa: PLC0415
 
             asyncio.run(deploy_all([LocalChain(**each) for each in json.loads(described)], state, started))

@@ -1,7 +1,7 @@
-"""The agents' tokens of a local stack, their pools on a genuine Uniswap v3, and a past of swaps.
+"""The agents' tokens of a local stack, with pools on a genuine Uniswap v3 and a history of swaps.
 
-Each token has a pool with WETH, and one pool of WETH and USDC stands behind them all, as on Base. What moves them is
-the same seeded walk that moves the other local prices: a trader swaps each pool to where the walk has come.
+As on Base, each token has a pool with WETH, and one WETH/USDC pool prices ether. The seeded random walk that moves the
+other local prices moves these too: a trader swaps in each pool until its price matches the walk.
 """
 
 from __future__ import annotations
@@ -25,31 +25,31 @@ from keeper.sources.simulated import first_value, step
 from scripts._stack import wallets
 from scripts._stack.chain_setup import LocalNode, place
 from scripts._stack.genesis import PlacedContract, compiled_code, creation_code
-from scripts._stack.uniswap import SPACINGS, Actor, Exchange, PoolKey, artifact, make_room, pool_abi
+from scripts._stack.uniswap import SPACINGS, Actor, Exchange, PoolKey, artifact, grow_cardinality, pool_abi
 
 WETH: Final = "0x4200000000000000000000000000000000000006"
-"""Where Base keeps its wrapped ether."""
+"""The address of wrapped ether on Base."""
 TOKEN_FEE, WETH_FEE = 3_000, 500
 ETH_KEY, ETH_DOLLARS = "ETH/price", 3_000
-ETH_CALM = 8
-"""Ether's price takes an eighth of the walk's steps."""
+ETH_DAMPING = 8
+"""Ether's price moves by an eighth of the walk's steps."""
 CARDINALITY: Final = 4_000
-"""What a feed with a window of two minutes needs to be listed on: an hour of blocks of a second and some more."""
-EACH_SIDE_USD: Final = {TOKEN_FEE: 2_000_000, WETH_FEE: 20_000_000}
-"""In a pool, at every price alike; and as much again within `NEAR` of the first price."""
-NEAR: Final = 6_000  # ticks, 82%
-PURSE_ETH: Final = 100_000
+"""Enough for markets on a feed with a window of two minutes: an hour of one-second blocks, with a margin."""
+DEPTH_USD: Final = {TOKEN_FEE: 2_000_000, WETH_FEE: 20_000_000}
+"""Liquidity on each side of a pool over all prices, and the same again within `NEAR_TICKS` of the first price."""
+NEAR_TICKS: Final = 6_000  # ticks, 82%
+TRADER_ETH: Final = 100_000
 SEED: Final = "local pools"
-_HOLDS_ALL: Final = 2**100  # of a token: the limit of the price ends every swap
+_MAX_AMOUNT: Final = 2**100  # of a token: the limit of the price ends every swap
 
 
 @dataclass(frozen=True)
 class AgentToken:
-    """A token as it is on Base: 18 decimals and a round supply."""
+    """An agent's token, as on Base: 18 decimals and a round supply."""
 
     symbol: str
     name: str
-    supply: int  # whole ones
+    supply: int  # whole tokens
 
     @property
     def key(self) -> str:
@@ -65,18 +65,18 @@ TOKENS: Final = (
 
 @dataclass(frozen=True)
 class LocalPool:
-    """A pool of the local stack: `base` is the token that it prices, `quote` what it is priced in."""
+    """A pool of the local stack, which prices the token `base` in the token `quote`."""
 
-    key: str  # what is walked: BNKR/market_cap, ETH/price
+    key: str  # of the walk: BNKR/market_cap, ETH/price
     address: str
     place: PoolKey
     base: str
     quote: str
     name: str  # for people: Uniswap v3 BNKR/WETH 0.3%
-    scale: Fraction  # quote units for one base unit, for each 1 of what is walked (8 decimals) in dollars of the quote
+    scale: Fraction  # quote units per base unit at a walk's value of 1 (8 decimals) and a quote token worth 1 USD
 
     def sqrt_price(self, value: int, quote_value: int) -> int:
-        """Return the price of the walk's value, rounded down. `quote_value`: of one quote token, in 8 decimals."""
+        """Return the sqrt price for the walk's value, rounded down. `quote_value`: USD per quote token, 8 decimals."""
         price = self.scale * Fraction(value, quote_value)
         if self.place.token0 != self.base:
             price = 1 / price
@@ -84,7 +84,7 @@ class LocalPool:
         return min(max(root, MIN_SQRT_PRICE + 1), MAX_SQRT_PRICE - 1)
 
     def value(self, sqrt_price: int, quote_value: int) -> int:
-        """Return the walk's value at a price: the inverse of `sqrt_price`."""
+        """Return the walk's value for a sqrt price: the inverse of `sqrt_price`."""
         price = Fraction(sqrt_price * sqrt_price, 1 << 192)
         if self.place.token0 != self.base:
             price = 1 / price
@@ -93,18 +93,18 @@ class LocalPool:
 
 @dataclass(frozen=True)
 class AgentPools:
-    """All local pools, and the exchange they are on. `weth` prices ether in USDC, the others their token in ether."""
+    """All local pools and their exchange. `weth` prices ether in USDC, the others price their token in ether."""
 
     exchange: Exchange
     tokens: Mapping[str, str]  # symbol: address
     weth: LocalPool
-    of_tokens: tuple[LocalPool, ...]
+    token_pools: tuple[LocalPool, ...]
 
     @property
     def all(self) -> tuple[LocalPool, ...]:
-        return (self.weth, *self.of_tokens)
+        return (self.weth, *self.token_pools)
 
-    def of(self, key: str) -> LocalPool:
+    def get(self, key: str) -> LocalPool:
         return next(each for each in self.all if each.key == key)
 
     def save(self, path: Path) -> None:
@@ -124,9 +124,9 @@ def place_weth(node: LocalNode) -> None:
 
 
 def build(node: LocalNode, usdc: str) -> AgentPools:
-    """Deploy tokens, exchange and pools with liquidity, at the walks' first values. The chain must mine on its own."""
+    """Deploy tokens, exchange and pools with liquidity, at the walks' first values. The chain must be automining."""
     who = trader(node)
-    _fill_purse(who, usdc)
+    _fund_trader(who, usdc)
     code = creation_code("LocalAgentToken")
     kinds = ["string", "string", "uint256"]
     made = {
@@ -135,7 +135,7 @@ def build(node: LocalNode, usdc: str) -> AgentPools:
     }
     exchange = Exchange.deploy(who, WETH)
     exchange.approve(who, usdc, WETH, *made.values())
-    ether = _open(
+    ether = _open_pool(
         who, exchange, ETH_KEY, "WETH/USDC", WETH, usdc, WETH_FEE, Fraction(10**6, 10**18), ETH_DOLLARS * ONE, ONE
     )
     pools = []
@@ -143,17 +143,17 @@ def build(node: LocalNode, usdc: str) -> AgentPools:
         # One unit is worth its share of the market cap, in units of ether: both have 18 decimals.
         scale, cap = Fraction(1, token.supply), first_value(token.key)
         at = (made[token.symbol], WETH, TOKEN_FEE, scale, cap, ETH_DOLLARS * ONE)
-        pools.append(_open(who, exchange, token.key, f"{token.symbol}/WETH", *at))
+        pools.append(_open_pool(who, exchange, token.key, f"{token.symbol}/WETH", *at))
     return AgentPools(exchange, made, ether, tuple(pools))
 
 
-def stand(node: LocalNode, pools: AgentPools) -> bool:
-    """Return whether the pools are on this chain."""
+def exist(node: LocalNode, pools: AgentPools) -> bool:
+    """Return whether all pools have code on this chain."""
     return all(node.ask("eth_getCode", pool.address, "latest") != "0x" for pool in pools.all)
 
 
-def feeds_asked_for(pools: AgentPools, numbers: Mapping[str, int]) -> str:
-    """Return a file of pools, as TOML: a feed for each token, by its pool with ether and ether's with dollars."""
+def feed_requests_toml(pools: AgentPools, numbers: Mapping[str, int]) -> str:
+    """Return a pool feed request for each token, as TOML: through its WETH pool and the WETH/USDC pool."""
     tables = []
     for token in TOKENS:
         key = json.dumps(token.key)
@@ -161,25 +161,25 @@ def feeds_asked_for(pools: AgentPools, numbers: Mapping[str, int]) -> str:
         tables.append([f"[{key}]", *(f"{name} = {json.dumps(value)}" for name, value in given.items())])
         tables += [
             [f"[[{key}.pools]]", f'address = "{pool.address}"', f'name = "{pool.name}"']
-            for pool in (pools.of(token.key), pools.weth)
+            for pool in (pools.get(token.key), pools.weth)
         ]
     return "\n\n".join("\n".join(lines) for lines in tables) + "\n"
 
 
 def trader(node: LocalNode) -> Actor:
-    """Return the actor that owns all liquidity of the local pools and moves their prices, with ether to do so."""
+    """Fund and return the account that owns the local pools' liquidity and moves their prices."""
     actor = Actor(node, wallets.wallet("pool trader").address)
-    node.ask("anvil_setBalance", actor.address, hex(2 * PURSE_ETH * wallets.ETH))
+    node.ask("anvil_setBalance", actor.address, hex(2 * TRADER_ETH * wallets.ETH))
     return actor
 
 
-def _fill_purse(who: Actor, usdc: str) -> None:
-    who.send(Contract(WETH, WETH_ABI).call("deposit"), PURSE_ETH * wallets.ETH)
-    dollars = PURSE_ETH * ETH_DOLLARS * 10**6
+def _fund_trader(who: Actor, usdc: str) -> None:
+    who.send(Contract(WETH, WETH_ABI).call("deposit"), TRADER_ETH * wallets.ETH)
+    dollars = TRADER_ETH * ETH_DOLLARS * 10**6
     who.send(Contract(usdc, abi("LocalUSDC")).call("mint", who.address, dollars))
 
 
-def _open(
+def _open_pool(
     who: Actor,
     exchange: Exchange,
     key: str,
@@ -191,20 +191,20 @@ def _open(
     value: int,
     quote_value: int,
 ) -> LocalPool:
-    place = PoolKey.of(base, quote, fee_pips)
+    place = PoolKey.for_pair(base, quote, fee_pips)
     name = f"Uniswap v3 {pair} {fee_pips / 10_000:g}%"
     start = LocalPool(key, "", place, base, quote, name, scale).sqrt_price(value, quote_value)
     pool = LocalPool(key, exchange.open_pool(who, place, start), place, base, quote, name, scale)
     decimals = 6 if fee_pips == WETH_FEE else 18
-    of_quote = EACH_SIDE_USD[fee_pips] * ONE * 10**decimals // quote_value  # down
+    of_quote = DEPTH_USD[fee_pips] * ONE * 10**decimals // quote_value  # down
     of_base = int(of_quote / (scale * Fraction(value, quote_value)))
     amounts = (of_base, of_quote) if place.token0 == base else (of_quote, of_base)
     exchange.provide_everywhere(who, place, *amounts)
     spacing = SPACINGS[fee_pips]
     middle = tick_at(start) // spacing * spacing
-    width = NEAR // spacing * spacing
+    width = NEAR_TICKS // spacing * spacing
     exchange.provide(who, place, middle - width, middle + width, *amounts)
-    make_room(who, pool.address, CARDINALITY)
+    grow_cardinality(who, pool.address, CARDINALITY)
     return pool
 
 
@@ -212,32 +212,32 @@ def _open(
 
 
 class Walk:
-    """The trader's view: where each pool stands, and the swap that brings it to where its walk has come."""
+    """The random walk of the pools' prices: reads each pool and makes the swap that takes it to the walk's next value."""
 
     def __init__(self, who: Actor, pools: AgentPools) -> None:
         self.who, self.pools = who, pools
-        self._homes = {pool.key: first_value(pool.key) for pool in pools.of_tokens}
+        self._homes = {pool.key: first_value(pool.key) for pool in pools.token_pools}
         self._homes[pools.weth.key] = ETH_DOLLARS * ONE
         self._last: dict[str, int] = {}
 
     def value(self, pool: LocalPool) -> int:
-        """Return what a pool says now: a market cap, or ether's price; 8 decimals."""
+        """Return a pool's present value: a market cap, or ether's price; 8 decimals."""
         return pool.value(self._sqrt_price(pool), self._ether() if pool is not self.pools.weth else ONE)
 
     def calls(self, now: int) -> list[Call]:
-        """Return the swaps of one moment, ether's first; a pool whose step is too small to move it has none."""
+        """Return the swaps for one step, ether's first; a pool whose step is too small to move its price has none."""
         ether = self.pools.weth
         was = self.value(ether)
-        to = was + (self._step(ether, was, now) - was) // ETH_CALM
+        to = was + (self._step(ether, was, now) - was) // ETH_DAMPING
         swaps = [self._swap(ether, ether.sqrt_price(to, ONE))]
-        for pool in self.pools.of_tokens:
+        for pool in self.pools.token_pools:
             value = pool.value(self._sqrt_price(pool), was)
             swaps.append(self._swap(pool, pool.sqrt_price(self._step(pool, value, now), to)))
         self._last = {pool.key: now for pool in self.pools.all}
         return [each for each in swaps if each is not None]
 
-    def to(self, pool: LocalPool, value: int) -> Call | None:
-        """Return the swap that brings a pool to a value; none where it stands there."""
+    def swap_to(self, pool: LocalPool, value: int) -> Call | None:
+        """Return the swap that takes a pool to a value, or None if it is already there."""
         return self._swap(pool, pool.sqrt_price(value, self._ether() if pool is not self.pools.weth else ONE))
 
     def _step(self, pool: LocalPool, value: int, now: int) -> int:
@@ -251,7 +251,7 @@ class Walk:
         down = target < here
         pair = (pool.place.token0, pool.place.token1) if down else (pool.place.token1, pool.place.token0)
         router = Contract(self.pools.exchange.router, artifact("SwapRouter").abi)
-        order = (*pair, pool.place.fee_pips, self.who.address, 2**40, _HOLDS_ALL, 0, target)
+        order = (*pair, pool.place.fee_pips, self.who.address, 2**40, _MAX_AMOUNT, 0, target)
         return router.call("exactInputSingle", order)
 
     def _ether(self) -> int:
@@ -261,10 +261,10 @@ class Walk:
         return int(self.who.read(Contract(pool.address, pool_abi()).call("slot0"))[0])
 
 
-def lay_past(node: LocalNode, pools: AgentPools, until: int | None, every: int) -> None:
-    """Mine a block of swaps every so often from the chain's last block up to `until`, or up to now.
+def make_history(node: LocalNode, pools: AgentPools, until: int | None, every: int) -> None:
+    """Mine a block of swaps every `every` seconds from the chain's last block up to `until`, or up to now.
 
-    anvil's clock goes on from the last timestamp that was asked for: after a past up to now it is the wall's.
+    anvil's clock continues from the last timestamp it was given, so after a history up to now it shows the real time.
     """
     walk = Walk(trader(node), pools)
     node.ask("anvil_impersonateAccount", walk.who.address)
@@ -272,17 +272,17 @@ def lay_past(node: LocalNode, pools: AgentPools, until: int | None, every: int) 
     node.ask("evm_setAutomine", False)
     try:
         for now in range(begin + every, until or int(time.time()), every):
-            sent = [node.begin(walk.who.address, call.parameters()) for call in walk.calls(now)]
+            sent = [node.send(walk.who.address, call.parameters()) for call in walk.calls(now)]
             node.ask("evm_mine", {"timestamp": now})
             for each in sent:
-                node.mined(each, "a swap in the local pools")
+                node.wait_for_receipt(each, "a swap in the local pools")
         node.ask("evm_mine", {"timestamp": until or int(time.time())})
     finally:
         node.ask("evm_setAutomine", True)
 
 
 def trade_once(node: LocalNode, walk: Walk, now: int) -> None:
-    """Send the swaps of one moment, on a chain that mines on its own."""
+    """Send the swaps of one step, on a chain that mines blocks."""
     for call in walk.calls(now):
         walk.who.send(call)
 

@@ -1,4 +1,4 @@
-"""ape on a local stack: the commands an operator would type, against our own data folder and with a local key."""
+"""Runs ape commands on a local stack as an operator would, with a separate data folder and a local key."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ IMPORTS = (
     "scripts._deploy.pools",
     "scripts._deploy.stock",
 )
-"""What a command of ape's imports when it gets there, and what our scripts are made of."""
+"""Modules that ape's commands and our scripts import."""
 
 
 class Ape:
-    """Runner of ape's commands. Callers hold the lock of `alone`."""
+    """A runner of ape commands. Callers hold `ape_lock`."""
 
     def __init__(self, env: Mapping[str, str]) -> None:
         self._env = env
 
     async def run(self, arguments: Sequence[str], env: Mapping[str, str] | None = None) -> str:
-        """Return what the command printed; its last words become the error when it fails. `env`: what only this
-        command is given."""
+        """Return the command's output; if it fails, raise StackError with the end of it. `env`: variables for this command
+        only."""
         with tempfile.TemporaryFile() as nothing, tempfile.TemporaryFile() as output:
             files = (nothing, output, output)
             command = await asyncio.to_thread(spawn, (*COMMAND, *arguments), {**self._env, **(env or {})}, files)
@@ -57,8 +57,8 @@ class Ape:
 
 @contextlib.contextmanager
 def ape(folder: Path, *, eager: bool = True) -> Iterator[Ape]:
-    """Have ape, which keeps its data in `folder`. `eager`: it is imported at once, while others go on."""
-    # ape treats a project inside the temporary folder differently; with one of our own it never is.
+    """Provide ape with its data in `folder`. `eager`: import it right away, in the background."""
+    # ape treats a project inside the temporary folder differently, so it gets a temporary folder inside the checkout.
     temporary = REPOSITORY / ".vpm" / "env" / "tmp"
     temporary.mkdir(parents=True, exist_ok=True)
     settings = {"APE_DATA_FOLDER": str(folder), "TMPDIR": str(temporary)}
@@ -68,8 +68,8 @@ def ape(folder: Path, *, eager: bool = True) -> Iterator[Ape]:
 
 
 @contextlib.asynccontextmanager
-async def alone() -> AsyncIterator[None]:
-    """Hold ape's lock: two processes of ape in a checkout would write the same build folder and package cache."""
+async def ape_lock() -> AsyncIterator[None]:
+    """Hold ape's lock: two ape processes in one checkout would write the same build folder and package cache."""
     with (REPOSITORY / ".vpm" / "env" / "ape.lock").open("w") as handle:
         while True:
             try:

@@ -1,4 +1,4 @@
-"""ape's command line, as a module that can be forked: scripts/_local/forking.py."""
+"""ape's command line as a module that scripts/_local/forking.py can fork."""
 
 from ape._cli import cli
 from ape.utils.basemodel import ManagerAccessMixin

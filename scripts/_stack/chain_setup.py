@@ -1,4 +1,4 @@
-"""Makes a fresh local chain (or fork) ready for the contracts: code at canonical addresses, money, first prices."""
+"""Prepares a fresh local chain or fork for the contracts: code at canonical addresses, funded wallets, first prices."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ FIRST_PRICES = {"NVDA": 187_40000000, "TSLA": 402_15000000, "COIN": 268_90000000
 
 @dataclass(frozen=True)
 class LocalNode:
-    """A local node, spoken to one blocking request at a time; run these functions in a thread."""
+    """A blocking client of a local node; call it in a thread."""
 
     url: str
 
     def ask(self, method: str, *params: object) -> Any:
         return ask(self.url, method, *params)
 
-    def begin(self, sender: str, transaction: dict[str, Any], gas: int = CALL_GAS) -> str:
-        """Send a transaction of an account that the node impersonates; return its hash."""
+    def send(self, sender: str, transaction: dict[str, Any], gas: int = CALL_GAS) -> str:
+        """Send a transaction from an account that the node impersonates; return its hash."""
         return str(self.ask("eth_sendTransaction", {**transaction, "from": sender, "gas": hex(gas)}))
 
-    def mined(self, transaction: str, what: str) -> dict[str, Any]:
-        """Wait for a receipt; StackError if the transaction is not mined in time, or reverts."""
+    def wait_for_receipt(self, transaction: str, what: str) -> dict[str, Any]:
+        """Wait for a transaction's receipt; raise StackError if it is not mined in time or reverts."""
         deadline = time.monotonic() + MINED_WITHIN_SECONDS
         while (receipt := self.ask("eth_getTransactionReceipt", transaction)) is None:
             if time.monotonic() > deadline:
@@ -71,7 +71,7 @@ def place_stock(node: LocalNode, usdg: str, feeds: Sequence[PriceFeed], now: int
 
 
 def fund(node: LocalNode, token: str) -> None:
-    """Give ETH to all who send transactions, and tokens to all who bet or seed."""
+    """Give ETH to the wallets that send transactions, and tokens to those that bet or seed."""
     for one in wallets.GAS_HOLDERS:
         node.ask("anvil_setBalance", one.address, hex(ETH_EACH))
     for one in (*wallets.DEV, *wallets.BETTORS, wallets.DEMO, wallets.OPENER):
@@ -85,10 +85,10 @@ def place(node: LocalNode, placed: Sequence[PlacedContract]) -> None:
 
 
 def send_all(node: LocalNode, calls: Sequence[Call], sender: str = wallets.DEPLOYER.address) -> None:
-    """Send from an account the node impersonates, and make sure each call was carried out."""
+    """Send calls from an account that the node impersonates, and check that each succeeded."""
     node.ask("anvil_setBalance", sender, hex(ETH_EACH))
     node.ask("anvil_impersonateAccount", sender)
-    hashes = [node.begin(sender, call.parameters()) for call in calls]
+    hashes = [node.send(sender, call.parameters()) for call in calls]
     node.ask("anvil_stopImpersonatingAccount", sender)
     for call, transaction in zip(calls, hashes, strict=True):
-        node.mined(transaction, f"a call to {call.to}")
+        node.wait_for_receipt(transaction, f"a call to {call.to}")

@@ -1,4 +1,4 @@
-"""The two chains of a stack: anvil with interval mining, their state saved between runs, or forks of live ones."""
+"""The two chains of a stack: anvil with interval mining and saved state, or forks of the live chains."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from scripts._stack.supervisor import Supervisor
 
 SAVE_EVERY_SECONDS = 30
 BLOCK_SECONDS = 1
-PAST_SECONDS = 7_200
-"""So long ago a local Base begins, which leaves its pools a past to be read from."""
+HISTORY_SECONDS = 7_200
+"""The age of a local Base's first block, so that its pools have a history."""
 
 
 CHAIN_IDS: Final = {"base": 8453, "stock": 4663}
@@ -24,30 +24,30 @@ CHAIN_IDS: Final = {"base": 8453, "stock": 4663}
 
 @dataclass(frozen=True)
 class LocalChain:
-    """A chain of the stack that runs."""
+    """A running chain of the stack."""
 
     name: str
     url: str
     ws_url: str
     fork: bool
-    today: int | None = None  # when its past ends; None: now
+    today: int | None = None  # when its history ends; None: now
 
 
 async def start_chain(name: str, fork_url: str | None, state: State, supervisor: Supervisor) -> LocalChain:
     saved = state.chain(name)
-    if fork_url is None and not _was_deployed_on(name, state):
-        saved.unlink(missing_ok=True)  # a first start that was interrupted begins anew: a past cannot be laid later
+    if fork_url is None and not _was_deployed(name, state):
+        saved.unlink(missing_ok=True)  # after an interrupted first start: its history cannot be made later
     fresh = not saved.exists()
-    _same_origin(name, fork_url, state, fresh=fresh)
-    has_past = fresh and fork_url is None and name == "base"
+    _check_origin(name, fork_url, state, fresh=fresh)
+    has_history = fresh and fork_url is None and name == "base"
     options = AnvilOptions(
         chain_id=CHAIN_IDS[name],
-        port=state.port(name),  # not in a thread: another part may be remembering its own
+        port=state.port(name),  # not in a thread: another part may be saving its port
         block_time_seconds=BLOCK_SECONDS,
         fork_url=fork_url,
         state=saved,
-        past=saved.with_suffix(".past"),
-        timestamp=int(time.time()) - PAST_SECONDS if has_past else None,
+        cache=saved.with_suffix(".cache"),
+        timestamp=int(time.time()) - HISTORY_SECONDS if has_history else None,
         accounts=1,
         extra=("--state-interval", str(SAVE_EVERY_SECONDS), "--quiet"),
     )
@@ -57,13 +57,13 @@ async def start_chain(name: str, fork_url: str | None, state: State, supervisor:
     return LocalChain(name, options.url, options.ws_url, fork_url is not None)
 
 
-def _was_deployed_on(name: str, state: State) -> bool:
+def _was_deployed(name: str, state: State) -> bool:
     path = state.deployment(name)
     return path.exists() and json.loads(path.read_text())["status"] == "deployed"
 
 
 def check_fork(name: str, url: str) -> None:
-    """Check that the node to fork is of the right chain: anvil would give a fork any chain id it is passed."""
+    """Check that the node to fork serves the right chain: anvil accepts any chain id for a fork."""
     option, chain_id = f"--fork-{name}", CHAIN_IDS[name]
     try:
         served = int(ask(url, "eth_chainId"), 16)
@@ -73,8 +73,8 @@ def check_fork(name: str, url: str) -> None:
         raise StackError(f"{option}: {url} serves chain {served}, not {chain_id}; give it a node of that chain.")
 
 
-def _same_origin(name: str, fork_url: str | None, state: State, *, fresh: bool) -> None:
-    """Refuse to go on with a state folder made of forks as a local chain, or the other way round."""
+def _check_origin(name: str, fork_url: str | None, state: State, *, fresh: bool) -> None:
+    """Refuse to reuse a forked chain's state for a local chain, or the other way round."""
     origin = "fork" if fork_url else "local"
     key = f"{name}_origin"
     remembered = state.remembered().get(key)

@@ -1,7 +1,7 @@
-"""What our contracts compile to.
+"""The build of our contracts.
 
-The build of the sources as they were committed is recorded (`python -m scripts._vpm.bytecode`) and is taken as it is;
-only who changed Solidity waits for the compiler.
+The build of the committed sources is recorded (`python -m scripts._vpm.bytecode`) and used as it is, so the compiler
+only runs after Solidity was changed.
 """
 
 from __future__ import annotations
@@ -9,11 +9,12 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from core.paths import REPOSITORY
-from scripts._stack.ape import alone, ape
+from scripts._stack.ape import ape, ape_lock
 
 MANIFEST = REPOSITORY / ".build" / "__local__.json"
 STAMP = REPOSITORY / ".vpm" / "env" / "contracts.stamp"
@@ -22,7 +23,7 @@ COMPILED_WITH = ("@openzeppelin/contracts", "solady", "solc")
 
 
 def sources_hash() -> str:
-    """Hash everything that the build depends on: our sources and settings, the libraries' and compiler's packages."""
+    """Hash everything that the build depends on: sources, settings, and the versions of libraries and compiler."""
     digest = hashlib.sha256((REPOSITORY / "ape-config.yaml").read_bytes())
     locked = json.loads((REPOSITORY / "package-lock.json").read_text())["packages"]
     for name in COMPILED_WITH:
@@ -36,13 +37,15 @@ def _sources() -> list[Path]:
     return sorted(path for path in (REPOSITORY / "contracts").rglob("*.sol") if ".cache" not in path.parts)
 
 
-def compiled() -> bool:
-    return MANIFEST.exists() and STAMP.exists() and STAMP.read_text() == sources_hash()
-
-
 def compiled_contracts() -> dict[str, Any]:
-    """Return what ape keeps of each contract: ABI, creation code, code. Before it compiled any: as recorded."""
-    built = None if MANIFEST.exists() else recorded_build()
+    """Return each contract's ABI, creation code and code from ape's build, or before the first compilation from the
+    recorded one."""
+    return _contract_types(MANIFEST.stat().st_mtime_ns if MANIFEST.exists() else None)
+
+
+@lru_cache(maxsize=1)  # the build is several megabytes, and a first start places a dozen contracts
+def _contract_types(modified: int | None) -> dict[str, Any]:
+    built = recorded_build(sources_hash()) if modified is None else None
     return dict((built or json.loads(MANIFEST.read_text()))["contractTypes"])
 
 
@@ -50,17 +53,17 @@ def compiled_contract(name: str) -> Any:
     return compiled_contracts()[name]
 
 
-def recorded_build() -> dict[str, Any] | None:
-    """Return ape's manifest of these sources, if they are the ones that were recorded."""
+def recorded_build(sources: str) -> dict[str, Any] | None:
+    """Return the recorded build as ape's manifest, or None if it was made from sources with another hash."""
     record: dict[str, Any] = json.loads(gzip.decompress(RECORDED.read_bytes()))
-    if record.pop("sourcesHash") != sources_hash():
+    if record.pop("sourcesHash") != sources:
         return None
     texts = {str(path.relative_to(REPOSITORY)): {"content": path.read_text(), "urls": []} for path in _sources()}
     return {**record, "manifest": "ethpm/3", "sources": texts}
 
 
 def record_build() -> None:
-    """Write down what ape compiled, without what only a debugger reads and what stands in the sources."""
+    """Record what ape compiled, without debug data and source text."""
     built = json.loads(MANIFEST.read_text())
     left_out = ("ast", "devdoc", "pcmap", "sourcemap", "userdoc")
     types = {
@@ -74,15 +77,19 @@ def record_build() -> None:
     RECORDED.write_bytes(gzip.compress(json.dumps(record, sort_keys=True).encode(), mtime=0))
 
 
+def is_compiled(sources: str) -> bool:
+    return MANIFEST.exists() and STAMP.exists() and STAMP.read_text() == sources
+
+
 async def compile_all() -> None:
-    """Take the recorded build, or compile, unless it is done already, maybe just now by another stack."""
-    if compiled():
+    """Bring ape's build up to date with the sources: from the recorded build if it matches, else with the compiler."""
+    sources = sources_hash()
+    if is_compiled(sources):
         return
-    async with alone():
-        if compiled():
+    async with ape_lock():
+        if is_compiled(sources):  # by another stack, while this one waited for the lock
             return
-        sources = sources_hash()
-        if recorded := recorded_build():
+        if recorded := recorded_build(sources):
             MANIFEST.parent.mkdir(exist_ok=True)
             MANIFEST.write_text(json.dumps(recorded))
         else:

@@ -1,4 +1,4 @@
-"""The daemons that exist, each as `python -m <package>`; and what the ready file says."""
+"""Starts the daemons, each as `python -m <package>`, and returns the content of the ready file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from scripts._local.process import SpawnPlan
 from scripts._stack.chains import CHAIN_IDS, LocalChain
 from scripts._stack.options import Options
 from scripts._stack.state import State
-from scripts._stack.supervisor import Supervisor, together
+from scripts._stack.supervisor import Supervisor, run_together
 from scripts._vpm.bootstrap import step
 
 CUP_WINDOW = ("2026-01-01T00:00:00Z", "2036-01-01T00:00:00Z")  # the local tournament is always open
@@ -30,20 +30,20 @@ IMPORTS = {
     "api": ["api.__main__"],
     "scripts._demo": ["scripts._demo.__main__"],
 }
-"""What each program of a stack imports before it runs. Half of all is for the API alone: programs forked before those
-imports start in the meantime, and do not carry them."""
+"""The modules to import before each program of a stack is forked. The API's are half of all and come late, so other
+programs start earlier and do without them."""
 
 
 def metrics_variable(daemon: str) -> str:
-    """Return the name of the variable with the port of a daemon's metrics."""
+    """Return the name of the setting with a daemon's metrics port."""
     return f"VPM_{daemon.upper()}_METRICS_PORT"
 
 
 async def start_daemons(
     options: Options, state: State, database_url: str, chains: Mapping[str, LocalChain], supervisor: Supervisor
 ) -> dict[str, Any]:
-    standing: dict[str, Any] = json.loads(state.standing.read_text())
-    env = _environment(options, state, database_url, chains) | standing.pop("keys")
+    deployed: dict[str, Any] = json.loads(state.deployed.read_text())
+    env = _environment(options, state, database_url, chains) | deployed.pop("keys")
     metrics: dict[str, str] = {}
     starting = []
     for daemon in DAEMONS:
@@ -52,8 +52,8 @@ async def start_daemons(
         metrics[daemon] = f"http://127.0.0.1:{port}/metrics"
         ready = partial(answers, f"http://127.0.0.1:{port}/ready", 2)
         starting.append((daemon, ready))
-    with step(", ".join(DAEMONS)):  # they meet in the database
-        await together(*(supervisor.start(_plan(name, env), ready) for name, ready in starting))
+    with step(", ".join(DAEMONS)):  # started together: they only depend on the database
+        await run_together(*(supervisor.start(_plan(name, env), ready) for name, ready in starting))
     if options.demo:
         base_url = f"http://127.0.0.1:{options.port}"
         demo = [base_url]
@@ -61,7 +61,7 @@ async def start_daemons(
             demo += ["--base-rpc", chains["base"].url, "--pools", str(state.pools)]
         await supervisor.start(module("demo", "scripts._demo", *demo))
     return {
-        **standing,
+        **deployed,
         "base_url": f"http://127.0.0.1:{options.port}",
         "database_url": database_url,
         "rpc": {name: chain.url for name, chain in chains.items()},
@@ -75,7 +75,7 @@ async def start_daemons(
 
 
 def module(name: str, package: str, *arguments: str, env: Mapping[str, str] | None = None) -> SpawnPlan:
-    """Return how to run a package of ours. `env`: added to our own environment."""
+    """Return how to run one of our packages. `env` is added to this process's environment."""
     argv = (sys.executable, "-m", package, *arguments)
     return SpawnPlan(name, argv, env={**os.environ, **(env or {})}, cwd=str(REPOSITORY), stop_seconds=15)
 
@@ -108,6 +108,6 @@ def _environment(options: Options, state: State, database_url: str, chains: Mapp
         "VPM_CUP_OPENS_AT": CUP_WINDOW[0],
         "VPM_CUP_CLOSES_AT": CUP_WINDOW[1],
         "VPM_LOG_FORMAT": "console",
-        "VPM_KEEPER_SWEEP_FROM_UNITS": "100000",  # a tenth of a dollar, so that a sweep is seen
+        "VPM_KEEPER_SWEEP_FROM_UNITS": "100000",  # a tenth of a dollar, so that a local stack shows sweeps
         "CRON_SECRET": state.cron_secret(),
     }

@@ -12,7 +12,7 @@ from scripts._stack.supervisor import Supervisor
 
 
 async def start_database(state: State, supervisor: Supervisor) -> tuple[str, str]:
-    """Return the URL of the database, and a sentence for the screen if there is something to know."""
+    """Return the URL of the database, and a note for the user or an empty string."""
     given = os.environ.get("DATABASE_URL")
     if given:
         return given, ""
@@ -22,7 +22,7 @@ async def start_database(state: State, supervisor: Supervisor) -> tuple[str, str
     return server.url(), server.note
 
 
-def check_database_given() -> None:
+def check_database_url() -> None:
     """Raise StackError if DATABASE_URL names a database that cannot be used."""
     url = os.environ.get("DATABASE_URL")
     if not url:

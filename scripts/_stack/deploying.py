@@ -1,4 +1,4 @@
-"""Puts our contracts on the stack's chains through the same ape scripts an operator runs."""
+"""Deploys our contracts on the stack's chains with the ape scripts that operators use."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any
 
 from core.chain import Contract
@@ -23,49 +24,50 @@ from scripts._deploy.safe import OWNER_KEYS_VARIABLE
 from scripts._local.anvil import ask
 from scripts._stack import agent_pools, chain_setup, wallets
 from scripts._stack.agent_pools import AgentPools
-from scripts._stack.ape import ACCOUNT, Ape, alone
+from scripts._stack.ape import ACCOUNT, Ape, ape_lock
 from scripts._stack.chain_setup import LocalNode
 from scripts._stack.chains import LocalChain
 from scripts._stack.contracts import compile_all
 from scripts._stack.state import State, write_json, write_whole
-from scripts._stack.supervisor import together
+from scripts._stack.supervisor import run_together
 
 OBSERVED = "BNKR/daily_volume"
-"""What the publisher observes on a local Base: pools cannot measure it. The simulated source moves it."""
+"""The published feed of a local Base, which pools cannot measure. A simulated source moves it."""
 OBSERVED_ON_FORKS = tuple(token.key for token in agent_pools.TOKENS)
-"""A fork of the live chain gets no pools that we could move, so market caps are observed there."""
+"""On a fork of the live chain we cannot move the pools, so market caps are published there."""
 
-# Short enough that a round of ten minutes closes, is measured and pays while one watches.
+# Short enough that a ten-minute round closes, is measured and pays while a user watches.
 LAG_SECONDS = 10
-MEMORY_SECONDS = 60  # some posts of the publisher: a round none is posted in voids
+MEMORY_SECONDS = 60  # several posts of the publisher; a round without a post voids
 MAX_AGE_SECONDS = 3_600
 POT_CAP_USD = 100_000
-FEED_CAP_USD = 64 * POT_CAP_USD  # not real money, so the local lineup may be of any size
+FEED_CAP_USD = 64 * POT_CAP_USD  # not real money, so any number of local markets may be open
 DISPUTE_WINDOW_SECONDS = 60
 
-# Feeds of pools. The Safe of a live network allows no window under half an hour, and no pot cap so far above what
-# `vpm feed cost` says of these pools, a few dollars. Here the money is not real, and one wants to see a market at work.
+# Pool feeds. On a live network the Safe allows no window under half an hour and no pot cap so far above the few dollars
+# that `vpm feed cost` finds for these pools. Local money is not real, and local markets should be quick to watch.
 POOL_WINDOW_SECONDS = 120
 POOL_STEP_SECONDS = 10
-POOL_MAX_QUIET_SECONDS = 30 * 86_400  # there are no swaps while the stack is down, or without the demo
-PAST_SWAPS_SECONDS = 120  # so often the trader came by in the past
+POOL_MAX_QUIET_SECONDS = 30 * 86_400  # there are no swaps while the stack is stopped, or without the demo
+STALL_POLL_SECONDS, STALLED_SECONDS = 0.5, 3.0
+HISTORY_SWAP_SECONDS = 120  # between the trader's swaps in the history
 
 
 async def deploy_all(chains: Sequence[LocalChain], state: State, started: Ape) -> None:
-    """Deploy where it has not been done, and write down for `vpm up` what stands. A chain that lost its contracts
-    (killed before it was saved) is done again."""
+    """Deploy to the chains that lack the contracts, and write a summary for `vpm up`. A chain that lost its contracts
+    because it was killed before it was saved gets them again."""
     await compile_all()
-    missing = [chain for chain in chains if not _stands(chain, state)]
+    missing = [chain for chain in chains if not _is_deployed(chain, state)]
     if missing:
         wallets.import_account(state.ape, ACCOUNT, wallets.DEPLOYER)
-        await together(*(_make(chain, state, started) for chain in missing))
-    write_json(state.standing, _what_stands(chains, state))
+        await run_together(*(_deploy_chain(chain, state, started) for chain in missing))
+    write_json(state.deployed, _summary(chains, state))
 
 
-async def _make(chain: LocalChain, state: State, started: Ape) -> None:
-    """Put the contracts on one chain and save it. ape works for one at a time; all other work goes on."""
+async def _deploy_chain(chain: LocalChain, state: State, started: Ape) -> None:
+    """Deploy the contracts to one chain and save it. ape serves one chain at a time; all other work is concurrent."""
     file = state.deployment(chain.name)
-    for old in (file, Journal(file).path):  # a start may have been stopped in the middle of a deployment
+    for old in (file, Journal(file).path):  # left by a start that was stopped during a deployment
         old.unlink(missing_ok=True)
     await asyncio.to_thread(_prepare_chain, chain, state)
     print(f"{chain.name} has its tokens, feeds, Safe contracts and funded wallets", flush=True)
@@ -75,14 +77,14 @@ async def _make(chain: LocalChain, state: State, started: Ape) -> None:
 
 
 def _save(chain: LocalChain, state: State) -> None:
-    """Write a chain to the disk before anything is stored of its contracts. anvil saves every so often; a stack that
-    was killed before that found its contracts gone, and its database full of them."""
+    """Save a chain before its contracts are indexed. anvil saves only every half minute; a stack that was killed
+    earlier would lose its contracts while the database still had them."""
     dump = gzip.decompress(bytes_of(ask(chain.url, "anvil_dumpState", timeout_seconds=60)))
     write_whole(state.chain(chain.name), dump)
 
 
-def _what_stands(chains: Sequence[LocalChain], state: State) -> dict[str, Any]:
-    """Return what `vpm up` gives its daemons and shows: addresses by name, public wallets, and keys by setting."""
+def _summary(chains: Sequence[LocalChain], state: State) -> dict[str, Any]:
+    """Return what `vpm up` shows and passes to daemons: addresses by name, public wallets, and keys by setting."""
     return {
         "addresses": {each.name: _addresses(load_deployment(state.deployment(each.name))) for each in chains},
         "dev_wallets": [{"address": w.address, "private_key": w.private_key} for w in wallets.DEV],
@@ -95,7 +97,7 @@ def _what_stands(chains: Sequence[LocalChain], state: State) -> dict[str, Any]:
 
 
 def _addresses(deployment: Deployment) -> dict[str, str]:
-    """Return every address of a network by name: tokens, contracts, the Safe, price feeds and stock tokens."""
+    """Return a network's addresses by name: tokens, contracts, the Safe, price feeds and stock tokens."""
     addresses = {symbol: token.address for symbol, token in deployment.tokens.items()}
     addresses |= {name: contract.address for name, contract in deployment.contracts.items()}
     if deployment.safe is not None:
@@ -107,7 +109,7 @@ def _addresses(deployment: Deployment) -> dict[str, str]:
 
 
 def lanes() -> list[str]:
-    """Return which local key serves which lanes, as core/config/lanes.py reads it."""
+    """Return the local keys and their lanes in the format of core/config/lanes.py."""
     first, *others = (w.private_key for w in wallets.RELAY_LANES)
     opener, publisher = wallets.OPENER.private_key, wallets.PUBLISHER.private_key
     return [
@@ -120,18 +122,18 @@ def lanes() -> list[str]:
     ]
 
 
-def _stands(chain: LocalChain, state: State) -> bool:
+def _is_deployed(chain: LocalChain, state: State) -> bool:
     path = state.deployment(chain.name)
     if not path.exists():
         return False
     record = load_deployment(path)
     there = (ask(chain.url, "eth_getCode", one.address, "latest") != "0x" for one in record.contracts.values())
-    return record.is_deployed and all(there) and all(_was_allowed(chain, record, one) for one in record.agent_feeds)
+    return record.is_deployed and all(there) and all(_is_allowed(chain, record, one) for one in record.agent_feeds)
 
 
-def _was_allowed(chain: LocalChain, record: Deployment, source: AgentFeed) -> bool:
-    """Return whether the last step of a deployment is done: also true of a feed dropped or condemned since, as it keeps
-    its numbers."""
+def _is_allowed(chain: LocalChain, record: Deployment, source: AgentFeed) -> bool:
+    """Return whether a feed was ever allowed, which is the last step of a deployment. A feed that was dropped or
+    condemned later keeps its numbers, so this stays true."""
     lister = Contract(record.contract("AgentLister").address, abi("AgentLister"))
     call = lister.call("feed", source.address)
     answer = ask(chain.url, "eth_call", call.parameters(), "latest")
@@ -143,7 +145,7 @@ def facts(name: str) -> Deployment:
 
 
 def _prepare_chain(chain: LocalChain, state: State) -> None:
-    """Place what the live chain has, fund the local wallets, and write the facts the scripts start from."""
+    """Place the live chain's contracts, fund the local wallets, and write the deployment file the scripts start from."""
     node, live = LocalNode(chain.url), facts(chain.name)
     today = int(time.time()) if chain.today is None else chain.today
     token = live.token("USDC" if chain.name == "base" else "USDG").address
@@ -165,13 +167,13 @@ def _prepare_chain(chain: LocalChain, state: State) -> None:
 
 
 def _place_pools(node: LocalNode, usdc: str, state: State, until: int | None) -> None:
-    """Place the agents' tokens and their pools, with a past of swaps, and write down the feeds to make of them."""
-    if state.pools.exists() and agent_pools.stand(node, AgentPools.load(state.pools)):
+    """Deploy the agents' tokens and pools with a history of swaps, and write the request for their feeds."""
+    if state.pools.exists() and agent_pools.exist(node, AgentPools.load(state.pools)):
         return  # an earlier start got this far
-    with _mined_at_once(node):
+    with _automining(node):
         agent_pools.place_weth(node)
         pools = agent_pools.build(node, usdc)
-        agent_pools.lay_past(node, pools, until, PAST_SWAPS_SECONDS)
+        agent_pools.make_history(node, pools, until, HISTORY_SWAP_SECONDS)
     numbers = {
         "window": POOL_WINDOW_SECONDS,
         "step": POOL_STEP_SECONDS,
@@ -180,7 +182,7 @@ def _place_pools(node: LocalNode, usdc: str, state: State, until: int | None) ->
         "pot_cap": POT_CAP_USD,
         "feed_cap": FEED_CAP_USD,
     }
-    state.pool_feeds.write_text(agent_pools.feeds_asked_for(pools, numbers))
+    state.pool_feeds.write_text(agent_pools.feed_requests_toml(pools, numbers))
     pools.save(state.pools)
 
 
@@ -193,12 +195,12 @@ async def _deploy(chain: LocalChain, state: State, started: Ape) -> None:
     signing = {OWNER_KEYS_VARIABLE: ",".join(w.private_key for w in wallets.SAFE_OWNERS[: wallets.SAFE_THRESHOLD])}
 
     async def run(script: str, *arguments: str) -> None:
-        async with alone():
+        async with ape_lock():
             await started.run(["run", script, *common, *arguments], signing)
 
-    # While one account sends one transaction after the other it takes seconds off the first start.
+    # Automining takes seconds off the first start, in which one account sends one transaction after the other.
     node = LocalNode(chain.url)
-    with _mined_at_once(node):
+    with _automining(node):
         if chain.name == "stock":
             named = ["--opener", wallets.OPENER.address, "--guardian", wallets.GUARDIAN.address]
             await run("deploy_stock", *safe, *named)
@@ -211,16 +213,37 @@ async def _deploy(chain: LocalChain, state: State, started: Ape) -> None:
 
 
 @contextmanager
-def _mined_at_once(node: LocalNode) -> Iterator[None]:
+def _automining(node: LocalNode) -> Iterator[None]:
     """Mine a block for each transaction, and afterwards one a second again on a chain that had that."""
-    was_so = node.ask("anvil_getAutomine")
+    automined_before = node.ask("anvil_getAutomine")
     node.ask("evm_setAutomine", True)
+    finished = Event()
+    nudging = Thread(target=_mine_stalled, args=(node, finished), daemon=True)
+    nudging.start()
     try:
         yield
     finally:
-        if not was_so:
+        finished.set()
+        nudging.join()
+        if not automined_before:
             node.ask("evm_setAutomine", False)
             node.ask("evm_setIntervalMining", 1)
+
+
+def _mine_stalled(node: LocalNode, finished: Event) -> None:
+    """Mine a block whenever a transaction stays pending while no block is mined. On a busy machine anvil's automining
+    can miss a transaction; without this it would stay pending and its sender would wait for it."""
+    last, since = None, 0.0
+    while not finished.wait(STALL_POLL_SECONDS):
+        try:
+            pending, head = node.ask("txpool_status")["pending"], node.ask("eth_blockNumber")
+            stalled = int(pending, 16) > 0 and node.ask("anvil_getAutomine")  # making a history switches it off
+            if not stalled or head != last:
+                last, since = head, time.monotonic()
+            elif time.monotonic() - since > STALLED_SECONDS:
+                node.ask("evm_mine")
+        except (OSError, ValueError):
+            continue  # the node is busy, or shutting down
 
 
 def _base_options(observed: Sequence[str]) -> Sequence[str]:
@@ -248,8 +271,8 @@ def _base_options(observed: Sequence[str]) -> Sequence[str]:
 
 
 def _first_readings(node: LocalNode, deployment: Deployment) -> None:
-    """Post each feed's first value, as its publisher: the Safe can allow only a feed that has one."""
-    node.ask("evm_mine")  # what was observed in the last block may be too old for the next one
+    """Post each published feed's first value: the Safe can only allow a feed that has one."""
+    node.ask("evm_mine")  # a value observed at the time of the last block may be too old for the next one
     calls = []
     for source in deployment.published_feeds:
         head = node.ask("eth_getBlockByNumber", "latest", False)

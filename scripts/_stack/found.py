@@ -1,4 +1,4 @@
-"""The local stack that runs in this checkout, for commands that were given no settings of their own."""
+"""Finds the running local stack of this checkout, for commands that have no other settings."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from core.config import environment
 from scripts._stack.options import DEFAULT_STATE
 from scripts._stack.state import State, running
 
-# Where a command finds the service; if one of them is set, the local stack is not meant.
+# If one of these settings is set, a command does not use the local stack.
 NAMES = ("DATABASE_URL", "VPM_BASE_RPC_URLS", "VPM_STOCK_RPC_URLS", "VPM_DEPLOYMENTS_DIR")
 
 
 @dataclass(frozen=True)
 class Stack:
-    """A stack that runs: where it is, and the variables that lead a command to it."""
+    """A running stack: its URL, and the settings that direct a command to it."""
 
     base_url: str
     variables: Mapping[str, str]
 
 
 def local_stack(variables: Mapping[str, str], root: Path = DEFAULT_STATE) -> Stack | None:
-    """Return the local stack; None when something else is set, or none runs."""
+    """Return the running local stack; None if there is none or the settings name another service."""
     given = environment(variables)
     if any(name in given for name in NAMES) or not running(root):
         return None
     try:
         ready = json.loads(State(root).ready.read_text())
     except (OSError, ValueError):
-        return None  # it is just starting
+        return None  # it is still starting
     return Stack(
         ready["base_url"],
         {

@@ -1,7 +1,7 @@
-"""What a fresh local chain holds before our own contracts: tokens, feeds, stock tokens and the Safe contracts,
-each at the address it has on the live chain, so that addresses, EIP-712 domains and clients work unchanged.
+"""The contracts that a fresh local chain has before ours: tokens, feeds, stock tokens and the Safe contracts.
 
-Code is placed with `anvil_setCode`: these contracts have no constructors and no immutables.
+Each has its address on the live chain, so that EIP-712 domains and clients work unchanged. Their code is set with
+`anvil_setCode`, which suffices because they have no constructors and no immutables.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from scripts._stack.contracts import compiled_contract
 SAFE_THRESHOLD_SLOT = 4
 IMPLEMENTATION_SLOT = int.from_bytes(keccak(text="org.zeppelinos.proxy.implementation"))
 ADMIN_SLOT = int.from_bytes(keccak(text="org.zeppelinos.proxy.admin"))
-USDC_NAME_SLOT = 5  # `_name` of LocalUSDC, after what LocalToken keeps
+USDC_NAME_SLOT = 5  # `_name` of LocalUSDC, after LocalToken's storage
 USDC_IMPLEMENTATION = to_checksum_address(keccak(text="vpm local stack: USDC implementation")[12:])
-# The proxy answers its admin nothing, and a node's eth_call without a sender comes from the zero address.
+# Not the zero address: eth_call without a sender uses that one, and the proxy serves its admin no token calls.
 USDC_ADMIN = to_checksum_address(keccak(text="vpm local stack: USDC admin")[12:])
 
 
 @dataclass(frozen=True)
 class PlacedContract:
-    """A contract to stand on a fresh chain."""
+    """A contract to place on a fresh chain."""
 
     address: str
     code: str
@@ -55,7 +55,7 @@ def safe_contracts() -> list[PlacedContract]:
 
 
 def usdc_contracts(token: str) -> list[PlacedContract]:
-    """USDC behind a proxy, as dear as the genuine one: it keeps its name in storage and reads it for its domain."""
+    """Return USDC behind a proxy, with the gas costs of the real one: it reads its name from storage for its domain."""
     name = b"USD Coin"
     stored = int.from_bytes(name.ljust(31, b"\0") + bytes([2 * len(name)]))  # a short string in one slot
     storage = {
@@ -74,10 +74,10 @@ def _safe_code(artifact: str) -> str:
 
 
 def compiled_code(name: str) -> str:
-    """Return the code of one of our local contracts, once it stands on a chain."""
+    """Return the runtime code of one of our local contracts."""
     return str(compiled_contract(name)["runtimeBytecode"]["bytecode"])
 
 
 def creation_code(name: str) -> bytes:
-    """Return what makes one of our local contracts that has a constructor."""
+    """Return the creation code of one of our contracts."""
     return bytes_of(str(compiled_contract(name)["deploymentBytecode"]["bytecode"]))

@@ -1,4 +1,4 @@
-"""What `./vpm up` was asked for, checked before anything starts."""
+"""The options of `./vpm up`, checked before anything starts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ DEFAULT_STATE = REPOSITORY / ".vpm" / "state"
 
 
 class StackError(VpmError):
-    """The refusal to start a stack: one sentence that says what stands in the way and what to do."""
+    """The local stack cannot start; one sentence says why and what to do."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Options:
     state: Path
     ready_file: Path | None
     demo: bool
-    forks: Mapping[str, str | None]  # of each chain, what it is a fork of
+    forks: Mapping[str, str | None]  # by chain, the node to fork or None
 
 
 def parse(argv: list[str]) -> Options:
@@ -55,4 +55,4 @@ def check_port(port: int) -> None:
         try:
             probe.bind(("127.0.0.1", port))
         except OSError:
-            raise StackError(f"port {port} is taken by another program; choose one with --port N.") from None
+            raise StackError(f"port {port} is in use by another program; choose one with --port N.") from None

@@ -1,4 +1,4 @@
-"""The state folder of one stack: what is in it, and that only one stack uses it at a time."""
+"""The state folder of a stack, which only one stack uses at a time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from scripts._stack.options import StackError
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Write a file for its owner alone, completely or not at all: others poll for it, and a start may be cut off."""
+    """Write a file atomically and readable by its owner only: other programs poll for it, and a start may be killed."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(path.name + ".new")
     temporary.unlink(missing_ok=True)
@@ -33,9 +33,12 @@ def write_json(path: Path, what: Mapping[str, Any]) -> None:
 
 @dataclass(frozen=True)
 class State:
-    """A stack's folder: postgres/ (data), chains/ (saved chains), deployments/ (generated files), logs/, pools.json
-    and pools.toml (the local pools, and the feeds made of them), and what it remembers, found on its chains and says of
-    itself in remembered.json, standing.json and ready.json."""
+    """A stack's folder.
+
+    It has postgres/ (data), chains/ (saved chains), deployments/ (generated files), logs/, pools.json and pools.toml (the
+    local pools and the request for their feeds), remembered.json (ports and the cron secret), deployed.json (see
+    `deployed`) and ready.json (what a running stack publishes about itself).
+    """
 
     root: Path
 
@@ -57,22 +60,22 @@ class State:
 
     @property
     def ready(self) -> Path:
-        """Return where the running stack says what it is; one that was killed leaves it behind."""
+        """Return the ready file of the running stack; a stack that was killed leaves it behind."""
         return self.root / "ready.json"
 
     @property
-    def standing(self) -> Path:
-        """Addresses, wallets and keys of what stands on the chains: what `deploy` leaves for `up`."""
-        return self.root / "standing.json"
+    def deployed(self) -> Path:
+        """Return the file with addresses, wallets and keys that the deployment leaves for `vpm up`."""
+        return self.root / "deployed.json"
 
     @property
     def pools(self) -> Path:
-        """Return where the local pools and their exchange are written down; on a fork there are none."""
+        """Return the file that describes the local pools and their exchange; a fork has none."""
         return self.root / "pools.json"
 
     @property
     def pool_feeds(self) -> Path:
-        """Return where the feeds that `deploy_pools` makes of them are written down."""
+        """Return the request that `deploy_pools` makes feeds from."""
         return self.root / "pools.toml"
 
     def chain(self, name: str) -> Path:
@@ -81,7 +84,7 @@ class State:
     def deployment(self, name: str) -> Path:
         return self.deployments / f"{name}.json"
 
-    # What must survive a restart, apart from data: ports, so addresses stay the same, and the cron secret.
+    # Values that must survive a restart: ports, so that addresses stay the same, and the cron secret.
 
     def remembered(self) -> dict[str, str]:
         try:
@@ -93,7 +96,7 @@ class State:
         write_json(self.root / "remembered.json", {**self.remembered(), **values})
 
     def port(self, of: str) -> int:
-        """Return the port that a part had before, else a free one, and remember it."""
+        """Return the port that a part had before if it is free, else another; remember it."""
         remembered = self.remembered().get(f"{of}_port")
         port = free_port(int(remembered) if remembered else None)
         self.remember(**{f"{of}_port": str(port)})
@@ -109,7 +112,7 @@ class State:
 
 @contextlib.contextmanager
 def exclusive(root: Path) -> Iterator[State]:
-    """Create the folder and hold its lock; a second stack on it gets an error that names the holder."""
+    """Create the folder and hold its lock; raise StackError with the holder's process id if another stack has it."""
     state = State(root)
     try:
         for folder in (root, state.logs, state.deployments, root / "chains"):
@@ -138,7 +141,7 @@ def exclusive(root: Path) -> Iterator[State]:
 
 
 def running(root: Path) -> bool:
-    """Return whether a stack holds the folder now."""
+    """Return whether a stack is running on the folder."""
     try:
         with (root / "lock").open() as handle:
             fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)

@@ -1,7 +1,7 @@
-"""Owns the processes of one stack: starts them, notices the first that ends, stops all of them.
+"""Supervises the processes of a stack: starts them, notices the first that exits, stops all of them.
 
 Invariant: however this process ends (an orderly stop, an exception, a crash of a part), nothing it started outlives it;
-on Linux not after a SIGKILL either.
+on Linux that holds for a SIGKILL too.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from typing import Any
 from core.errors import ProcessError
 from scripts._local.process import RunningProcess, SpawnPlan, start_process, wait_until
 
-READY_SECONDS = 120.0  # all start at once, maybe on a busy machine
-LOOK_SECONDS = 0.05
+READY_SECONDS = 120.0  # all parts start at once, maybe on a busy machine
+POLL_SECONDS = 0.05
 
 
-async def together(*parts: Coroutine[Any, Any, Any]) -> list[Any]:
-    """Run parts at the same time; the first that fails ends the others, and its error is raised."""
+async def run_together(*parts: Coroutine[Any, Any, Any]) -> list[Any]:
+    """Run coroutines concurrently; when one fails, cancel the others and raise its error."""
     try:
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(part) for part in parts]
@@ -30,40 +30,40 @@ async def together(*parts: Coroutine[Any, Any, Any]) -> list[Any]:
 
 
 class Supervisor:
-    """The parts of a stack that run, started in order and stopped together when one ends."""
+    """The running parts of a stack."""
 
     def __init__(self, log_dir: Path) -> None:
         self._log_dir = log_dir
         self._running: list[RunningProcess] = []
-        self._passing: set[str] = set()  # the names of parts that are to end
+        self._one_shot: set[str] = set()  # the names of parts that are expected to end
 
     @property
     def names(self) -> list[str]:
         return [each.plan.name for each in self._running]
 
     async def start(self, plan: SpawnPlan, answers: Callable[[], bool] | None = None) -> None:
-        """Start a part and wait until it answers; ProcessError if it ends first."""
+        """Start a part and wait until it answers; raise ProcessError if it exits first."""
         running = self._begin(plan)
         if answers is not None:
             await asyncio.to_thread(wait_until, answers, running, READY_SECONDS, plan.name)
 
     async def finish(self, plan: SpawnPlan) -> None:
-        """Run a part to its end; ProcessError if that is a failure."""
-        self._passing.add(plan.name)
+        """Run a part until it exits; raise ProcessError if it fails."""
+        self._one_shot.add(plan.name)
         running = self._begin(plan)
         while running.alive():
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(POLL_SECONDS)
         if running.program.returncode != 0:
-            raise ProcessError(running.obituary())
+            raise ProcessError(running.describe_exit())
         self._running.remove(running)
 
-    async def first_end(self) -> str:
-        """Wait until any part ends unasked; say which and how."""
+    async def wait_for_exit(self) -> str:
+        """Wait until a part exits unexpectedly; return which and how."""
         while True:
             for running in self._running:
-                if running.plan.name not in self._passing and not running.alive():
-                    return running.obituary()
-            await asyncio.sleep(LOOK_SECONDS)
+                if running.plan.name not in self._one_shot and not running.alive():
+                    return running.describe_exit()
+            await asyncio.sleep(POLL_SECONDS)
 
     async def stop(self) -> None:
         """Stop everything, last started first."""

@@ -1,7 +1,7 @@
 """Uniswap v3 on a local chain: the genuine factory, router and position manager, from their published npm artifacts.
 
-The licence of the protocol's core restricts deployment by others, so nothing of it is copied into this repository. The
-bytecode is read from `node_modules` and runs only on local chains and in tests.
+The licence of the protocol's core restricts deployment by others, so none of it is copied into this repository: the
+bytecode is read from `node_modules` and only runs on local chains and in tests.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from scripts._stack.chain_setup import LocalNode
 from scripts._stack.options import StackError
 
 SPACINGS = {500: 10, 3_000: 60, 10_000: 200}
-"""Of the fees the factory knows from the start; the 0.01% of the live one was enabled later."""
+"""Tick spacing by fee, for the fees that a new factory knows; the live factory's 0.01% was enabled later."""
 MAX_UINT128 = 2**128 - 1
 MAX_UINT256 = 2**256 - 1
 _GAS = 30_000_000
 _FOREVER = 2**40  # a deadline that no local chain reaches
-_NEXT_CARDINALITY_BIT = 216  # of the pool's first slot, 16 bits: behind price, tick, index and present cardinality
+_NEXT_CARDINALITY_BIT = 216  # in the pool's first slot, 16 bits, after price, tick, index and present cardinality
 
 
 class Artifact(NamedTuple):
-    """A contract as its package publishes it."""
+    """The ABI and creation code of a published contract."""
 
     abi: Abi
     creation: bytes
@@ -54,43 +54,43 @@ def pool_abi() -> Abi:
 
 @dataclass(frozen=True)
 class Actor:
-    """An account of a local node that sends and waits; the node signs for it."""
+    """An account of a local node that sends a transaction and waits for it; the node signs."""
 
     node: LocalNode
     address: str
 
     def send(self, call: Call, value_wei: int = 0) -> dict[str, Any]:
-        """Send a call and return its receipt once it was carried out."""
-        return self._sent({**call.parameters(), "value": hex(value_wei)}, call.function.name)
+        """Send a call, wait until it has succeeded, and return its receipt."""
+        return self._send_and_wait({**call.parameters(), "value": hex(value_wei)}, call.function.name)
 
     def deploy(self, name: str, creation: bytes, types: list[str], values: list[Any]) -> str:
-        receipt = self._sent({"data": hex_of(creation + encode(types, values))}, f"the creation of {name}")
+        receipt = self._send_and_wait({"data": hex_of(creation + encode(types, values))}, f"the creation of {name}")
         return to_checksum_address(receipt["contractAddress"])
 
     def read(self, call: Call) -> Any:
         return call.function.decode(bytes_of(self.node.ask("eth_call", call.parameters(), "latest")))
 
-    def _sent(self, transaction: dict[str, Any], what: str) -> dict[str, Any]:
+    def _send_and_wait(self, transaction: dict[str, Any], what: str) -> dict[str, Any]:
         self.node.ask("anvil_impersonateAccount", self.address)
-        return self.node.mined(self.node.begin(self.address, transaction, _GAS), what)
+        return self.node.wait_for_receipt(self.node.send(self.address, transaction, _GAS), what)
 
 
 class PoolKey(NamedTuple):
-    """The key of a pool in the factory: its tokens in order, and its fee."""
+    """A pool's key in the factory: its tokens in order, and its fee."""
 
     token0: str
     token1: str
     fee_pips: int
 
     @classmethod
-    def of(cls, one: str, other: str, fee_pips: int) -> PoolKey:
+    def for_pair(cls, one: str, other: str, fee_pips: int) -> PoolKey:
         low, high = sorted((to_checksum_address(one), to_checksum_address(other)), key=lambda each: int(each, 16))
         return cls(low, high, fee_pips)
 
 
 @dataclass(frozen=True)
 class Exchange:
-    """Uniswap v3 as it stands on a local chain."""
+    """The Uniswap v3 contracts of a local chain."""
 
     factory: str
     router: str
@@ -102,9 +102,9 @@ class Exchange:
         factory = who.deploy("the factory", artifact("UniswapV3Factory").creation, [], [])
         pair = ["address", "address"]
         router = who.deploy("the router", artifact("SwapRouter").creation, pair, [factory, weth])
-        nobody = to_checksum_address("0x" + "00" * 20)  # the descriptor draws pictures of positions; none is needed
+        no_descriptor = to_checksum_address("0x" + "00" * 20)  # it only draws pictures of positions
         manager = artifact("NonfungiblePositionManager").creation
-        positions = who.deploy("the position manager", manager, [*pair, "address"], [factory, weth, nobody])
+        positions = who.deploy("the position manager", manager, [*pair, "address"], [factory, weth, no_descriptor])
         return cls(factory, router, positions, to_checksum_address(weth))
 
     def open_pool(self, who: Actor, key: PoolKey, sqrt_price: int) -> str:
@@ -119,8 +119,8 @@ class Exchange:
                 who.send(Contract(token, abi("LocalUSDC")).call("approve", spender, MAX_UINT256))
 
     def provide(self, who: Actor, key: PoolKey, lower: int, upper: int, amount0: int, amount1: int) -> dict[str, Any]:
-        """Open a position between two ticks from at most these amounts."""
-        given = {
+        """Open a position between two ticks, of at most these amounts."""
+        position = {
             **key._asdict(),
             "lower": lower,
             "upper": upper,
@@ -131,14 +131,14 @@ class Exchange:
             "to": who.address,
             "deadline": _FOREVER,
         }
-        return who.send(self._manager().call("mint", tuple(given.values())))
+        return who.send(self._manager().call("mint", tuple(position.values())))
 
     def provide_everywhere(self, who: Actor, key: PoolKey, amount0: int, amount1: int) -> None:
         edge = MAX_TICK // SPACINGS[key.fee_pips] * SPACINGS[key.fee_pips]
         self.provide(who, key, -edge, edge, amount0, amount1)
 
     def withdraw(self, who: Actor, position: int, liquidity: int) -> dict[str, Any]:
-        """Liquidity out of a position; the tokens stay owed to it until they are collected."""
+        """Remove liquidity from a position; its tokens have to be collected separately."""
         return who.send(self._manager().call("decreaseLiquidity", (position, liquidity, 0, 0, _FOREVER)))
 
     def collect(self, who: Actor, position: int) -> dict[str, Any]:
@@ -148,11 +148,11 @@ class Exchange:
         return Contract(self.positions, artifact("NonfungiblePositionManager").abi)
 
 
-def make_room(who: Actor, pool: str, cardinality: int) -> None:
-    """Room for so many observations without a slot written for each: that only makes later swaps cheaper, and anvil
-    goes through every slot of every contract for each block it makes."""
+def grow_cardinality(who: Actor, pool: str, cardinality: int) -> None:
+    """Set a pool's next cardinality without writing a slot for each observation, as the pool would. Written slots only
+    make later swaps cheaper, but anvil goes through every slot of every contract for each block."""
     word = int(who.node.ask("eth_getStorageAt", pool, "0x0", "latest"), 16)
     wider = word & ~(0xFFFF << _NEXT_CARDINALITY_BIT) | cardinality << _NEXT_CARDINALITY_BIT
     who.node.ask("anvil_setStorageAt", pool, f"0x{0:064x}", f"0x{wider:064x}")
     if int(who.read(Contract(pool, pool_abi()).call("slot0"))[4]) != cardinality:
-        raise StackError(f"The pool {pool} does not keep its cardinality where Uniswap v3 does.")
+        raise StackError(f"The pool {pool} does not store its cardinality where Uniswap v3 does.")

@@ -1,8 +1,8 @@
-"""`./vpm up`: brings the parts up in order, shows where they are, and takes everything down again.
+"""`./vpm up`: starts the parts in order, shows their addresses, and stops everything at the end.
 
-Order: PostgreSQL with its schema, and at the same time both chains with their contracts; then the daemons. A part that
-fails says so in one sentence and leaves nothing running. This process lives as long as the stack and stays small: what
-needs large libraries is done by processes that end (`scripts/_stack/__main__.py`).
+PostgreSQL with its schema starts concurrently with both chains and their contracts; then the daemons start. If a part
+fails, one sentence says so and everything is stopped. This process lives as long as the stack and stays small: short-
+lived processes do what needs large libraries (`scripts/_stack/__main__.py`).
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from core.errors import ProcessError, VpmError
 from scripts._local import forking
 from scripts._stack.chains import CHAIN_IDS, LocalChain, check_fork, start_chain
 from scripts._stack.daemons import module, start_daemons
-from scripts._stack.database import check_database_given, start_database
+from scripts._stack.database import check_database_url, start_database
 from scripts._stack.options import Options, StackError
 from scripts._stack.state import State, write_json
-from scripts._stack.supervisor import Supervisor, together
+from scripts._stack.supervisor import Supervisor, run_together
 from scripts._vpm.bootstrap import step
 
 
 async def run(options: Options, state: State) -> int:
     """Run until Ctrl-C or SIGTERM (exit code 0), or until a part fails (exit code 1).
 
-    Raises StackError for what stands in the way.
+    Raises StackError if the options or the machine do not allow a start.
     """
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -47,7 +47,7 @@ async def run(options: Options, state: State) -> int:
 async def _until_stopped(options: Options, state: State, supervisor: Supervisor, stop: asyncio.Event) -> int:
     starting = asyncio.create_task(_bring_up(options, state, supervisor))
     stopped = asyncio.create_task(stop.wait())
-    ended = asyncio.create_task(supervisor.first_end())
+    ended = asyncio.create_task(supervisor.wait_for_exit())
     try:
         await asyncio.wait({starting, stopped, ended}, return_when=asyncio.FIRST_COMPLETED)
         if not starting.done():
@@ -75,18 +75,18 @@ async def _until_stopped(options: Options, state: State, supervisor: Supervisor,
 async def _bring_up(options: Options, state: State, supervisor: Supervisor) -> None:
     began = time.monotonic()
     print("\n  vpm: starting the local stack\n", flush=True)
-    await asyncio.to_thread(_check_given, options)
-    database_url, chains = await together(_database(state, supervisor), _chains(options, state, supervisor))
+    await asyncio.to_thread(_check_options, options)
+    database_url, chains = await run_together(_database(state, supervisor), _chains(options, state, supervisor))
     ready = await start_daemons(options, state, database_url, chains, supervisor)
     forking.close_servers()
     for path in _ready_files(options, state):
         _write_ready(path, ready)
-    print(_screen(ready, supervisor, state, time.monotonic() - began), flush=True)
+    print(_summary_screen(ready, supervisor, state, time.monotonic() - began), flush=True)
 
 
-def _check_given(options: Options) -> None:
-    """Check the database and nodes that were named, before anything is started that would have to be stopped."""
-    check_database_given()
+def _check_options(options: Options) -> None:
+    """Check the database and the nodes to fork before anything is started."""
+    check_database_url()
     for name in CHAIN_IDS:
         if (fork := options.forks[name]) is not None:
             check_fork(name, fork)
@@ -108,7 +108,7 @@ async def _chains(options: Options, state: State, supervisor: Supervisor) -> dic
         with step(f"chain {CHAIN_IDS[name]} ({name}{', a fork' if fork else ''})"):
             return await start_chain(name, fork, state, supervisor)
 
-    chains = {started.name: started for started in await together(*map(one, CHAIN_IDS))}
+    chains = {started.name: started for started in await run_together(*map(one, CHAIN_IDS))}
     with step("contracts; a first start deploys them through ape"):
         described = json.dumps([asdict(each) for each in chains.values()])
         await supervisor.finish(module("deploy", "scripts._stack", str(state.root), described))
@@ -116,19 +116,19 @@ async def _chains(options: Options, state: State, supervisor: Supervisor) -> dic
 
 
 def _ready_files(options: Options, state: State) -> list[Path]:
-    """Return the files that say what the stack is: always in its folder, where `vpm status` and its like find it."""
+    """Return the ready files to write: one in the state folder, where other commands find it, and the user's."""
     return [state.ready, *([options.ready_file] if options.ready_file else [])]
 
 
 def _write_ready(path: Path, ready: dict[str, Any]) -> None:
-    """Write what the stack is, with keys and the database's password, for its owner alone."""
+    """Write the ready file, which holds keys and the database's password, readable by its owner only."""
     try:
         write_json(path, ready)
     except OSError as error:
         raise StackError(f"cannot write the ready file {path}: {error.strerror}.") from None
 
 
-def _screen(ready: dict[str, Any], supervisor: Supervisor, state: State, seconds: float) -> str:
+def _summary_screen(ready: dict[str, Any], supervisor: Supervisor, state: State, seconds: float) -> str:
     rpc, addresses = ready["rpc"], ready["addresses"]
     rows = [
         ("service", ready["base_url"]),

@@ -1,8 +1,8 @@
 """The wallets of a local stack.
 
-Each key is the hash of its role's name, so every stack has the same ones and it is easy to see whose an address is.
-They are public: never fund them on a live network. The well-known anvil keys are not used because on live chains,
-and so on forks of them, those accounts carry delegated code and no longer behave like plain wallets.
+Each key is the hash of its role's name, so every stack has the same wallets and an address shows its role. The keys are
+public: never fund them on a live network. The well-known anvil keys are not used because on live chains and their forks
+those accounts carry delegated code and no longer behave like plain wallets.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ def wallet(role: str) -> Wallet:
 
 
 def import_account(folder: Path, alias: str, wallet: Wallet) -> None:
-    """Give ape a local key as a keystore, as an operator would give it theirs."""
+    """Import a local key into ape as a keystore."""
     path = folder / "accounts" / f"{alias}.json"
     if path.exists():
         return
     path.parent.mkdir(parents=True, exist_ok=True)
-    # Few iterations: this keystore hides a key that is public anyway, and every script start decrypts it.
+    # Few iterations: the key is public anyway, and every script decrypts it when it starts.
     keystore = Account.encrypt(bytes_of(wallet.private_key), PASSPHRASE, kdf="pbkdf2", iterations=1_000)
     path.write_text(json.dumps({**keystore, "address": wallet.address.removeprefix("0x").lower()}))
 
@@ -49,16 +49,16 @@ def import_account(folder: Path, alias: str, wallet: Wallet) -> None:
 DEPLOYER = wallet("deployer")
 OPENER = wallet("opener")  # lists stock markets and seeds their legs
 PUBLISHER = wallet("publisher")  # posts observations to our own feeds
-CREDITOR = wallet("creditor")  # books payments that were sent past the settlement wallet
+CREDITOR = wallet("creditor")  # books payments that were sent directly to the token
 GUARDIAN = wallet("guardian")  # stops new bets on both chains
 RELAY_LANES = tuple(wallet(f"relay lane {n}") for n in range(4))
 SAFE_OWNERS = tuple(wallet(f"safe owner {n}") for n in range(3))
 ATTESTATION = wallet("attestation")  # signs offers, receipts and callbacks; holds no money
-BETTORS = tuple(wallet(f"demo bettor {n}") for n in range(6))  # the demo's own, so that it moves no dev wallet
-DEMO = wallet("demo wallet")  # whose key the pages of a local stack give to every visitor
+BETTORS = tuple(wallet(f"demo bettor {n}") for n in range(6))  # for the demo only, so that dev wallets stay untouched
+DEMO = wallet("demo wallet")  # the pages of a local stack give its key to every visitor
 DEV = tuple(wallet(f"dev wallet {n}") for n in range(DEV_WALLETS))
 
 SAFE_THRESHOLD = 2
 
-# Everybody who may have to send a transaction.
+# All wallets that may have to send a transaction.
 GAS_HOLDERS = (DEPLOYER, OPENER, PUBLISHER, CREDITOR, GUARDIAN, *RELAY_LANES, *SAFE_OWNERS, *DEV)

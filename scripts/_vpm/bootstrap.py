@@ -37,7 +37,7 @@ LOCK = REPOSITORY / "requirements.lock"
 OLDEST_PYTHON = (3, 11)
 NEWEST_PYTHON = (3, 13)
 OLDEST_NODE = 18
-DEVELOPING = ("test", "bench", "screenshots")
+NEEDS_DEV_PACKAGES = ("test", "bench", "screenshots")
 """Commands that need npm's development packages too: clients in other languages, bundlers, what looks at pages. They
 are nine of ten files, so a first `./vpm up` does without."""
 LAST_LINES = 12  # of what a set-up command that failed has printed
@@ -52,12 +52,12 @@ def launch(argv: list[str]) -> int:
     """Set up what is missing, then become the command line inside the prepared environment."""
     from scripts._vpm import manual  # noqa: PLC0415
 
-    answered = manual.answered(argv)
-    if answered is not None:
-        return answered
+    exit_code = manual.show_help(argv)
+    if exit_code is not None:
+        return exit_code
     try:
         _use_supported_python(argv)
-        prepare(developing=argv[0] in DEVELOPING)
+        prepare(developing=argv[0] in NEEDS_DEV_PACKAGES)
     except SetupError as error:
         print(f"vpm: {error}", file=sys.stderr)
         return 1
@@ -94,11 +94,11 @@ def prepare(*, developing: bool = True) -> None:
         ENV.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise SetupError(f"cannot write to {ENV}: {error.strerror}. Run from a checkout you own.") from None
-    with only_one_at_a_time():
+    with setup_lock():
         _uv()  # an unreachable registry is reported before npm starts
         _node()
         # The one unpacks on one core while the other does on another.
-        _at_once(_python_environments, lambda: _npm_packages(developing=developing))
+        _in_parallel(_python_environments, lambda: _npm_packages(developing=developing))
         _solc()
         _activation()
 
@@ -113,7 +113,7 @@ def _virtual_environment(venv: Path, stamp: _Stamp) -> None:
         return
     stamp.forget()
     shutil.rmtree(venv, ignore_errors=True)
-    python = _machines_python()
+    python = _system_python()
     bare = ["--without-pip"] if _output([python, "-m", "pip", "--python", python, "--version"]) else []
     _run([python, "-m", "venv", *bare, str(venv)], "make a virtual environment", hint=_VENV_HINT)
 
@@ -165,10 +165,10 @@ def _install_locked(python: str, lock: Path, what: str) -> None:
 def _pip(python: str) -> list[str]:
     """Return the environment's pip, or the machine's, pointed at the environment."""
     own = (Path(python).parent / "pip").exists()
-    return [python, "-m", "pip"] if own else [_machines_python(), "-m", "pip", "--python", python]
+    return [python, "-m", "pip"] if own else [_system_python(), "-m", "pip", "--python", python]
 
 
-def _machines_python() -> str:
+def _system_python() -> str:
     """Return the Python that runs this, or if that is our environment's own, the one it was made with: ours has no pip,
     and may be about to be made anew."""
     in_ours = Path(sys.prefix) == VENV
@@ -191,7 +191,7 @@ def registry_settings(python: str) -> dict[str, str]:
 
 
 def _node() -> None:
-    if (NODE / "bin" / "npm").exists() or _machine_has_node():
+    if (NODE / "bin" / "npm").exists() or _has_node():
         return
     with step("Node (from a wheel: this machine has none new enough)"):
         target = ENV / "node-wheel"
@@ -210,7 +210,7 @@ def _node() -> None:
         (bin_dir / "npm").chmod(0o755)
 
 
-def _machine_has_node() -> bool:
+def _has_node() -> bool:
     if not shutil.which("npm"):
         return False
     shown = _output(["node", "--version"])
@@ -219,14 +219,14 @@ def _machine_has_node() -> bool:
 
 
 def _npm_packages(*, developing: bool) -> None:
-    made_from = (REPOSITORY / "package-lock.json").read_bytes(), platform.machine().encode()
-    everything, running = _Stamp("npm", *made_from), _Stamp("npm-running", *made_from)
-    there = (REPOSITORY / "node_modules").exists()
-    if there and (everything.matches() or (running.matches() and not developing)):
+    inputs = (REPOSITORY / "package-lock.json").read_bytes(), platform.machine().encode()
+    everything, running = _Stamp("npm", *inputs), _Stamp("npm-running", *inputs)
+    installed = (REPOSITORY / "node_modules").exists()
+    if installed and (everything.matches() or (running.matches() and not developing)):
         return
     what = "development packages" if developing else "anvil, forge, solc, Solidity libraries, PostgreSQL"
     with step(f"npm packages ({what})"):
-        if there and running.matches():
+        if installed and running.matches():
             # `npm ci` would take away what a running stack runs from.
             argv = ["npm", "install", "--no-save", *NPM[2:]]
         else:
@@ -250,9 +250,9 @@ def _solc() -> None:
 def _activation() -> None:
     """`source .vpm/env/activate` gives a shell the same tools: python, ape, forge, cast, anvil."""
     names = ("SOLCX_BINARY_PATH", "APE_DATA_FOLDER", "PYTHONPATH")
-    made = environment()
-    lines = [f'export {name}="{made[name]}"' for name in names]
-    own = [part for part in made["PATH"].split(os.pathsep) if part.startswith(str(REPOSITORY))]
+    env = environment()
+    lines = [f'export {name}="{env[name]}"' for name in names]
+    own = [part for part in env["PATH"].split(os.pathsep) if part.startswith(str(REPOSITORY))]
     lines.append(f'export PATH="{os.pathsep.join(dict.fromkeys(own))}:$PATH"')
     (ENV / "activate").write_text("\n".join(lines) + "\n")
 
@@ -296,16 +296,16 @@ def step(what: str):  # type: ignore[no-untyped-def]
     print(f"  ✓ {what} ({time.monotonic() - start:.1f} s)", flush=True)
 
 
-def _at_once(*steps) -> None:  # type: ignore[no-untyped-def]
+def _in_parallel(*steps) -> None:  # type: ignore[no-untyped-def]
     """Run each step in a thread; when all have ended, raise the first error of any."""
     with concurrent.futures.ThreadPoolExecutor(len(steps)) as pool:
-        begun = [pool.submit(step) for step in steps]
-    for each in begun:
+        futures = [pool.submit(step) for step in steps]
+    for each in futures:
         each.result()
 
 
 @contextlib.contextmanager
-def only_one_at_a_time():  # type: ignore[no-untyped-def]
+def setup_lock():  # type: ignore[no-untyped-def]
     """Hold the lock of set-up: two stacks started at once must not install into the same environment."""
     import fcntl  # noqa: PLC0415
 

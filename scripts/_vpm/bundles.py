@@ -20,7 +20,7 @@ SOURCES: Final = {
 }
 
 
-def made(name: str) -> bytes:
+def build(name: str) -> bytes:
     """Return the bundle of the sources as they are, with the licenses of what is in it at its end."""
     shape = ("--bundle", "--format=esm", "--minify", "--target=es2022", "--legal-comments=eof")
     return subprocess.run(
@@ -30,7 +30,7 @@ def made(name: str) -> bytes:
 
 def main() -> int:
     for name in SOURCES:
-        (STATIC / name).write_bytes(made(name))
+        (STATIC / name).write_bytes(build(name))
     return 0
 
 

@@ -33,7 +33,7 @@ from typing import IO
 
 from core.paths import REPOSITORY
 from scripts._local.packages import foundry_binary
-from scripts._vpm.forge import GIVING_WAY, PROFILE, compiling, forge, run
+from scripts._vpm.forge import NICE, PROFILE, compiling, forge, run
 
 # Replays of files that a Python test generates first; those tests run forge themselves.
 GENERATED_FIRST = "tests/contracts/forge/{history/Histories.t.sol,agent/Vectors.t.sol,feeds/Cases.t.sol}"
@@ -57,7 +57,7 @@ Output = IO[str] | None
 class Stage:
     """A stage of `vpm test`: a program to run, or folders of tests.
 
-    waits: its tests have real processes and wait for them. apart: its tests keep something in their process that no
+    io_bound: its tests have real processes and wait for them. alone: its tests keep something in their process that no
     other test can live with, so they have a run of their own.
     """
 
@@ -65,8 +65,8 @@ class Stage:
     what: str
     run: Callable[[Output], int] | None = None
     folders: tuple[str, ...] = ()
-    waits: bool = False
-    apart: bool = False
+    io_bound: bool = False
+    alone: bool = False
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ def main(argv: list[str]) -> int:
     if args.paths and (args.only or args.quick or args.thorough):
         parser.error("name paths, or choose stages, not both: what is named is run whole")
     if args.paths:
-        return _just(args.paths, rest)
+        return _run_paths(args.paths, rest)
     if args.list:
         for stage in STAGES:
             print(f"{stage.name:<12} {stage.what}")
@@ -117,16 +117,16 @@ def main(argv: list[str]) -> int:
 def _run(chosen: Sequence[Stage], extra: Sequence[str]) -> list[StageResult]:
     """Run the tests in one line, those in browsers in another, and the programs in a third; the first of them that
     there is has the screen."""
-    cannot = [stage for stage in chosen if stage.folders and not _can_run(stage)]
-    tests = [stage for stage in chosen if stage.folders and stage not in cannot]
-    together, apart = ([stage for stage in tests if stage.apart == is_apart] for is_apart in (False, True))
-    lines = [[_one_run(stages, extra)] for stages in (together, apart) if stages]
+    unavailable = [stage for stage in chosen if stage.folders and not _can_run(stage)]
+    tests = [stage for stage in chosen if stage.folders and stage not in unavailable]
+    together, alone = ([stage for stage in tests if stage.alone == is_alone] for is_alone in (False, True))
+    lines = [[_one_run(stages, extra)] for stages in (together, alone) if stages]
     lines += filter(None, [[stage for stage in chosen if not stage.folders]])
     with ThreadPoolExecutor() as threads:
-        beside = [threads.submit(_line, stages, on_screen=False) for stages in lines[1:]]
+        others = [threads.submit(_line, stages, on_screen=False) for stages in lines[1:]]
         results = [result for stages in lines[:1] for result in _line(stages, on_screen=True)]
-    results += [StageResult(stage, 1 if os.environ.get("CI") else 0, 0.0) for stage in cannot]
-    return results + [result for line in beside for result in line.result()]
+    results += [StageResult(stage, 1 if os.environ.get("CI") else 0, 0.0) for stage in unavailable]
+    return results + [result for line in others for result in line.result()]
 
 
 def _one_run(stages: Sequence[Stage], extra: Sequence[str]) -> Stage:
@@ -153,24 +153,24 @@ def _line(stages: Sequence[Stage], *, on_screen: bool) -> list[StageResult]:
     return results
 
 
-def _just(paths: Sequence[Path], extra: Sequence[str]) -> int:
+def _run_paths(paths: Sequence[Path], extra: Sequence[str]) -> int:
     """These and nothing else: Solidity tests by forge, all others by pytest. A folder may hold both."""
-    if why := next(filter(None, map(_why_nothing_runs, paths)), None):
+    if why := next(filter(None, map(_problem_with, paths)), None):
         print(f"vpm test: {why}", file=sys.stderr)
         return 2
     files = [each for each in paths if each.name.endswith(".t.sol")]
     folders = [each for each in paths if any((REPOSITORY / each).rglob("*.t.sol"))]
     solidity = [*files, *(each / "**" / "*.t.sol" for each in folders)]
-    without_python = [each for each in folders if not any((REPOSITORY / each).rglob("test_*.py"))]
-    python = [each for each in paths if each not in files and each not in without_python]
+    solidity_only = [each for each in folders if not any((REPOSITORY / each).rglob("test_*.py"))]
+    python = [each for each in paths if each not in files and each not in solidity_only]
     forge_test = (foundry_binary("forge"), "test", "--match-path")
     runs = [partial(_call, None, *forge_test, each, env=PROFILE) for each in solidity]
     if python:
         runs.append(partial(_call, None, sys.executable, "-m", "pytest", *python, *extra))
-    return _both(*runs)
+    return _all(*runs)
 
 
-def _why_nothing_runs(path: Path) -> str | None:
+def _problem_with(path: Path) -> str | None:
     """forge is content where it finds no test."""
     name = str(path).partition("::")[0]
     place = REPOSITORY / name
@@ -183,58 +183,56 @@ def _call(output: Output, *argv: str | Path, env: dict[str, str] | None = None) 
     return run([str(word) for word in argv], {**os.environ, **(env or {})}, output).returncode
 
 
-def _give_way(output: Output, *argv: str | Path, env: dict[str, str] | None = None) -> int:
+def _nice(output: Output, *argv: str | Path, env: dict[str, str] | None = None) -> int:
     """Run a program that takes what tests leave: they have real clocks to keep."""
-    return _call(output, *GIVING_WAY, *argv, env=env)
+    return _call(output, *NICE, *argv, env=env)
 
 
-def _both(*calls: Callable[[], int]) -> int:
+def _all(*calls: Callable[[], int]) -> int:
     """Run all of them even if one fails, so that one run shows everything."""
     return max([abs(call()) for call in calls], default=0)
 
 
 def _lint(output: Output) -> int:
-    return _both(
-        lambda: _give_way(output, "ruff", "check", "."), lambda: _give_way(output, "ruff", "format", "--check", ".")
-    )
+    return _all(lambda: _nice(output, "ruff", "check", "."), lambda: _nice(output, "ruff", "format", "--check", "."))
 
 
 def _types(output: Output) -> int:
     """Check our types, and each client library's by its own settings."""
     python, typescript = (REPOSITORY / "api" / "clients" / name for name in ("python", "typescript"))
     # What mypy remembers holds for the settings it had: in one memory each run would undo the other's.
-    of_its_own, src = ("--cache-dir", REPOSITORY / ".mypy_cache" / "client"), {"MYPYPATH": str(python / "src")}
-    return _both(
-        lambda: _types_of_ours(output),
-        lambda: _give_way(output, "mypy", *of_its_own, "--config-file", python / "pyproject.toml", env=src),
-        lambda: _give_way(output, REPOSITORY / "node_modules" / ".bin" / "tsc", "--noEmit", "-p", typescript),
+    client_cache, src = ("--cache-dir", REPOSITORY / ".mypy_cache" / "client"), {"MYPYPATH": str(python / "src")}
+    return _all(
+        lambda: _mypy(output),
+        lambda: _nice(output, "mypy", *client_cache, "--config-file", python / "pyproject.toml", env=src),
+        lambda: _nice(output, REPOSITORY / "node_modules" / ".bin" / "tsc", "--noEmit", "-p", typescript),
     )
 
 
-def _types_of_ours(output: Output) -> int:
-    code = _give_way(output, "mypy", "--num-workers", str(CORES))
+def _mypy(output: Output) -> int:
+    code = _nice(output, "mypy", "--num-workers", str(CORES))
     # A worker has three seconds to start, which it may miss while tests run: then mypy ends as after a fatal error.
-    return _give_way(output, "mypy") if code == 2 else code
+    return _nice(output, "mypy") if code == 2 else code
 
 
 def _imports(output: Output) -> int:
-    return _give_way(output, "lint-imports", "--no-cache")
+    return _nice(output, "lint-imports", "--no-cache")
 
 
 def _solidity_format(output: Output) -> int:
     ours = ("contracts", "tests/contracts/forge", "tests/contracts/proofs")
-    return _give_way(output, foundry_binary("forge"), "fmt", "--check", *ours)
+    return _nice(output, foundry_binary("forge"), "fmt", "--check", *ours)
 
 
 def _forge(output: Output) -> int:
-    without_gas = ("--no-match-contract", "^Gas")  # a separate stage, on the pipeline that is deployed
+    no_gas = ("--no-match-contract", "^Gas")  # a separate stage, on the pipeline that is deployed
     with compiling():  # tests of Python wait for it, and run on what it compiled
         built = forge("build", output=output)
-    return built.returncode or forge("test", "--no-match-path", GENERATED_FIRST, *without_gas, output=output).returncode
+    return built.returncode or forge("test", "--no-match-path", GENERATED_FIRST, *no_gas, output=output).returncode
 
 
 def _gas(output: Output) -> int:
-    return _give_way(output, REPOSITORY / "vpm", "bench", "gas")
+    return _nice(output, REPOSITORY / "vpm", "bench", "gas")
 
 
 def run_tests(stages: Sequence[Stage], extra: Sequence[str], output: Output) -> int:
@@ -256,9 +254,9 @@ def compile_tests(folders: Sequence[str]) -> None:
 
 def workers(stages: Sequence[Stage]) -> int:
     """Return as many as can run; where tests mostly wait for blocks and timeouts, as many as fill that time."""
-    if all(stage.apart for stage in stages):
+    if all(stage.alone for stage in stages):
         return 1  # each has a browser and a whole service: a second costs more than it gains while other tests run
-    return 2 * CORES + 1 if any(stage.waits for stage in stages) else CORES
+    return 2 * CORES + 1 if any(stage.io_bound for stage in stages) else CORES
 
 
 def _can_run(stage: Stage) -> bool:
@@ -277,12 +275,12 @@ STAGES = [
     Stage("gas", "no call costs more than it may", _gas),
     Stage("unit", "Python units and properties", folders=("tests/unit",)),
     Stage("studies", "what the mechanisms promise, over many random courses", folders=("tests/studies",)),
-    Stage("contracts", "contracts against the models and mirrors", folders=("tests/contracts",), waits=True),
+    Stage("contracts", "contracts against the models and mirrors", folders=("tests/contracts",), io_bound=True),
     Stage(
         "integration",
         "real PostgreSQL and local chains",
         folders=("tests/integration", "tests/faults", "tests/simulator"),
-        waits=True,
+        io_bound=True,
     ),
-    Stage("browser", "pages in a real Chromium", folders=("tests/browser",), waits=True, apart=True),
+    Stage("browser", "pages in a real Chromium", folders=("tests/browser",), io_bound=True, alone=True),
 ]

@@ -47,12 +47,12 @@ def bench(argv: list[str]) -> int:
 
 
 def verify(argv: list[str]) -> int:
-    if not _names_a_node(argv):
-        _meet_the_local_stack()
+    if not _has_rpc_option(argv):
+        _use_local_stack()
     return _module("scripts._verify", argv)
 
 
-def program(
+def command(
     package: str, *words: str, is_local: Callable[[list[str]], bool] = lambda _argv: False
 ) -> Callable[[list[str]], int]:
     """Return the command that becomes another module. `is_local`: whether it is about the local stack, if one runs and
@@ -60,23 +60,23 @@ def program(
 
     def run(argv: list[str]) -> int:
         if is_local(argv):
-            _meet_the_local_stack()
+            _use_local_stack()
         return _module(package, [*words, *argv])
 
     return run
 
 
-def here(package: str, *words: str) -> Callable[[list[str]], int]:
+def local_command(package: str, *words: str) -> Callable[[list[str]], int]:
     """Return a command about one service: the local stack, if one runs and nothing else is set."""
-    return program(package, *words, is_local=lambda _argv: True)
+    return command(package, *words, is_local=lambda _argv: True)
 
 
-def _names_a_node(argv: list[str]) -> bool:
+def _has_rpc_option(argv: list[str]) -> bool:
     """Return whether --rpc is given, as `--rpc URL` or `--rpc=URL`; its programs take no shorter form of it."""
     return any(word.partition("=")[0] == "--rpc" for word in argv)
 
 
-def _meet_the_local_stack() -> None:
+def _use_local_stack() -> None:
     from scripts._stack.found import local_stack
 
     stack = local_stack(os.environ)
@@ -92,28 +92,28 @@ def _module(name: str, argv: list[str]) -> int:
 COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "up": up,
     "test": test,
-    "migrate": program("core.db.migrate"),
+    "migrate": command("core.db.migrate"),
     "bench": bench,
-    "screenshots": program("pytest", "-q", "tests/browser/screenshots.py"),
-    "indexer": program("indexer"),
-    "relayer": program("relayer"),
-    "keeper": program("keeper", is_local=lambda argv: argv[:1] == ["run-once"]),
-    "api": program("api"),
-    "rebuild": here("indexer", "rebuild"),
-    "audit": here("indexer", "audit"),
-    "config": program("core.config"),
+    "screenshots": command("pytest", "-q", "tests/browser/screenshots.py"),
+    "indexer": command("indexer"),
+    "relayer": command("relayer"),
+    "keeper": command("keeper", is_local=lambda argv: argv[:1] == ["run-once"]),
+    "api": command("api"),
+    "rebuild": local_command("indexer", "rebuild"),
+    "audit": local_command("indexer", "audit"),
+    "config": command("core.config"),
     "verify": verify,
-    "feed": program(
-        "scripts._feed", is_local=lambda argv: argv[:1] in (["cost"], ["record"]) and not _names_a_node(argv)
+    "feed": command(
+        "scripts._feed", is_local=lambda argv: argv[:1] in (["cost"], ["record"]) and not _has_rpc_option(argv)
     ),
-    "status": here("scripts._status"),
-    "switch": here("scripts._status.switch"),
-    "reindex": here("scripts._status.reindex"),
-    "prove": program("scripts._prove"),
+    "status": local_command("scripts._status"),
+    "switch": local_command("scripts._status.switch"),
+    "reindex": local_command("scripts._status.reindex"),
+    "prove": command("scripts._prove"),
 }
 
 
-OF_A_CHECKOUT = frozenset(COMMANDS) - {
+CHECKOUT_ONLY = frozenset(COMMANDS) - {
     *("indexer", "relayer", "keeper", "api", "migrate", "config"),
     *("audit", "rebuild", "reindex", "status", "switch", "verify"),
 }
@@ -121,11 +121,11 @@ OF_A_CHECKOUT = frozenset(COMMANDS) - {
 
 
 def main() -> int:
-    answered = manual.answered(sys.argv[1:])
-    if answered is not None:
-        return answered
+    exit_code = manual.show_help(sys.argv[1:])
+    if exit_code is not None:
+        return exit_code
     name, *argv = sys.argv[1:]
-    if name in OF_A_CHECKOUT and not (REPOSITORY / "pyproject.toml").exists():
+    if name in CHECKOUT_ONLY and not (REPOSITORY / "pyproject.toml").exists():
         print(
             f"vpm: '{name}' needs a checkout of the project; this is the image, which runs the service.",
             file=sys.stderr,

@@ -15,7 +15,7 @@ from scripts._local.packages import foundry_binary
 
 BUILDS = REPOSITORY / ".vpm" / "build"  # the only place where Solidity tests may read
 LOCK = BUILDS / "forge-quick.lock"
-GIVING_WAY = ("nice", "-n", "5")
+NICE = ("nice", "-n", "5")
 """For programs that run alongside tests: tests depend on real time, so these take the processor time tests leave."""
 PROFILE = {"FOUNDRY_PROFILE": "long" if os.environ.get("VPM_TEST_LONG") else "quick"}
 
@@ -25,7 +25,7 @@ def forge(
 ) -> subprocess.CompletedProcess[str]:
     """Run the pinned forge, with both its streams as one. With an output it runs while tests do."""
     beside = output not in (None, subprocess.PIPE)
-    program = [*(GIVING_WAY if beside else ()), str(foundry_binary("forge")), *arguments]
+    program = [*(NICE if beside else ()), str(foundry_binary("forge")), *arguments]
     return run(program, {**os.environ, **PROFILE, **environment}, output)
 
 

@@ -11,7 +11,7 @@ COMMANDS = dict(zip(_SECTIONS[::3], zip(_SECTIONS[1::3], _SECTIONS[2::3], strict
 """The commands: what each is for in a few words, and its own page."""
 
 
-def answered(argv: list[str]) -> int | None:
+def show_help(argv: list[str]) -> int | None:
     """Return the exit code if a command line asks for help or names an unknown command, None if it is to be run."""
     asked, *options = argv or ["--help"]
     if asked in ("-h", "--help", "help"):

@@ -28,7 +28,7 @@ IMPORT = re.compile(r'^import\b[^"]*"([^"]+)";', re.MULTILINE)
 @pytest.fixture
 def codes(local_genesis: Genesis) -> dict[str, bytes]:
     """The build that the genesis was deployed from."""
-    assert contracts.compiled()
+    assert contracts.is_compiled(contracts.sources_hash())
     return {name: creation_code(name) for name in bytecode.CONTRACTS}
 
 
@@ -42,7 +42,7 @@ def test_this_checkout_builds_the_recorded_bytes(codes: dict[str, bytes]) -> Non
 def test_the_recorded_build_is_what_the_sources_compile_to() -> None:
     """A local chain is given the record, so nothing else in these tests would notice a stale one. The compiler is
     run without ape, which made the record: anyone with the sources and the settings of ape-config.yaml can do this."""
-    recorded = contracts.recorded_build()
+    recorded = contracts.recorded_build(contracts.sources_hash())
     assert recorded is not None, "the sources changed: python -m scripts._vpm.bytecode"
     (compiler,) = recorded["compilers"]
     assert compiler["settings"] == _settings()

@@ -60,7 +60,7 @@ class Operator:
         self, *more: str, answer: str = "y\n", passphrase: str | None = ape.PASSPHRASE, **env: str
     ) -> subprocess.CompletedProcess[str]:
         async def run() -> subprocess.CompletedProcess[str]:
-            async with ape.alone():
+            async with ape.ape_lock():
                 return await asyncio.to_thread(self._run, more, answer, {**_given(passphrase), **env})
 
         return asyncio.run(run())

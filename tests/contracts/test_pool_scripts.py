@@ -97,7 +97,7 @@ def test_a_pool_feed_is_deployed_allowed_and_checked(pooled: Pooled, facts: Path
     assert (info.address, source.memory_seconds, source.pot_cap_units) == (source.address, 130, 50 * USD)
     config = info.constructor_args["config"]
     assert (
-        config["supply"] == str(source.supply) == str(agent_pools.PURSE_ETH * 10**18)
+        config["supply"] == str(source.supply) == str(agent_pools.TRADER_ETH * 10**18)
     )  # text: no JSON number holds it
     assert [pool.name for pool in source.pools] == ["Uniswap v3 WETH/USDC 0.05%"]
 

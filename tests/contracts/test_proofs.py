@@ -55,11 +55,11 @@ def test_a_theorem_is_refuted_without_its_guard() -> None:
     """One of them in every thorough run, so that a prover that always agrees is noticed."""
     prepare()
     theorem = next(each for each in THEOREMS if each.guards)
-    assert Copy().without(theorem.guards[0], theorem, PATIENCE).result == REFUTED
+    assert Copy().prove_without(theorem.guards[0], theorem, PATIENCE).result == REFUTED
 
 
 @pytest.mark.skipif(not LONG, reason="VPM_TEST_LONG=1 takes out every guard; ./vpm prove --guards shows them")
 @pytest.mark.timeout(3600)
 def test_every_theorem_is_refuted_without_its_guard() -> None:
     prepare()
-    assert command.without_guards(THEOREMS) == 0
+    assert command.check_guards(THEOREMS) == 0

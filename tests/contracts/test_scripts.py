@@ -60,7 +60,7 @@ def _ape(ape_folder: Path, *arguments: str, owners: int = 0) -> subprocess.Compl
     argv = [*ape.COMMAND, "run", *arguments]
 
     async def run() -> subprocess.CompletedProcess[str]:
-        async with ape.alone():
+        async with ape.ape_lock():
             return await asyncio.to_thread(programs.run, argv, {**os.environ, **env}, timeout=300)
 
     return asyncio.run(run())

@@ -28,7 +28,7 @@ def chain(module_anvil: StartAnvil) -> tuple[LocalNode, AgentPools]:
     chain_setup.place_base(node, USDC)
     agent_pools.place_weth(node)
     pools = agent_pools.build(node, USDC)
-    agent_pools.lay_past(node, pools, None, 60)
+    agent_pools.make_history(node, pools, None, 60)
     return node, pools
 
 

@@ -67,7 +67,7 @@ def played(module_anvil: StartAnvil, tmp_path_factory: pytest.TempPathFactory) -
     code = creation_code("LocalAgentToken")
     dollar = who.deploy("Dollar", code, ["string", "string", "uint256"], ["Dollar", "USD", 2**120])
     exchange.approve(who, dollar)
-    key = PoolKey.of(world.key.token1, dollar, 500)
+    key = PoolKey.for_pair(world.key.token1, dollar, 500)
     pool = exchange.open_pool(who, key, sqrt_price_at(80_000 if key.token1 == dollar else -80_000))
     exchange.provide_everywhere(who, key, 10**26, 10**26)
     folder = tmp_path_factory.mktemp("deployments")

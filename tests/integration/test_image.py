@@ -16,7 +16,7 @@ from scripts._stack import wallets
 from scripts._stack.daemons import DAEMONS, metrics_variable
 from scripts._stack.deploying import lanes
 from scripts._stack.found import local_stack
-from scripts._vpm.cli import OF_A_CHECKOUT
+from scripts._vpm.cli import CHECKOUT_ONLY
 from tests.support.genesis import Genesis
 from tests.support.image import Image
 from tests.support.stack import stack_of
@@ -175,7 +175,7 @@ def test_a_command_that_was_given_nothing_says_what_it_needs(image: Image, name:
     assert "DATABASE_URL" in ended.stderr
 
 
-@pytest.mark.parametrize("name", sorted(OF_A_CHECKOUT))
+@pytest.mark.parametrize("name", sorted(CHECKOUT_ONLY))
 def test_a_command_that_needs_a_checkout_says_so(image: Image, name: str, tmp_path: Path) -> None:
     ended = image.run(image.argv(name), given={}, ready_file=tmp_path / "none")
     assert _said(ended) == 2

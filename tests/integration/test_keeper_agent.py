@@ -81,7 +81,7 @@ def push(rig: Rig, genesis: Genesis, key: str, percent: int) -> None:
     """Trade the pool to this percentage of its price."""
     pools = AgentPools.load(genesis.state.pools)
     walk = Walk(trader(LocalNode(rig.chains["base"].url)), pools)
-    swap = walk.to(pools.of(key), walk.value(pools.of(key)) * percent // 100)
+    swap = walk.swap_to(pools.get(key), walk.value(pools.get(key)) * percent // 100)
     assert swap is not None
     walk.who.send(swap)
 

@@ -41,13 +41,13 @@ def played(rig: Rig, genesis: Genesis) -> PoolChain:
 
 def wander(chain: PoolChain) -> None:
     """Two hours in which the price moves by more than its pools' fees: without that they bear nothing."""
-    pool, dice = chain.pools.of(KEY), random.Random("wandering")
+    pool, dice = chain.pools.get(KEY), random.Random("wandering")
     home = chain.walk.value(pool)
     for _ in range(SWAPS):
         chain.agents.warp_to(chain.now + EVERY_SECONDS)
         value = chain.walk.value(pool)
         up = dice.random() < (0.8 if value < home else 0.2)  # it stays near its liquidity
-        swap = chain.walk.to(pool, value * (100 + (PERCENT if up else -PERCENT)) // 100)
+        swap = chain.walk.swap_to(pool, value * (100 + (PERCENT if up else -PERCENT)) // 100)
         assert swap is not None
         chain.walk.who.send(swap)
 

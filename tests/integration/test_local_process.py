@@ -45,4 +45,4 @@ def test_a_forked_program_that_is_killed_is_named_with_the_signal(tmp_path: Path
     os.kill(process.pid, signal.SIGSTOP)
     process.program.send_signal(signal.SIGKILL)
     process.program.wait(10)
-    assert "relayer was killed by SIGKILL" in process.obituary()
+    assert "relayer was killed by SIGKILL" in process.describe_exit()

@@ -10,4 +10,4 @@ from scripts._vpm import bundles
 @pytest.mark.parametrize("name", bundles.SOURCES)
 @pytest.mark.thorough
 def test_a_bundle_is_what_its_sources_make(name: str) -> None:
-    assert (bundles.STATIC / name).read_bytes() == bundles.made(name), "python -m scripts._vpm.bundles"
+    assert (bundles.STATIC / name).read_bytes() == bundles.build(name), "python -m scripts._vpm.bundles"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from core.errors import ProcessError
-from scripts._local.anvil import PAST_STATES, AnvilOptions, ask, start_anvil
+from scripts._local.anvil import MAX_PERSISTED_STATES, AnvilOptions, ask, start_anvil
 from scripts._local.ports import free_port
 from tests.conftest import StartAnvil
 
@@ -28,15 +28,15 @@ def test_states_of_past_blocks_are_few_and_go_with_the_chain(tmp_path: Path, kil
     options = AnvilOptions(chain_id=31337, port=free_port(), mine_on_demand=True)
     running = start_anvil(options, tmp_path / "log")
     try:
-        past = running.plan.scratch
-        assert past is not None
-        ask(options.url, "anvil_mine", hex(2 * PAST_STATES), timeout_seconds=60)
-        kept = [path for path in past.rglob("*") if path.is_file()]
-        assert 0 < len(kept) <= PAST_STATES
-        before = hex(2 * PAST_STATES - PAST_STATES // 2)
+        cache = running.plan.scratch
+        assert cache is not None
+        ask(options.url, "anvil_mine", hex(2 * MAX_PERSISTED_STATES), timeout_seconds=60)
+        kept = [path for path in cache.rglob("*") if path.is_file()]
+        assert 0 < len(kept) <= MAX_PERSISTED_STATES
+        before = hex(2 * MAX_PERSISTED_STATES - MAX_PERSISTED_STATES // 2)
         assert ask(options.url, "eth_getBalance", "0x" + "11" * 20, before) == "0x0"
     finally:
         if killed:
             running.kill()
         running.stop()
-    assert not past.exists()
+    assert not cache.exists()

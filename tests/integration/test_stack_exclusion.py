@@ -39,7 +39,7 @@ def test_ape_runs_alone() -> None:
     order: list[str] = []
 
     async def run(name: str) -> None:
-        async with ape.alone():
+        async with ape.ape_lock():
             order.append(f"{name} begins")
             await asyncio.sleep(0.05)
             order.append(f"{name} ends")

@@ -96,7 +96,7 @@ def _comes_round(played: PoolChain) -> None:
 
     By then it has used so few of its places that it never looked at the others. Those are taken from it first, and what
     is left is the pool as it would be had it grown less: 4,000 blocks would only take longer to come round in."""
-    pool = Contract(played.pools.of(played.feed.key).address, POOL)
+    pool = Contract(played.pools.get(played.feed.key).address, POOL)
     before = played.agents.read(pool.call("slot0"))
     index, size = before[2:4]
     few = index + 2

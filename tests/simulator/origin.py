@@ -14,7 +14,7 @@ from core.paths import REPOSITORY
 from scripts._local.anvil import AnvilOptions, ask, start_anvil
 from scripts._local.ports import free_port
 from scripts._stack.ape import ape
-from scripts._stack.chains import CHAIN_IDS, PAST_SECONDS, LocalChain
+from scripts._stack.chains import CHAIN_IDS, HISTORY_SECONDS, LocalChain
 from scripts._stack.deploying import deploy_all
 from scripts._stack.state import State
 from tests.support.genesis import Genesis, built, sources_key
@@ -31,7 +31,7 @@ async def _build(name: str, state: State) -> None:
     options = AnvilOptions(
         chain_id=CHAIN_IDS[name],
         port=free_port(),
-        timestamp=TODAY - PAST_SECONDS if name == "base" else TODAY,  # only pools have a past
+        timestamp=TODAY - HISTORY_SECONDS if name == "base" else TODAY,  # only pools have a past
         accounts=1,
         state=state.chain(name),
         # The least there is, so that it never changes: anvil reports a new one some time after its block.

@@ -32,7 +32,7 @@ PAYMENT, RESPONSE = "x402/payment", "x402/payment-response"
 
 def _environment(lock: Path) -> Path:
     """Bring the environment of a lock up to date; return its Python."""
-    with bootstrap.only_one_at_a_time():
+    with bootstrap.setup_lock():
         return bootstrap.python_environment(bootstrap.ENV / lock.stem, lock, f"the environment {lock.stem}")
 
 

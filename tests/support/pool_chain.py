@@ -97,7 +97,7 @@ def take_out(pools: AgentPools, key: str, who: Actor, percent: int = 100) -> lis
     for at in range(who.read(manager.call("balanceOf", who.address))):
         number = who.read(manager.call("tokenOfOwnerByIndex", who.address, at))
         position = who.read(manager.call("positions", number))
-        if PoolKey.of(*position[2:5]) != pools.of(key).place or not position[7]:
+        if PoolKey.for_pair(*position[2:5]) != pools.get(key).place or not position[7]:
             continue
         pools.exchange.withdraw(who, number, position[7] * percent // 100)
         taken.append((*position[5:7], *who.read(manager.call("positions", number))[10:12]))
@@ -107,7 +107,7 @@ def take_out(pools: AgentPools, key: str, who: Actor, percent: int = 100) -> lis
 
 def put_back(pools: AgentPools, key: str, who: Actor, taken: list[tuple[int, ...]]) -> None:
     for lower, upper, amount0, amount1 in taken:
-        pools.exchange.provide(who, pools.of(key).place, lower, upper, amount0, amount1)
+        pools.exchange.provide(who, pools.get(key).place, lower, upper, amount0, amount1)
 
 
 def of_the_stack(chain: AgentChain, saved: Path) -> PoolChain:
@@ -132,7 +132,7 @@ def with_pool_feed(chain: AgentChain, deployments: Path) -> PoolChain:
     _mine_each(node)
     agent_pools.place_weth(node)
     pools = agent_pools.build(node, chain.deployment.token("USDC").address)
-    agent_pools.lay_past(node, pools, chain.now + PAST, 60)
+    agent_pools.make_history(node, pools, chain.now + PAST, 60)
     who = agent_pools.trader(node)
     feed = _deployed(chain, who, pools)
     others = (each for each in chain.deployment.published_feeds if each.key != KEY)
@@ -149,7 +149,7 @@ def with_pool_feed(chain: AgentChain, deployments: Path) -> PoolChain:
 
 
 def _deployed(chain: AgentChain, who: Actor, pools: AgentPools) -> PoolFeed:
-    chosen = (pools.of(KEY), pools.weth)
+    chosen = (pools.get(KEY), pools.weth)
     liquidity = [int(chain.read(Contract(pool.address, POOL).call("liquidity"))) for pool in chosen]
     token = next(each for each in agent_pools.TOKENS if each.key == KEY)
     usdc, supply = chain.deployment.token("USDC").address, token.supply * 10**18

@@ -48,7 +48,7 @@ class World:
             who.deploy(name, code, ["string", "string", "uint256"], [name, name, SUPPLY]) for name in ("One", "Two")
         ]
         exchange = Exchange.deploy(who, made[0])
-        key = PoolKey.of(made[0], made[1], fee_pips)
+        key = PoolKey.for_pair(made[0], made[1], fee_pips)
         exchange.approve(who, *made)
         begin = int(node.ask("eth_getBlockByNumber", "latest", False)["timestamp"], 16) + 100
         node.ask("evm_setNextBlockTimestamp", begin)

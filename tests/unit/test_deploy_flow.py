@@ -15,7 +15,7 @@ from core.paths import REPOSITORY
 from scripts._deploy.flow import Course, Plan
 from scripts._deploy.safe import SINGLETON
 from scripts._deploy.sending import Transactions, create_address
-from scripts._deploy.session import ScriptRefused, plain_refusals
+from scripts._deploy.session import ScriptRefused, readable_errors
 
 SAFE, DEPLOYER, PUBLISHER, OWNER, FIRST, EMPTY = (create_address("0x" + "11" * 20, number) for number in range(6))
 NAMES = ("SettlementWallet", "ObservationFeed BNKR/market_cap")
@@ -68,7 +68,7 @@ class Scene:
 
         return made
 
-    @plain_refusals
+    @readable_errors
     def run(self, plan: Plan | None = None, course: Course | None = None) -> bool:
         return (plan or self.plan()).carry_out(SimpleNamespace(), course or self.course())
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scripts._deploy.stock import is_served_late
+from scripts._deploy.stock import is_svr_aggregator
 
 PROXY = "0x379EC4f7C378F34a1B47E4F3cbeBCbAC3E8E9F15"
 OTHER = "0x4A1166a659A55625345e9515b32adECea5547C38"
@@ -15,7 +15,7 @@ def pushed(address: str) -> bytes:
 
 def test_the_late_proxy_of_a_dual_aggregator_is_recognized() -> None:
     code = bytes.fromhex("6080604052") + pushed(PROXY) + bytes.fromhex("3314")
-    assert is_served_late(PROXY, code)
-    assert is_served_late(PROXY.lower(), code)
-    assert not is_served_late(OTHER, code)  # its standard proxy, on the same aggregator
-    assert not is_served_late(PROXY, b"")
+    assert is_svr_aggregator(PROXY, code)
+    assert is_svr_aggregator(PROXY.lower(), code)
+    assert not is_svr_aggregator(OTHER, code)  # its standard proxy, on the same aggregator
+    assert not is_svr_aggregator(PROXY, b"")

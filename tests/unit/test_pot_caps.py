@@ -10,25 +10,25 @@ import pytest
 from core.contracts.deployments import load_deployment, write_deployment
 from core.money import USD
 from core.paths import REPOSITORY
-from scripts._deploy.feeds import Borne, evidence_of, judged, with_evidence
+from scripts._deploy.feeds import PoolLimit, evidence_of, judged, with_evidence
 from scripts._deploy.session import ScriptRefused
 from tests.support.pool_feeds import pool_feed
 
 FOLDER = REPOSITORY / "deployments"
 FEED = pool_feed()
 CAP = FEED.feed_cap_units  # one push may decide all its markets
-UNTOLD = Borne(None, "the pools did not move")
+UNTOLD = PoolLimit(None, "the pools did not move")
 
 
 @pytest.mark.parametrize("local", [True, False])
 def test_a_cap_that_the_pools_bear_is_plain(local: bool) -> None:
-    said = judged(FEED, Borne(CAP, ""), local=local, evidence=None)
+    said = judged(FEED, PoolLimit(CAP, ""), local=local, evidence=None)
     assert said.startswith(f"{FEED.key}: its markets may hold ")
     assert said.endswith(" USD")
 
 
-@pytest.mark.parametrize("found", [Borne(CAP - 1, ""), Borne(0, ""), UNTOLD])
-def test_more_needs_evidence_where_the_money_is_real(found: Borne) -> None:
+@pytest.mark.parametrize("found", [PoolLimit(CAP - 1, ""), PoolLimit(0, ""), UNTOLD])
+def test_more_needs_evidence_where_the_money_is_real(found: PoolLimit) -> None:
     with pytest.raises(ScriptRefused, match="say with --evidence"):
         judged(FEED, found, local=False, evidence=None)
     assert "on this evidence, which the deployment file names: ipfs://x" in judged(
@@ -38,7 +38,7 @@ def test_more_needs_evidence_where_the_money_is_real(found: Borne) -> None:
 
 
 def test_amounts_are_shown_in_dollars_and_cents() -> None:
-    assert "the pools bear 1,234.56 USD" in judged(FEED, Borne(1_234_569_999, ""), local=True, evidence=None)
+    assert "the pools bear 1,234.56 USD" in judged(FEED, PoolLimit(1_234_569_999, ""), local=True, evidence=None)
     assert "the pools bear nothing that could be told (the pools did not move)" in judged(
         FEED, UNTOLD, local=True, evidence=None
     )
@@ -62,6 +62,6 @@ def test_a_file_is_named_with_its_hash(tmp_path: Path) -> None:
 def test_the_deployment_file_keeps_it(tmp_path: Path) -> None:
     path = tmp_path / "base.json"
     facts = load_deployment(FOLDER / "base.json").model_copy(update={"feeds": (FEED,)})
-    write_deployment(with_evidence(facts, FEED, "ipfs://x", Borne(7, "")), path)
+    write_deployment(with_evidence(facts, FEED, "ipfs://x", PoolLimit(7, "")), path)
     (kept,) = (each for each in load_deployment(path).pool_feeds if each.key == FEED.key)
     assert kept.model_dump() == FEED.model_dump() | {"pot_cap_evidence": "ipfs://x", "borne_cap_units": 7}

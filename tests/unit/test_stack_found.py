@@ -12,7 +12,7 @@ import pytest
 
 from scripts._feed import __main__ as feed
 from scripts._stack import found
-from scripts._stack.database import check_database_given
+from scripts._stack.database import check_database_url
 from scripts._stack.found import Stack, local_stack
 from scripts._stack.options import StackError
 from scripts._stack.state import State, exclusive
@@ -138,5 +138,5 @@ def test_half_a_name_names_no_service(
 def test_a_wrong_database_url_is_one_sentence(url: str, reason: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DATABASE_URL", url)
     with pytest.raises(StackError, match=f"^DATABASE_URL cannot be used: .*{reason}") as refused:
-        check_database_given()
+        check_database_url()
     assert "\n" not in str(refused.value)
