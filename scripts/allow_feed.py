@@ -36,8 +36,8 @@ def cli(script: Script, keys: tuple[str, ...], evidence: str | None, drop: bool)
     for one in () if drop else sources:
         if not isinstance(one, PoolFeed) or feeds.matches_record(lister.feed(one.address), one):
             continue
-        limit = feeds.borne(session.url, deployment, one)
-        click.echo(feeds.judged(one, limit, local=session.local, evidence=shown))
+        limit = feeds.pool_limit(session.url, deployment, one)
+        click.echo(feeds.check_cap(one, limit, local=session.local, evidence=shown))
         if shown is not None and not limit.covers(one):
             deployment = feeds.with_evidence(deployment, one, shown, limit)
             write_deployment(deployment, script.path)

@@ -69,7 +69,7 @@ def cli(
             for key in feeds
         ]
 
-    course = flow.Course(
+    recipe = flow.Recipe(
         contracts=(*base.ROLES, *map(base.contract_name, feeds)),
         roles=base.ROLES,
         steps=steps,
@@ -77,5 +77,5 @@ def cli(
         add=add,
         sources=sources,
     )
-    if plan.carry_out(script.project, course):
+    if plan.execute(script.project, recipe):
         click.echo("feeds are allowed by the Safe once their publisher has posted: ape run allow_feed")

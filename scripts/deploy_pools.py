@@ -32,7 +32,7 @@ def cli(script: Script, asked_for: str) -> None:
         pools.require_long_windows({key: asked[key] for key in keys})
         flow.require_recorded(project)
     for pool in {each.address for key in keys for each in asked[key].pools}:
-        if (fault := pools.fault_of(session.url, deployment, pool)) is not None:
+        if (fault := pools.pool_fault(session.url, deployment, pool)) is not None:
             raise ScriptRefused(fault)
     feeds = [pools.feed_of(session, deployment, key, asked[key]) for key in keys]
     session.announce(f"Deploying {', '.join(map(pools.contract_name, keys))}")

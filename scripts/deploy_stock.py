@@ -28,4 +28,4 @@ def cli(script: Script, openers: tuple[str, ...], guardians: tuple[str, ...], **
         stock.add(new, plan.facts, safe, openers=openers, guardians=guardians)
 
     wallets = {**stock.numbered("opener", openers), **stock.numbered("guardian", guardians)}
-    plan.carry_out(script.project, flow.Course(tuple(stock.ROLES), stock.ROLES, steps, wallets, add))
+    plan.execute(script.project, flow.Recipe(tuple(stock.ROLES), stock.ROLES, steps, wallets, add))

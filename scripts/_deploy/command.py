@@ -11,7 +11,7 @@ from ape import Contract, accounts, project
 from ape.cli import ConnectedProviderCommand, network_option
 
 from core.contracts.deployments import load_deployment
-from scripts._deploy.session import Script, open_session, plain_refusals
+from scripts._deploy.session import Script, open_session, readable_errors
 
 SENDS = "really send; without it a live network sees a dry run"
 EXECUTES = "execute with the keys in VPM_SAFE_OWNER_KEYS; without it only print"
@@ -21,7 +21,7 @@ def connected(function: Callable[..., Any]) -> Any:
     """Return the command of a function that takes a connected `provider` and the path `facts`."""
     facts = click.option("--facts", required=True, help="the network's deployment file")
     command: Any = click.command(cls=ConnectedProviderCommand)
-    return command(network_option()(facts(plain_refusals(function))))
+    return command(network_option()(facts(readable_errors(function))))
 
 
 def command(*, account: str = "the alias of the ape account that pays the gas", send: str) -> Callable[..., Any]:

@@ -22,7 +22,7 @@ def allow(lister: Any, source: AgentFeed, safe: str) -> SafeCall | None:
     The call is tried first, as the Safe: a feed without a fresh positive reading is refused here with the contract's
     own reason, not by a transaction that several people have signed.
     """
-    if is_as_recorded(lister.feed(source.address), source):
+    if matches_record(lister.feed(source.address), source):
         return None
     given = (source.address, True, *_numbers(source))
     lister.setFeed.call(*given, sender=safe)
@@ -46,7 +46,7 @@ def condemn(lister: Any, source: AgentFeed, safe: str) -> SafeCall | None:
     return SafeCall(lister.address, data, f"condemn {source.key}: void every unsettled market on it, for good")
 
 
-def is_as_recorded(feed: Any, source: AgentFeed) -> bool:
+def matches_record(feed: Any, source: AgentFeed) -> bool:
     """Return whether the lister's Feed is allowed with the file's numbers."""
     return bool(feed.allowed) and (feed.memory_, feed.maxAge, feed.potCap, feed.feedCap) == _numbers(source)
 
@@ -59,35 +59,35 @@ def _numbers(source: AgentFeed) -> tuple[int, int, int, int]:
 
 
 @dataclass(frozen=True)
-class Borne:
+class PoolLimit:
     """The cap that `vpm feed cost` finds, in units of the stablecoin; None: the pools do not say enough for one."""
 
     units: int | None
     why: str
 
     @property
-    def in_words(self) -> str:
+    def text(self) -> str:
         return f"nothing that could be told ({self.why})" if self.units is None else f"{_dollars(self.units)} USD"
 
     def covers(self, feed: PoolFeed) -> bool:
         return self.units is not None and feed.feed_cap_units <= self.units
 
 
-def borne(url: str, facts: Deployment, feed: PoolFeed) -> Borne:
+def pool_limit(url: str, facts: Deployment, feed: PoolFeed) -> PoolLimit:
     """Return what its pools bear at the newest block, with half of their depth taken for the attacker's own."""
     fee = int(facts.params.get("feeBps", 0))
     try:
-        return Borne(ask_node(url, lambda client: live_cap_units(client, facts.pool_factories, feed, fee)), "")
+        return PoolLimit(ask_node(url, lambda client: live_cap_units(client, facts.pool_factories, feed, fee)), "")
     except CostUnknown as error:
-        return Borne(None, error.sentence())
+        return PoolLimit(None, error.sentence())
 
 
-def judged(feed: PoolFeed, limit: Borne, *, local: bool, evidence: str | None) -> str:
+def check_cap(feed: PoolFeed, limit: PoolLimit, *, local: bool, evidence: str | None) -> str:
     """Return a sentence about the cap; ScriptRefused where it is more than the pools bear, the money is real, and
     nothing is shown for it."""
     asked = (
         f"{feed.key}: its markets may hold {_dollars(feed.feed_cap_units)} USD together, each "
-        f"{_dollars(feed.pot_cap_units)}; the pools bear {limit.in_words}"
+        f"{_dollars(feed.pot_cap_units)}; the pools bear {limit.text}"
     )
     if limit.covers(feed):
         return asked
@@ -117,7 +117,7 @@ def evidence_of(given: str) -> str:
     return f"{Path(given).name} sha256:{hashlib.sha256(content).hexdigest()}"
 
 
-def with_evidence(facts: Deployment, feed: PoolFeed, evidence: str, limit: Borne) -> Deployment:
+def with_evidence(facts: Deployment, feed: PoolFeed, evidence: str, limit: PoolLimit) -> Deployment:
     """Return the deployment file with the evidence for the feed's cap, and what its pools bore by themselves."""
     shown = {"pot_cap_evidence": evidence, "borne_cap_units": limit.units or None}
     changed = PoolFeed.model_validate(feed.model_dump() | shown)

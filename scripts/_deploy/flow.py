@@ -1,4 +1,4 @@
-"""The course of a deployment, the same on both chains: check, rehearse, show, deploy, record, hand over."""
+"""The steps of a deployment, the same on both chains: check, rehearse, show, deploy, record, hand over."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def deployment_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @dataclass(frozen=True)
-class Course:
+class Recipe:
     """What one deployment is to put on its chain. `sources` are its feeds once the contracts of these names stand."""
 
     contracts: Sequence[str]
@@ -61,11 +61,11 @@ class Course:
 
     def rehearsed(self, facts: Deployment, owner: Safe) -> Deployment:
         """Return the record as it will be, but for the addresses of the contracts."""
-        stand_ins = {
+        placeholders = {
             name: ContractInfo(address=create_address(safes.ZERO, number), role="rehearsed", deploy_block=0)
             for number, name in enumerate(self.contracts)
         }
-        return self.record(facts, stand_ins, owner)
+        return self.record(facts, placeholders, owner)
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class Plan:
     safe_owners: Sequence[str]
     threshold: int
 
-    def carry_out(self, project: Any, course: Course) -> bool:
+    def execute(self, project: Any, recipe: Recipe) -> bool:
         """Rehearse the record, so what cannot be recorded is never sent; show everything; deploy; record, and let the
         Safe accept what was offered to it. False means it was a dry run."""
         if not self.existing_safe and len(set(self.safe_owners)) < self.threshold:
@@ -99,9 +99,9 @@ class Plan:
                 "Safe does can be read from logs only, and only SafeL2 writes them. Make the Safe with SafeL2."
             )
         journal = Journal(self.out)
-        begun = journal.begun()
+        begun = journal.read_header()
         if self.existing_safe:
-            owner = self._standing(self.existing_safe)
+            owner = self._read_safe(self.existing_safe)
         else:
             owner = Safe(address=safes.ZERO, threshold=self.threshold, owners=tuple(self.safe_owners))
         if owner.threshold < safes.MIN_THRESHOLD and not self.session.local:
@@ -109,10 +109,10 @@ class Plan:
                 f"a Safe that asks for {owner.threshold} signature is one key. On a live network at least "
                 f"{safes.MIN_THRESHOLD} owners must sign: give --threshold and as many --safe-owner."
             )
-        write_deployment(course.rehearsed(self.facts, owner), self.out, rehearse=True)
-        sending, owner = self._sending(project, course, owner, begun)
-        self._show(course, sending, None if begun is None else journal)
-        if not self.session.goes_ahead():
+        write_deployment(recipe.rehearsed(self.facts, owner), self.out, rehearse=True)
+        sending, owner = self._sending(project, recipe, owner, begun)
+        self._show(recipe, sending, None if begun is None else journal)
+        if not self.session.confirm():
             return False
         journal.begin(
             {
@@ -124,8 +124,8 @@ class Plan:
             }
         )
         with closing(journal):
-            contracts = sending.carry_out(journal)
-            deployment = course.record(self.facts, contracts, owner)
+            contracts = sending.execute(journal)
+            deployment = recipe.record(self.facts, contracts, owner)
             write_deployment(deployment, self.out)
             journal.end()
         click.echo(f"recorded in {self.out}")
@@ -135,7 +135,7 @@ class Plan:
         return True
 
     def _sending(
-        self, project: Any, course: Course, owner: Safe, begun: Mapping[str, Any] | None
+        self, project: Any, recipe: Recipe, owner: Safe, begun: Mapping[str, Any] | None
     ) -> tuple[Sending, Safe]:
         """Return all that is to be sent, and the Safe. A deployment that broke off keeps its first nonce and its Safe;
         a new one starts at the account's next nonce."""
@@ -148,21 +148,21 @@ class Plan:
             owner = owner.model_copy(update={"address": to_checksum_address(address)})
             what = f"create a Safe, {self.threshold} of {len(self.safe_owners)}"
             before = [Step(what, creating.data, to=creating.to, address=owner.address)]
-        new = Transactions(self.session.address, first + len(before), project, course.roles)
-        course.add(new, owner.address)
+        new = Transactions(self.session.address, first + len(before), project, recipe.roles)
+        recipe.add(new, owner.address)
         return Sending(self.session, [*before, *new.steps], first), owner
 
     def _salt(self, nonce: int) -> int:
         """Return a number unique to this deployment: a Safe's address depends on its owners and this, not its maker."""
         return int.from_bytes(keccak(text=f"{self.session.address} {nonce}"))
 
-    def _show(self, course: Course, sending: Sending, broke_off: Journal | None) -> None:
-        self.session.announce(f"Deploying {', '.join(course.contracts)}")
+    def _show(self, recipe: Recipe, sending: Sending, broke_off: Journal | None) -> None:
+        self.session.announce(f"Deploying {', '.join(recipe.contracts)}")
         if broke_off is not None:
             click.echo(f"  going on with what broke off: {broke_off.path}")
         a_new_one = f"a new Safe, {self.threshold} of {len(self.safe_owners)}"
         click.echo(f"  owner and treasury: {self.existing_safe or a_new_one}")
-        for line in course.steps:
+        for line in recipe.steps:
             click.echo(f"  {line}")
         sending.show()
         click.echo(f"  record it in {self.out}")
@@ -177,7 +177,7 @@ class Plan:
     def _singleton(self, address: str) -> str:
         return safes.singleton_of(self.session.provider, address)
 
-    def _standing(self, address: str) -> Safe:
+    def _read_safe(self, address: str) -> Safe:
         bound = self.bind(address, abi=safes.safe_abi())
         return Safe(address=address, threshold=int(bound.getThreshold()), owners=tuple(bound.getOwners()))
 

@@ -23,13 +23,13 @@ class Journal:
         self._file: BinaryIO | None = None
         self._sent: dict[int, dict[str, bytes]] = {}
 
-    def begun(self) -> dict[str, Any] | None:
+    def read_header(self) -> dict[str, Any] | None:
         """Describe the deployment that broke off here: chain, deployer, first nonce, Safe, and a digest of its
         transactions. None where none did."""
         if not self.path.exists():
             return None
         try:
-            lines = [json.loads(line) for line in _whole_lines(self.path.read_bytes())]
+            lines = [json.loads(line) for line in _complete_lines(self.path.read_bytes())]
         except (OSError, ValueError) as error:
             raise DeploymentError(f"{self.path} cannot be read: {error}.") from None
         self._sent = {}
@@ -47,9 +47,9 @@ class Journal:
         except OSError as error:
             raise DeploymentError(f"{self.path} cannot be written: {error.strerror}.") from None
         # A line that was being written when the process ended was of nothing that was sent.
-        self._file.truncate(sum(map(len, _whole_lines(self.path.read_bytes()))))
-        if (before := self.begun()) is None:
-            self._note(deployment)
+        self._file.truncate(sum(map(len, _complete_lines(self.path.read_bytes()))))
+        if (before := self.read_header()) is None:
+            self._append(deployment)
         elif before != deployment:
             raise DeploymentError(
                 f"{self.path} is of a deployment that broke off, of something else than this one.",
@@ -60,8 +60,8 @@ class Journal:
         """Return the transactions signed with a nonce, by their hashes, the latest last."""
         return dict(self._sent.get(nonce, {}))
 
-    def stores(self, nonce: int, what: str, digest: str, raw: bytes) -> None:
-        self._note({"nonce": nonce, "what": what, "tx": digest, "raw": hex_of(raw)})
+    def store(self, nonce: int, what: str, digest: str, raw: bytes) -> None:
+        self._append({"nonce": nonce, "what": what, "tx": digest, "raw": hex_of(raw)})
 
     def end(self) -> None:
         """Delete the file, once everything is recorded."""
@@ -71,12 +71,12 @@ class Journal:
         if self._file is not None:
             self._file.close()
 
-    def _note(self, what: dict[str, Any]) -> None:
+    def _append(self, what: dict[str, Any]) -> None:
         assert self._file is not None
         self._file.write(json.dumps(what).encode() + b"\n")
         self._file.flush()
         os.fsync(self._file.fileno())
 
 
-def _whole_lines(content: bytes) -> list[bytes]:
+def _complete_lines(content: bytes) -> list[bytes]:
     return [line for line in content.splitlines(keepends=True) if line.endswith(b"\n")]

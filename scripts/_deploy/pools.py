@@ -78,10 +78,10 @@ def contract_name(key: str) -> str:
 
 def missing(facts: Deployment, asked: Mapping[str, FeedRequest]) -> list[str]:
     """Return which of the file's feeds do not stand yet; Refused where something else stands under the same key."""
-    return [key for key, each in asked.items() if not _stands(facts, key, each)]
+    return [key for key, each in asked.items() if not _is_deployed(facts, key, each)]
 
 
-def _stands(facts: Deployment, key: str, asked: FeedRequest) -> bool:
+def _is_deployed(facts: Deployment, key: str, asked: FeedRequest) -> bool:
     standing = next((each for each in facts.agent_feeds if each.key == key), None)
     if standing is None:
         return False
@@ -150,7 +150,7 @@ def feed_of(session: DeploySession, facts: Deployment, key: str, asked: FeedRequ
         raise ScriptRefused(f"{key} cannot be made: {error.errors()[0]['msg']}.") from None
 
 
-def fault_of(url: str, facts: Deployment, pool: str) -> str | None:
+def pool_fault(url: str, facts: Deployment, pool: str) -> str | None:
     """Return why an address is no pool that a factory of the deployment file made, or None."""
 
     async def check(client: ChainClient) -> None:
@@ -237,7 +237,7 @@ def with_feed(facts: Deployment, feed: PoolFeed, made: ContractInfo) -> Deployme
     return Deployment.model_validate(changed.model_dump())
 
 
-def record_newest(session: DeploySession, project: Any, address: str) -> None:
+def record_latest_reading(session: DeploySession, project: Any, address: str) -> None:
     """Record the newest reading, which needs no permission: the Safe can allow only a feed that has one."""
     feed, now = project.PoolFeed.at(address), int(session.provider.get_block("latest").timestamp)
     feed.record([grid_time(now - 1, int(feed.step()))], sender=session.sender)

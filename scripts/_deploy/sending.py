@@ -131,11 +131,11 @@ class Sending:
                 "send it the rest, then run this again."
             )
 
-    def carry_out(self, journal: Journal) -> dict[str, ContractInfo]:
+    def execute(self, journal: Journal) -> dict[str, ContractInfo]:
         """Send what is not mined yet, one after the other; return what was created, by name."""
         contracts: dict[str, ContractInfo] = {}
         for nonce, step in enumerate(self.steps, self.first_nonce):
-            receipt = self._landed(journal, nonce, step)
+            receipt = self._ensure_mined(journal, nonce, step)
             if int(receipt["status"], 16) != 1:
                 raise ScriptRefused(
                     f"{step.what} reverted in {receipt['transactionHash']}. What stands is of no use: keep "
@@ -160,7 +160,7 @@ class Sending:
 
     # ---------------------------------------------------------------- one transaction
 
-    def _landed(self, journal: Journal, nonce: int, step: Step) -> Any:
+    def _ensure_mined(self, journal: Journal, nonce: int, step: Step) -> Any:
         """Return the receipt of a step's transaction; send it if it is not mined."""
         stored = journal.sent(nonce)
         for digest in stored:
@@ -171,15 +171,15 @@ class Sending:
                 f"nonce {nonce} of {self.session.address} was to {step.what}, but another transaction has taken it. "
                 f"What stands is of no use: keep {journal.path} somewhere else and deploy anew."
             )
-        if not stored or not self._is_taken(list(stored.values())[-1]):
+        if not stored or not self._resend(list(stored.values())[-1]):
             raw = self.session.signed(step.to, step.data, nonce)
             digest = hex_of(keccak(raw))
-            journal.stores(nonce, step.what, digest, raw)
+            journal.store(nonce, step.what, digest, raw)
             stored[digest] = raw
             self.session.ask("eth_sendRawTransaction", hex_of(raw))
         return self._wait(step, stored)
 
-    def _is_taken(self, raw: bytes) -> bool:
+    def _resend(self, raw: bytes) -> bool:
         """Send a stored transaction again; False where the node no longer accepts it, for its fees."""
         try:
             self.session.ask("eth_sendRawTransaction", hex_of(raw))

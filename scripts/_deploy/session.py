@@ -56,7 +56,7 @@ class DeploySession:
         mode = "sending" if self.send else "dry run (add --send to do it)"
         click.echo(f"{what} on chain {self.chain_id} as {self.address}: {mode}")
 
-    def goes_ahead(self) -> bool:
+    def confirm(self) -> bool:
         """Return False for a dry run, after everything is shown. If the money is real, ask once for confirmation of all
         of it, and unlock the account once."""
         if self.send and not self.local and not self._confirmed:
@@ -161,7 +161,7 @@ class Script:
         """Bind a contract of the file."""
         return getattr(self.project, name).at(self.file.contract(name).address)
 
-    def put_to_safe(self, calls: Iterable[safes.SafeCall]) -> None:
+    def submit_to_safe(self, calls: Iterable[safes.SafeCall]) -> None:
         """Execute what the Safe is to do with the owners' keys, or print what the owners have to sign."""
         bound = self.bind(self.safe, abi=safes.safe_abi())
         safes.execute_or_print(self.session.sender, bound, calls, send=self.session.send)
@@ -190,7 +190,7 @@ def _revert_reason(error: Exception) -> str | None:
     return said if data is None else decode_revert(data, all_errors())[2]
 
 
-def plain_refusals(function: Callable[..., Any]) -> Callable[..., Any]:
+def readable_errors(function: Callable[..., Any]) -> Callable[..., Any]:
     """Turn what a contract or our own checks refuse into one sentence and exit code 1."""
 
     @functools.wraps(function)

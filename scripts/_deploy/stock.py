@@ -38,7 +38,7 @@ def bounds_of(facts: Deployment) -> dict[str, int]:
 AGGREGATOR = "0x245a7bfc"  # aggregator(), of a Chainlink proxy
 
 
-def is_served_late(proxy: str, aggregator_code: bytes) -> bool:
+def is_svr_aggregator(proxy: str, aggregator_code: bytes) -> bool:
     """Return whether this is an SVR proxy, which shows each round some seconds after it was written.
 
     A dual aggregator serves two proxies. It names the late one in no view: the address is an immutable, so it stands
@@ -47,7 +47,7 @@ def is_served_late(proxy: str, aggregator_code: bytes) -> bool:
     return bytes(HexBytes(proxy)) in aggregator_code
 
 
-def is_late_feed(provider: Any, proxy: str) -> bool:
+def is_svr_proxy(provider: Any, proxy: str) -> bool:
     """Ask the chain whether a feed is served late; one that names no aggregator is not."""
     from ape.exceptions import ApeException  # noqa: PLC0415 - only the environment of the ape scripts has it
 
@@ -55,7 +55,7 @@ def is_late_feed(provider: Any, proxy: str) -> bool:
         answer = HexBytes(provider.make_request("eth_call", [{"to": proxy, "data": AGGREGATOR}, "latest"]))
     except ApeException:
         return False
-    return len(answer) == 32 and is_served_late(proxy, bytes(provider.get_code(hex_of(answer[-20:]))))
+    return len(answer) == 32 and is_svr_aggregator(proxy, bytes(provider.get_code(hex_of(answer[-20:]))))
 
 
 def add(new: Transactions, facts: Deployment, safe: str, *, openers: Sequence[str], guardians: Sequence[str]) -> None:

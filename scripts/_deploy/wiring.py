@@ -147,7 +147,7 @@ def _safe(provider: Any, bound: Any, deployment: Deployment) -> Iterator[Finding
     yield Finding(not modules, "no module may act for the Safe" + (f", but {modules} may" if modules else ""))
 
 
-def _names(chain: _Chain, name: str, expected: Mapping[str, str]) -> Iterator[Finding]:
+def _check_views(chain: _Chain, name: str, expected: Mapping[str, str]) -> Iterator[Finding]:
     """Compare what a contract was constructed with, by its own views."""
     bound = chain.bound(name)
     for view, address in expected.items():
@@ -163,17 +163,17 @@ def _owners(chain: _Chain) -> Iterator[Finding]:
             yield Finding(offered == safe.ZERO, f"{name} is offered to {'no one' if offered == safe.ZERO else offered}")
 
 
-def _nothing_before(chain: _Chain, name: str, events: Sequence[str]) -> Finding:
+def _nothing_listed_before_handover(chain: _Chain, name: str, events: Sequence[str]) -> Finding:
     """Check that nothing was listed or allowed before the Safe accepted: until then the deployer owns the lister."""
     accepted = chain.logs(name, [hex_of(OWNERSHIP_TRANSFERRED), None, hex_of(bytes(12) + bytes(HexBytes(chain.safe)))])
-    since = min((_place(log) for log in accepted), default=None)
+    since = min((_position(log) for log in accepted), default=None)
     topics = [hex_of(each.topic) for each in EVENTS[name].values() if each.name in events]
-    before = [log for log in chain.logs(name, [topics]) if since is None or _place(log) < since]
+    before = [log for log in chain.logs(name, [topics]) if since is None or _position(log) < since]
     what = f"nothing was listed in {name} before the Safe owned it"
     return Finding(not before, what + (f", but in {before[0]['transactionHash']}" if before else ""))
 
 
-def _place(log: Mapping[str, Any]) -> tuple[int, int]:
+def _position(log: Mapping[str, Any]) -> tuple[int, int]:
     return int(str(log["blockNumber"]), 16), int(str(log["logIndex"]), 16)
 
 
@@ -194,15 +194,15 @@ def _stock(chain: _Chain) -> Iterator[Finding]:
     settler, resolver, lister = (chain.at(name) for name in ("VestedMarkets", "RoundResolver", "MarketLister"))
     token = chain.file.token("USDG").address
     constructed = {"token": token, "lister": lister, "guardian": chain.at("Pauser"), "treasury": chain.safe}
-    yield from _names(chain, "VestedMarkets", constructed)
+    yield from _check_views(chain, "VestedMarkets", constructed)
     sequencer = chain.file.sequencer_feed or safe.ZERO
-    yield from _names(chain, "RoundResolver", {"settler": settler, "lister": lister, "sequencerFeed": sequencer})
+    yield from _check_views(chain, "RoundResolver", {"settler": settler, "lister": lister, "sequencerFeed": sequencer})
     delay = chain.bound("RoundResolver").settleDelay()
     yield _equal("RoundResolver settle delay (s)", delay, chain.file.param("settleDelaySeconds"))
-    yield from _names(chain, "MarketLister", {"settler": settler, "resolver": resolver})
-    yield from _names(chain, "Pauser", {"target": settler})
+    yield from _check_views(chain, "MarketLister", {"settler": settler, "resolver": resolver})
+    yield from _check_views(chain, "Pauser", {"target": settler})
     yield from _owners(chain)
-    yield _nothing_before(chain, "MarketLister", ("MarketOpened",))
+    yield _nothing_listed_before_handover(chain, "MarketLister", ("MarketOpened",))
     bound = chain.bound("MarketLister")
     yield _equal("MarketLister kappa", bound.kappa(), chain.file.param("kappa"))
     yield _equal("MarketLister fee (bps)", bound.feeBps(), chain.file.param("feeBps"))
@@ -211,14 +211,14 @@ def _stock(chain: _Chain) -> Iterator[Finding]:
         standing = bound.feed(feed.proxy)
         yield Finding(bool(standing.allowed), f"{feed.ticker} is allowed with feed {feed.proxy}")
         yield _equal(f"{feed.ticker} ticker at the lister", standing.ticker, feed.ticker)
-        is_late = stock.is_late_feed(chain.provider, feed.proxy)
+        is_late = stock.is_svr_proxy(chain.provider, feed.proxy)
         as_found = "is an SVR proxy, which shows rounds late" if is_late else "is no SVR proxy"
         yield Finding(not is_late, f"{feed.ticker} feed {as_found}")
         yield _equal(f"{feed.ticker} stock token", standing.stockToken, feed.stock_token)
         yield _equal(f"{feed.ticker} oldest strike (s)", standing.maxStrikeAge, feed.max_strike_age_seconds)
         yield _equal(f"{feed.ticker} oldest final (s)", standing.maxFinalAge, feed.max_final_age_seconds)
         yield _equal(f"{feed.ticker} cap of a side (units)", standing.sideCap, feed.side_cap_units)
-    yield _none_else(chain, "MarketLister", [feed.proxy for feed in chain.file.price_feeds])
+    yield _no_other_feeds(chain, "MarketLister", [feed.proxy for feed in chain.file.price_feeds])
     listing = chain.allowed("MarketLister", "OpenerSet", "opener")
     yield from _holders("list stock markets", chain.wallets("opener"), listing)
     yield from _guardians(chain)
@@ -233,15 +233,15 @@ def _base(chain: _Chain) -> Iterator[Finding]:
         "guardian": chain.at("Pauser"),
         "treasury": chain.safe,
     }
-    yield from _names(chain, "SettlementWallet", constructed)
-    yield from _names(chain, "FeedResolver", {"settler": settler, "lister": lister})
-    yield from _names(chain, "AgentLister", {"settler": settler, "resolver": resolver})
-    yield from _names(chain, "Pauser", {"target": settler})
+    yield from _check_views(chain, "SettlementWallet", constructed)
+    yield from _check_views(chain, "FeedResolver", {"settler": settler, "lister": lister})
+    yield from _check_views(chain, "AgentLister", {"settler": settler, "resolver": resolver})
+    yield from _check_views(chain, "Pauser", {"target": settler})
     yield from _owners(chain)
     bounds = chain.bound("AgentLister").bounds()
     for name, number in base.bounds_of(chain.file).items():
         yield _equal(f"AgentLister {name}", getattr(bounds, name), number)
-    yield _nothing_before(chain, "AgentLister", ("MarketListed", "FeedSet"))
+    yield _nothing_listed_before_handover(chain, "AgentLister", ("MarketListed", "FeedSet"))
     yield from _base_feeds(chain)
     for role, word, what in ((base.RELAYER, "relay", "settle payments"), (base.CREDITOR, "creditor", "book payments")):
         holding = chain.allowed("SettlementWallet", "RoleSet", "account", role)
@@ -261,9 +261,9 @@ def _base_feeds(chain: _Chain) -> Iterator[Finding]:
             yield _equal(f"{source.key} publisher", feed.publisher(), publisher)
             yield _equal(f"{source.key} lag (s)", feed.maxLag(), source.max_lag_seconds)
         else:
-            yield from _made_of(chain.bind("PoolFeed", source.address), source)
+            yield from _check_pool_feed(chain.bind("PoolFeed", source.address), source)
             for pool in source.pools:
-                fault = pools.fault_of(chain.provider.http_uri, chain.file, pool.address)
+                fault = pools.pool_fault(chain.provider.http_uri, chain.file, pool.address)
                 yield Finding(fault is None, fault or f"{pool.name} {pool.address} is what its factory made")
         standing = lister.feed(source.address)
         if standing.condemned:
@@ -282,10 +282,10 @@ def _base_feeds(chain: _Chain) -> Iterator[Finding]:
             yield _equal(f"{source.key} step at the lister (s)", standing.step, step)
             as_known = "has a publisher" if published else "has no publisher"
             yield Finding(bool(standing.published) == published, f"{source.key} {as_known}, as the lister knows it")
-    yield _none_else(chain, "AgentLister", [source.address for source in chain.file.agent_feeds])
+    yield _no_other_feeds(chain, "AgentLister", [source.address for source in chain.file.agent_feeds])
 
 
-def _made_of(feed: Any, source: PoolFeed) -> Iterator[Finding]:
+def _check_pool_feed(feed: Any, source: PoolFeed) -> Iterator[Finding]:
     yield _equal(f"{source.key} token", feed.token(), source.token)
     yield _equal(f"{source.key} quote", feed.quote(), source.quote)
     yield _equal(f"{source.key} supply", int(feed.supply()), source.supply)
@@ -297,6 +297,6 @@ def _made_of(feed: Any, source: PoolFeed) -> Iterator[Finding]:
     yield _equal(f"{source.key} longest quiet (s)", feed.maxQuiet(), source.max_quiet_seconds)
 
 
-def _none_else(chain: _Chain, lister: str, recorded: Sequence[str]) -> Finding:
+def _no_other_feeds(chain: _Chain, lister: str, recorded: Sequence[str]) -> Finding:
     others = sorted(chain.allowed(lister, "FeedSet", "feed") - set(recorded))
     return Finding(not others, "no other feed is allowed" + (f", but {', '.join(others)} is" if others else ""))

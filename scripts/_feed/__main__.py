@@ -22,23 +22,23 @@ from scripts._feed import record
 from scripts._feed.report import lines
 from scripts._verify.chain import add_options, deployments_in, node_url
 
-CANNOT_SAY = 2
+FAILED = 2
 
 
 def main(argv: list[str] | None = None) -> int:
-    options = parsed(argv)
+    options = parse(argv)
     try:
         if options.command == "record":
             return record.main(options)
         print("\n".join(lines(asyncio.run(cost_of(options)))))
     except VpmError as error:
-        away = "the node could not be asked: " if isinstance(error, RpcError) else ""
-        print(f"vpm feed {options.command}: {away}{error.sentence()}", file=sys.stderr)
-        return CANNOT_SAY
+        prefix = "the node could not be asked: " if isinstance(error, RpcError) else ""
+        print(f"vpm feed {options.command}: {prefix}{error.sentence()}", file=sys.stderr)
+        return FAILED
     return 0
 
 
-def parsed(argv: list[str] | None) -> argparse.Namespace:
+def parse(argv: list[str] | None) -> argparse.Namespace:
     """Read a command line."""
     parser = argparse.ArgumentParser(prog="vpm feed")
     commands = parser.add_subparsers(dest="command", required=True)

@@ -37,7 +37,7 @@ RPC_URLS = "VPM_BASE_RPC_URLS"
 KEY_VARIABLE = "VPM_RECORDER_KEY"
 PASSWORD_VARIABLE = "VPM_RECORDER_KEYSTORE_PASSWORD"  # noqa: S105 - the name of a variable
 BATCH = 20
-ASKED_AT_ONCE = 500
+CALLS_PER_REQUEST = 500
 MINED_WITHIN_SECONDS = 120.0
 UNITS = {"m": 60, "h": 3600, "d": 86_400}
 
@@ -66,20 +66,20 @@ def main(options: argparse.Namespace) -> int:
 async def _run(options: argparse.Namespace, account: LocalAccount | None) -> int:
     async with ChainProvider([node_url(options.rpc, RPC_URLS)], chain_id=None, timeout_seconds=30.0) as rpc:
         chain = await PinnedChain.at(rpc, options.deployments, None)
-        feeds = chosen(chain.deployment, options.feeds)
-        since = None if options.since is None else moment(options.since, chain.head.timestamp)
+        feeds = select_feeds(chain.deployment, options.feeds)
+        since = None if options.since is None else parse_since(options.since, chain.head.timestamp)
         for feed in feeds:
-            due = await due_of(chain, feed, since)
+            due = await find_due(chain, feed, since)
             if not due:
                 print(f"{feed.key}: nothing to record")
             elif account is None:
-                print(f"{feed.key}: {_in_words(due)} to record")
+                print(f"{feed.key}: {_describe(due)} to record")
             else:
                 await _record(chain, feed, due, account)
     return 0
 
 
-def chosen(deployment: Deployment, keys: Sequence[str]) -> list[PoolFeed]:
+def select_feeds(deployment: Deployment, keys: Sequence[str]) -> list[PoolFeed]:
     """Return the feeds of these keys, or all; CannotRecord for one that no pools keep."""
     if not keys:
         if not deployment.pool_feeds:
@@ -94,7 +94,7 @@ def chosen(deployment: Deployment, keys: Sequence[str]) -> list[PoolFeed]:
     return feeds
 
 
-def moment(text: str, now: int) -> int:
+def parse_since(text: str, now: int) -> int:
     """Unix seconds of `90m`, `12h`, `2d` before now, or of an ISO time; CannotRecord for anything else."""
     ago = re.fullmatch(r"([1-9][0-9]{0,5})([mhd])", text)
     if ago:
@@ -112,19 +112,19 @@ def moment(text: str, now: int) -> int:
 # ---------------------------------------------------------------- what is due
 
 
-async def due_of(chain: PinnedChain, feed: PoolFeed, since: int | None) -> list[int]:
+async def find_due(chain: PinnedChain, feed: PoolFeed, since: int | None) -> list[int]:
     """Return the times of what markets wait for and, with `since`, of every reading from then on, oldest first; without
     what is recorded or forgotten."""
     contract, now = Contract(feed.address, abi("PoolFeed")), chain.head.timestamp
     oldest = await chain.read(contract.call("oldestTellable"))
-    needs = await _needs(chain, feed)
+    needs = await _market_needs(chain, feed)
     if since is not None:
         needs.append(Needs((), (since, now - 1)))
     due = missing(needs, set(), feed.step_seconds, oldest, now)
     return await _unrecorded(chain, contract, due)
 
 
-async def _needs(chain: PinnedChain, feed: PoolFeed) -> list[Needs]:
+async def _market_needs(chain: PinnedChain, feed: PoolFeed) -> list[Needs]:
     """Return what the feed's open markets need."""
     topics = [None, word(bytes_of(feed.address))]
     listed = [each.event for each in await chain.logs("AgentLister", topics, "MarketListed")]
@@ -144,8 +144,8 @@ async def _unrecorded(chain: PinnedChain, contract: Contract, times: Sequence[in
 
 async def _read(chain: PinnedChain, calls: Sequence[Call]) -> list[Any]:
     answers: list[Any] = []
-    for start in range(0, len(calls), ASKED_AT_ONCE):
-        answers += await chain.client.read_many(calls[start : start + ASKED_AT_ONCE], chain.head.number)
+    for start in range(0, len(calls), CALLS_PER_REQUEST):
+        answers += await chain.client.read_many(calls[start : start + CALLS_PER_REQUEST], chain.head.number)
     return values(answers)
 
 
@@ -156,7 +156,7 @@ async def _record(chain: PinnedChain, feed: PoolFeed, due: list[int], account: L
     contract = Contract(feed.address, abi("PoolFeed"))
     for times in batches(due, BATCH, len(due)):
         tx, gas, fee = await send(chain.client, chain.deployment.chain_id, account, contract.call("record", times))
-        print(f"{feed.key}: recorded {_in_words(times)} in {tx}, {gas} gas, {fee / 10**18:.9f} ETH")
+        print(f"{feed.key}: recorded {_describe(times)} in {tx}, {gas} gas, {fee / 10**18:.9f} ETH")
 
 
 async def send(client: ChainClient, chain_id: int, account: LocalAccount, call: Call) -> tuple[str, int, int]:
@@ -193,7 +193,7 @@ def _account(keystore: Path | None) -> LocalAccount:
     if keystore is not None:
         password = os.environ.get(PASSWORD_VARIABLE) or getpass.getpass(f"Password of {keystore}: ")
         try:
-            return _of(bytes(Account.decrypt(keystore.read_text(), password)))
+            return _to_account(bytes(Account.decrypt(keystore.read_text(), password)))
         except OSError as error:
             raise CannotRecord(f"The keystore {keystore} cannot be read: {error.strerror}.") from None
         except (ValueError, KeyError, TypeError):
@@ -205,14 +205,14 @@ def _account(keystore: Path | None) -> LocalAccount:
         raise CannotRecord("Which key pays for the gas?", hint=f"Say --keystore FILE, or set {KEY_VARIABLE}.")
     if not re.fullmatch(r"(0x)?[0-9a-fA-F]{64}", secret):
         raise CannotRecord(f"{KEY_VARIABLE} is no private key.", hint="It is 0x and 64 hexadecimal digits.")
-    return _of(bytes_of(secret))
+    return _to_account(bytes_of(secret))
 
 
-def _of(secret: bytes) -> LocalAccount:
+def _to_account(secret: bytes) -> LocalAccount:
     account: LocalAccount = Account.from_key(secret)
     return account
 
 
-def _in_words(times: Sequence[int]) -> str:
+def _describe(times: Sequence[int]) -> str:
     first, last = (datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ") for at in (times[0], times[-1]))
     return f"the reading of {first}" if len(times) == 1 else f"{len(times)} readings, {first} to {last}"

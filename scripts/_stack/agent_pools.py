@@ -212,7 +212,7 @@ def _open_pool(
 
 
 class Walk:
-    """The random walk of the pools' prices: reads each pool and makes the swap that takes it to the walk's next value."""
+    """The random walk of the pools' prices: makes the swap that takes each pool to the walk's next value."""
 
     def __init__(self, who: Actor, pools: AgentPools) -> None:
         self.who, self.pools = who, pools

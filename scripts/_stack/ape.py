@@ -38,8 +38,7 @@ class Ape:
         self._env = env
 
     async def run(self, arguments: Sequence[str], env: Mapping[str, str] | None = None) -> str:
-        """Return the command's output; if it fails, raise StackError with the end of it. `env`: variables for this command
-        only."""
+        """Return the command's output; if it fails, raise StackError with the end of it. `env`: more variables."""
         with tempfile.TemporaryFile() as nothing, tempfile.TemporaryFile() as output:
             files = (nothing, output, output)
             command = await asyncio.to_thread(spawn, (*COMMAND, *arguments), {**self._env, **(env or {})}, files)

@@ -145,7 +145,7 @@ def facts(name: str) -> Deployment:
 
 
 def _prepare_chain(chain: LocalChain, state: State) -> None:
-    """Place the live chain's contracts, fund the local wallets, and write the deployment file the scripts start from."""
+    """Place the live chain's contracts, fund the local wallets, and write the scripts' deployment file."""
     node, live = LocalNode(chain.url), facts(chain.name)
     today = int(time.time()) if chain.today is None else chain.today
     token = live.token("USDC" if chain.name == "base" else "USDG").address

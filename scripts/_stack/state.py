@@ -35,8 +35,8 @@ def write_json(path: Path, what: Mapping[str, Any]) -> None:
 class State:
     """A stack's folder.
 
-    It has postgres/ (data), chains/ (saved chains), deployments/ (generated files), logs/, pools.json and pools.toml (the
-    local pools and the request for their feeds), remembered.json (ports and the cron secret), deployed.json (see
+    It has postgres/ (data), chains/ (saved chains), deployments/ (generated files), logs/, pools.json and pools.toml
+    (the local pools and the request for their feeds), remembered.json (ports and the cron secret), deployed.json (see
     `deployed`) and ready.json (what a running stack publishes about itself).
     """
 

@@ -19,7 +19,7 @@ from scripts._verify.chain import PinnedChain, add_options, node_url
 from scripts._verify.claims import Findings, NotCheckable
 from scripts._verify.subject import Subject, SubjectKind, subject_of
 
-CANNOT_ASK = 2
+CANNOT_CHECK = 2
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -37,9 +37,9 @@ def main(argv: list[str] | None = None) -> int:
     try:
         chain, subject, findings = asyncio.run(run(options))
     except VpmError as error:
-        away = "the node could not be asked: " if isinstance(error, RpcError) else ""
-        print(f"vpm verify: {away}{error.sentence()}", file=sys.stderr)
-        return CANNOT_ASK
+        prefix = "the node could not be asked: " if isinstance(error, RpcError) else ""
+        print(f"vpm verify: {prefix}{error.sentence()}", file=sys.stderr)
+        return CANNOT_CHECK
     chain_id, head = chain.deployment.chain_id, chain.head
     if options.json:
         about: dict[str, Any] = {"subject": subject.name, "kind": subject.kind.value, "chainId": chain_id}
@@ -67,7 +67,7 @@ async def run(options: argparse.Namespace) -> tuple[PinnedChain, Subject, Findin
         try:
             await CHECKS[subject.kind](chain, subject.body, findings)
         except (AttributeError, LookupError, TypeError, ValueError, ArithmeticError) as error:
-            # The document is untrusted. What was checked so far stands, but the rest is malformed.
+            # The document is untrusted. The claims checked so far stand, but the rest is malformed.
             raise NotCheckable(
                 f"The {subject.kind} is not of its documented form ({type(error).__name__}: {error})."
             ) from error
@@ -81,7 +81,7 @@ CHECKS: Mapping[SubjectKind, Callable[[PinnedChain, Any, Findings], Awaitable[No
     SubjectKind.CHALLENGE: attestation.check_challenge,
     SubjectKind.TRADE_PROOF: trade.check_proof,
     SubjectKind.AGENT_POSITIONS: trade.check_positions,
-    SubjectKind.RESULT: trade.check_result_of,
+    SubjectKind.RESULT: trade.check_result_document,
     SubjectKind.TRADE: trade.check_trade,
     SubjectKind.AGENT_MARKET: trade.check_market,
     SubjectKind.RELAY: relay.check_relay,

@@ -37,12 +37,12 @@ from core.feeds.reader import NotRecorded
 from core.feeds.rounds import RoundReading
 from core.feeds.words import feed_words
 from core.hexadecimal import bytes_of, hex_of
-from scripts._verify.chain import PinnedChain, SeenLog, is_transfer, word
+from scripts._verify.chain import DecodedLog, PinnedChain, is_transfer, word
 from scripts._verify.claims import Findings, NotCheckable
 from scripts._verify.pools import PoolFeedFacts, check_reading, pool_feed_at, recorded_at
 
 CENT_DECIMALS = 4
-_GIVEN = attrgetter("fee_bps", "pot_cap", "published", "max_age", "early_from", "settles_after", "voids_after")
+_LISTER_TERMS = attrgetter("fee_bps", "pot_cap", "published", "max_age", "early_from", "settles_after", "voids_after")
 _RULES = ("earlyResolvable", "published", "maxAge", "startAt", "endsAt", "earlyFrom", "settlesAfter", "voidsAfter")
 
 
@@ -51,16 +51,16 @@ class AgentMarket:
     """A market as its logs describe it, up to the pinned block."""
 
     key: bytes
-    listing: SeenLog
+    listing: DecodedLog
     spec: ev.MarketSpec
-    given: ev.MarketTerms  # what the Safe's bounds made of it, as the lister's log says
+    lister_terms: ev.MarketTerms  # what the Safe's bounds made of it, as the lister's log says
     terms: Specification
     document: MarketDocument
     book: Book
-    stakes: dict[int, SeenLog] = field(default_factory=dict)
-    payments: dict[int, SeenLog] = field(default_factory=dict)
-    closed: SeenLog | None = None
-    decided: SeenLog | None = None
+    stakes: dict[int, DecodedLog] = field(default_factory=dict)
+    payments: dict[int, DecodedLog] = field(default_factory=dict)
+    closed: DecodedLog | None = None
+    decided: DecodedLog | None = None
     diverged: str = ""
 
     @property
@@ -123,7 +123,8 @@ def specification(listed: ev.MarketListed) -> Specification:
 
 async def check_listing(chain: PinnedChain, market: AgentMarket, findings: Findings) -> None:
     """Check by which rules it was listed: the Safe's numbers of that moment, and the times that follow from them."""
-    listing, spec, given, lister = market.listing, market.spec, market.given, chain.contract("AgentLister").address
+    listing, spec, given = market.listing, market.spec, market.lister_terms
+    lister = chain.contract("AgentLister").address
     findings.check(
         "the market's id is the one its specification gives",
         market.document.verified,
@@ -154,13 +155,13 @@ async def check_listing(chain: PinnedChain, market: AgentMarket, findings: Findi
     measured = f"stakes until {spec.closes_at}; what decides is at most {given.max_age} s old at its moment"
     listed.check(ends_first, True, detail=measured)
     what = "opening, fee, pot cap, age bound and times of settling are what the Safe's numbers give"
-    listed.same(what, (spec.opens_at, *_GIVEN(given)), (due.opens_at, *_GIVEN(due)))
-    await _as_kept(chain, market, findings)
+    listed.same(what, (spec.opens_at, *_LISTER_TERMS(given)), (due.opens_at, *_LISTER_TERMS(due)))
+    await _check_stored_terms(chain, market, findings)
 
 
-async def _as_kept(chain: PinnedChain, market: AgentMarket, findings: Findings) -> None:
+async def _check_stored_terms(chain: PinnedChain, market: AgentMarket, findings: Findings) -> None:
     """Check that settler and resolver keep what the lister's log says."""
-    spec, given, terms = market.spec, market.given, market.terms
+    spec, given, terms = market.spec, market.lister_terms, market.terms
     view, call = await chain.view("SettlementWallet", "market", market.key)
     findings.same(
         "the settlement wallet keeps these terms",
@@ -177,7 +178,7 @@ async def _as_kept(chain: PinnedChain, market: AgentMarket, findings: Findings) 
     )
 
 
-async def _before(chain: PinnedChain, moment: SeenLog, topics: list[str], event: str) -> SeenLog | None:
+async def _before(chain: PinnedChain, moment: DecodedLog, topics: list[str], event: str) -> DecodedLog | None:
     """Return the lister's last log of an event before a moment."""
     logs = await chain.logs("AgentLister", topics, event)
     return next((one for one in reversed(logs) if one.place < moment.place), None)
@@ -218,11 +219,11 @@ async def check_result(chain: PinnedChain, market: AgentMarket, findings: Findin
         right = condemned is not None and market.terms.published
         what = "void because the Safe condemned its feed, which has a publisher"
         findings.check(what, right, f"AgentLister.FeedCondemned of {checksum(market.spec.feed)}")
-    elif not await _early(chain, market, decided, closed_at, findings):
-        await _at_its_end(chain, market, decided, closed_at, findings)
+    elif not await _check_early_reading(chain, market, decided, closed_at, findings):
+        await _check_final_reading(chain, market, decided, closed_at, findings)
 
 
-async def _early(
+async def _check_early_reading(
     chain: PinnedChain, market: AgentMarket, decided: ev.MarketDecided, closed_at: int, findings: Findings
 ) -> bool:
     """Check the reading that settled it at once, if one did; return whether one did."""
@@ -230,14 +231,14 @@ async def _early(
     pools = await pool_feed_at(chain, feed)
     if pools is None or decided.is_void or not crosses(terms, Reading(end.answer, end.updated_at), closed_at):
         return False
-    stands = await chain.feed(feed).round(end.round_id)
+    reading = await chain.feed(feed).round(end.round_id)
     recorded = await recorded_at(chain, pools, end.round_id)
     prompt = recorded is not None and recorded <= end.updated_at + PROMPT_SECONDS
     if not prompt and closed_at > terms.settles_after:
         return False  # it may have decided as the reading at the end
     findings.check(
         "a reading of the market's interval reached the target, and was recorded within an hour",
-        stands is not None and (stands.answer, stands.updated_at) == (end.answer, end.updated_at) and prompt,
+        reading is not None and (reading.answer, reading.updated_at) == (end.answer, end.updated_at) and prompt,
         f"getRoundData({end.round_id}) of {feed}, and its AnswerUpdated",
         f"{end.answer} at {end.updated_at}, recorded at {recorded}, target {terms.target}, from {terms.early_from} to "
         f"{terms.ends_at}",
@@ -246,7 +247,7 @@ async def _early(
     return True
 
 
-async def _at_its_end(
+async def _check_final_reading(
     chain: PinnedChain, market: AgentMarket, decided: ev.MarketDecided, closed_at: int, findings: Findings
 ) -> None:
     terms, feed = market.terms, checksum(market.spec.feed)
@@ -277,22 +278,20 @@ async def _at_its_end(
         verdict = result  # either of two faulty readings is proof enough
     found = f"is {end.round.id}: {end.round.answer} at {end.round.updated_at}" if end.round else "is none"
     shown = f"the round in effect at {terms.ends_at} of {feed} {found}"
-    findings.same("outcome", _named(market, result), _named(market, verdict), shown)
+    findings.same("outcome", _outcome_name(market, result), _outcome_name(market, verdict), shown)
     for by, one, when in used:
         if one is None or one.round is None or not by.round_id:
             continue
         stated = (by.round_id, by.answer, by.updated_at)
-        standing = (one.round.id, one.round.answer, one.round.updated_at)
-        findings.same(
-            f"round, value and time of the reading at the {when}", stated, standing, f"getRoundData of {feed}"
-        )
+        actual = (one.round.id, one.round.answer, one.round.updated_at)
+        findings.same(f"round, value and time of the reading at the {when}", stated, actual, f"getRoundData of {feed}")
         if pools is not None:
             await check_reading(chain, pools, one.round.updated_at, when, findings)
 
 
 async def _in_effect(chain: PinnedChain, market: AgentMarket, pools: PoolFeedFacts | None, moment: int) -> RoundReading:
-    """Return what counts at a moment. A pool feed's reading that was absent stays so, and one that was recorded stands:
-    what it says now is what it said when the market was decided."""
+    """Return the reading that counts at a moment. A pool feed's readings never change, nor do absent ones appear: the
+    feed answers now as it did when the market was decided."""
     feed = chain.feed(checksum(market.spec.feed))
     try:
         return await feed.deciding_reading(moment, market.terms.max_age, of_pools=pools is not None)
@@ -300,7 +299,7 @@ async def _in_effect(chain: PinnedChain, market: AgentMarket, pools: PoolFeedFac
         return RoundReading(None, RoundProblem.LATEST_UNREADABLE)
 
 
-def _named(market: AgentMarket, verdict: Verdict) -> str:
+def _outcome_name(market: AgentMarket, verdict: Verdict) -> str:
     if verdict.winner is not None:
         return market.sides[verdict.winner]
     return f"void ({verdict.void.name})" if verdict.void is not None else "void"
@@ -334,7 +333,7 @@ def check_words(market: AgentMarket, stated: dict[str, Any], findings: Findings)
 STAKES = ("Staked", "RefundBooked")
 
 
-async def find_stake(chain: PinnedChain, trade_id: str, tx: Any = None) -> SeenLog:
+async def find_stake(chain: PinnedChain, trade_id: str, tx: Any = None) -> DecodedLog:
     """Return the log of a trade by its bet's hash; with its transaction it is one request."""
     sought = bytes_of(trade_id)
     logs = await chain.logs_in(tx, "SettlementWallet", *STAKES)
@@ -347,7 +346,7 @@ async def find_stake(chain: PinnedChain, trade_id: str, tx: Any = None) -> SeenL
     raise NotCheckable(f"No stake of {wallet} carries the bet's hash {trade_id} at block {chain.head.number}.")
 
 
-async def check_stake(chain: PinnedChain, market: AgentMarket, stake: SeenLog, findings: Findings) -> None:
+async def check_stake(chain: PinnedChain, market: AgentMarket, stake: DecodedLog, findings: Findings) -> None:
     """Check the transfer that paid for it, that it paid for nothing else, and what went out again."""
     event, owner = stake.event, checksum(stake.event.wallet)
     view, call = await chain.view("SettlementWallet", "stake", event.stake_id)
@@ -360,19 +359,19 @@ async def check_stake(chain: PinnedChain, market: AgentMarket, stake: SeenLog, f
     if paid is not None:
         right = (paid.event.amount, paid.event.refund) == (owed, back) and checksum(paid.event.wallet) == owner
         findings.check("it was paid the amount due", right, f"SettlementWallet.Paid in {paid.tx}", f"{owed} units")
-        moved = await chain.moved(paid.tx, chain.contract("SettlementWallet").address, owner, owed)
+        moved = await chain.transferred(paid.tx, chain.contract("SettlementWallet").address, owner, owed)
         findings.check("the payment reached the wallet", moved, f"Transfer of {chain.token.address} in {paid.tx}")
     elif owed:
         findings.integer("owed and not sent yet", view["payable_"], owed, f"{call}.payable_")
 
 
-async def _check_payment(chain: PinnedChain, stake: SeenLog, findings: Findings) -> None:
+async def _check_payment(chain: PinnedChain, stake: DecodedLog, findings: Findings) -> None:
     """Check that the token logged AuthorizationUsed(payer, nonce) and in the very next log Transfer(payer, us, amount),
     and that no other stake or refund was booked for the same pair."""
     event, wallet, owner = stake.event, chain.contract("SettlementWallet").address, checksum(stake.event.wallet)
     nonce = hex_of(event.nonce)
     right, detail = False, "there is no such pair before the stake"
-    if (pair := await _pair(chain, stake)) is not None:
+    if (pair := await _find_payment(chain, stake)) is not None:
         used, moved = pair
         # In one transaction the contract books first, then pulls; a payment that came separately is earlier.
         in_time = moved.tx == stake.tx or moved.place < stake.place
@@ -386,21 +385,23 @@ async def _check_payment(chain: PinnedChain, stake: SeenLog, findings: Findings)
     findings.integer("stakes and refunds booked for that transfer", times, 1, shown)
 
 
-async def _pair(chain: PinnedChain, stake: SeenLog) -> tuple[SeenLog, SeenLog] | None:
+async def _find_payment(chain: PinnedChain, stake: DecodedLog) -> tuple[DecodedLog, DecodedLog] | None:
     """Find an authorization's use and the transfer in the next log of the same transaction: in the stake's own
     transaction, or, for a payment that came separately, in an earlier one."""
     event = stake.event
-    own = await _pair_in(chain, stake.tx, event)
+    own = await _find_payment_in(chain, stake.tx, event)
     if own is not None:
         return own
     for used in await chain.logs("token", [word(event.wallet), word(event.nonce)], "AuthorizationUsed"):
-        earlier = await _pair_in(chain, used.tx, event)
+        earlier = await _find_payment_in(chain, used.tx, event)
         if earlier is not None:
             return earlier
     return None
 
 
-async def _pair_in(chain: PinnedChain, tx: str, event: ev.Staked | ev.RefundBooked) -> tuple[SeenLog, SeenLog] | None:
+async def _find_payment_in(
+    chain: PinnedChain, tx: str, event: ev.Staked | ev.RefundBooked
+) -> tuple[DecodedLog, DecodedLog] | None:
     for one, following in pairwise(await chain.logs_in(tx, "token")):
         if (
             isinstance(one.event, AuthorizationUsed)

@@ -9,11 +9,11 @@ from eth_account.messages import encode_typed_data
 
 from core.agent.attestation import OFFER, RECEIPT, TYPES, domain_of
 from core.chain import checksum
-from scripts._verify.chain import PinnedChain, SeenLog
+from scripts._verify.chain import DecodedLog, PinnedChain
 from scripts._verify.claims import Findings
 
 
-def check_receipt(chain: PinnedChain, extensions: Any, trade_id: str, stake: SeenLog, findings: Findings) -> None:
+def check_receipt(chain: PinnedChain, extensions: Any, trade_id: str, stake: DecodedLog, findings: Findings) -> None:
     info = _info(extensions)
     if info is None:
         return

@@ -37,8 +37,8 @@ Topics: TypeAlias = Sequence[str | Sequence[str] | None]
 
 
 @dataclass(frozen=True, slots=True)
-class SeenLog:
-    """A decoded log and where it stands."""
+class DecodedLog:
+    """A decoded log and its place on the chain."""
 
     event: Any
     block: int
@@ -122,25 +122,25 @@ class PinnedChain:
         written = ", ".join(hex_of(each) if isinstance(each, bytes) else str(each) for each in arguments)
         return await self.read(self.contract(name).call(function, *arguments)), f"{name}.{function}({written})"
 
-    async def logs_in(self, tx: Any, name: str, *events: str) -> list[SeenLog]:
+    async def logs_in(self, tx: Any, name: str, *events: str) -> list[DecodedLog]:
         """Return one contract's logs in a transaction; none if it is not mined at the pinned block."""
         receipt = await self.receipt(tx)
-        return [] if receipt is None else seen(receipt.logs, *self._source(name, events))
+        return [] if receipt is None else decode_logs(receipt.logs, *self._source(name, events))
 
-    async def moved(self, tx: str, sender: str, to: str, value: int) -> bool:
+    async def transferred(self, tx: str, sender: str, to: str, value: int) -> bool:
         """Return whether a transaction moved so much of our token."""
         transfers = await self.logs_in(tx, "token", "Transfer")
         return any(is_transfer(one.event, sender, to, value) for one in transfers)
 
-    async def logs(self, name: str, topics: Topics = (), *events: str) -> list[SeenLog]:
+    async def logs(self, name: str, topics: Topics = (), *events: str) -> list[DecodedLog]:
         """Return the logs of one of our contracts, or only those of some events; see `logs_of`."""
         return await self.logs_of(*self._source(name, events), topics)
 
-    async def logs_of(self, address: str, layouts: Mapping[bytes, Layout], topics: Topics = ()) -> list[SeenLog]:
+    async def logs_of(self, address: str, layouts: Mapping[bytes, Layout], topics: Topics = ()) -> list[DecodedLog]:
         """Return decoded logs of a contract from our deployment to the pinned block, in chain order."""
         filters: list[str | Sequence[str] | None] = [[hex_of(topic) for topic in layouts], *topics]
         logs = await self.range(address, filters, self.deployment.start_block, self.head.number)
-        return seen(logs, address, layouts)
+        return decode_logs(logs, address, layouts)
 
     def _source(self, name: str, events: Sequence[str]) -> tuple[str, Mapping[bytes, Layout]]:
         contract = self.token if name == "token" else self.contract(name)
@@ -184,7 +184,7 @@ def deployments_in(folder: Path) -> dict[int, Deployment]:
     return {each.chain_id: each for each in map(load_deployment, files)}
 
 
-def seen(logs: Sequence[Log], address: str, layouts: Mapping[bytes, Layout]) -> list[SeenLog]:
+def decode_logs(logs: Sequence[Log], address: str, layouts: Mapping[bytes, Layout]) -> list[DecodedLog]:
     """Return the logs of one contract that `layouts` knows, decoded, in chain order."""
     out = []
     for log in logs:
@@ -195,7 +195,7 @@ def seen(logs: Sequence[Log], address: str, layouts: Mapping[bytes, Layout]) -> 
         if layout is None or not layout.fits(topics, data_bytes(log.data)):
             continue
         event = layout.read(topics, data_bytes(log.data))
-        out.append(SeenLog(event, int(log.block_number, 16), int(log.log_index, 16), log.transaction_hash))
+        out.append(DecodedLog(event, int(log.block_number, 16), int(log.log_index, 16), log.transaction_hash))
     return sorted(out, key=lambda one: one.place)
 
 

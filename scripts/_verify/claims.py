@@ -57,27 +57,27 @@ class Findings:
     def same(self, what: str, stated: Any, actual: Any, shown_by: str = "") -> bool:
         """Equal in value and kind: True is not 1 here."""
         equal = stated == actual and isinstance(stated, bool) == isinstance(actual, bool)
-        return self.check(what, equal, shown_by, _both(stated, actual, equal))
+        return self.check(what, equal, shown_by, _comparison(stated, actual, equal))
 
     def address(self, what: str, stated: Any, actual: str, shown_by: str = "") -> bool:
         equal = isinstance(stated, str) and stated.lower() == actual.lower()
-        return self.check(what, equal, shown_by, _both(stated, actual, equal))
+        return self.check(what, equal, shown_by, _comparison(stated, actual, equal))
 
     def integer(self, what: str, stated: Any, actual: int | None, shown_by: str = "") -> bool:
         """Compare a number, or a number as text as the stock surface writes it."""
-        equal = actual is not None and whole(stated) == actual
-        return self.check(what, equal, shown_by, _both(stated, actual, equal))
+        equal = actual is not None and integer_or_none(stated) == actual
+        return self.check(what, equal, shown_by, _comparison(stated, actual, equal))
 
     def at_most(self, what: str, stated: Any, actual: int, shown_by: str = "") -> bool:
         """Check a number that only ever grows: a document of an earlier moment may say less, never more."""
-        given = whole(stated)
+        given = integer_or_none(stated)
         fits = given is not None and 0 <= given <= actual
         return self.check(what, fits, shown_by, f"the document says {stated}, by now it is {actual}")
 
     def money(self, what: str, stated: Any, actual: int, shown_by: str = "", *, decimals: int = 6) -> bool:
         """Compare a JSON number of the agent surface with `actual` in its smallest unit."""
         equal = decimal_units(stated, decimals) == actual
-        return self.check(what, equal, shown_by, _both(stated, decimal_text(actual, decimals), equal))
+        return self.check(what, equal, shown_by, _comparison(stated, decimal_text(actual, decimals), equal))
 
     def fields(
         self,
@@ -126,7 +126,7 @@ class Findings:
         ]
 
 
-def whole(value: Any) -> int | None:
+def integer_or_none(value: Any) -> int | None:
     """Return an integer given as one, or as plain digits."""
     if isinstance(value, int) and not isinstance(value, bool):
         return value
@@ -150,7 +150,7 @@ def decimal_units(value: Any, decimals: int) -> int | None:
         return None
 
 
-def _both(stated: Any, actual: Any, equal: bool) -> str:
+def _comparison(stated: Any, actual: Any, equal: bool) -> str:
     return str(actual) if equal else f"the document says {_short(stated)}, the chain says {_short(actual)}"
 
 

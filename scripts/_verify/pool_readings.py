@@ -68,13 +68,13 @@ class PoolWindow:
 
 @dataclass(frozen=True, slots=True)
 class PoolState:
-    """A pool as it stands: what its ring still holds, oldest first, and what has held since the last entry."""
+    """A pool's state: the observations in its ring, oldest first, and its tick and liquidity since the last one."""
 
     observations: Sequence[Observation]
     tick: int
     liquidity: int
 
-    def tells(self, end: int, length: int) -> bool:
+    def covers(self, end: int, length: int) -> bool:
         """Return whether the ring still reaches back to the start of the window that ends then."""
         return self.observations[0].time + length <= end
 
@@ -186,7 +186,7 @@ def measure(terms: PoolFeedTerms, pools: Sequence[PoolState], time: int) -> Pool
     """Return what `record` records for a grid time before the pools' present block; None where it is absent."""
     if time % terms.step:
         raise ValueError(f"{time} is no whole multiple of the feed's step, {terms.step} seconds")
-    if not all(pool.tells(time, terms.window) for pool in pools):
+    if not all(pool.covers(time, terms.window) for pool in pools):
         return None
     windows = tuple(pool.window(time, terms.window) for pool in pools)
     for source, window in zip(terms.sources, windows, strict=True):

@@ -52,15 +52,15 @@ async def recorded_at(chain: PinnedChain, feed: PoolFeedFacts, round_id: int) ->
 async def check_reading(chain: PinnedChain, feed: PoolFeedFacts, at: int, when: str, findings: Findings) -> None:
     """Compare the recorded reading of a time with the one that follows from the pools' past."""
     round_id, reader = at // feed.terms.step, chain.feed(feed.address)
-    stands = await reader.round(round_id)
+    recorded = await reader.round(round_id)
     quality = await chain.read(reader.contract.call("qualityOf", at))
     claim = f"the reading at the {when}, computed again"
-    if stands is None:
+    if recorded is None:
         findings.check(claim, False, f"getRoundData({round_id}) of {feed.address}", "it was never recorded")
         return
     pools, shown = [], []
     for address in feed.pools:
-        pool = await from_ring(chain, address, at, feed.terms.window)
+        pool = await read_pool_state(chain, address, at, feed.terms.window)
         shown.append(f"observations of {address}, to {at}")
         if pool is None:
             why = "it has forgotten them; ask a node that keeps old states, with --block"
@@ -69,17 +69,17 @@ async def check_reading(chain: PinnedChain, feed: PoolFeedFacts, at: int, when: 
         pools.append(pool)
     again = measure(feed.terms, pools, at)
     assert again is not None  # what was read of a pool reaches back to the window's start
-    findings.same(claim, _in_words(quality, stands.answer), _in_words(again.quality, again.answer), "; ".join(shown))
+    findings.same(claim, _describe(quality, recorded.answer), _describe(again.quality, again.answer), "; ".join(shown))
 
 
-def _in_words(quality: int, answer: int) -> str:
+def _describe(quality: int, answer: int) -> str:
     return f"{answer} ({Quality(quality).name.lower().replace('_', ' ')})"
 
 
 # ---------------------------------------------------------------- what the pool remembers
 
 
-async def from_ring(chain: PinnedChain, pool: str, at: int, length: int) -> PoolState | None:
+async def read_pool_state(chain: PinnedChain, pool: str, at: int, length: int) -> PoolState | None:
     """Return the observations around both ends of the window; None where the ring has forgotten its start."""
     ring = _Ring(chain, Contract(pool, POOL))
     await ring.open()

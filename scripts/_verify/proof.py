@@ -8,8 +8,8 @@ from core.chain import Contract, checksum
 from core.contracts.abi import abi
 from core.contracts.events import stock as ev
 from core.stock.vested import Moment
-from scripts._verify.chain import PinnedChain, SeenLog
-from scripts._verify.claims import Findings, whole
+from scripts._verify.chain import DecodedLog, PinnedChain
+from scripts._verify.claims import Findings, integer_or_none
 from scripts._verify.stock import StockMarket, check_settlement, fold_into
 
 _HOLDERS = {"stock": "VestedMarkets", "base": "SettlementWallet"}
@@ -21,13 +21,13 @@ async def check_page(chain: PinnedChain, body: dict[str, Any], findings: Finding
     for one in body.get("solvency") or []:
         stated = one.get("chain")
         if stated == chain.name:
-            await _solvency(chain, one, findings)
+            await _check_solvency(chain, one, findings)
         elif stated not in _HOLDERS:
             findings.check("solvency is of one of our chains", False, "the deployment files", f"{stated!r} is none")
     if chain.name == "base":
         return
-    await _contracts(chain, body, findings)
-    await _safe(chain, body.get("safe"), findings)
+    await _check_contracts(chain, body, findings)
+    await _check_safe(chain, body.get("safe"), findings)
     logs = await chain.logs("VestedMarkets")
     venue = _Venue(logs)
     findings.about("usdg", "VestedMarkets logs, summed").fields(body.get("usdg") or {}, venue.totals, Findings.at_most)
@@ -35,10 +35,10 @@ async def check_page(chain: PinnedChain, body: dict[str, Any], findings: Finding
     for sweep in body.get("feeSweeps") or []:
         amount = swept.get(sweep.get("tx"))
         findings.integer(f"fee sweep {sweep.get('tx')}", sweep.get("amount"), amount, "VestedMarkets.FeesSwept")
-    await _settled(chain, body.get("settled") or [], venue, findings)
+    await _check_settled(chain, body.get("settled") or [], venue, findings)
 
 
-async def _contracts(chain: PinnedChain, body: dict[str, Any], findings: Findings) -> None:
+async def _check_contracts(chain: PinnedChain, body: dict[str, Any], findings: Findings) -> None:
     file = "the deployment file"
     for one in body.get("contracts") or []:
         name = str(one.get("name"))
@@ -63,7 +63,7 @@ async def _contracts(chain: PinnedChain, body: dict[str, Any], findings: Finding
         findings.check(f"feed {one.get('name')}", one.get("address") in feeds, file, str(one.get("address")))
 
 
-async def _safe(chain: PinnedChain, stated: Any, findings: Findings) -> None:
+async def _check_safe(chain: PinnedChain, stated: Any, findings: Findings) -> None:
     if not isinstance(stated, dict) or chain.deployment.safe is None:
         return
     wallet = Contract(chain.deployment.safe.address, abi("Safe"))
@@ -75,17 +75,17 @@ async def _safe(chain: PinnedChain, stated: Any, findings: Findings) -> None:
     findings.address("the Safe owns the lister", owner, wallet.address, call)
 
 
-async def _solvency(chain: PinnedChain, stated: dict[str, Any], findings: Findings) -> None:
+async def _check_solvency(chain: PinnedChain, stated: dict[str, Any], findings: Findings) -> None:
     """At the block it speaks of; only an archive node has old state, so the pinned block is checked as well."""
     name = _HOLDERS[chain.name]
     holder, token = chain.contract(name), chain.token
     findings.address(f"solvency is of {name}", stated.get("address"), holder.address, "the deployment file")
     calls = (token.call("balanceOf", holder.address), holder.call("liabilities"))
-    balance, owed = [_whole(await chain.read(call)) for call in calls]
+    balance, owed = [_total(await chain.read(call)) for call in calls]
     shown = f"balanceOf({holder.address}) of {token.address} against {name}.liabilities()"
     what = f"{name} holds what it owes at block {chain.head.number}"
     findings.check(what, balance >= owed, shown, f"{balance} against {owed}")
-    block = whole(stated.get("block"))
+    block = integer_or_none(stated.get("block"))
     if block is None or block > chain.head.number:
         findings.check(
             "solvency block", False, "eth_blockNumber", f"{stated.get('block')} is not a block of this chain yet"
@@ -97,10 +97,10 @@ async def _solvency(chain: PinnedChain, stated: dict[str, Any], findings: Findin
         if isinstance(answer, Exception):
             findings.unknown(what, "the node no longer has that state", shown)
         else:
-            findings.integer(what, stated.get(field), _whole(answer), shown)
+            findings.integer(what, stated.get(field), _total(answer), shown)
 
 
-def _whole(answer: Any) -> int:
+def _total(answer: Any) -> int:
     """Return the sum: SettlementWallet lists open stakes, unpaid amounts and fees separately."""
     return sum(answer) if isinstance(answer, tuple) else int(answer)
 
@@ -108,8 +108,8 @@ def _whole(answer: Any) -> int:
 class _Venue:
     """The sums over all markets, from the settler's logs."""
 
-    def __init__(self, logs: list[SeenLog]) -> None:
-        self._of: dict[int, list[SeenLog]] = {}
+    def __init__(self, logs: list[DecodedLog]) -> None:
+        self._of: dict[int, list[DecodedLog]] = {}
         self.offered = self.paid = self.fees = self.swept = self.seeded = 0
         self.positions: dict[int, int] = {}
         self.paid_by_market: dict[int, int] = {}
@@ -130,7 +130,7 @@ class _Venue:
                 case ev.FeesSwept():
                     self.swept += event.amount
 
-    def of(self, market_id: int) -> list[SeenLog]:
+    def of(self, market_id: int) -> list[DecodedLog]:
         return self._of.get(market_id, [])
 
     @property
@@ -145,7 +145,7 @@ class _Venue:
         }
 
 
-async def _settled(chain: PinnedChain, rows: list[dict[str, Any]], venue: _Venue, findings: Findings) -> None:
+async def _check_settled(chain: PinnedChain, rows: list[dict[str, Any]], venue: _Venue, findings: Findings) -> None:
     specs: dict[int, ev.SpecRegistered] = {}
     ends: dict[int, ev.Settled] = {}
     for one in await chain.logs("RoundResolver", (), "SpecRegistered", "Settled"):
@@ -153,7 +153,7 @@ async def _settled(chain: PinnedChain, rows: list[dict[str, Any]], venue: _Venue
         kept[one.event.market_id] = one.event
     now = Moment(chain.head.l1_block_number, chain.head.timestamp)
     for row in rows:
-        market_id = whole(row.get("id"))
+        market_id = integer_or_none(row.get("id"))
         if market_id is None or market_id not in venue.positions:
             findings.check(f"market {row.get('id')} exists", False, "VestedMarkets.MarketCreated")
             continue
@@ -181,7 +181,7 @@ def _check_row(market: StockMarket, row: dict[str, Any], venue: _Venue, findings
     ):
         stated = row.get(name)
         if isinstance(stated, dict):
-            given = [whole(stated.get(each)) for each in ("roundId", "answer", "at")]
+            given = [integer_or_none(stated.get(each)) for each in ("roundId", "answer", "at")]
             findings.same(f"{name} round, answer and time", given, ours, f"RoundResolver.Settled of {market.id}")
 
 

@@ -20,8 +20,8 @@ from core.stock.vested_views import PositionView, market_view, position_view
 from indexer.errors import Contradiction
 from indexer.fold.stock import StockFold
 from indexer.logs import LogRecord
-from scripts._verify.chain import PinnedChain, SeenLog, word
-from scripts._verify.claims import Findings, NotCheckable, objects, whole
+from scripts._verify.chain import DecodedLog, PinnedChain, word
+from scripts._verify.claims import Findings, NotCheckable, integer_or_none, objects
 
 SIDES = ("UP", "DOWN")
 VIEWS = ("principal", "acc", "capacity", "vested", "demand", "live")
@@ -36,10 +36,10 @@ class StockMarket:
     at: int
     now: Moment
     fold: StockFold = field(default_factory=StockFold)
-    entries: dict[int, SeenLog] = field(default_factory=dict)
-    deliveries: dict[int, list[SeenLog]] = field(default_factory=dict)
+    entries: dict[int, DecodedLog] = field(default_factory=dict)
+    deliveries: dict[int, list[DecodedLog]] = field(default_factory=dict)
     owners: dict[int, list[str]] = field(default_factory=dict)
-    opened: SeenLog | None = None
+    opened: DecodedLog | None = None
     registered: ev.SpecRegistered | None = None
     settled: ev.Settled | None = None
     closing_tx: str | None = None
@@ -92,7 +92,7 @@ async def read_market(chain: PinnedChain, market_id: int, at: int | None = None)
     return market
 
 
-def fold_into(market: StockMarket, logs: list[SeenLog]) -> None:
+def fold_into(market: StockMarket, logs: list[DecodedLog]) -> None:
     """Apply one market's logs, which are in chain order; stop folding at the first that does not follow."""
     for one in logs:
         if isinstance(one.event, ev.Entered):
@@ -158,8 +158,8 @@ async def check_settlement(chain: PinnedChain, market: StockMarket, findings: Fi
     closing = f"VestedMarkets.Resolved / Voided in {market.closing_tx} against {findings.source}"
     findings.same("the settler closed it as the resolver found", outcome, folded.winner, closing)
     feed = chain.feed(checksum(registered.feed))
-    strike = await _proven(feed, settled.strike_round, registered.strike_time, "strike", findings)
-    final = await _proven(feed, settled.final_round, registered.final_time, "final", findings)
+    strike = await _prove_round(feed, settled.strike_round, registered.strike_time, "strike", findings)
+    final = await _prove_round(feed, settled.final_round, registered.final_time, "final", findings)
     if strike is None or final is None:
         return
     stated = (settled.strike_answer, settled.strike_at, settled.final_answer, settled.final_at)
@@ -202,7 +202,7 @@ async def _check_interruption(
         findings.check(what, before != after, source, f"the multiplier was {before} and then {after}")
 
 
-async def _proven(feed: FeedReader, proposed: int, time: int, which: str, findings: Findings) -> Round | None:
+async def _prove_round(feed: FeedReader, proposed: int, time: int, which: str, findings: Findings) -> Round | None:
     proven, detail = await feed.proves(proposed, time), f"round {proposed}"
     if proven is None:
         should = await feed.in_effect(time)
@@ -219,11 +219,11 @@ async def _proven(feed: FeedReader, proposed: int, time: int, which: str, findin
 async def check_detail(chain: PinnedChain, body: dict[str, Any], findings: Findings) -> None:
     """Check an answer of GET /api/markets/[id] at the very block it speaks of."""
     listed: dict[str, Any] = body["market"] if isinstance(body.get("market"), dict) else body
-    market_id = whole(listed.get("id"))
+    market_id = integer_or_none(listed.get("id"))
     if market_id is None:
         raise NotCheckable("The document names no market id.")
     head: dict[str, Any] = body["head"] if isinstance(body.get("head"), dict) else {}
-    at = whole(head.get("blockNumber"))
+    at = integer_or_none(head.get("blockNumber"))
     if at is not None and at > chain.head.number:
         raise NotCheckable(f"The document speaks of block {at}; the node is at {chain.head.number}.")
     market = await read_market(chain, market_id, at)
@@ -269,7 +269,7 @@ async def check_position_of(
 ) -> None:
     """`exact`: the document speaks of block `market.at`; otherwise of an unknown earlier one, where only what cannot
     change any more must be equal, and what only grows may be less."""
-    position_id = whole(stated.get("id"))
+    position_id = integer_or_none(stated.get("id"))
     if position_id not in market.entries:
         findings.check(f"position {stated.get('id')} exists", False, f"VestedMarkets.Entered of market {market.id}")
         return
@@ -322,7 +322,7 @@ async def _check_delivery(
         findings.check("payoutTx", any(one.tx == named for one in sent), detail=str(named))
     for one in sent:
         amount, owner = one.event.payout + one.event.refund, checksum(one.event.owner)
-        moved = await chain.moved(one.tx, chain.contract("VestedMarkets").address, owner, amount)
+        moved = await chain.transferred(one.tx, chain.contract("VestedMarkets").address, owner, amount)
         findings.check(f"{amount} units reached {owner}", moved, f"Transfer of {chain.token.address} in {one.tx}")
 
 
@@ -330,7 +330,7 @@ async def check_positions(chain: PinnedChain, body: dict[str, Any], findings: Fi
     """Check positions outside a market's page; each market is read once."""
     markets: dict[int, StockMarket] = {}
     for stated in objects(body.get("positions", [body])):
-        position_id = whole(stated.get("id"))
+        position_id = integer_or_none(stated.get("id"))
         if position_id is None:
             findings.check(f"position {stated.get('id')} has an id", False, "an id is marketId << 32 | n")
             continue

@@ -56,17 +56,17 @@ def subject_of(word: str, service: str | None) -> Subject:
     path = Path(word)
     if path.is_file():
         try:
-            return _document(loads(path.read_bytes()), word)
+            return _recognize(loads(path.read_bytes()), word)
         except OSError as error:
             raise NotCheckable(f"{word} cannot be read: {error.strerror}.") from None
         except ValueError as error:
             raise NotCheckable(f"{word} is {error}.") from None
     if urlsplit(word).scheme in ("http", "https"):
-        return _document(_fetch(word), word)
+        return _recognize(_fetch_json(word), word)
     if word.startswith("/api/"):
         if service is None:
             raise NotCheckable(f"{word} is a path of the service; say where it is with --service URL.")
-        return _document(_fetch(urljoin(service, word)), word)
+        return _recognize(_fetch_json(urljoin(service, word)), word)
     return _id(word)
 
 
@@ -86,7 +86,7 @@ def _id(word: str) -> Subject:
     )
 
 
-def _document(body: Any, name: str) -> Subject:
+def _recognize(body: Any, name: str) -> Subject:
     kind = None if not isinstance(body, dict) else kind_of(body)
     if kind is None:
         raise NotCheckable(
@@ -123,7 +123,7 @@ def kind_of(body: dict[str, Any]) -> SubjectKind | None:
     return None
 
 
-def _fetch(url: str) -> Any:
+def _fetch_json(url: str) -> Any:
     try:
         with urllib.request.urlopen(url, timeout=FETCH_SECONDS) as answer:  # noqa: S310 (http and https only)
             content = answer.read(MAX_BYTES + 1)

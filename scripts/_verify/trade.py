@@ -31,7 +31,7 @@ from scripts._verify.agent import (
     seconds,
     status_of,
 )
-from scripts._verify.chain import PinnedChain, SeenLog, is_hash
+from scripts._verify.chain import DecodedLog, PinnedChain, is_hash
 from scripts._verify.claims import Findings, NotCheckable, objects
 
 STAKED = "SettlementWallet.Staked"
@@ -43,7 +43,7 @@ async def check_receipt(chain: PinnedChain, body: dict[str, Any], findings: Find
         raise NotCheckable("A simulated receipt is of no trade: nothing of it is on a chain.")
     market, stake = await _open(chain, receipt.get("tradeId"), receipt.get("txHash"), findings)
     event: ev.Staked = stake.event
-    _same_trade(market, stake, receipt, findings)
+    _check_trade(market, stake, receipt, findings)
     of_receipt = findings.about("receipt", STAKED)
     of_receipt.fields(receipt, {"intentHash": _trade(event)})
     position = receipt.get("position")
@@ -55,10 +55,10 @@ async def check_receipt(chain: PinnedChain, body: dict[str, Any], findings: Find
     if "builderCode" in receipt:
         given = receipt["builderCode"] or ZERO_ADDRESS
         of_receipt.address("builderCode", given, checksum(event.builder), f"{STAKED}.builder")
-    await _recorded(chain, stake, receipt.get("recordedAt"), findings)
-    await _bet(chain, stake, findings)
+    await _check_time(chain, stake, receipt.get("recordedAt"), findings)
+    await _check_bet(chain, stake, findings)
     attestation.check_receipt(chain, body.get("extensions"), _trade(event), stake, findings)
-    await _all(chain, market, [stake], findings)
+    await _check_all(chain, market, [stake], findings)
 
 
 async def check_proof(chain: PinnedChain, body: dict[str, Any], findings: Findings) -> None:
@@ -68,7 +68,7 @@ async def check_proof(chain: PinnedChain, body: dict[str, Any], findings: Findin
     listed = body.get("market") or {}
     check_words(market, listed, findings)
     flat = {"marketId": listed.get("id"), "side": position.get("side"), "sizeUsd": position.get("sizeUsd")}
-    _same_trade(market, stake, {**flat, "txHash": settled.get("txHash")}, findings)
+    _check_trade(market, stake, {**flat, "txHash": settled.get("txHash")}, findings)
     proof = findings.about("proof", STAKED)
     if "walletAddress" in position:
         proof.address("wallet", position["walletAddress"], checksum(event.wallet))
@@ -78,9 +78,9 @@ async def check_proof(chain: PinnedChain, body: dict[str, Any], findings: Findin
     if "contract" in settled:
         address = chain.contract("SettlementWallet").address
         proof.address("contract", settled["contract"], address, "the deployment file")
-    await _recorded(chain, stake, settled.get("settledAt"), findings)
-    await _bet(chain, stake, findings)
-    await _all(chain, market, [stake], findings)
+    await _check_time(chain, stake, settled.get("settledAt"), findings)
+    await _check_bet(chain, stake, findings)
+    await _check_all(chain, market, [stake], findings)
 
 
 async def check_positions(chain: PinnedChain, body: dict[str, Any], findings: Findings) -> None:
@@ -101,27 +101,27 @@ async def check_positions(chain: PinnedChain, body: dict[str, Any], findings: Fi
                 position.money("pnlUsd", stated.get("pnlUsd"), owed - event.amount, "payout less stake")
                 position.fields(stated, {"payoutUsd": owed}, Findings.money, "the fold of the book, rule by rule")
         check_words(market, stated, findings)
-        await _all(chain, market, [stake], findings)
+        await _check_all(chain, market, [stake], findings)
 
 
 async def check_trade(chain: PinnedChain, trade_id: str, findings: Findings) -> None:
     """Check what the chain says of a trade id."""
     market, stake = await _open(chain, trade_id, trade_id, findings, may_be_refund=True)
-    await _bet(chain, stake, findings)
-    await _all(chain, market, [stake], findings)
+    await _check_bet(chain, stake, findings)
+    await _check_all(chain, market, [stake], findings)
 
 
 async def check_market(chain: PinnedChain, market_id: Any, findings: Findings) -> None:
     """Check a market, named by its readable id or by the 32 bytes of its key."""
     market = await _market(chain, market_id)
-    await _all(chain, market, market.stakes.values(), findings)
+    await _check_all(chain, market, market.stakes.values(), findings)
 
 
-async def check_result_of(chain: PinnedChain, body: dict[str, Any], findings: Findings) -> None:
+async def check_result_document(chain: PinnedChain, body: dict[str, Any], findings: Findings) -> None:
     """Check what a document says of how a market ended, and the market."""
     stated = body["result"] if isinstance(body.get("result"), dict) else body
     market = await _market(chain, stated.get("marketId"))
-    await _all(chain, market, market.stakes.values(), findings)
+    await _check_all(chain, market, market.stakes.values(), findings)
     findings = findings.about("result", f"SettlementWallet.market({hex_of(market.key)})")
     status = "pending" if market.closed is None else "resolved"
     if stated.get("status") == "pending" and status == "resolved":
@@ -156,7 +156,7 @@ async def _market(chain: PinnedChain, market_id: Any) -> AgentMarket:
 
 async def _open(
     chain: PinnedChain, trade_id: Any, tx: Any, findings: Findings, *, may_be_refund: bool = False
-) -> tuple[AgentMarket, SeenLog]:
+) -> tuple[AgentMarket, DecodedLog]:
     if not is_hash(trade_id):
         raise NotCheckable("The document names no trade id (0x and 64 hexadecimal digits).")
     stake = await find_stake(chain, trade_id, tx)
@@ -166,7 +166,7 @@ async def _open(
     return await read_market(chain, stake.event.market_id), stake
 
 
-def _same_trade(market: AgentMarket, stake: SeenLog, stated: dict[str, Any], findings: Findings) -> None:
+def _check_trade(market: AgentMarket, stake: DecodedLog, stated: dict[str, Any], findings: Findings) -> None:
     event = stake.event
     trade = findings.about("trade", STAKED)
     if "marketId" in stated:
@@ -176,12 +176,12 @@ def _same_trade(market: AgentMarket, stake: SeenLog, stated: dict[str, Any], fin
     trade.money("sizeUsd", stated.get("sizeUsd"), event.amount)
 
 
-async def _recorded(chain: PinnedChain, stake: SeenLog, stated: Any, findings: Findings) -> None:
+async def _check_time(chain: PinnedChain, stake: DecodedLog, stated: Any, findings: Findings) -> None:
     if stated is not None:
         findings.same("recorded at", seconds(stated), await chain.time_of(stake.block), f"time of block {stake.block}")
 
 
-async def _bet(chain: PinnedChain, stake: SeenLog, findings: Findings) -> None:
+async def _check_bet(chain: PinnedChain, stake: DecodedLog, findings: Findings) -> None:
     """Check the trade id by hashing the call again, if it was sent to the contract directly, and how firmly the payment
     names this bet."""
     what = "the trade id is the hash of the bet"
@@ -201,14 +201,14 @@ async def _bet(chain: PinnedChain, stake: SeenLog, findings: Findings) -> None:
     bet = from_answer(Bet, given["b"])
     hashed = bet_hash(bet, chain.deployment.chain_id, wallet.address)
     findings.same(what, _trade(stake.event), hex_of(hashed), f"SettlementWallet.betHash of the input of {stake.tx}")
-    _binding(given["a"], hashed, stake, findings)
+    _check_binding(given["a"], hashed, stake, findings)
     if isinstance(stake.event, ev.Staked):
         got, least = decimal_text(stake.event.shares), decimal_text(bet.min_shares)
         enough, shown = stake.event.shares >= bet.min_shares, f"minShares in the input of {stake.tx}"
         findings.check("it got at least the shares it asked for", enough, shown, f"{got}, asked for {least}")
 
 
-def _binding(authorization: Any, hashed: bytes, stake: SeenLog, findings: Findings) -> None:
+def _check_binding(authorization: Any, hashed: bytes, stake: DecodedLog, findings: Findings) -> None:
     """Check that the payer signed this very bet; otherwise the holder of RELAYER chose what it was staked on."""
     nonce, shown = bytes(authorization["nonce"]), f"the authorization in the input of {stake.tx}"
     findings.same("the authorization is the one the log names", hex_of(nonce), hex_of(stake.event.nonce), shown)
@@ -222,7 +222,7 @@ def _binding(authorization: Any, hashed: bytes, stake: SeenLog, findings: Findin
         findings.check("the payer signed an ordinary payment", True, shown, detail)
 
 
-async def _all(chain: PinnedChain, market: AgentMarket, stakes: Iterable[SeenLog], findings: Findings) -> None:
+async def _check_all(chain: PinnedChain, market: AgentMarket, stakes: Iterable[DecodedLog], findings: Findings) -> None:
     await check_listing(chain, market, findings)
     await check_book(chain, market, findings)
     await check_result(chain, market, findings)

@@ -132,7 +132,7 @@ def _balances(world: World) -> tuple[int, int]:
 
 
 def cost_of(*argv: str) -> CostReport:
-    return asyncio.run(feed.cost_of(feed.parsed(["cost", *argv])))
+    return asyncio.run(feed.cost_of(feed.parse(["cost", *argv])))
 
 
 def test_one_pool_by_its_own_past(played: Played, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-"""A deployment's course: what cannot be recorded is never sent."""
+"""A deployment's recipe: what cannot be recorded is never sent."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from core.contracts.deployments import load_deployment
 from core.contracts.feeds import PublishedFeed
 from core.paths import REPOSITORY
-from scripts._deploy.flow import Course, Plan
+from scripts._deploy.flow import Plan, Recipe
 from scripts._deploy.safe import SINGLETON
 from scripts._deploy.sending import Transactions, create_address
 from scripts._deploy.session import ScriptRefused, readable_errors
@@ -52,8 +52,8 @@ class Scene:
         facts = load_deployment(REPOSITORY / "deployments" / "base.json")
         return replace(Plan(session, facts, self.folder / "base.json", self._bind, SAFE, (), 2), **changed)
 
-    def course(self, **changed: Any) -> Course:
-        return replace(Course(NAMES, {}, (), {"publisher": PUBLISHER}, self._add, self.sources()), **changed)
+    def recipe(self, **changed: Any) -> Recipe:
+        return replace(Recipe(NAMES, {}, (), {"publisher": PUBLISHER}, self._add, self.sources()), **changed)
 
     def sources(self, key: str = "BNKR/market_cap", memory: int = 600, times: int = 1) -> Any:
         def made(contracts: Any) -> list[PublishedFeed]:
@@ -69,8 +69,8 @@ class Scene:
         return made
 
     @readable_errors
-    def run(self, plan: Plan | None = None, course: Course | None = None) -> bool:
-        return (plan or self.plan()).carry_out(SimpleNamespace(), course or self.course())
+    def run(self, plan: Plan | None = None, recipe: Recipe | None = None) -> bool:
+        return (plan or self.plan()).execute(SimpleNamespace(), recipe or self.recipe())
 
     def _bind(self, address: str, abi: object) -> Any:
         return SimpleNamespace(address=address, getThreshold=lambda: 2, getOwners=lambda: [OWNER, FIRST])
@@ -88,15 +88,15 @@ def scene(tmp_path: Path) -> Scene:
     ("wrong", "said"),
     [
         (
-            lambda scene: {"course": scene.course(wallets={"publisher": PUBLISHER.lower()})},
+            lambda scene: {"recipe": scene.recipe(wallets={"publisher": PUBLISHER.lower()})},
             r"operatorWallets\.publisher: ",
         ),
-        (lambda scene: {"course": scene.course(sources=scene.sources(key="bnkr"))}, "key: string should match"),
+        (lambda scene: {"recipe": scene.recipe(sources=scene.sources(key="bnkr"))}, "key: string should match"),
         (
-            lambda scene: {"course": scene.course(sources=scene.sources(memory=300))},
+            lambda scene: {"recipe": scene.recipe(sources=scene.sources(memory=300))},
             r"\(300 s\) is shorter than its lag",
         ),
-        (lambda scene: {"course": scene.course(sources=scene.sources(times=2))}, "BNKR/market_cap is listed twice"),
+        (lambda scene: {"recipe": scene.recipe(sources=scene.sources(times=2))}, "BNKR/market_cap is listed twice"),
         (lambda scene: {"plan": scene.plan(out=scene.folder / "base.live.json")}, r"belongs in base\.json"),
         (lambda scene: {"plan": scene.plan(out=Path("/dev/null/base.json"))}, "cannot be written"),
         (lambda scene: {"plan": scene.plan(existing_safe="0x12")}, "'0x12', which is not an address"),
@@ -114,5 +114,5 @@ def scene(tmp_path: Path) -> Scene:
 def test_what_cannot_be_recorded_is_never_sent(scene: Scene, wrong: Any, said: str) -> None:
     given = wrong(scene)
     with pytest.raises(ScriptRefused, match=said):
-        scene.run(given.get("plan"), given.get("course"))
+        scene.run(given.get("plan"), given.get("recipe"))
     assert not list(scene.folder.iterdir())

@@ -10,7 +10,7 @@ import pytest
 from core.contracts.deployments import load_deployment, write_deployment
 from core.money import USD
 from core.paths import REPOSITORY
-from scripts._deploy.feeds import PoolLimit, evidence_of, judged, with_evidence
+from scripts._deploy.feeds import PoolLimit, check_cap, evidence_of, with_evidence
 from scripts._deploy.session import ScriptRefused
 from tests.support.pool_feeds import pool_feed
 
@@ -22,7 +22,7 @@ UNTOLD = PoolLimit(None, "the pools did not move")
 
 @pytest.mark.parametrize("local", [True, False])
 def test_a_cap_that_the_pools_bear_is_plain(local: bool) -> None:
-    said = judged(FEED, PoolLimit(CAP, ""), local=local, evidence=None)
+    said = check_cap(FEED, PoolLimit(CAP, ""), local=local, evidence=None)
     assert said.startswith(f"{FEED.key}: its markets may hold ")
     assert said.endswith(" USD")
 
@@ -30,16 +30,16 @@ def test_a_cap_that_the_pools_bear_is_plain(local: bool) -> None:
 @pytest.mark.parametrize("found", [PoolLimit(CAP - 1, ""), PoolLimit(0, ""), UNTOLD])
 def test_more_needs_evidence_where_the_money_is_real(found: PoolLimit) -> None:
     with pytest.raises(ScriptRefused, match="say with --evidence"):
-        judged(FEED, found, local=False, evidence=None)
-    assert "on this evidence, which the deployment file names: ipfs://x" in judged(
+        check_cap(FEED, found, local=False, evidence=None)
+    assert "on this evidence, which the deployment file names: ipfs://x" in check_cap(
         FEED, found, local=False, evidence="ipfs://x"
     )
-    assert "nobody's money" in judged(FEED, found, local=True, evidence=None)
+    assert "nobody's money" in check_cap(FEED, found, local=True, evidence=None)
 
 
 def test_amounts_are_shown_in_dollars_and_cents() -> None:
-    assert "the pools bear 1,234.56 USD" in judged(FEED, PoolLimit(1_234_569_999, ""), local=True, evidence=None)
-    assert "the pools bear nothing that could be told (the pools did not move)" in judged(
+    assert "the pools bear 1,234.56 USD" in check_cap(FEED, PoolLimit(1_234_569_999, ""), local=True, evidence=None)
+    assert "the pools bear nothing that could be told (the pools did not move)" in check_cap(
         FEED, UNTOLD, local=True, evidence=None
     )
     assert USD == 10**6
