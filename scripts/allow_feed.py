@@ -1,11 +1,12 @@
 """Lets agent markets be listed on a feed: `ape run allow_feed --network URL --facts FILE --account ALIAS [--feed KEY]`.
 
-Without --feed: on every feed of the file that is not allowed with its numbers yet. Each needs a fresh positive reading:
-the publisher of a published feed posts first; of a pool feed the newest is recorded here, with --send. Prints what the
-Safe's owners have to sign; a local stack, whose owners' keys are known (VPM_SAFE_OWNER_KEYS), executes it.
+Without --feed it allows every feed of the file that is not allowed with its numbers yet. Each needs a fresh positive
+reading: a published feed's publisher posts it first; a pool feed's newest is recorded here, with --send. The script
+prints what the Safe's owners have to sign; on a local stack, where the owners' keys are known (VPM_SAFE_OWNER_KEYS), it
+executes that.
 
-A pool feed's pot cap is compared with what `vpm feed cost` finds of its pools as they are. More than that is refused on
-a live network, unless --evidence says where it is shown that they bear it; the deployment file keeps that.
+A pool feed's cap is compared with the one that `vpm feed cost` finds for its pools now. A larger cap is refused on a
+live network, unless --evidence names a document that justifies it; the deployment file records that.
 """
 
 import click
@@ -18,19 +19,17 @@ from scripts._deploy.session import Script
 
 
 @command(send="record readings, execute with the keys in VPM_SAFE_OWNER_KEYS")
-@click.option(
-    "--feed", "keys", multiple=True, help="which, like BNKR/market_cap (repeatable); all of the file if left out"
-)
-@click.option("--evidence", metavar="FILE|URL", help="shows that the pools of --feed bear a larger pot cap")
-@click.option("--drop", is_flag=True, help="take it off the list instead; markets already listed go on")
+@click.option("--feed", "keys", multiple=True, help="like BNKR/market_cap (repeatable; default: all of the file)")
+@click.option("--evidence", metavar="FILE|URL", help="justifies a larger cap for the pools of --feed")
+@click.option("--drop", is_flag=True, help="remove it from the list instead; listed markets go on")
 def cli(script: Script, keys: tuple[str, ...], evidence: str | None, drop: bool) -> None:
-    """Allow feeds for agent markets, or take them off the list."""
+    """Allow feeds for agent markets, or remove them from the list."""
     deployment, session, safe = script.file, script.session, script.safe
     lister = script.contract("AgentLister")
     if drop and not keys:
         raise click.UsageError("--drop needs --feed KEY")
     if evidence is not None and (drop or len(keys) != 1):
-        raise click.UsageError("--evidence is for one feed that is to be allowed: give one --feed KEY and no --drop")
+        raise click.UsageError("--evidence applies to one feed to allow: give one --feed KEY and no --drop")
     shown = None if evidence is None else feeds.evidence_of(evidence)
     sources = [deployment.agent_feed(key) for key in keys] or deployment.agent_feeds
     for one in () if drop else sources:
@@ -46,6 +45,6 @@ def cli(script: Script, keys: tuple[str, ...], evidence: str | None, drop: bool)
     made = [feeds.drop(lister, one) if drop else feeds.allow(lister, one, safe) for one in sources]
     calls = [call for call in made if call is not None]
     if not calls:
-        click.echo("nothing to do: the list is as the file says")
+        click.echo("nothing to do: the list matches the file")
         return
     script.submit_to_safe(calls)

@@ -1,4 +1,4 @@
-"""Compares what stands on chain with its deployment file: `ape run check_wiring --network URL --facts FILE`."""
+"""Compares the deployed contracts with their deployment file: `ape run check_wiring --network URL --facts FILE`."""
 
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from scripts._deploy.command import connected
 
 @connected
 def cli(provider: Any, facts: str) -> None:
-    """Check code, constructor facts, bounds, feeds, owners and powers; exit code 1 when anything differs."""
+    """Check code, constructor arguments, bounds, feeds, owners and roles; exit with 1 if anything differs."""
     findings = wiring.check(provider, project, Contract, load_deployment(Path(facts)))
     for one in findings:
         click.echo(one.line())

@@ -1,8 +1,8 @@
-"""Stops a publisher that lies: `ape run condemn_feed --network URL --facts FILE --account ALIAS --feed KEY`.
+"""Condemns a feed whose publisher lies: `ape run condemn_feed --network URL --facts FILE --account ALIAS --feed KEY`.
 
-Final and public: every unsettled market on the feed voids, every stake on them goes back whole, and the feed can never
-be used again. Prints what the Safe's owners have to sign; a local stack, whose owners' keys are known
-(VPM_SAFE_OWNER_KEYS), executes it.
+This is final and public: every unsettled market on the feed is voided, all stakes on them are refunded in full, and the
+feed can never be used again. The script prints what the Safe's owners have to sign; on a local stack, where the owners'
+keys are known (VPM_SAFE_OWNER_KEYS), it executes that.
 """
 
 import click
@@ -13,7 +13,7 @@ from scripts._deploy.session import Script
 
 
 @command(send=EXECUTES)
-@click.option("--feed", "key", required=True, help="which, like BNKR/market_cap")
+@click.option("--feed", "key", required=True, help="the feed, like BNKR/market_cap")
 def cli(script: Script, key: str) -> None:
     """Condemn a feed for good."""
     call = feeds.condemn(script.contract("AgentLister"), script.file.agent_feed(key), script.safe)

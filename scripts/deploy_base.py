@@ -16,20 +16,24 @@ from scripts._deploy.session import Script
 UINT32 = click.IntRange(1, 2**32 - 1)
 
 
-@command(account="the alias of the ape account that sends", send=SENDS)
+@command(account="the alias of the ape account that sends the transactions", send=SENDS)
 @flow.deployment_options
 @click.option("--lister", "listers", multiple=True, help="an account that may list markets (repeatable)")
 @click.option("--relayer", "relayers", multiple=True, help="an account that may settle x402 payments (repeatable)")
-@click.option("--creditor", "creditors", multiple=True, help="an account that may book payments sent past the wallet")
+@click.option("--creditor", "creditors", multiple=True, help="an account that may book payments sent directly")
 @click.option("--guardian", "guardians", multiple=True, help="an account that may stop new stakes (repeatable)")
 @click.option("--publisher", required=True, help="the account that posts observations")
-@click.option("--attester", help="the address of the API's attestation key, for those who verify its signatures")
-@click.option("--observe", "feeds", multiple=True, help="what to observe, like BNKR/market_cap (repeatable)")
-@click.option("--lag", type=UINT32, default=600, show_default=True, help="oldest observation that can be posted, s")
-@click.option("--memory", type=int, help="seconds a reading looks back, or its feed is silent; the lag if left out")
-@click.option("--max-age", type=int, default=3_600, show_default=True, help="oldest reading that decides, seconds")
-@click.option("--pot-cap", type=int, default=500, show_default=True, help="what each market may hold, USD")
-@click.option("--feed-cap", type=int, default=12_000, show_default=True, help="all unsettled markets of a feed, USD")
+@click.option("--attester", help="the address of the API's attestation key, recorded for verifiers")
+@click.option("--observe", "feeds", multiple=True, help="a feed to deploy, like BNKR/market_cap (repeatable)")
+@click.option(
+    "--lag", type=UINT32, default=600, show_default=True, help="oldest observation that can be posted, seconds"
+)
+@click.option("--memory", type=int, help="longest silence of a feed, seconds (default: the lag)")
+@click.option("--max-age", type=int, default=3_600, show_default=True, help="oldest reading that may decide, seconds")
+@click.option("--pot-cap", type=int, default=500, show_default=True, help="cap of each market, USD")
+@click.option(
+    "--feed-cap", type=int, default=12_000, show_default=True, help="cap of all unsettled markets of a feed, USD"
+)
 def cli(
     script: Script,
     listers: tuple[str, ...],
@@ -46,7 +50,7 @@ def cli(
     feed_cap: int,
     **given: Any,
 ) -> None:
-    """Deploy the settlement wallet with its three siblings and one feed per --observe, owned by a Safe."""
+    """Deploy the settlement wallet, its resolver, lister and pauser, and a feed per --observe, owned by a Safe."""
     plan = flow.prepare(script, **given)
     holders = base.Holders(listers, relayers, creditors, guardians, publisher)
     steps = [f"take stakes in {plan.facts.token('USDC').address}", f"list within {base.bounds_of(plan.facts)}"]
@@ -78,4 +82,4 @@ def cli(
         sources=sources,
     )
     if plan.execute(script.project, recipe):
-        click.echo("feeds are allowed by the Safe once their publisher has posted: ape run allow_feed")
+        click.echo("once their publisher has posted, let the Safe allow the feeds: ape run allow_feed")

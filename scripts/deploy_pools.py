@@ -1,9 +1,8 @@
-"""Deploys feeds that are computed from pools:
-`ape run deploy_pools --network URL --account ALIAS --facts FILE --pools FILE`.
+"""Deploys pool feeds: `ape run deploy_pools --network URL --account ALIAS --facts FILE --pools FILE`.
 
-Those of the file of pools that do not stand yet. Each is deployed with the token's present supply and the pools'
-present liquidity as references, is recorded in the deployment file, and gets its first reading. Then the Safe allows
-it: `ape run allow_feed`.
+It deploys the feeds of the pools file that are not deployed yet, each with the token's present supply and the pools'
+present liquidity as references, adds it to the deployment file and records its first reading. Then the Safe has to
+allow it: `ape run allow_feed`.
 """
 
 from pathlib import Path
@@ -16,17 +15,19 @@ from scripts._deploy.command import SENDS, command
 from scripts._deploy.session import Script, ScriptRefused
 
 
-@command(account="the alias of the ape account that sends", send=SENDS)
-@click.option("--pools", "asked_for", required=True, help="which feeds of which pools; deployments/pools.example.toml")
+@command(account="the alias of the ape account that sends the transactions", send=SENDS)
+@click.option(
+    "--pools", "asked_for", required=True, help="the feeds and their pools, see deployments/pools.example.toml"
+)
 def cli(script: Script, asked_for: str) -> None:
-    """Deploy the pool feeds of a file that do not stand yet."""
+    """Deploy the pool feeds of a file that are not deployed yet."""
     path, deployment, session, project = script.path, script.file, script.session, script.project
     asked = pools.read(Path(asked_for))
     if not deployment.is_deployed:
-        raise ScriptRefused(f"{path} says that {deployment.network} is not deployed; deploy_base comes first.")
+        raise ScriptRefused(f"{path} says that {deployment.network} is not deployed. Run deploy_base first.")
     keys = pools.missing(deployment, asked)
     if not keys:
-        click.echo("nothing to do: every feed of the file stands")
+        click.echo("nothing to do: every feed of the file is deployed")
         return
     if not session.local:
         pools.require_long_windows({key: asked[key] for key in keys})
@@ -47,7 +48,7 @@ def cli(script: Script, asked_for: str) -> None:
     for feed in feeds:
         made = pools.deploy(session.sender, project, feed)
         deployment = pools.with_feed(deployment, feed, made)
-        write_deployment(deployment, path)  # at once, so nothing deployed is ever forgotten
+        write_deployment(deployment, path)  # at once, so that no deployed feed is lost
         click.echo(f"{pools.contract_name(feed.key)} at {made.address}, recorded in {path}")
         pools.record_latest_reading(session, project, made.address)
-    click.echo("the Safe allows them: ape run allow_feed")
+    click.echo("now let the Safe allow them: ape run allow_feed")

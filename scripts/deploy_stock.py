@@ -10,7 +10,7 @@ from scripts._deploy.sending import Transactions
 from scripts._deploy.session import Script, ScriptRefused
 
 
-@command(account="the alias of the ape account that sends", send=SENDS)
+@command(account="the alias of the ape account that sends the transactions", send=SENDS)
 @flow.deployment_options
 @click.option("--opener", "openers", multiple=True, help="an account that may list markets (repeatable)")
 @click.option("--guardian", "guardians", multiple=True, help="an account that may stop new bets (repeatable)")
@@ -20,7 +20,7 @@ def cli(script: Script, openers: tuple[str, ...], guardians: tuple[str, ...], **
     late = [one.ticker for one in plan.facts.price_feeds if stock.is_svr_proxy(script.session.provider, one.proxy)]
     if late:
         raise ScriptRefused(
-            f"the feeds of {', '.join(late)} are SVR proxies, which show rounds late; name the standard proxies."
+            f"the feeds of {', '.join(late)} are SVR proxies, which publish rounds late; use the standard proxies."
         )
     steps = [f"take bets in {plan.facts.token('USDG').address}", f"list by {stock.bounds_of(plan.facts)}"]
 

@@ -1,7 +1,7 @@
-"""What the Safe still has to accept: `ape run hand_over --network URL --facts FILE --account ALIAS`.
+"""Hands ownership to the Safe: `ape run hand_over --network URL --facts FILE --account ALIAS`.
 
-Prints each transaction for the owners to sign in their own wallets; a local stack, whose owners' keys are known
-(VPM_SAFE_OWNER_KEYS), executes them.
+It prints the transactions with which the Safe accepts ownership, for its owners to sign in their own wallets; on a
+local stack, where the owners' keys are known (VPM_SAFE_OWNER_KEYS), it executes them.
 """
 
 import click

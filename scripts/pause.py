@@ -1,11 +1,10 @@
 """Stops or resumes new bets: `ape run pause --network URL --facts FILE --account ALIAS [--resume]`.
 
-With `--put-off KEY` a guardian puts off the settlement of a published feed's markets by a day, once for the feed.
+A guardian's account stops new bets at once. With any other account, and for `--resume`, which only the Safe can do, the
+script prints what the Safe's owners have to sign; on a local stack, where their keys are known (VPM_SAFE_OWNER_KEYS),
+it executes that. Pausing only stops new bets and new stock markets: existing stakes are settled and paid.
 
-With the account of a guardian it stops them at once. With any other, and for `--resume`, which only the Safe can do, it
-prints what the Safe's owners have to sign; on a local stack, where their keys are known (VPM_SAFE_OWNER_KEYS), it
-executes that.
-Pausing stops new bets and new stock markets, and nothing else: what is staked settles and is paid.
+With `--put-off KEY` a guardian postpones the settlement of a published feed's markets by a day, once per feed.
 """
 
 import click
@@ -17,24 +16,24 @@ from scripts._deploy.session import Script, ScriptRefused
 
 
 @command(
-    account="the alias of a guardian's ape account, or of who pays the gas",
-    send="really send; without it a live network only sees what would be done",
+    account="the alias of the ape account of a guardian, or of the one that pays for gas",
+    send="send the transactions; without it, a live network is only shown what would be done",
 )
-@click.option("--resume", is_flag=True, help="take bets again; the Safe only")
-@click.option("--put-off", "feed", metavar="KEY", help="put off this feed's settlements by a day, once")
+@click.option("--resume", is_flag=True, help="accept bets again; only the Safe can")
+@click.option("--put-off", "feed", metavar="KEY", help="postpone this feed's settlements by a day, once")
 def cli(script: Script, resume: bool, feed: str | None) -> None:
-    """Stop new bets, take them again, or put off what a published feed settles."""
+    """Stop new bets, accept them again, or postpone a published feed's settlements."""
     session, pauser = script.session, script.contract("Pauser")
     is_guardian = pauser.isGuardian(session.address)
     if feed is not None:
         _put_off(script, feed, is_guardian=is_guardian)
         return
-    what = "take bets again" if resume else "stop new bets"
+    what = "accept bets again" if resume else "stop new bets"
     session.announce(f"To {what} on {script.file.network}")
     if not resume and is_guardian:
         if session.confirm():
             receipt = pauser.pause(sender=session.sender)
-            click.echo(f"a guardian did: {what}, in {receipt.txn_hash}")
+            click.echo(f"done by a guardian: {what}, in {receipt.txn_hash}")
         return
     data = bytes((pauser.resume if resume else pauser.pause).encode_input())
     script.submit_to_safe([safe.SafeCall(pauser.address, data, what)])
@@ -44,12 +43,12 @@ def _put_off(script: Script, key: str, *, is_guardian: bool) -> None:
     session, file = script.session, script.file
     source = next((each for each in file.agent_feeds if each.key == key), None)
     if not isinstance(source, PublishedFeed):
-        raise ScriptRefused(f"{key} is no feed with a publisher of {file.network}.")
+        raise ScriptRefused(f"{key} is not a published feed of {file.network}.")
     if not is_guardian:
-        raise ScriptRefused(f"{session.address} is no guardian; only a guardian puts off.")
-    session.announce(f"To put off the settlements on {key} by a day")
+        raise ScriptRefused(f"{session.address} is not a guardian; only a guardian can postpone settlements.")
+    session.announce(f"Postpone the settlements on {key} by a day")
     if session.send:
         lister = script.contract("AgentLister")
         receipt = lister.putOff(source.address, sender=session.sender)
         until = lister.standing(source.address).putOffUntil
-        click.echo(f"nothing on {key} settles before {until}, by {receipt.txn_hash}")
+        click.echo(f"no market on {key} settles before {until}, by {receipt.txn_hash}")

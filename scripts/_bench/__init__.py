@@ -1,1 +1,1 @@
-"""`./vpm bench`: what the product costs and how fast it is, each figure beside a baseline of the same run."""
+"""`./vpm bench`: measures cost and speed, each figure next to a baseline of the same run."""

@@ -1,9 +1,9 @@
 """`./vpm bench api`: cached reads against a bare aiohttp handler that returns the same constant bytes, in the same run.
 
-The API is the real daemon, on a real chain that makes a block a second and a real index of a venue with a dozen markets
-and some hundred bets, so bodies are rendered again every second. Both servers are one process on uvloop, asked by one
-other process over 64 connections in turns; then memory is read while 100,000 more requests are answered. `--quick`:
-one round, a tenth of the requests.
+The API is the real daemon, with a real chain of one-second blocks and a real index of a dozen markets and some hundred
+bets, so bodies are rendered again every second. Each server is one process on uvloop; another process sends requests to
+them in turns over 64 connections. Then memory is measured during 100,000 more requests. `--quick`: one round, a tenth
+of the requests.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from tests.support.stock_service import StockService, stock_service
 
 CONNECTIONS = 64
 TARGET_RATIO, TARGET_P99_MS = 0.80, 15.0
-# A process's memory breathes a little; what a leak of even 500 bytes a request would add is far more.
+# A process's memory fluctuates a little; a leak of even 500 bytes a request would add far more.
 MEMORY_ALLOWED_MB = 12.0
 MEMORY_STEPS = 10
 MARKETS = 12
@@ -62,7 +62,7 @@ def _compared(service: StockService, path: str, folder: Path, rounds: int, reque
 
 
 def _memory(service: StockService, requests: int) -> Figure:
-    """Measure by how much the API process grows while it answers so many requests."""
+    """Measure the growth of the API process during so many requests."""
     pid = service.running["api"].pid
     samples = []
     for step in range(MEMORY_STEPS):
@@ -98,7 +98,7 @@ def _busy_service(folder: Path) -> Iterator[StockService]:
 def _shows_all(url: str) -> bool:
     try:
         body = json.loads(_get(f"{url}/api/markets"))
-    except OSError:  # it has not read the index
+    except OSError:  # the API has not read the index yet
         return False
     return len(body["markets"]) == MARKETS and not body["stale"]
 

@@ -1,15 +1,17 @@
 """`./vpm bench cup`: the board with 100,000 wallets, signed trades and a full round, over a real database.
 
-The board: 64 readers in a process of their own ask for the first 50 entries, for a random wallet's own rank, and for
-that of a week. Beside it: the bare query for the first 50, from as many connections; targets: own ranks at half its
-rate, and a p99 of 80 ms at most. Trades: a fixed number of signed trades from many wallets on several markets, signed
-beforehand and sent from a process of their own, 64 at once, with durable settings. Beside them: the least a
-double-entry ledger could do, two rows in one durable transaction, from as many connections; target: a tenth of their
-rate or 2,500 a second, whichever is less, and a p99 of 80 ms at most.
+The board: 64 readers in a separate process ask for the first 50 entries, for a random wallet's rank, and for its rank
+of a week. Baseline: the bare query for the first 50, from as many connections. Targets: ranks at half its rate, and a
+p99 of at most 80 ms.
 
-A round of roulette with 20,000 bets of 2,500 wallets: from the moment its beacon is known until every bet is settled
-and paid, the boards with them, in one durable transaction. Beside it: as many bare rows written as it writes, in one
-durable statement; target: a second. `--quick`: a tenth of all of it.
+Trades: a fixed number of trades from many wallets on several markets, signed beforehand and sent from a separate
+process, 64 at a time, with durable settings. Baseline: the minimum for a double-entry ledger, two rows in one durable
+transaction, from as many connections. Target: a tenth of its rate or 2,500 a second, whichever is less, and a p99 of at
+most 80 ms.
+
+A round of roulette with 20,000 bets of 2,500 wallets: from the moment its beacon is known until every bet is settled,
+paid and on the boards, in one durable transaction. Baseline: as many rows in one durable statement. Target: a second.
+`--quick`: a tenth of everything.
 """
 
 from __future__ import annotations
@@ -41,7 +43,7 @@ CONCURRENCY = 64
 ROUNDS = 5
 P99_MS, ROUND_MS = 80.0, 1_000.0
 RANKS_OF_BARE, TRADES_OF_BARE, TRADES_A_SECOND = 0.5, 0.10, 2_500
-# All of them, or with --quick a tenth.
+# With --quick a tenth of each.
 WALLETS, READS, TRADES, BETTORS = 100_000, 10_000, 4_000, 2_500
 TRADERS = 200
 MARKETS = 8
@@ -54,7 +56,7 @@ _FILL = (
     "INSERT INTO cup_score SELECT p, '0x' || lpad(to_hex(i), 40, '0'), (hashint8(i) %% 1000000)::bigint,"
     " now() - (i %% 86400) * interval '1 s' FROM generate_series(1, %s) AS i, unnest(%s::text[]) AS p"
 )
-# Bets of a whole round, a transaction each on the ledger.
+# All bets of a round, each a ledger transaction.
 _FILL_ROUND = (
     "WITH drawn AS (SELECT *, format('bet:%%s:%%s:%%s', %(round)s::bigint, wallet, bet_key) AS key"
     " FROM unnest(%(wallets)s::text[], %(accounts)s::text[], %(keys)s::text[]) AS d(wallet, account, bet_key)),"
@@ -70,7 +72,7 @@ _FILL_ROUND = (
 
 def measure(folder: Path, *, quick: bool) -> list[Figure]:
     with database(folder) as url:
-        return uvloop.run(_measure(url, 10 if quick else 1))  # what the daemon runs on
+        return uvloop.run(_measure(url, 10 if quick else 1))  # as the daemon does
 
 
 async def _measure(database_url: str, part: int) -> list[Figure]:
@@ -128,7 +130,7 @@ async def _trades(cup: Cup, trades: int) -> LoadResult:
 
 
 async def _load(cup: Cup, requests: list[bytes]) -> LoadResult:
-    """Load the server from another process, so that it has this one to itself; what warms it up is not counted."""
+    """Load the server from another process, so that this one only serves; the warm-up does not count."""
     for part in (requests[:WARMUP], requests[WARMUP:]):
         with fresh_process() as child:
             future = child.submit(load_blocking, _port(cup), part, CONCURRENCY)
@@ -141,7 +143,7 @@ def _port(cup: Cup) -> int:
 
 
 async def _rounds(database_url: str, bettors: int) -> tuple[float, float]:
-    """Return the slowest of some full rounds, from beacon to last bet, and the slowest bare write; milliseconds."""
+    """Return the slowest round, from beacon to last bet, and the slowest bare write, in milliseconds."""
     names = [f"0x{number:040x}" for number in range(1, bettors + 1)]
     took: list[float] = []
     bare: list[float] = []
@@ -157,18 +159,18 @@ async def _rounds(database_url: str, bettors: int) -> tuple[float, float]:
             with timed(took):
                 done = await rounds.finish(connection, live.round_no, 2, random.randbytes(32), _frozen_clock(now))
             assert done is not None
-            with timed(bare):  # a bet each, an entry and two boards a wallet
+            with timed(bare):  # a row for each bet, and an entry and two boards for each wallet
                 await connection.execute(_BARE_ROUND.encode(), (bettors * (BETS_EACH + 3),))
     return max(took), max(bare)
 
 
 def _frozen_clock(moment: datetime) -> Callable[[], datetime]:
-    """Return a clock that stands still."""
+    """Return a clock that always shows one moment."""
     return lambda: moment
 
 
 async def _bet(connection: Connection, live: RouletteRound, names: list[str]) -> None:
-    """Place everybody's bets in one statement: filling the round is not what is timed."""
+    """Place all bets in one statement, as filling the round is not timed."""
     drawn = [(name, key) for name in names for key in random.sample(list(wheel.OUTCOMES), BETS_EACH)]
     values = {
         "round": live.round_no,
@@ -183,7 +185,7 @@ async def _bet(connection: Connection, live: RouletteRound, names: list[str]) ->
 
 
 async def _bare(database_url: str, query: str, times: int) -> float:
-    """Run one statement on many connections at once, each time in a transaction of its own; how often a second."""
+    """Run one statement from many connections, each time in a separate transaction; return the rate per second."""
     left = iter(range(times))
 
     async def ask(connection: Connection) -> None:

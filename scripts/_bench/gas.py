@@ -1,11 +1,11 @@
 """`./vpm bench gas`: execution gas of every call in the gas tables.
 
-Execution gas of the call as its own transaction with cold storage, without the 21,000 base and calldata, on the local
-tokens, in the build that is deployed. "Known best" is the strongest public implementation of the same mechanism
-measured the same way; the settlement wallet has no such peer. The figures come from the forge tests named Gas, which
-log `GAS|token|call|gas|limit` and fail above that limit, which is what the call cost when it was written: no row
-grows unnoticed. `./vpm test` runs this as a stage; VPM_TEST_LONG=1 records pool feeds for a year of minutes, thirty
-days at a time, instead of two days.
+The execution gas of the call as a separate transaction with cold storage, without the base cost of 21,000 and calldata,
+on the local tokens, in the build that is deployed. The baseline is the best public implementation of the same
+mechanism, measured the same way; the settlement wallet has none. The figures come from the forge tests named Gas, which
+log `GAS|token|call|gas|limit` and fail above the limit. The limit is the cost when the test was written, so that no
+cost grows unnoticed. `./vpm test` runs this as a stage; VPM_TEST_LONG=1 records pool feeds for a year of minutes,
+thirty days at a time, instead of two days.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ TESTS = "tests/contracts/forge/**/Gas.t.sol"
 YEAR_TESTS = "tests/contracts/forge/feeds/year/Gas.t.sol"
 DAYS_A_YEAR, DAYS_AT_ONCE = 365, 30
 MINUTES_A_YEAR = 525_600
-UNLIMITED_GAS = 2**63 - 1  # of a whole test; each call in it is a transaction of its own
+UNLIMITED_GAS = 2**63 - 1  # of a whole test; each call in it is a separate transaction
 
-# What is measured, as the test names it; the least figure known elsewhere; the limit.
+# The call, as the test names it; the lowest figure known elsewhere; the limit.
 ROWS = (
     ("open a market (create + register + list)", 1_094_097, 520_000),
     ("enter, first in a block (finalizes a vintage)", 230_114, 160_000),
@@ -69,7 +69,7 @@ def measure(_folder: Path, *, quick: bool) -> list[Figure]:
     long = bool(os.environ.get("VPM_TEST_LONG"))
     write_artifacts()
     with compiling():
-        forge("build")  # says nothing: what does not compile fails below, and says why
+        forge("build")  # silently: a compile error fails below, with its message
     runs = [_forge(TESTS, 0, DAYS_AT_ONCE if long else 2)]
     for first in range(DAYS_AT_ONCE, DAYS_A_YEAR, DAYS_AT_ONCE) if long else ():
         runs.append(_forge(YEAR_TESTS, first, min(DAYS_AT_ONCE, DAYS_A_YEAR - first)))
@@ -77,7 +77,7 @@ def measure(_folder: Path, *, quick: bool) -> list[Figure]:
     failed = [run for run in runs if run.returncode != 0]
     for run in failed:
         print(run.stdout[-4000:], file=sys.stderr)
-    measured: dict[str, tuple[int, int]] = {}  # call: gas, what it cost when last looked at
+    measured: dict[str, tuple[int, int]] = {}  # call: gas, limit
     for call, gas, limit in GAS_LINE.findall("".join(run.stdout for run in runs)):
         measured[call] = max((int(gas), int(limit)), measured.get(call, (0, 0)))
     missing = [what for what, *_ in ROWS if what not in measured]
@@ -98,7 +98,7 @@ def _forge(tests: str, first_day: int, days: int) -> subprocess.CompletedProcess
 
 
 def write_artifacts() -> None:
-    """What is deployed, as artifacts that forge reads: RecordedBuild.sol."""
+    """Write the build that is deployed as artifacts for forge, which RecordedBuild.sol reads."""
     asyncio.run(contracts.compile_all())
     shutil.rmtree(BUILD, ignore_errors=True)
     BUILD.mkdir(parents=True)

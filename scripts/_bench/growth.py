@@ -1,10 +1,10 @@
-"""`./vpm bench growth`: the API over years of history against the same over a day of it, in the same run.
+"""`./vpm bench growth`: compares the API with years of history and with a day of history, in the same run.
 
-Two databases, filled by COPY: a day (about as many markets as a process holds), and years: 20,000 stock and 100,000
-agent markets, a million stakes. Before each runs the real API daemon, and both get a block a second that changes an
-open market of either kind. Every read is asked for in turns, of markets and wallets taken at random out of the whole
-history: of a day they are in memory, of years in the database. A read may take 1.5 times that of the day, or 5 ms more,
-which is no difference that such a machine can show. `--quick`: a twentieth of the history, five reads of each kind.
+Two databases are filled by COPY: a day (about as many markets as a process holds in memory), and years: 20,000 stock
+and 100,000 agent markets, a million stakes. Each has a real API daemon, and both get a block a second that changes an
+open market of either kind. Every read is made on both in turns, for random markets and wallets of the whole history:
+those of a day are in memory, those of years in the database. A read may take 1.5 times as long as with a day, or 5 ms
+more, which is within the noise. `--quick`: a twentieth of the history, five reads of each kind.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from tests.support.history_fill import (
 )
 from tests.support.service import Service, serving
 
-# Fifty stakes a wallet in all of them.
+# Each has fifty stakes a wallet.
 DAY = HistorySize(stock=200, agent=300, stakes=10, positions=5, wallets=60)
 YEARS = HistorySize(stock=20_000, agent=100_000, stakes=10, positions=5, wallets=20_000)
 QUICK = HistorySize(stock=1_000, agent=5_000, stakes=10, positions=5, wallets=1_000)
@@ -58,7 +58,7 @@ API = "/api/agent/v1"
 
 @dataclass
 class History:
-    """A filled database with the API over it, and what was measured of that. `names`: of its agent markets."""
+    """A filled database with its API, and the measurements. `names`: of its agent markets."""
 
     size: HistorySize
     database_url: str
@@ -114,8 +114,8 @@ def measure(folder: Path, *, quick: bool) -> list[Figure]:
 
 @contextmanager
 def _filled(server: PostgresServer, folder: Path, name: str, size: HistorySize) -> Iterator[History]:
-    """Fill a database; its API does not run yet."""
-    # The pool that it has unless a test says otherwise.
+    """Fill a database, without starting its API."""
+    # The default pool size, which tests reduce.
     env = {"VPM_AGENT_ENABLED": "1", "VPM_DATABASE_POOL_SIZE": "6", "VPM_LOG_LEVEL": "ERROR"}
     with fresh_database(server) as url, serving(Service, None, url, folder, folder / name, env) as api:
         began = time.perf_counter()
@@ -154,7 +154,7 @@ async def _measure(day: History, years: History, rounds: int, reads: int) -> Non
 
 
 async def _read(session: aiohttp.ClientSession, path: str, rng: random.Random, times: list[float]) -> None:
-    caller = ".".join(str(rng.randrange(1, 250)) for _ in range(4))  # so it stays below every rate limit
+    caller = ".".join(str(rng.randrange(1, 250)) for _ in range(4))  # random, to stay below every rate limit
     with timed(times):
         async with session.get(path, headers={"X-Forwarded-For": caller}) as response:
             body = await response.read()
@@ -163,7 +163,7 @@ async def _read(session: aiohttp.ClientSession, path: str, rng: random.Random, t
 
 
 async def _blocks(history: History, stop: asyncio.Event) -> None:
-    """Make a block a second on both chains; measure how long until a reader has an open agent market as of it."""
+    """Make a block a second on both chains; measure how long until the API shows an open agent market as of it."""
     path = f"{API}/markets/{history.names[-1]}"
     with psycopg.connect(conninfo(history.database_url), autocommit=True) as connection:
         async with aiohttp.ClientSession(history.api.url) as session:

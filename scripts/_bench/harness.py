@@ -1,4 +1,4 @@
-"""What every benchmark needs: the table that it prints, and what it runs and measures with.
+"""The harness of all benchmarks: prints tables, starts programs, measures time and memory.
 
 A benchmark is a module with `measure(folder, quick=...)`, which returns the rows of its table.
 """
@@ -31,8 +31,7 @@ NAMES = ("api", "cup", "gas", "growth", "index", "relay", "stack", "trade")
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A row of a benchmark's table: a figure of ours beside the baseline's, and the limits of the figure or the
-    ratio."""
+    """A row of a benchmark's table: our figure, the baseline's, and limits for our figure or the ratio."""
 
     what: str
     ours: float
@@ -81,12 +80,12 @@ def _digits(value: float) -> int:
     return 0 if abs(value) >= 1_000 else 1
 
 
-# ---------------------------------------------------------------- what is started
+# ---------------------------------------------------------------- programs
 
 
 @contextmanager
 def stopping(running: RunningProcess) -> Iterator[RunningProcess]:
-    """Stop a program at the end."""
+    """Stop a program when the context ends."""
     try:
         yield running
     finally:
@@ -97,7 +96,7 @@ def stopping(running: RunningProcess) -> Iterator[RunningProcess]:
 def started(
     plan: SpawnPlan, log: Path, ready: Callable[[], bool], seconds: float, what: str
 ) -> Iterator[RunningProcess]:
-    """Run a program; it is ready inside the context and stopped after it."""
+    """Run a program, which is ready inside the context and stopped after it."""
     with stopping(start_process(plan, log)) as running:
         wait_until(ready, running, seconds, what)
         yield running
@@ -105,7 +104,7 @@ def started(
 
 @contextmanager
 def postgres(folder: Path, settings: Mapping[str, str] | None = None) -> Iterator[PostgresServer]:
-    """Run a server with nothing in it."""
+    """Run an empty database server."""
     server = prepare_postgres(folder / "postgres", free_port(), settings=settings)
     with stopping(start_postgres(server, folder / "postgres.log")):
         yield server
@@ -113,7 +112,7 @@ def postgres(folder: Path, settings: Mapping[str, str] | None = None) -> Iterato
 
 @contextmanager
 def fresh_database(server: PostgresServer) -> Iterator[str]:
-    """Make a database with this code's schema on a server; its URL. It is dropped afterwards."""
+    """Create a database with the current schema on a server and yield its URL; drop it afterwards."""
     name = f"bench_{secrets.token_hex(4)}"
     with psycopg.connect(server.url(), autocommit=True) as connection:
         connection.execute(f"CREATE DATABASE {name}".encode())
@@ -124,37 +123,37 @@ def fresh_database(server: PostgresServer) -> Iterator[str]:
 
 @contextmanager
 def database(folder: Path, settings: Mapping[str, str] | None = None) -> Iterator[str]:
-    """Make a database with this code's schema, on a server of its own; its URL."""
+    """Create a database with the current schema on a new server, and yield its URL."""
     with postgres(folder, settings) as server, fresh_database(server) as url:
         yield url
 
 
 @asynccontextmanager
 async def local_chain(folder: Path, options: AnvilOptions) -> AsyncIterator[tuple[str, ChainProvider]]:
-    """Run a chain; yield its URL and a connection to it."""
+    """Run a chain; yield its URL and a client."""
     with stopping(start_anvil(options, folder / "anvil.log")):
         async with ChainProvider((options.url,), chain_id=options.chain_id) as rpc:
             yield options.url, rpc
 
 
 def fresh_process() -> ProcessPoolExecutor:
-    """Return a place to run one function in a new Python process: it has memory and an event loop of its own."""
+    """Return an executor that runs one function in a new Python process, with separate memory and event loop."""
     return ProcessPoolExecutor(1, multiprocessing.get_context("spawn"))
 
 
-# ---------------------------------------------------------------- what is measured
+# ---------------------------------------------------------------- measurements
 
 
 @contextmanager
 def timed(times: list[float]) -> Iterator[None]:
-    """Append how many milliseconds the block takes."""
+    """Append the duration of the block in milliseconds."""
     began = time.perf_counter()
     yield
     times.append((time.perf_counter() - began) * 1_000)
 
 
 def memory_mb(root: int) -> float:
-    """Sum the memory of a process and all below it; a page that several share counts for each in part."""
+    """Sum the proportional memory (PSS) of a process and its descendants."""
     total = 0.0
     for pid in _tree(root):
         with suppress(OSError):
@@ -163,7 +162,7 @@ def memory_mb(root: int) -> float:
 
 
 def _tree(root: int) -> Iterator[int]:
-    """Yield the ids of a process and of all below it."""
+    """Yield the ids of a process and its descendants."""
     yield root
     for file in Path(f"/proc/{root}/task").glob("*/children"):
         with suppress(OSError):  # it has ended

@@ -1,5 +1,6 @@
-"""HTTP load from one process, and the constant server it is compared with: `python -m scripts._bench.http_load PORT
-FILE` answers every request with the bytes of a file.
+"""HTTP load from one process, and the constant server of the baseline.
+
+`python -m scripts._bench.http_load PORT FILE` answers every request with the bytes of a file.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ from typing import cast
 import uvloop
 from aiohttp import web
 
-# Nothing of ours is imported here: the constant server is a bare handler.
+# None of our modules are imported here: the constant server must be a bare handler.
 
 
 @dataclass(frozen=True)
 class LoadResult:
-    """What was measured under load."""
+    """The request rate and p99 latency under load."""
 
     rate: float
     p99_ms: float
@@ -31,7 +32,7 @@ _HEAD = re.compile(rb"HTTP/1\.1 200 .*?\r\nContent-Length: (\d+)\r\n.*?\r\n\r\n"
 
 
 class _Client(asyncio.Protocol):
-    """A connection that sends the next request as soon as one is answered, with as little work as possible."""
+    """A client connection that sends the next request as soon as one is answered, with minimal overhead."""
 
     _transport: asyncio.Transport
 
@@ -47,7 +48,7 @@ class _Client(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         if self._left == 0:
-            head = _HEAD.match(data)  # it comes in one piece
+            head = _HEAD.match(data)  # the head arrives in one piece
             if head is None:
                 self._fail(data[:200].decode("latin-1"))
                 return
@@ -87,7 +88,7 @@ def post(port: int, path: str, body: str) -> bytes:
 
 
 async def load(port: int, requests: Sequence[bytes], connections: int) -> LoadResult:
-    """Send each request once; RuntimeError at the first answer that is not 200."""
+    """Send each request once; raise RuntimeError at the first answer that is not 200."""
     loop, left = asyncio.get_running_loop(), iter(requests)
     clients: list[_Client] = []
     times: list[float] = []
@@ -110,7 +111,7 @@ def p99(times: Sequence[float]) -> float:
 
 
 def load_blocking(port: int, requests: Sequence[bytes], connections: int) -> LoadResult:
-    """Do the same in a process that does nothing else."""
+    """Run `load` in a process without an event loop."""
     return asyncio.run(load(port, requests, connections))
 
 

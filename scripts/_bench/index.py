@@ -1,14 +1,14 @@
 """`./vpm bench index`: the indexer against a bare fetch-decode-COPY loop.
 
-History: 200,000 events of stock markets in blocks of about a hundred. The bare loop and the indexer take turns on the
-same chain and database server; the indexer writes raw logs, blocks, projections and the cursor. Targets: at least 30%
-of the bare loop's rate, less than 300 MB of memory; and 50,000 events a second for a rebuild, which folds what the
-indexer wrote again from its raw logs. Then a quarter as many events of agent markets, each stake with its payment: the
-token's logs are paired, and every market is joined from three contracts. `--quick`: a twentieth of the events, once.
+The history has 200,000 events of stock markets in blocks of about a hundred. The bare loop and the indexer take turns
+on the same chain and database server; the indexer writes raw logs, blocks, projections and the cursor. Targets: at
+least 30% of the bare loop's rate, less than 300 MB of memory, and 50,000 events a second for a rebuild, which folds the
+indexer's raw logs again. Then a quarter as many events of agent markets, each stake with its payment: the token's logs
+are paired, and every market is joined from three contracts. `--quick`: a twentieth of the events, once.
 
 The bare loop: pages of logs, two in flight, typed decoding, words sliced by hand, binary COPY into one table, one
-transaction a page. No block hashes, no cursor, no projections, no checks. Each run has a process of its own, so that
-its memory is its own.
+transaction a page; no block hashes, cursor, projections or checks. Each run is a separate process, so that its memory
+can be measured.
 """
 
 from __future__ import annotations
@@ -82,8 +82,8 @@ def measure(folder: Path, *, quick: bool) -> list[Figure]:
 
 @dataclass(frozen=True, slots=True)
 class _History:
-    """Events on a chain of their own, whole blocks of them until there are `events`, and what is run over them. The
-    runs of a turn share a database."""
+    """A chain with whole blocks of at least `events` events, and the runs over it. The runs of a turn share a
+    database."""
 
     venue: LoadVenue | AgentVenue
     events: int
@@ -115,7 +115,7 @@ def _run(what: str, rpc_url: str, database_url: str, made: int) -> IndexRun:
     return run
 
 
-# ---------------------------------------------------------------- in a process of its own
+# ---------------------------------------------------------------- in a separate process
 
 
 def _measure_run(what: str, rpc_url: str, database_url: str) -> IndexRun:
@@ -151,7 +151,7 @@ async def _rebuild(_rpc_url: str, database_url: str) -> tuple[int, float]:
 
 
 class BareLog(msgspec.Struct, rename="camel", gc=False):
-    """A log with what a reader cannot do without."""
+    """A log with the fields that every reader needs."""
 
     topics: tuple[str, ...]
     data: str

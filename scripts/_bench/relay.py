@@ -1,9 +1,9 @@
 """`./vpm bench relay`: one lane of the relayer against a bare loop of presigned sends, same chain, same run.
 
 The bare loop signs everything beforehand and then sends one transaction per request, waiting for each answer; it stores
-nothing and follows nothing. The relayer starts from intents queued in PostgreSQL (with its durable settings, and after
-a round that is not counted, which makes the server's files) and ends when every receipt is recorded. A block comes each
-250 ms, as on the chain of the stock markets. `--quick`: 2,000 transactions, one round.
+and follows nothing. The relayer starts from intents queued in PostgreSQL, with its durable settings, and ends when
+every receipt is recorded; a first round that creates the server's files does not count. Blocks come every 250 ms, as on
+the stock chain. `--quick`: 2,000 transactions, one round.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from tests.support.relayer_rig import GWEI, Rig
 
 TARGET = 0.75
 BLOCK_SECONDS = 0.25
-PAYEE = b"\x09" * 20  # one for all: anvil remembers every account of every block
+PAYEE = b"\x09" * 20  # the same for all: anvil keeps every account of every block
 CHAIN_ID = 31337
-LANE_SECONDS = 600.0  # it takes ten; a relayer that failed would let it wait for ever
+LANE_SECONDS = 600.0  # it takes ten, but if the relayer fails it would wait for ever
 POLICY = LanePolicy(
     fees=FeePolicy(cap_wei=1000 * GWEI),
     patience=Patience(resend_after_seconds=10.0, bump_after_seconds=30.0),
@@ -45,14 +45,14 @@ POLICY = LanePolicy(
 
 def measure(folder: Path, *, quick: bool) -> list[Figure]:
     count, rounds = (2_000, 1) if quick else (20_000, 3)
-    return uvloop.run(_measure(folder, count, rounds))  # what the daemon runs on
+    return uvloop.run(_measure(folder, count, rounds))  # as the daemon does
 
 
 async def _measure(folder: Path, count: int, rounds: int) -> list[Figure]:
     options = AnvilOptions(CHAIN_ID, free_port(), block_time_seconds=BLOCK_SECONDS, gas_limit=500_000_000)
     with database(folder) as url:
         async with local_chain(folder, options) as (rpc_url, rpc), make_pool(url, size=2, autocommit=True) as pool:
-            watch = IntentWatch(url, pool)  # it is not entered: nothing but the relayer is to listen
+            watch = IntentWatch(url, pool)  # not entered: only the relayer should listen
             rig = Rig(url, rpc_url, CHAIN_ID, pool, ChainClient(rpc), watch, 64, poll_seconds=0.2, policy=POLICY)
             await _lane(rig, count)
             turns = [
@@ -67,7 +67,7 @@ async def _measure(folder: Path, count: int, rounds: int) -> list[Figure]:
 
 
 async def _bare_loop(rig: Rig, count: int) -> float:
-    """Send presigned transactions one at a time; transactions a second."""
+    """Send presigned transactions one at a time; return the rate per second."""
     signer = await rig.new_signer(ether=10**6)
     send = b'{"jsonrpc":"2.0","id":1,"method":"eth_sendRawTransaction","params":["0x%s"]}'
     signed = [rig.sign(signer, nonce, to=PAYEE, gwei=200) for nonce in range(count)]
@@ -85,7 +85,7 @@ async def _bare_loop(rig: Rig, count: int) -> float:
 
 
 async def _lane(rig: Rig, count: int, *, simulate: bool = False) -> float:
-    """Relay queued intents on one lane until all are recorded; transactions a second."""
+    """Relay queued intents on one lane until all are recorded; return the rate per second."""
     signer, group = await rig.new_signer(ether=10**6), f"bench-{secrets.token_hex(4)}"
     intent = rig.transfer(group=group, kind="bench", to=hex_of(PAYEE), simulate=simulate)
     await rig.ask_for_many([replace(intent, key=secrets.token_hex(16)) for _ in range(count)])
@@ -97,7 +97,7 @@ async def _lane(rig: Rig, count: int, *, simulate: bool = False) -> float:
 
 
 async def _has_unfinished(rig: Rig, group: str) -> bool:
-    """Ask through the indexes if anything is not recorded yet: the relayer is what is measured."""
+    """Return whether any intent is not recorded yet. The query uses indexes, so as not to slow down the relayer."""
     async with rig.pool.connection() as connection:
         cursor = await connection.execute(
             "SELECT EXISTS (SELECT FROM outbox_intent WHERE state = 'queued' AND chain_id = %(chain)s"

@@ -1,8 +1,8 @@
-"""`./vpm bench stack`: from a fresh clone to the first screen, a second start, and the memory of all that runs.
+"""`./vpm bench stack`: the time from a fresh clone to the first screen, of a second start, and the stack's memory.
 
-Packages are in the caches of uv and npm. A start ends when the screen of `./vpm up` says that everything runs and the
-home page answers. A minute after the last start the memory of every process is summed (PSS), with the demo betting.
-`--quick`: one second start, and no minute of rest.
+Packages are in the caches of uv and npm. A start ends when `./vpm up` has printed its screen and the home page answers.
+A minute after the last start the memory (PSS) of all processes is summed, with the demo betting. `--quick`: only one
+second start, and no minute of waiting.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def measure(folder: Path, *, quick: bool) -> list[Figure]:
 
 @contextmanager
 def _up(clone: Path, port: int, log: Path) -> Iterator[tuple[int, float]]:
-    """Run `./vpm up`: its process id, and the seconds until its screen is there and the home page answers."""
+    """Run `./vpm up`; yield its process id and the seconds until its screen is printed and the home page answers."""
     argv = (sys.executable, str(clone / "vpm"), "up", "--port", str(port))
     plan = SpawnPlan("vpm up", argv, env=_bare_environment(), cwd=str(clone), stop_seconds=120)
 

@@ -1,11 +1,10 @@
 """`./vpm bench trade`: how long a paid POST /trade takes, against bare sends on the same chain in the same run.
 
-The API, the relayer and the indexer are the real daemons over PostgreSQL with its durable settings. Every other payment
-is in the receive form. The bare send is the least work possible: a transfer signed beforehand goes to the node, and
-its receipt is asked for every 5 ms. Both take turns. First a block is made for each transaction, so that waiting for
-blocks costs nothing and what is left is ours; then a block a second, begun at random moments between blocks. Targets:
-half of the trades within 150 ms where blocks are immediate, and within 150 ms plus the block time where they are not.
-`--quick`: six trades instead of sixty.
+The API, the relayer and the indexer are the real daemons on PostgreSQL with its durable settings. Every other payment
+is in the receive form. The bare send is the minimum: a transfer signed beforehand is sent to the node, which is then
+polled for its receipt every 5 ms. The two take turns. First each transaction gets a block at once, so that only our own
+time counts; then there is a block a second, and trades begin at random moments between blocks. Targets: a median of 150
+ms with immediate blocks, and of 150 ms plus the block time otherwise. `--quick`: six trades instead of sixty.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ TARGET_MS = 150.0
 ASK_AGAIN_SECONDS = 0.005
 MARKET = "bench"
 GWEI = 10**9
-# A wallet trades at most ten times a minute.
+# The API allows a wallet ten trades a minute.
 PAYERS = [wallets.wallet(f"bench payer {number}") for number in range(40)]
 
 
@@ -62,7 +61,7 @@ async def _measure(service: AgentService, trades: int) -> list[Figure]:
 
 
 class TradeBench:
-    """The paid trades and the bare sends that are timed."""
+    """Makes and times the paid trades and the bare sends."""
 
     def __init__(self, service: AgentService, session: aiohttp.ClientSession) -> None:
         self._service = service
@@ -82,8 +81,7 @@ class TradeBench:
             await asyncio.sleep(0.1)
 
     async def medians(self, trades: int, longest_pause: float = 0.0) -> tuple[float, float]:
-        """Return the milliseconds of half the trades and of half the bare sends. With a pause each begins at a random
-        moment."""
+        """Return the median milliseconds of trades and of bare sends. With a pause each begins at a random moment."""
         trade: list[float] = []
         bare: list[float] = []
         for number in islice(self._numbers, WARMUP + trades):
@@ -103,7 +101,7 @@ class TradeBench:
         return statistics.median(trade[WARMUP:]), statistics.median(bare[WARMUP:])
 
     async def _payment(self, number: int) -> tuple[dict[str, Any], dict[str, str]]:
-        """Sign the payment for a trade; every other one is in the receive form."""
+        """Sign the payment for a trade; every second one is in the receive form."""
         who = PAYERS[number % len(PAYERS)]
         body = bet(MARKET, who, random.choice(("yes", "no")), 1 + number % 5)
         challenge = await self._buyer.challenged(body)

@@ -1,7 +1,6 @@
 """Agents that trade by x402 with our client library: wallets with USDC and no ETH.
 
-They quote, and bet what the quote says on any market that takes stakes; above 10 USD with the quote's lock. A dozen
-trades at first, then one now and then.
+They quote and bet on any open market, above 10 USD with a locked quote: a dozen trades at first, then one every 40 s.
 """
 
 from __future__ import annotations
@@ -24,13 +23,13 @@ FIRST_PAUSE_SECONDS = 6.0  # a wallet may trade ten times a minute
 PAUSE_SECONDS = 40.0
 PATIENCE_SECONDS = 30
 SIZES_USD = (1, 2, 3, 5, 8, 10, 15, 25)
-# A market that takes stakes for less than this might be closed before the payment is signed.
+# A market that closes sooner might be closed before the payment is signed.
 MIN_LEFT_SECONDS = 30
 REF = "demo"
 
 
 async def play(base_url: str) -> None:
-    """Trade until stopped; a refusal or a pause of the service only means another try later."""
+    """Trade until stopped; try again later after a refusal or an outage."""
     dice = random.Random(21)  # noqa: S311 (the same story on every first start)
     placed = 0
     # The service is on this machine, so a proxy set in the shell is ignored.
@@ -47,7 +46,7 @@ def client_of(base_url: str, wallet: wallets.Wallet, http: httpx.Client) -> Clie
 
 
 def trade(client: Client, dice: random.Random) -> bool:
-    """Place one bet on one open market; return False where there is none."""
+    """Place one bet on a random open market; return False if there is none."""
     markets = [each for each in client.markets(limit=200).markets if _seconds_left(each) > MIN_LEFT_SECONDS]
     if not markets:
         return False

@@ -1,5 +1,5 @@
-"""A trader who moves the prices of the agents' tokens, as the walk of the other local prices goes: a swap in each pool
-now and then. Feeds and markets know nothing of it; they read the pools."""
+"""A trader who moves the prices of the agents' tokens along a random walk, with a swap in each pool every 20 s. Feeds
+and markets only read the pools."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PAUSE_SECONDS = 20.0
 
 
 async def play(rpc_url: str, saved: Path) -> None:
-    """Trade until stopped; a swap that fails only means another try later."""
+    """Trade until stopped; try again later after a failed swap."""
     node = LocalNode(rpc_url)
     walk = Walk(await asyncio.to_thread(trader, node), AgentPools.load(saved))
     while True:

@@ -1,7 +1,7 @@
 """Wallets without ETH that place gasless bets on stock markets.
 
-A dozen bets at first, so the pages have something to show, then one now and then. They use only what a bettor has: the
-market list, the typed data to sign, and the relay.
+A dozen bets at first, so that the pages have something to show, then one every 45 s. They only use what every bettor
+has: the market list, the typed data to sign, and the relay.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ STAKES = (1_000_000, 2_000_000, 5_000_000, 10_000_000, 20_000_000)  # units
 
 
 async def play(base_url: str) -> None:
-    """Bet until stopped; a refusal or a pause of the service only means another try later."""
+    """Bet until stopped; try again later after a refusal or an outage."""
     dice = random.Random(20)  # noqa: S311 (the same story on every first start)
     placed = 0
-    # Limits count by address; on Linux the demo has its own address, so it never uses up another client's limit.
+    # Rate limits apply per address; on Linux the demo has its own, so it never uses up another client's limit.
     address = ("127.0.0.2", 0) if sys.platform.startswith("linux") else None
     connector = aiohttp.TCPConnector(local_addr=address)
     patience = aiohttp.ClientTimeout(total=20)
@@ -40,7 +40,7 @@ async def play(base_url: str) -> None:
 
 
 async def _bet(session: aiohttp.ClientSession, dice: random.Random) -> int:
-    """Place one bet by one wallet on one open market; return 1 if the relay took it."""
+    """Place one bet on a random open market; return 1 if the relay accepted it."""
     async with session.get("/api/markets") as answer:
         markets = (await answer.json())["markets"]
     open_now = [market for market in markets if market["acceptingBets"]]

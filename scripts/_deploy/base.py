@@ -1,8 +1,7 @@
-"""Deploying the Base side: the settlement wallet with its resolver, lister and pauser, our observation feeds, and who
-may do what on them.
+"""Deploys the Base side: the settlement wallet with its resolver, lister and pauser, our observation feeds, and roles.
 
-A feed is not allowed here: it needs a fresh reading first, which its publisher posts once the service runs. After that
-the Safe allows it; see `feeds.py`.
+Feeds are not allowed here: each first needs a fresh reading, which its publisher posts once the service runs. Then the
+Safe allows it; see `feeds.py`.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ ROLES = {
 
 @dataclass(frozen=True)
 class Holders:
-    """The holders of powers from the deployment on."""
+    """The accounts that the deployment gives roles to."""
 
     listers: Sequence[str]
     relayers: Sequence[str]
@@ -38,7 +37,7 @@ class Holders:
     publisher: str
 
     def wallets(self) -> dict[str, str]:
-        """Return the wallets as the deployment file names them."""
+        """Return the accounts by their names in the deployment file."""
         relays = {f"relay {number}": one for number, one in enumerate(self.relayers)}
         return {
             "publisher": self.publisher,
@@ -50,12 +49,12 @@ class Holders:
 
 
 def contract_name(key: str) -> str:
-    """Return what an observation feed is called in the deployment file: `ObservationFeed BNKR/market_cap`."""
+    """Return an observation feed's name in the deployment file: `ObservationFeed BNKR/market_cap`."""
     return f"ObservationFeed {key}"
 
 
 def bounds_of(facts: Deployment) -> dict[str, int]:
-    """Return the Safe's bounds of agent markets, as IAgentLister.Bounds names them."""
+    """Return the bounds of agent markets with the names of IAgentLister.Bounds."""
     return {
         "feeBps": facts.param("feeBps"),
         "minWeight": facts.param("minWeightUnits"),
@@ -74,10 +73,10 @@ def add(
     feeds: Sequence[str],
     max_lag_seconds: int,
 ) -> None:
-    """Add what deploys everything and gives out the powers; ownership of everything is offered to the Safe, which has
-    to accept it.
+    """Add the transactions that deploy everything, grant the roles, and offer ownership to the Safe, which has to
+    accept it.
 
-    `safe` becomes the treasury of the settlement wallet and the pauser its guardian, both for good.
+    `safe` becomes the treasury of the settlement wallet and the pauser its guardian, both permanently.
     """
     wallet = new.put(
         "SettlementWallet",
@@ -100,7 +99,7 @@ def add(
     for account in holders.relayers:
         new.call(wallet, f"let {account} settle x402 payments (RELAYER)", "setRole", RELAYER, account, True)
     for account in holders.creditors:
-        new.call(wallet, f"let {account} book payments that came by themselves", "setRole", CREDITOR, account, True)
+        new.call(wallet, f"let {account} book payments sent directly (CREDITOR)", "setRole", CREDITOR, account, True)
     for account in holders.listers:
         new.call(lister, f"let {account} list agent markets", "setLister", account, True)
     for account in holders.guardians:

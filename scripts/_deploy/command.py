@@ -1,4 +1,4 @@
-"""What makes a function an ape command of ours: the options that all of them have, and refusals in one sentence."""
+"""Turns functions into ape commands, with the common options and one-sentence errors."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from ape.cli import ConnectedProviderCommand, network_option
 from core.contracts.deployments import load_deployment
 from scripts._deploy.session import Script, open_session, readable_errors
 
-SENDS = "really send; without it a live network sees a dry run"
-EXECUTES = "execute with the keys in VPM_SAFE_OWNER_KEYS; without it only print"
+SENDS = "send the transactions; without it, a live network gets a dry run"
+EXECUTES = "execute with the keys in VPM_SAFE_OWNER_KEYS; without it, only print"
 
 
 def connected(function: Callable[..., Any]) -> Any:
-    """Return the command of a function that takes a connected `provider` and the path `facts`."""
+    """Return a command that calls a function with a connected `provider` and the path `facts`."""
     facts = click.option("--facts", required=True, help="the network's deployment file")
     command: Any = click.command(cls=ConnectedProviderCommand)
     return command(network_option()(facts(readable_errors(function))))
 
 
-def command(*, account: str = "the alias of the ape account that pays the gas", send: str) -> Callable[..., Any]:
-    """Make a command of a function that takes a `Script` and its own options."""
+def command(*, account: str = "the alias of the ape account that pays for gas", send: str) -> Callable[..., Any]:
+    """Return a decorator that turns a function of a `Script` and its options into a command."""
 
     def decorate(function: Callable[..., Any]) -> Any:
         def cli(provider: Any, facts: str, alias: str, send: bool, **own: Any) -> None:

@@ -1,5 +1,5 @@
-"""The Safe's list of feeds for agent markets: what it has to sign to allow, drop or condemn one of ours, and what the
-pools of a feed bear as they are now, next to the feed cap that it is asked to allow."""
+"""The Safe's calls that allow, drop or condemn a feed for agent markets, and the check of a pool feed's cap against the
+present depth of its pools."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from scripts._deploy.session import ScriptRefused, ask_node
 
 
 def allow(lister: Any, source: AgentFeed, safe: str) -> SafeCall | None:
-    """Return the Safe's call that allows a feed; None when it is allowed with these numbers already.
+    """Return the Safe's call that allows a feed; None if it is allowed with these numbers already.
 
-    The call is tried first, as the Safe: a feed without a fresh positive reading is refused here with the contract's
-    own reason, not by a transaction that several people have signed.
+    The call is simulated first, from the Safe: a feed without a fresh positive reading is refused here with the
+    contract's reason, and not after several people have signed.
     """
     if matches_record(lister.feed(source.address), source):
         return None
@@ -30,15 +30,15 @@ def allow(lister: Any, source: AgentFeed, safe: str) -> SafeCall | None:
 
 
 def drop(lister: Any, source: AgentFeed) -> SafeCall | None:
-    """Take it off the list; markets already listed go on. None when it is not on it."""
+    """Return the Safe's call that removes a feed from the list, or None; markets already listed go on."""
     if not lister.feed(source.address).allowed:
         return None
     data = bytes(lister.setFeed.encode_input(source.address, False, 0, 0, 0, 0))
-    return SafeCall(lister.address, data, f"list no more agent markets on {source.key}")
+    return SafeCall(lister.address, data, f"stop listing agent markets on {source.key}")
 
 
 def condemn(lister: Any, source: AgentFeed, safe: str) -> SafeCall | None:
-    """Void every unsettled market on it, for good. None when it is condemned already."""
+    """Return the Safe's call that voids every unsettled market on a feed for good; None if it is condemned already."""
     if lister.standing(source.address).condemned:
         return None
     lister.condemn.call(source.address, sender=safe)
@@ -47,7 +47,7 @@ def condemn(lister: Any, source: AgentFeed, safe: str) -> SafeCall | None:
 
 
 def matches_record(feed: Any, source: AgentFeed) -> bool:
-    """Return whether the lister's Feed is allowed with the file's numbers."""
+    """Return whether a feed is allowed in the lister with the file's numbers."""
     return bool(feed.allowed) and (feed.memory_, feed.maxAge, feed.potCap, feed.feedCap) == _numbers(source)
 
 
@@ -55,26 +55,26 @@ def _numbers(source: AgentFeed) -> tuple[int, int, int, int]:
     return source.memory_seconds, source.max_age_seconds, source.pot_cap_units, source.feed_cap_units
 
 
-# ---------------------------------------------------------------- what its pools bear
+# ---------------------------------------------------------------- caps of pool feeds
 
 
 @dataclass(frozen=True)
 class PoolLimit:
-    """The cap that `vpm feed cost` finds, in units of the stablecoin; None: the pools do not say enough for one."""
+    """The cap that `vpm feed cost` computes, in units of the stablecoin; None if it cannot be computed."""
 
     units: int | None
     why: str
 
     @property
     def text(self) -> str:
-        return f"nothing that could be told ({self.why})" if self.units is None else f"{_dollars(self.units)} USD"
+        return f"an unknown amount ({self.why})" if self.units is None else f"{_dollars(self.units)} USD"
 
     def covers(self, feed: PoolFeed) -> bool:
         return self.units is not None and feed.feed_cap_units <= self.units
 
 
 def pool_limit(url: str, facts: Deployment, feed: PoolFeed) -> PoolLimit:
-    """Return what its pools bear at the newest block, with half of their depth taken for the attacker's own."""
+    """Return the cap for a feed's pools at the newest block, assuming that half of their depth is the attacker's."""
     fee = int(facts.params.get("feeBps", 0))
     try:
         return PoolLimit(ask_node(url, lambda client: live_cap_units(client, facts.pool_factories, feed, fee)), "")
@@ -83,34 +83,34 @@ def pool_limit(url: str, facts: Deployment, feed: PoolFeed) -> PoolLimit:
 
 
 def check_cap(feed: PoolFeed, limit: PoolLimit, *, local: bool, evidence: str | None) -> str:
-    """Return a sentence about the cap; ScriptRefused where it is more than the pools bear, the money is real, and
-    nothing is shown for it."""
+    """Return a sentence about the cap; raise ScriptRefused if it is over the limit on a live network without
+    evidence."""
     asked = (
-        f"{feed.key}: its markets may hold {_dollars(feed.feed_cap_units)} USD together, each "
-        f"{_dollars(feed.pot_cap_units)}; the pools bear {limit.text}"
+        f"{feed.key}: the cap is {_dollars(feed.feed_cap_units)} USD for all markets and "
+        f"{_dollars(feed.pot_cap_units)} for each; the pools support {limit.text}"
     )
     if limit.covers(feed):
         return asked
     if evidence is not None:
-        return f"{asked}. Allowed on this evidence, which the deployment file names: {evidence}"
+        return f"{asked}. Allowed because of this evidence, recorded in the deployment file: {evidence}"
     if local:
-        return f"{asked}. No matter on a local chain, where it is nobody's money."
+        return f"{asked}. That is allowed on a local chain, where the money is not real."
     raise ScriptRefused(
-        f"{asked}. Ask for less (feedCapUnits in the deployment file), or say with --evidence where it is shown that "
-        "other venues are arbitraged against these pools; docs/pool-feeds.md says what that has to show."
+        f"{asked}. Lower feedCapUnits in the deployment file, or name with --evidence a document that shows that "
+        "other venues are arbitraged against these pools; see docs/pool-feeds.md."
     )
 
 
 def evidence_of(given: str) -> str:
-    """Return the evidence as the deployment file has it: a URL unchanged; for a file its name and hash, so that a later
-    change to it shows."""
+    """Return the evidence for the deployment file: a URL as it is, or a file's name and hash, so that later changes to
+    it can be detected."""
     if given.startswith(("https://", "ipfs://")):
         return given
     try:
         content = Path(given).read_bytes()
     except OSError as error:
         raise ScriptRefused(
-            f"--evidence {given} is no https:// or ipfs:// address, and as a file it cannot be read: {error.strerror}."
+            f"--evidence {given} is neither an https:// or ipfs:// URL nor a readable file: {error.strerror}."
         ) from None
     if not content.strip():
         raise ScriptRefused(f"--evidence {given} is an empty file.")
@@ -118,7 +118,7 @@ def evidence_of(given: str) -> str:
 
 
 def with_evidence(facts: Deployment, feed: PoolFeed, evidence: str, limit: PoolLimit) -> Deployment:
-    """Return the deployment file with the evidence for the feed's cap, and what its pools bore by themselves."""
+    """Return the deployment with the evidence for a feed's cap, and the cap computed from its pools."""
     shown = {"pot_cap_evidence": evidence, "borne_cap_units": limit.units or None}
     changed = PoolFeed.model_validate(feed.model_dump() | shown)
     feeds = tuple(changed if each == feed else each for each in facts.feeds)
@@ -126,5 +126,5 @@ def with_evidence(facts: Deployment, feed: PoolFeed, evidence: str, limit: PoolL
 
 
 def _dollars(units: int) -> str:
-    """Rounded down to a cent."""
+    """Return an amount of USD, rounded down to a cent."""
     return f"{units // USD:,}.{units % USD * 100 // USD:02d}"

@@ -23,12 +23,14 @@ from scripts._vpm import bytecode
 
 
 def deployment_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that both deployments have, which `prepare` takes as they are."""
+    """Add the options of both deployments, which are passed on to `prepare`."""
     for option in (
-        click.option("--threshold", type=int, default=2, show_default=True, help="signatures the new Safe asks for"),
+        click.option(
+            "--threshold", type=int, default=2, show_default=True, help="signatures that the new Safe requires"
+        ),
         click.option("--safe-owner", "safe_owners", multiple=True, help="an owner of a new Safe (repeatable)"),
-        click.option("--safe", help="the address of an existing Safe; without it a new one is made"),
-        click.option("--out", help="the deployment file to write; the facts file itself if left out"),
+        click.option("--safe", help="the address of an existing Safe (default: create one)"),
+        click.option("--out", help="the deployment file to write (default: the facts file)"),
     ):
         function = option(function)
     return function
@@ -36,17 +38,17 @@ def deployment_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 @dataclass(frozen=True)
 class Recipe:
-    """What one deployment is to put on its chain. `sources` are its feeds once the contracts of these names stand."""
+    """What a deployment puts on its chain. `sources` returns its feeds, given the deployed contracts."""
 
     contracts: Sequence[str]
-    roles: Mapping[str, str]  # of the contracts that name each other
-    steps: Sequence[str]  # what holds for all of it, in words
+    roles: Mapping[str, str]  # of the contracts that reference each other
+    steps: Sequence[str]  # general lines to show
     wallets: Mapping[str, str]
-    add: Callable[[Transactions, str], None]  # all that is sent, with the Safe's address
+    add: Callable[[Transactions, str], None]  # adds all transactions, given the Safe's address
     sources: Callable[[Mapping[str, ContractInfo]], Sequence[AgentFeed]] = lambda _contracts: ()
 
     def record(self, facts: Deployment, contracts: Mapping[str, ContractInfo], owner: Safe) -> Deployment:
-        """Return the facts of a network plus what now stands on it; checked like any deployment file."""
+        """Return the network's deployment file with the deployed contracts, validated."""
         changed = facts.model_copy(
             update={
                 "status": "deployed",
@@ -60,7 +62,7 @@ class Recipe:
         return Deployment.model_validate(changed.model_dump(by_alias=True))
 
     def rehearsed(self, facts: Deployment, owner: Safe) -> Deployment:
-        """Return the record as it will be, but for the addresses of the contracts."""
+        """Return the deployment file as it will be, but with placeholder addresses."""
         placeholders = {
             name: ContractInfo(address=create_address(safes.ZERO, number), role="rehearsed", deploy_block=0)
             for number, name in enumerate(self.contracts)
@@ -70,7 +72,7 @@ class Recipe:
 
 @dataclass(frozen=True)
 class Plan:
-    """A deployment before it is confirmed: the session, what is known, where the result goes, and whose it will be."""
+    """A deployment to be confirmed: the session, the network's facts, the output file, and the Safe."""
 
     session: DeploySession
     facts: Deployment
@@ -81,22 +83,22 @@ class Plan:
     threshold: int
 
     def execute(self, project: Any, recipe: Recipe) -> bool:
-        """Rehearse the record, so what cannot be recorded is never sent; show everything; deploy; record, and let the
-        Safe accept what was offered to it. False means it was a dry run."""
+        """Rehearse writing the file, so that nothing is sent that could not be recorded; show everything; deploy;
+        record; and let the Safe accept its ownership. Return False after a dry run."""
         if not self.existing_safe and len(set(self.safe_owners)) < self.threshold:
             raise ScriptRefused(
-                f"a new Safe needs at least {self.threshold} different --safe-owner; {len(set(self.safe_owners))} "
-                "given. Or name an existing one with --safe."
+                f"a new Safe needs at least {self.threshold} different --safe-owner, not {len(set(self.safe_owners))}. "
+                "Or give an existing Safe with --safe."
             )
         if self.existing_safe and not self._has_code(self.existing_safe):
             raise ScriptRefused(
-                f"--safe names {self.existing_safe}, which has no code on chain {self.session.chain_id}: there is no "
-                "Safe there. Give the address of a Safe on this chain, or leave --safe out to have a new one made."
+                f"--safe {self.existing_safe} has no code on chain {self.session.chain_id}, so there is no Safe there. "
+                "Give the address of a Safe on this chain, or omit --safe to create one."
             )
         if self.existing_safe and (code := self._singleton(self.existing_safe)) != safes.SINGLETON:
             raise ScriptRefused(
-                f"{self.existing_safe} runs {code}, which is not SafeL2 1.4.1 ({safes.SINGLETON}): on a rollup what a "
-                "Safe does can be read from logs only, and only SafeL2 writes them. Make the Safe with SafeL2."
+                f"{self.existing_safe} runs {code}, not SafeL2 1.4.1 ({safes.SINGLETON}). On a rollup only logs show "
+                "what a Safe does, and only SafeL2 writes them. Create the Safe with SafeL2."
             )
         journal = Journal(self.out)
         begun = journal.read_header()
@@ -106,7 +108,7 @@ class Plan:
             owner = Safe(address=safes.ZERO, threshold=self.threshold, owners=tuple(self.safe_owners))
         if owner.threshold < safes.MIN_THRESHOLD and not self.session.local:
             raise ScriptRefused(
-                f"a Safe that asks for {owner.threshold} signature is one key. On a live network at least "
+                f"a Safe that requires only {owner.threshold} signature depends on one key. On a live network at least "
                 f"{safes.MIN_THRESHOLD} owners must sign: give --threshold and as many --safe-owner."
             )
         write_deployment(recipe.rehearsed(self.facts, owner), self.out, rehearse=True)
@@ -137,7 +139,7 @@ class Plan:
     def _sending(
         self, project: Any, recipe: Recipe, owner: Safe, begun: Mapping[str, Any] | None
     ) -> tuple[Sending, Safe]:
-        """Return all that is to be sent, and the Safe. A deployment that broke off keeps its first nonce and its Safe;
+        """Return the transactions to send, and the Safe. An interrupted deployment keeps its first nonce and its Safe;
         a new one starts at the account's next nonce."""
         first = self.session.nonce() if begun is None else int(begun["firstNonce"])
         if self.existing_safe:
@@ -153,13 +155,13 @@ class Plan:
         return Sending(self.session, [*before, *new.steps], first), owner
 
     def _salt(self, nonce: int) -> int:
-        """Return a number unique to this deployment: a Safe's address depends on its owners and this, not its maker."""
+        """Return a number unique to this deployment: a Safe's address depends on its owners and this salt."""
         return int.from_bytes(keccak(text=f"{self.session.address} {nonce}"))
 
     def _show(self, recipe: Recipe, sending: Sending, broke_off: Journal | None) -> None:
         self.session.announce(f"Deploying {', '.join(recipe.contracts)}")
         if broke_off is not None:
-            click.echo(f"  going on with what broke off: {broke_off.path}")
+            click.echo(f"  continuing the interrupted deployment of {broke_off.path}")
         a_new_one = f"a new Safe, {self.threshold} of {len(self.safe_owners)}"
         click.echo(f"  owner and treasury: {self.existing_safe or a_new_one}")
         for line in recipe.steps:
@@ -169,9 +171,7 @@ class Plan:
 
     def _has_code(self, address: str) -> bool:
         if not is_address(address):
-            raise ScriptRefused(
-                f"--safe names {address!r}, which is not an address: give 0x and 40 hexadecimal digits."
-            )
+            raise ScriptRefused(f"--safe {address!r} is not an address. An address is 0x and 40 hexadecimal digits.")
         return len(HexBytes(self.session.ask("eth_getCode", address, "latest"))) > 0
 
     def _singleton(self, address: str) -> str:
@@ -183,18 +183,18 @@ class Plan:
 
 
 def binder(project: Any) -> Callable[[str, str], Any]:
-    """Bind a contract by the name in the deployment file; `ObservationFeed BNKR/market_cap` is an ObservationFeed."""
+    """Return a function that binds a contract by its name in the deployment file, like `PoolFeed BNKR/market_cap`."""
     return lambda name, address: getattr(project, name.split(" ", 1)[0]).at(address)
 
 
 def prepare(script: Script, *, out: str | None, safe: str | None, safe_owners: Sequence[str], threshold: int) -> Plan:
-    """Return what is to be confirmed; ScriptRefused where a deployment stands already."""
+    """Return the plan to confirm; raise ScriptRefused if there is a deployment already."""
     target, file = Path(out) if out else script.path, script.file
     if file.is_deployed:
-        raise ScriptRefused(f"{script.path} says that {file.network} is deployed already; it is not deployed over.")
+        raise ScriptRefused(f"{script.path} says that {file.network} is deployed already. It cannot be deployed again.")
     if target.exists() and load_deployment(target).is_deployed:
         raise ScriptRefused(
-            f"{target} records a deployment already; it is not overwritten. Move it away to start anew."
+            f"{target} already records a deployment and is not overwritten. Move it away to start again."
         )
     if not script.session.local:
         require_recorded(script.project)
@@ -202,12 +202,12 @@ def prepare(script: Script, *, out: str | None, safe: str | None, safe_owners: S
 
 
 def require_recorded(project: Any) -> None:
-    """Refuse to deploy anything but the tested and published bytes to a live network, even if this checkout builds
-    others."""
+    """Raise ScriptRefused unless this checkout builds the tested and published bytecode, as live networks get no
+    other."""
     codes = {name: bytes(getattr(project, name).contract_type.get_deployment_bytecode()) for name in bytecode.CONTRACTS}
     other = bytecode.unrecorded(codes)
     if other:
         raise ScriptRefused(
             f"{', '.join(other)}: this build differs from scripts/_deploy/bytecode.json. Deploy from a clean checkout "
-            "of the release; after a change of the sources, run python -m scripts._vpm.bytecode and have it reviewed."
+            "of the release, or after changing the sources run python -m scripts._vpm.bytecode and have it reviewed."
         )

@@ -1,4 +1,4 @@
-"""The transactions signed for an unfinished deployment: a file next to the one that will record it."""
+"""The journal of an unfinished deployment: its signed transactions, in a file next to the deployment file."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from core.hexadecimal import bytes_of, hex_of
 
 
 class Journal:
-    """The journal of one deployment: what it is, then each transaction before it is sent.
+    """The journal of one deployment: a header, then each transaction before it is sent.
 
-    It is gone once everything is recorded. A deployment that broke off goes on from it.
+    It is deleted once everything is recorded. An interrupted deployment continues from it.
     """
 
     def __init__(self, target: Path) -> None:
@@ -24,8 +24,8 @@ class Journal:
         self._sent: dict[int, dict[str, bytes]] = {}
 
     def read_header(self) -> dict[str, Any] | None:
-        """Describe the deployment that broke off here: chain, deployer, first nonce, Safe, and a digest of its
-        transactions. None where none did."""
+        """Return the interrupted deployment's chain, deployer, first nonce, Safe, and a digest of its transactions;
+        None if there is none."""
         if not self.path.exists():
             return None
         try:
@@ -38,33 +38,35 @@ class Journal:
         return lines[0] if lines else None
 
     def begin(self, deployment: dict[str, Any]) -> None:
-        """Lock the file, for one process at a time: before anything is sent, and again when the deployment goes on."""
+        """Open and lock the file for this process, before anything is sent; check the header of an interrupted one."""
         try:
             self._file = self.path.open("ab+")
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise DeploymentError(f"Another process is deploying by {self.path}.", hint="Wait for it.") from None
+            raise DeploymentError(
+                f"Another process is deploying with {self.path}.", hint="Wait until it has finished."
+            ) from None
         except OSError as error:
             raise DeploymentError(f"{self.path} cannot be written: {error.strerror}.") from None
-        # A line that was being written when the process ended was of nothing that was sent.
+        # A transaction is only sent after its line is complete, so an incomplete last line can be dropped.
         self._file.truncate(sum(map(len, _complete_lines(self.path.read_bytes()))))
         if (before := self.read_header()) is None:
             self._append(deployment)
         elif before != deployment:
             raise DeploymentError(
-                f"{self.path} is of a deployment that broke off, of something else than this one.",
-                hint="Give the options it was begun with; or keep that file somewhere else and deploy anew.",
+                f"{self.path} belongs to another deployment, which was interrupted.",
+                hint="Use the options of that deployment, or move the file away and deploy again.",
             )
 
     def sent(self, nonce: int) -> dict[str, bytes]:
-        """Return the transactions signed with a nonce, by their hashes, the latest last."""
+        """Return the transactions signed with a nonce by their hashes, the latest last."""
         return dict(self._sent.get(nonce, {}))
 
     def store(self, nonce: int, what: str, digest: str, raw: bytes) -> None:
         self._append({"nonce": nonce, "what": what, "tx": digest, "raw": hex_of(raw)})
 
     def end(self) -> None:
-        """Delete the file, once everything is recorded."""
+        """Delete the file, after everything is recorded."""
         self.path.unlink()
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Feeds that are computed from pools: what an operator asks for in a file, and what is made of it on chain."""
+"""Deploys pool feeds from an operator's request file."""
 
 from __future__ import annotations
 
@@ -20,31 +20,31 @@ from core.feeds.live_cost import MIN_LIVE_WINDOW
 from core.money import USD
 from scripts._deploy.session import DeploySession, ScriptRefused, ask_node
 
-_JSON_SAFE = 2**53  # from here on JSON's numbers lose their last digits
+_JSON_SAFE = 2**53  # JSON numbers from here on lose their last digits
 
 
 class _Asked(BaseModel):
-    """A part of the file: nothing unknown, nothing converted."""
+    """A part of the file, without unknown fields or type conversions."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
 class AskedPool(_Asked):
-    """A pool by its address, and by the name that people are shown."""
+    """A pool's address and display name."""
 
     address: AddressText
     name: Annotated[str, Field(min_length=1, max_length=80)]
 
 
 class FeedRequest(_Asked):
-    """A feed as the file asks for it: durations in seconds, `pot_cap` and `feed_cap` in USD."""
+    """A requested feed: durations in seconds, `pot_cap` and `feed_cap` in USD."""
 
     token: AddressText
     window: Seconds
     step: Seconds = 60
     max_quiet: Seconds
     max_age: Seconds
-    pot_cap: Annotated[int, Field(ge=7)]  # as the lister asks: a share for each of seven outcomes
+    pot_cap: Annotated[int, Field(ge=7)]  # the lister's minimum: a share for each of seven outcomes
     feed_cap: Annotated[int, Field(ge=1)]
     pools: Annotated[list[AskedPool], Field(min_length=1, max_length=2)]
 
@@ -53,31 +53,31 @@ _FILE: TypeAdapter[dict[FeedKey, FeedRequest]] = TypeAdapter(dict[FeedKey, FeedR
 
 
 def read(path: Path) -> dict[str, FeedRequest]:
-    """Return the file's feeds by key; DeploymentError with the field that is wrong."""
+    """Return the file's feeds by key; raise DeploymentError with the wrong field."""
     try:
         return _FILE.validate_python(tomllib.loads(path.read_text()))
     except OSError as error:
-        raise DeploymentError(f"The file of pools {path} cannot be read: {error.strerror}.") from None
+        raise DeploymentError(f"The pools file {path} cannot be read: {error.strerror}.") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise DeploymentError(f"{path} is not TOML: {error}.") from None
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"] if part != "[key]")
         raise DeploymentError(
-            f"{path} is wrong at {place}: {first['msg']}.", hint="deployments/pools.example.toml shows the form."
+            f"{path} is invalid at {place}: {first['msg']}.", hint="deployments/pools.example.toml shows the format."
         ) from None
 
 
 def contract_name(key: str) -> str:
-    """Return what a pool feed is called in the deployment file: `PoolFeed BNKR/market_cap`."""
+    """Return a pool feed's name in the deployment file: `PoolFeed BNKR/market_cap`."""
     return f"PoolFeed {key}"
 
 
-# ---------------------------------------------------------------- what is to be made
+# ---------------------------------------------------------------- requests
 
 
 def missing(facts: Deployment, asked: Mapping[str, FeedRequest]) -> list[str]:
-    """Return which of the file's feeds do not stand yet; Refused where something else stands under the same key."""
+    """Return the requested feeds that are not deployed; raise ScriptRefused if another feed has the same key."""
     return [key for key, each in asked.items() if not _is_deployed(facts, key, each)]
 
 
@@ -86,7 +86,7 @@ def _is_deployed(facts: Deployment, key: str, asked: FeedRequest) -> bool:
     if standing is None:
         return False
     if not isinstance(standing, PoolFeed):
-        raise ScriptRefused(f"{key} stands as a feed whose publisher posts its values; one key names one feed.")
+        raise ScriptRefused(f"{key} is already the key of a published feed; use another key.")
     for name, has, wants in (
         ("token", standing.token, asked.token),
         ("window", standing.window_seconds, asked.window),
@@ -99,26 +99,25 @@ def _is_deployed(facts: Deployment, key: str, asked: FeedRequest) -> bool:
     ):
         if has != wants:
             raise ScriptRefused(
-                f"{key} stands with another {name} ({has}, the file asks for {wants}), and a feed is never changed. "
-                "Ask for it under another key; max_age, pot_cap and feed_cap are the Safe's: change them in the "
-                "deployment file, then ape run allow_feed."
+                f"{key} is deployed with another {name} ({has}, the file has {wants}), and a feed cannot be changed. "
+                "Request it under another key. To change max_age, pot_cap or feed_cap, which the Safe sets, edit the "
+                "deployment file and run ape run allow_feed."
             )
     return True
 
 
 def require_long_windows(asked: Mapping[str, FeedRequest]) -> None:
-    """Refuse short windows on a live network: moving the price in one short window would move the result."""
+    """Raise ScriptRefused for short windows, in which moving the price would be cheap enough to move a result."""
     for key, each in asked.items():
         if each.window < MIN_LIVE_WINDOW:
             raise ScriptRefused(
                 f"the window of {key} is {each.window} s; the Safe allows none under {MIN_LIVE_WINDOW} s on a live "
-                "network. docs/pool-feeds.md says why."
+                "network; docs/pool-feeds.md explains why."
             )
 
 
 def feed_of(session: DeploySession, facts: Deployment, key: str, asked: FeedRequest) -> PoolFeed:
-    """Return the feed as the deployment file will have it, but for its address: with the supply and the liquidity of
-    now."""
+    """Return the feed for the deployment file, still without its address, with the present supply and liquidity."""
     token = Contract(asked.token, TOKEN)
     pools = tuple(
         PoolSource(
@@ -151,7 +150,7 @@ def feed_of(session: DeploySession, facts: Deployment, key: str, asked: FeedRequ
 
 
 def pool_fault(url: str, facts: Deployment, pool: str) -> str | None:
-    """Return why an address is no pool that a factory of the deployment file made, or None."""
+    """Return why an address is not a pool made by a factory of the deployment file, or None if it is."""
 
     async def check(client: ChainClient) -> None:
         await require_genuine(client, pool, facts.pool_factories, (await client.head()).number)
@@ -164,24 +163,23 @@ def pool_fault(url: str, facts: Deployment, pool: str) -> str | None:
 
 
 def harmonic_liquidity(session: DeploySession, pool: str, window: int) -> int:
-    """Return a pool's liquidity over the last window, as a feed measures it: rounded down, 1 where there is hardly
-    any."""
+    """Return a pool's harmonic mean liquidity over the last window, as a feed measures it: rounded down, at least 1."""
     try:
         cumulatives = session.read(Contract(pool, POOL).call("observe", [window, 0]))[1]
-    except Exception as error:  # ape and the decoder raise many kinds: each means that the pool has no answer
+    except Exception as error:  # ape and the decoder raise many types; each means that the pool did not answer
         raise ScriptRefused(
-            f"{pool} does not tell its last {window} s ({error}). Either it is no pool with the interface of Uniswap "
-            "v3, or it does not remember so long: grow its cardinality first, docs/pool-feeds.md says how."
+            f"{pool} cannot report its last {window} s ({error}). Either it is not a Uniswap v3 pool, or its history "
+            "is too short: grow its cardinality first, see docs/pool-feeds.md."
         ) from None
     slowness = (int(cumulatives[1]) - int(cumulatives[0])) % 2**160  # wraps like the accumulator
     return max(1, (window << 128) // max(1, slowness))
 
 
-# ---------------------------------------------------------------- making it
+# ---------------------------------------------------------------- deployment
 
 
 def configuration(feed: PoolFeed) -> dict[str, Any]:
-    """Return the constructor's argument, IPoolFeed.Config, in its order."""
+    """Return the constructor's argument, IPoolFeed.Config, with the fields in order."""
     return {
         "description": f"{feed.key.partition('/')[0]} / USD market cap",
         "token": feed.token,
@@ -196,7 +194,7 @@ def configuration(feed: PoolFeed) -> dict[str, Any]:
 
 
 def deploy(sender: Any, project: Any, feed: PoolFeed) -> ContractInfo:
-    """Deploy a feed; return the contract as the deployment file describes it."""
+    """Deploy a feed; return its entry for the deployment file."""
     config = configuration(feed)
     made = sender.deploy(project.PoolFeed, tuple(config.values()))
     receipt = made.creation_metadata.receipt if made.creation_metadata else None
@@ -204,7 +202,7 @@ def deploy(sender: Any, project: Any, feed: PoolFeed) -> ContractInfo:
         raise RuntimeError(f"no receipt of the deployment of {made.address}")
     return ContractInfo(
         address=to_checksum_address(made.address),
-        role=f"{feed.key} by what its pools remember; it has no publisher and no owner",
+        role=f"{feed.key} computed from its pools' history; it has no publisher and no owner",
         deploy_tx=str(receipt.txn_hash).lower(),
         deploy_block=int(receipt.block_number),
         deployer=to_checksum_address(str(receipt.sender)),
@@ -213,7 +211,7 @@ def deploy(sender: Any, project: Any, feed: PoolFeed) -> ContractInfo:
 
 
 def constructor_arguments(recorded: Mapping[str, Any]) -> list[Any]:
-    """Return what the constructor took, from the deployment file, where numbers too large for JSON are text."""
+    """Return the constructor's arguments from the deployment file, where numbers too large for JSON are text."""
     config = recorded["config"]
     numbers = [int(each) for each in config["referenceLiquidity"]]
     return [tuple({**config, "supply": int(config["supply"]), "referenceLiquidity": numbers}.values())]
@@ -226,7 +224,7 @@ def _as_text(value: Any) -> Any:
 
 
 def with_feed(facts: Deployment, feed: PoolFeed, made: ContractInfo) -> Deployment:
-    """Return the deployment file with this feed added."""
+    """Return the deployment with this feed added."""
     standing = PoolFeed.model_validate(feed.model_dump() | {"address": made.address})
     changed = facts.model_copy(
         update={
@@ -238,6 +236,6 @@ def with_feed(facts: Deployment, feed: PoolFeed, made: ContractInfo) -> Deployme
 
 
 def record_latest_reading(session: DeploySession, project: Any, address: str) -> None:
-    """Record the newest reading, which needs no permission: the Safe can allow only a feed that has one."""
+    """Record the newest reading, as the Safe can only allow a feed that has one. This needs no permission."""
     feed, now = project.PoolFeed.at(address), int(session.provider.get_block("latest").timestamp)
     feed.record([grid_time(now - 1, int(feed.step()))], sender=session.sender)

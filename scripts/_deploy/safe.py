@@ -1,7 +1,7 @@
-"""A Safe from the published Safe package: creating one, and what it is asked to do.
+"""Creates a Safe with the published Safe package, and executes or prints its transactions.
 
-The local stack signs with the owners' known keys and executes it. On a live network the owners sign in their own
-wallets; there `payload` prints what they have to approve.
+The local stack signs with the owners' known keys and executes. On a live network the owners sign in their own wallets;
+`payload` prints what they have to approve.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from core.paths import REPOSITORY
 
 ARTIFACTS = REPOSITORY / "node_modules" / "@safe-global" / "safe-contracts" / "build" / "artifacts" / "contracts"
 
-# Where the published Safe 1.4.1 contracts stand on every chain that has them. On rollups it is SafeL2, which logs what
-# a Safe does: nodes there keep no traces to read it from.
+# The addresses of the published Safe 1.4.1 contracts, the same on every chain. On rollups SafeL2 is used, which logs
+# what a Safe does, because nodes there keep no traces.
 SINGLETON = "0x29fcB43b46531BcA003ddC8FCB67FFE91900C762"
 MIN_THRESHOLD = 2
-"""Owners who must sign on a live network: one key alone is no Safe."""
+"""The minimum number of owners who must sign on a live network, so that no single key has control."""
 PROXY_FACTORY = "0x4e1DCf7AD4e460CfD30791CCC4F9c8a4f820ec67"
 FALLBACK_HANDLER = "0xfd0732Dc9E303f09fCEf3a7388Ad10A83459Ec99"
 ZERO = "0x0000000000000000000000000000000000000000"
@@ -51,43 +51,43 @@ def _abi(artifact: str) -> list[Any]:
 
 @dataclass(frozen=True)
 class SafeCall:
-    """One transaction a Safe is to make."""
+    """A transaction for a Safe to make."""
 
     to: str
     data: bytes
-    what: str  # in words, for the people who sign
+    what: str  # a description for the people who sign
 
     def payload(self, safe: str) -> str:
         return json.dumps({"safe": safe, "to": self.to, "value": "0", "data": hex_of(self.data), "what": self.what})
 
 
 def singleton_of(provider: Any, safe: str) -> str:
-    """Return the code that a Safe runs, from the first slot of its proxy."""
+    """Return the address of the code that a Safe runs, from the first slot of its proxy."""
     slot = provider.make_request("eth_getStorageAt", [safe, "0x0", "latest"])
     return str(to_checksum_address(bytes(HexBytes(slot))[-20:]))
 
 
 def creation(owners: Sequence[str], threshold: int, salt: int) -> Call:
-    """Return the call that creates a Safe and returns its address, which follows from owners, threshold and `salt`."""
+    """Return the call that creates a Safe and returns its address, which depends on owners, threshold and `salt`."""
     given = (list(owners), threshold, ZERO, b"", FALLBACK_HANDLER, ZERO, 0, ZERO)
     setup = Contract(SINGLETON, Abi(safe_abi())).call("setup", *given).data
     return Contract(PROXY_FACTORY, Abi(factory_abi())).call("createProxyWithNonce", SINGLETON, setup, salt)
 
 
 def execute(sender: Any, safe: Any, call: SafeCall, owner_keys: Sequence[str]) -> Any:
-    """Make the Safe do `call`, signed with the given owners' keys; `sender` only pays for it."""
+    """Execute `call` through the Safe, signed with the owners' keys; `sender` only pays for gas."""
     digest = bytes(
         safe.getTransactionHash(call.to, 0, call.data, 0, 0, 0, 0, ZERO, ZERO, safe.call_view_method("nonce"))
     )
     signed = [(Account.from_key(key).address, Account.unsafe_sign_hash(digest, key)) for key in owner_keys]
-    # The Safe wants the signatures in ascending order of their signers' addresses.
+    # The Safe requires the signatures in ascending order of the signers' addresses.
     signatures = b"".join(bytes(s.signature) for _, s in sorted(signed, key=lambda pair: int(pair[0], 16)))
     return safe.execTransaction(call.to, 0, call.data, 0, 0, 0, 0, ZERO, ZERO, signatures, sender=sender)
 
 
 def pending(contract: Any, deployment: Deployment, safe: str) -> Iterator[SafeCall]:
-    """Return what was offered to the Safe and it still has to accept. `contract(name, address)` binds one of ours with
-    its ABI."""
+    """Yield the calls with which the Safe accepts the ownership offered to it. `contract(name, address)` binds one of
+    our contracts."""
     for name, info in deployment.contracts.items():
         bound = contract(name, info.address)
         if hasattr(bound, "pendingOwner") and bound.pendingOwner() == safe:
@@ -95,11 +95,11 @@ def pending(contract: Any, deployment: Deployment, safe: str) -> Iterator[SafeCa
 
 
 def execute_or_print(sender: Any, bound: Any, calls: Iterable[SafeCall], *, send: bool) -> None:
-    """Execute what the Safe is to do with the owners' keys, or print what the owners have to sign."""
+    """Execute the Safe's calls if the owners' keys are known, or print what the owners have to sign."""
     keys = [key for key in os.environ.get(OWNER_KEYS_VARIABLE, "").split(",") if key] if send else []
     for call in calls:
         if keys:
             execute(sender, bound, call, keys)
-            click.echo(f"the Safe did: {call.what}")
+            click.echo(f"done by the Safe: {call.what}")
         else:
             click.echo(call.payload(bound.address))

@@ -1,8 +1,8 @@
-"""The transactions of a deployment: known in full before the first is sent, and each stored before it is sent.
+"""The transactions of a deployment: all known before the first is sent, and each stored before it is sent.
 
-Every one has its nonce from the start, so a deployment that was stopped goes on where it was: what is mined is left as
-it is, what is stored is sent again as it is, and only what was never stored is signed. From the nonces follow the
-addresses of contracts that name each other at construction.
+Each has its nonce from the start, so an interrupted deployment can continue: mined transactions are done, stored ones
+are sent again unchanged, and only those never stored are signed. The nonces also determine the addresses of the
+contracts, which reference each other at construction.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ from scripts._deploy.session import DeploySession, ScriptRefused
 
 MINED_SECONDS = 300.0
 ASKED_SECONDS = 0.2
-# What a call of a contract that does not stand yet may cost: more than any of ours, which write a few words.
+# The gas estimate for calls of contracts that do not exist yet: more than any of ours, which write a few words.
 CALL_GAS = 200_000
-# What creating a contract may cost where a node cannot say: by the gas table's 200 a byte of code and 16 of call data.
+# The estimate for creating a contract if the node cannot estimate it: 200 gas a byte of code and 16 of call data.
 CREATION_GAS, BYTE_GAS = 500_000, 216
 FEES_MAY_RISE = (3, 2)
 
 
 @dataclass(frozen=True)
 class Step:
-    """One transaction. `contract`: what it creates under which name in the deployment file, and with which arguments;
-    otherwise it calls `to`."""
+    """One transaction: it creates `contract`, named as in the deployment file, with the arguments `args`, or calls
+    `to`."""
 
     what: str
     data: bytes
     to: str | None = None
     contract: str | None = None
-    address: str | None = None  # where it creates something, as follows from its nonce
+    address: str | None = None  # of the contract it creates, from its nonce
     role: str = ""
     args: Mapping[str, Any] = field(default_factory=dict)
 
@@ -54,8 +54,8 @@ def create_address(deployer: str, nonce: int) -> str:
 
 
 class Transactions:
-    """The transactions of a deployment in their order. `self[name]` is where one of the first contracts, those of
-    `roles`, will stand."""
+    """The transactions of a deployment in order. `self[name]` is the future address of one of the contracts in `roles`,
+    which come first."""
 
     def __init__(self, deployer: str, first_nonce: int, project: Any, roles: Mapping[str, str]) -> None:
         self.deployer = deployer
@@ -69,18 +69,18 @@ class Transactions:
         return self._at[name]
 
     def put(self, name: str, **given: Any) -> Contract:
-        """Create one of the first contracts, in the order of `roles`; `given` are the constructor's arguments by their
-        names, so that no two can change places."""
+        """Create the next contract of `roles`. `given` are the constructor's arguments by name, so that two addresses
+        cannot be swapped."""
         container = getattr(self._project, name)
         names = [each.name.rstrip("_") for each in container.contract_type.constructor.inputs]
         if sorted(names) != sorted(given):
-            raise TypeError(f"{name} is constructed with {', '.join(names)}, not with {', '.join(given)}")
+            raise TypeError(f"the arguments of {name} are {', '.join(names)}, not {', '.join(given)}")
         made = self.create(name, name, self._roles[name], {each: given[each] for each in names})
         assert made.address == self[name]
         return made
 
     def create(self, kind: str, name: str, role: str, args: Mapping[str, Any]) -> Contract:
-        """Create a contract of some kind, which the deployment file has under `name`."""
+        """Create a contract of this kind, named `name` in the deployment file."""
         address = create_address(self.deployer, self._next_nonce)
         data = bytes(getattr(self._project, kind).constructor.serialize_transaction(*args.values()).data)
         self._add(Step(f"create {name}", data, contract=name, address=address, role=role, args=args))
@@ -96,20 +96,20 @@ class Transactions:
 
 
 def digest_of(steps: Sequence[Step]) -> str:
-    """Return a hash of all that the transactions do."""
+    """Return a hash of all transactions' targets and data."""
     return hashlib.sha256("\n".join(f"{each.to} {each.data.hex()}" for each in steps).encode()).hexdigest()
 
 
 @dataclass(frozen=True)
 class Sending:
-    """The transactions of one deployment, from the nonce of the first on."""
+    """The transactions of one deployment, and the nonce of the first."""
 
     session: DeploySession
     steps: Sequence[Step]
     first_nonce: int
 
     def show(self) -> None:
-        """List what is still to be sent and what it costs at most. ScriptRefused where the account cannot pay it."""
+        """List the remaining transactions and their maximum cost; raise ScriptRefused if the account cannot pay it."""
         mined = self._mined()
         price = int(self.session.ask("eth_gasPrice"), 16) * FEES_MAY_RISE[0] // FEES_MAY_RISE[1]  # down, by a wei
         total = 0
@@ -127,23 +127,23 @@ class Sending:
         )
         if self.session.send and balance < total * price:
             raise ScriptRefused(
-                f"{self.session.address} has {_ether(balance)} and may need {_ether(total * price)}. Nothing was sent: "
-                "send it the rest, then run this again."
+                f"{self.session.address} has {_ether(balance)} and may need {_ether(total * price)}. Nothing was sent. "
+                "Fund the account, then run this again."
             )
 
     def execute(self, journal: Journal) -> dict[str, ContractInfo]:
-        """Send what is not mined yet, one after the other; return what was created, by name."""
+        """Send the transactions that are not mined, one after the other; return the created contracts by name."""
         contracts: dict[str, ContractInfo] = {}
         for nonce, step in enumerate(self.steps, self.first_nonce):
             receipt = self._ensure_mined(journal, nonce, step)
             if int(receipt["status"], 16) != 1:
                 raise ScriptRefused(
-                    f"{step.what} reverted in {receipt['transactionHash']}. What stands is of no use: keep "
-                    f"{journal.path} somewhere else and deploy anew."
+                    f"{step.what} reverted in {receipt['transactionHash']}. This deployment cannot be used: move "
+                    f"{journal.path} away and deploy again."
                 )
             if step.address is not None and len(self.session.ask("eth_getCode", step.address, "latest")) <= 2:
                 raise ScriptRefused(
-                    f"{step.what}: the node shows no code at {step.address}. Ask again, or another node."
+                    f"{step.what}: the node shows no code at {step.address}. Run this again, or use another node."
                 )
             if step.contract is not None:
                 assert step.address is not None
@@ -161,15 +161,15 @@ class Sending:
     # ---------------------------------------------------------------- one transaction
 
     def _ensure_mined(self, journal: Journal, nonce: int, step: Step) -> Any:
-        """Return the receipt of a step's transaction; send it if it is not mined."""
+        """Return the receipt of a step's transaction; send it first if it is not mined."""
         stored = journal.sent(nonce)
         for digest in stored:
             if (receipt := self._receipt(digest)) is not None:
                 return receipt
         if self._count("latest") > nonce:
             raise ScriptRefused(
-                f"nonce {nonce} of {self.session.address} was to {step.what}, but another transaction has taken it. "
-                f"What stands is of no use: keep {journal.path} somewhere else and deploy anew."
+                f"nonce {nonce} of {self.session.address} was meant to {step.what}, but another transaction used it. "
+                f"This deployment cannot be used: move {journal.path} away and deploy again."
             )
         if not stored or not self._resend(list(stored.values())[-1]):
             raw = self.session.signed(step.to, step.data, nonce)
@@ -180,10 +180,10 @@ class Sending:
         return self._wait(step, stored)
 
     def _resend(self, raw: bytes) -> bool:
-        """Send a stored transaction again; False where the node no longer accepts it, for its fees."""
+        """Send a stored transaction again; return False if the node no longer accepts it, for its fees."""
         try:
             self.session.ask("eth_sendRawTransaction", hex_of(raw))
-        except Exception as error:  # ape raises several kinds, and nodes have their own words
+        except Exception as error:  # ape raises several types, and nodes' messages differ
             return "known" in str(error).lower() or "imported" in str(error).lower()
         return True
 
@@ -195,16 +195,16 @@ class Sending:
                     return receipt
             time.sleep(ASKED_SECONDS)
         raise ScriptRefused(
-            f"{step.what}: no block has {', '.join(stored)} after {MINED_SECONDS:.0f} s. Run this again: it goes on."
+            f"{step.what}: {', '.join(stored)} is not mined after {MINED_SECONDS:.0f} s. Run this again to continue."
         )
 
     def _receipt(self, digest: str) -> Any:
         return self.session.ask("eth_getTransactionReceipt", digest)
 
-    # ---------------------------------------------------------------- what it costs
+    # ---------------------------------------------------------------- costs
 
     def _mined(self) -> int:
-        """Return how many of the steps are mined, provided that only we used the account."""
+        """Return how many steps are mined, assuming that nothing else uses the account."""
         return min(len(self.steps), max(0, self._count("latest") - self.first_nonce))
 
     def _count(self, block: str) -> int:
@@ -216,7 +216,7 @@ class Sending:
         try:
             asked = {"from": self.session.address, "data": hex_of(step.data)}
             return int(self.session.ask("eth_estimateGas", asked), 16)
-        except Exception:  # its constructor asks a contract that does not stand yet
+        except Exception:  # its constructor calls a contract that does not exist yet
             return CREATION_GAS + BYTE_GAS * len(step.data)
 
 

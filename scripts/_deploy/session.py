@@ -1,4 +1,4 @@
-"""What every script of ours shares: who sends, dry runs, and how a refusal reads."""
+"""The common part of all scripts: account, dry runs and error messages."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ from core.errors import VpmError
 from core.hexadecimal import bytes_of
 from scripts._deploy import safe as safes
 
-# Networks whose transactions cost nothing; everywhere else a script only shows what it would do, unless given --send.
+# Clients of networks with free transactions; on all others a script is a dry run unless given --send.
 LOCAL_CLIENTS = ("anvil", "hardhat", "test")
 
 
 class ScriptRefused(click.ClickException):
-    """The refusal of a script to go on; the message says why and what to do instead."""
+    """The script cannot go on; the message says why and what to do instead."""
 
 
 @dataclass(frozen=True)
 class DeploySession:
-    """A connected chain, an account, and whether transactions are really sent."""
+    """A connected chain, an account, and whether to send transactions."""
 
     chain_id: int
     sender: Any
@@ -57,8 +57,7 @@ class DeploySession:
         click.echo(f"{what} on chain {self.chain_id} as {self.address}: {mode}")
 
     def confirm(self) -> bool:
-        """Return False for a dry run, after everything is shown. If the money is real, ask once for confirmation of all
-        of it, and unlock the account once."""
+        """Return False for a dry run. If the money is real, ask once for confirmation, and unlock the account once."""
         if self.send and not self.local and not self._confirmed:
             click.confirm("Send all of this?", abort=True)
             unlock(self.sender)
@@ -66,11 +65,11 @@ class DeploySession:
         return self.send
 
     def ask(self, method: str, *params: Any) -> Any:
-        """Return a node's answer."""
+        """Make a JSON-RPC request to the node."""
         return self.provider.make_request(method, list(params))
 
     def read(self, call: Call) -> Any:
-        """Return what a call returns at the newest block, from the account."""
+        """Make a call at the newest block from the account; return its decoded result."""
         asked = {**call.parameters(), "from": self.address}
         return call.function.decode(bytes_of(str(self.ask("eth_call", asked, "latest"))))
 
@@ -78,7 +77,7 @@ class DeploySession:
         return int(self.ask("eth_getTransactionCount", self.address, "latest"), 16)
 
     def signed(self, to: str | None, data: bytes, nonce: int) -> bytes:
-        """Return a transaction of the account, with the gas it needs and the fees of now, ready to be sent."""
+        """Return a signed transaction of the account, with gas and present fees, ready to send."""
         receiver = {} if to is None else {"receiver": to}
         made = self.provider.network.ecosystem.create_transaction(
             sender=self.address, data=data, nonce=nonce, chain_id=self.chain_id, **receiver
@@ -90,7 +89,7 @@ T = TypeVar("T")
 
 
 def ask_node(url: str, ask: Callable[[ChainClient], Awaitable[T]]) -> T:
-    """Return what our own client of a node finds, where core has the questions."""
+    """Run a query of core with our own client of the node."""
 
     async def run() -> T:
         async with ChainProvider([url], chain_id=None, timeout_seconds=30.0) as rpc:
@@ -100,8 +99,8 @@ def ask_node(url: str, ask: Callable[[ChainClient], Awaitable[T]]) -> T:
 
 
 def unlock(sender: Any) -> None:
-    """Unlock the account once for all that is sent: with the passphrase in APE_ACCOUNTS_<alias>_PASSPHRASE or in the
-    file that APE_ACCOUNTS_<alias>_PASSPHRASE_FILE names, otherwise with the one that is typed."""
+    """Unlock the account for all transactions, with the passphrase in APE_ACCOUNTS_<alias>_PASSPHRASE, in the file
+    named by APE_ACCOUNTS_<alias>_PASSPHRASE_FILE, or typed by the user."""
     from ape.exceptions import AccountsError  # noqa: PLC0415 - only the environment of the ape scripts has it
 
     file = os.environ.get(f"APE_ACCOUNTS_{sender.alias}_PASSPHRASE_FILE")
@@ -116,17 +115,17 @@ def unlock(sender: Any) -> None:
 
 
 def is_local(provider: Any) -> bool:
-    """Return whether this is a development node: anvil answers with its own client name, forks of live chains
-    included."""
+    """Return whether this is a development node, by its client name; anvil reports its name on forks of live chains
+    too."""
     return any(name in str(provider.client_version).lower() for name in LOCAL_CLIENTS)
 
 
 def open_session(provider: Any, accounts: Any, alias: str, send: bool, expected_chain_id: int) -> DeploySession:
-    """Check the chain before anything else; local nodes always send."""
+    """Check the chain id and load the account; on local nodes transactions are always sent."""
     if provider.chain_id != expected_chain_id:
         raise ScriptRefused(
-            f"this node serves chain {provider.chain_id}, the deployment file is for chain {expected_chain_id}. "
-            "Point --network at the right node."
+            f"this node serves chain {provider.chain_id}, but the deployment file is for chain {expected_chain_id}. "
+            "Give --network a node of that chain."
         )
     try:
         sender = accounts.load(alias)
@@ -140,7 +139,7 @@ def open_session(provider: Any, accounts: Any, alias: str, send: bool, expected_
 
 @dataclass(frozen=True)
 class Script:
-    """A script of an operator's: its deployment file, the chain and the account, and ape's `project` and `Contract`."""
+    """A running script: its deployment file, the chain and the account, and ape's `project` and `Contract`."""
 
     path: Path
     file: Deployment
@@ -150,7 +149,7 @@ class Script:
 
     @property
     def safe(self) -> str:
-        """Return the Safe's address; ScriptRefused where there is none."""
+        """Return the Safe's address; raise ScriptRefused if there is none."""
         if not self.file.is_deployed:
             raise ScriptRefused(f"{self.path} says that {self.file.network} is not deployed.")
         if self.file.safe is None:
@@ -158,7 +157,7 @@ class Script:
         return self.file.safe.address
 
     def contract(self, name: str) -> Any:
-        """Bind a contract of the file."""
+        """Return a bound contract of the deployment file."""
         return getattr(self.project, name).at(self.file.contract(name).address)
 
     def submit_to_safe(self, calls: Iterable[safes.SafeCall]) -> None:
@@ -168,7 +167,7 @@ class Script:
 
 
 def _revert_data(error: BaseException | None) -> bytes | None:
-    """Return what a view reverted with, from the node's message: of a library's error ape keeps only the arguments."""
+    """Return a view's revert data from the node's message: ape only keeps the arguments of a library's error."""
     while error is not None:
         custom_error = re.search(r"custom error 0x([0-9a-f]{8}): ?([0-9a-f]*)", str(error), re.IGNORECASE)
         if custom_error is not None:
@@ -178,12 +177,12 @@ def _revert_data(error: BaseException | None) -> bytes | None:
 
 
 def _revert_reason(error: Exception) -> str | None:
-    """Return why a contract reverted, in words; None for any other error."""
-    ape = sys.modules.get("ape.exceptions")  # only ape's own environment has it
+    """Return a contract's revert reason in words; None for any other error."""
+    ape = sys.modules.get("ape.exceptions")  # only ape's environment has it
     if ape is None or not isinstance(error, ape.ContractLogicError):
         return None
     said = str(error.revert_message or error)
-    if isinstance(error, ape.CustomError):  # ape knew the contract's ABI and has the arguments in words
+    if isinstance(error, ape.CustomError):  # ape knew the contract's ABI and has decoded the arguments
         words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", error.name).lower()
         return f"The call reverted: {words} ({said})."
     data = bytes_of(said) if said.startswith("0x") else _revert_data(error)
@@ -191,7 +190,7 @@ def _revert_reason(error: Exception) -> str | None:
 
 
 def readable_errors(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Turn what a contract or our own checks refuse into one sentence and exit code 1."""
+    """Turn reverts and errors of our checks into one sentence and exit code 1."""
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -200,7 +199,7 @@ def readable_errors(function: Callable[..., Any]) -> Callable[..., Any]:
         except VpmError as error:
             raise ScriptRefused(error.sentence()) from None
         except ValidationError as error:
-            raise ScriptRefused(f"A deployment file cannot hold this: {faults(error)}.") from None
+            raise ScriptRefused(f"This would not be a valid deployment file: {faults(error)}.") from None
         except Exception as error:
             reason = _revert_reason(error)
             if reason is None:

@@ -1,4 +1,4 @@
-"""Deploying the stock markets: a settler, its resolver, its lister and its pauser, the last two owned by a Safe."""
+"""Deploys the stock markets: a settler with its resolver, lister and pauser, the last two owned by a Safe."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from core.hexadecimal import hex_of
 from scripts._deploy.safe import ZERO
 from scripts._deploy.sending import Transactions
 
-PAUSER_ROLE = "stops new bets at once by any guardian key; only the Safe, which owns it, lets them go on"
+PAUSER_ROLE = "lets any guardian stop new bets at once; only the Safe, which owns it, can resume them"
 ROLES = {
     "VestedMarkets": "holds the stakes of all stock markets and pays them out; it has no owner",
     "RoundResolver": "settles markets from two proven rounds of a price feed; it has no owner",
@@ -22,12 +22,12 @@ ROLES = {
 
 
 def numbered(name: str, accounts: Sequence[str]) -> dict[str, str]:
-    """Operator wallets of one power as the deployment file names them: `opener`, then `opener 1`."""
+    """Return the accounts with one role by their names in the deployment file: `opener`, then `opener 1`."""
     return {f"{name} {number}" if number else name: one for number, one in enumerate(accounts)}
 
 
 def bounds_of(facts: Deployment) -> dict[str, int]:
-    """Return what the lister fixes for all markets, as its constructor names it."""
+    """Return the lister's fixed terms of all markets, by the names of its constructor's arguments."""
     return {
         "kappa": facts.param("kappa"),
         "feeBps": facts.param("feeBps"),
@@ -39,16 +39,16 @@ AGGREGATOR = "0x245a7bfc"  # aggregator(), of a Chainlink proxy
 
 
 def is_svr_aggregator(proxy: str, aggregator_code: bytes) -> bool:
-    """Return whether this is an SVR proxy, which shows each round some seconds after it was written.
+    """Return whether the proxy is an SVR proxy, which publishes each round some seconds after it was written.
 
-    A dual aggregator serves two proxies. It names the late one in no view: the address is an immutable, so it stands
-    in the code.
+    A dual aggregator serves two proxies. No view returns the late one, but its address is an immutable and so part of
+    the code.
     """
     return bytes(HexBytes(proxy)) in aggregator_code
 
 
 def is_svr_proxy(provider: Any, proxy: str) -> bool:
-    """Ask the chain whether a feed is served late; one that names no aggregator is not."""
+    """Return whether a feed is an SVR proxy; a feed without an aggregator is not."""
     from ape.exceptions import ApeException  # noqa: PLC0415 - only the environment of the ape scripts has it
 
     try:
@@ -59,10 +59,10 @@ def is_svr_proxy(provider: Any, proxy: str) -> bool:
 
 
 def add(new: Transactions, facts: Deployment, safe: str, *, openers: Sequence[str], guardians: Sequence[str]) -> None:
-    """Add what deploys and wires everything; the ownership of lister and pauser is offered to the Safe, which has to
-    accept it.
+    """Add the transactions that deploy and connect everything, and offer the ownership of lister and pauser to the
+    Safe, which has to accept it.
 
-    `safe` becomes the treasury of the settler and the pauser its guardian, both for good.
+    `safe` becomes the treasury of the settler and the pauser its guardian, both permanently.
     """
     token = facts.token("USDG").address
     new.put("VestedMarkets", token=token, lister=new["MarketLister"], guardian=new["Pauser"], treasury=safe)

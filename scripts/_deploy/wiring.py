@@ -1,7 +1,7 @@
-"""What must be true of a deployment, asked of the contracts themselves.
+"""Checks a deployment against its file by reading the contracts.
 
-Addresses in each other, bounds, every feed's numbers, owners, and who holds each power: the accounts of the file and,
-by the contracts' own logs, no others. So a deployer who kept a power is found.
+It checks the contracts' references to each other, bounds, every feed's numbers, owners, and roles: exactly the accounts
+of the file must have them according to the contracts' logs, so a deployer who kept a role is found.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from scripts._deploy import base, pools, safe, stock
 from scripts._deploy.flow import binder
 from scripts._deploy.session import is_local
 
-BLOCKS_A_REQUEST = 10_000  # what public nodes answer for logs at once
+BLOCKS_A_REQUEST = 10_000  # the range of logs that public nodes return
 EVENTS = {
     "MarketLister": LISTER_EVENTS,
     "SettlementWallet": WALLET_EVENTS,
@@ -39,7 +39,7 @@ OWNED = ("MarketLister", "SettlementWallet", "AgentLister", "Pauser")
 
 @dataclass(frozen=True)
 class Finding:
-    """A fact about the wiring. `open`: it is not so yet, and the sentence says who does what next."""
+    """The result of one check. `open`: a step is still to be done, and the sentence says which."""
 
     ok: bool
     what: str
@@ -50,10 +50,10 @@ class Finding:
 
 
 def check(provider: Any, project: Any, bind: Any, deployment: Deployment) -> list[Finding]:
-    """Check every fact of the file that the chain can confirm, in the order a reader would ask."""
+    """Check every fact of the deployment file that the chain can confirm."""
     findings = [_equal("chain id", provider.chain_id, deployment.chain_id)]
     if not deployment.is_deployed:
-        return [*findings, Finding(False, f"{deployment.network} is not deployed, says its file")]
+        return [*findings, Finding(False, f"{deployment.network} is not deployed, according to its file")]
     for name, info in deployment.contracts.items():
         findings.append(Finding(len(provider.get_code(info.address)) > 0, f"{name} has code at {info.address}"))
     if not all(one.ok for one in findings):
@@ -71,7 +71,7 @@ def check(provider: Any, project: Any, bind: Any, deployment: Deployment) -> lis
 
 @dataclass(frozen=True)
 class _Chain:
-    """A node, our contracts on it by name, and what the file says of them."""
+    """A node, our contracts on it by name, and their deployment file."""
 
     provider: Any
     bind: Any
@@ -89,11 +89,11 @@ class _Chain:
         return self.file.safe.address
 
     def wallets(self, word: str) -> dict[str, str]:
-        """Return the operator wallets of one power: `relay 0`, `relay 1` for the word `relay`."""
+        """Return the operator wallets of one role: `relay 0`, `relay 1` for the word `relay`."""
         return {name: at for name, at in self.file.operator_wallets.items() if name.split(" ")[0] == word}
 
     def allowed(self, name: str, event: str, subject: str, *topics: bytes) -> set[str]:
-        """Whom, or what, the contract's log allows last; `subject` is the field of the event that names it."""
+        """Return the accounts or feeds that are allowed by their last log; `subject` is the event's field for them."""
         layout = next(each for each in EVENTS[name].values() if each.name == event)
         last: dict[str, bool] = {}
         for log in self.logs(name, [hex_of(each) for each in (layout.topic, *topics)]):
@@ -102,7 +102,7 @@ class _Chain:
         return {each for each, allowed in last.items() if allowed}
 
     def logs(self, name: str, topics: Sequence[Any]) -> Iterator[Mapping[str, Any]]:
-        """Return the logs of one of our contracts from its deployment on."""
+        """Yield the logs of one of our contracts since its deployment."""
         info = self.file.contract(name)
         first, head = info.deploy_block or self.file.start_block, int(self.provider.get_block("latest").number)
         for start in range(first, head + 1, BLOCKS_A_REQUEST):
@@ -118,17 +118,17 @@ def _equal(what: str, on_chain: Any, in_file: Any) -> Finding:
 
 
 def _code(provider: Any, project: Any, name: str, info: ContractInfo) -> Finding:
-    """Compare what stands there with what these sources make, immutables and metadata included."""
+    """Compare a contract's code with the build of these sources, including immutables and metadata."""
     container = getattr(project, name.split(" ", 1)[0])
     code = container.contract_type.get_deployment_bytecode()
     recorded = info.constructor_args
     given = pools.constructor_arguments(recorded) if name.startswith("PoolFeed ") else list(recorded.values())
     arguments = container.constructor.encode_input(*given)
-    # What the constructor returns when it runs once more at the contract's own address, for this call alone.
+    # Run the constructor again at the contract's address, by an override for this call only, and take its result.
     pretended = {info.address: {"code": hex_of(bytes(code) + bytes(arguments))}}
     made = bytes(HexBytes(provider.make_request("eth_call", [{"to": info.address}, "latest", pretended])))
     same = made == bytes(HexBytes(provider.get_code(info.address)))
-    return Finding(same, f"{name} {'is' if same else 'is not'} what these sources compile to")
+    return Finding(same, f"the code of {name} {'is' if same else 'is not'} the build of these sources")
 
 
 def _safe(provider: Any, bound: Any, deployment: Deployment) -> Iterator[Finding]:
@@ -148,7 +148,7 @@ def _safe(provider: Any, bound: Any, deployment: Deployment) -> Iterator[Finding
 
 
 def _check_views(chain: _Chain, name: str, expected: Mapping[str, str]) -> Iterator[Finding]:
-    """Compare what a contract was constructed with, by its own views."""
+    """Compare a contract's constructor arguments, read from its views."""
     bound = chain.bound(name)
     for view, address in expected.items():
         yield _equal(f"{name} {view}", getattr(bound, view)(), address)
@@ -160,11 +160,14 @@ def _owners(chain: _Chain) -> Iterator[Finding]:
             bound = chain.bound(name)
             yield _equal(f"{name} owner", bound.owner(), chain.safe)
             offered = bound.pendingOwner()
-            yield Finding(offered == safe.ZERO, f"{name} is offered to {'no one' if offered == safe.ZERO else offered}")
+            yield Finding(
+                offered == safe.ZERO,
+                f"the ownership of {name} is offered to {'no one' if offered == safe.ZERO else offered}",
+            )
 
 
 def _nothing_listed_before_handover(chain: _Chain, name: str, events: Sequence[str]) -> Finding:
-    """Check that nothing was listed or allowed before the Safe accepted: until then the deployer owns the lister."""
+    """Check that nothing was listed or allowed before the Safe took over: until then the deployer owned the lister."""
     accepted = chain.logs(name, [hex_of(OWNERSHIP_TRANSFERRED), None, hex_of(bytes(12) + bytes(HexBytes(chain.safe)))])
     since = min((_position(log) for log in accepted), default=None)
     topics = [hex_of(each.topic) for each in EVENTS[name].values() if each.name in events]
@@ -178,12 +181,12 @@ def _position(log: Mapping[str, Any]) -> tuple[int, int]:
 
 
 def _holders(what: str, named: Mapping[str, str], on_chain: Iterable[str]) -> Iterator[Finding]:
-    """Check that exactly the accounts of the file hold the power."""
+    """Check that exactly the accounts of the file have a role."""
     holding = set(on_chain)
     for name, account in named.items():
         yield Finding(account in holding, f"{name} {account} may {what}")
     others = sorted(holding - set(named.values()))
-    yield Finding(not others, f"nobody else may {what}" + (f", but {', '.join(others)} may" if others else ""))
+    yield Finding(not others, f"no one else may {what}" + (f", but {', '.join(others)} may" if others else ""))
 
 
 def _guardians(chain: _Chain) -> Iterator[Finding]:
@@ -212,7 +215,7 @@ def _stock(chain: _Chain) -> Iterator[Finding]:
         yield Finding(bool(standing.allowed), f"{feed.ticker} is allowed with feed {feed.proxy}")
         yield _equal(f"{feed.ticker} ticker at the lister", standing.ticker, feed.ticker)
         is_late = stock.is_svr_proxy(chain.provider, feed.proxy)
-        as_found = "is an SVR proxy, which shows rounds late" if is_late else "is no SVR proxy"
+        as_found = "is an SVR proxy, which publishes rounds late" if is_late else "is not an SVR proxy"
         yield Finding(not is_late, f"{feed.ticker} feed {as_found}")
         yield _equal(f"{feed.ticker} stock token", standing.stockToken, feed.stock_token)
         yield _equal(f"{feed.ticker} oldest strike (s)", standing.maxStrikeAge, feed.max_strike_age_seconds)
@@ -264,12 +267,12 @@ def _base_feeds(chain: _Chain) -> Iterator[Finding]:
             yield from _check_pool_feed(chain.bind("PoolFeed", source.address), source)
             for pool in source.pools:
                 fault = pools.pool_fault(chain.provider.http_uri, chain.file, pool.address)
-                yield Finding(fault is None, fault or f"{pool.name} {pool.address} is what its factory made")
+                yield Finding(fault is None, fault or f"{pool.name} {pool.address} was made by its factory")
         standing = lister.feed(source.address)
         if standing.condemned:
             yield Finding(False, f"{source.key} is condemned")
         elif not standing.allowed:
-            first = "its publisher posts first, then: " if published else ""
+            first = "after its publisher has posted, run " if published else "run "
             hint = f"{first}ape run allow_feed"
             yield Finding(False, f"{source.key} is not allowed for markets yet; {hint}", open=True)
         else:
@@ -281,7 +284,7 @@ def _base_feeds(chain: _Chain) -> Iterator[Finding]:
             step = 0 if isinstance(source, PublishedFeed) else source.step_seconds
             yield _equal(f"{source.key} step at the lister (s)", standing.step, step)
             as_known = "has a publisher" if published else "has no publisher"
-            yield Finding(bool(standing.published) == published, f"{source.key} {as_known}, as the lister knows it")
+            yield Finding(bool(standing.published) == published, f"{source.key} {as_known} according to the lister")
     yield _no_other_feeds(chain, "AgentLister", [source.address for source in chain.file.agent_feeds])
 
 
@@ -294,7 +297,7 @@ def _check_pool_feed(feed: Any, source: PoolFeed) -> Iterator[Finding]:
     yield _equal(f"{source.key} pools and reference liquidity", made, recorded)
     yield _equal(f"{source.key} window (s)", feed.window(), source.window_seconds)
     yield _equal(f"{source.key} step (s)", feed.step(), source.step_seconds)
-    yield _equal(f"{source.key} longest quiet (s)", feed.maxQuiet(), source.max_quiet_seconds)
+    yield _equal(f"{source.key} longest silence (s)", feed.maxQuiet(), source.max_quiet_seconds)
 
 
 def _no_other_feeds(chain: _Chain, lister: str, recorded: Sequence[str]) -> Finding:

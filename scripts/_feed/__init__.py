@@ -1,4 +1,1 @@
-"""`vpm feed`: what an operator needs to know of a pool before markets stand on it, and a way to record its readings.
-
-`report` shows what it costs to move a live pool, and `record` records readings with any key.
-"""
+"""`vpm feed`: reports the cost of moving a pool's price (`report`), and records readings with any key (`record`)."""

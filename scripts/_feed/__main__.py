@@ -1,6 +1,6 @@
 """`vpm feed cost POOL [POOL]` and `vpm feed record [FEED]`: see the manual.
 
-Exit codes: 0 shown or recorded, 2 it cannot be.
+Exit codes: 0 success, 2 failure.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def main(argv: list[str] | None = None) -> int:
             return record.main(options)
         print("\n".join(lines(asyncio.run(cost_of(options)))))
     except VpmError as error:
-        prefix = "the node could not be asked: " if isinstance(error, RpcError) else ""
+        prefix = "the node does not answer: " if isinstance(error, RpcError) else ""
         print(f"vpm feed {options.command}: {prefix}{error.sentence()}", file=sys.stderr)
         return FAILED
     return 0
@@ -42,7 +42,7 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     """Read a command line."""
     parser = argparse.ArgumentParser(prog="vpm feed")
     commands = parser.add_subparsers(dest="command", required=True)
-    moved = "what it costs to move a pool's reading, and the cap that follows"
+    moved = "show the cost of moving a pool's reading, and the cap that follows"
     _cost_options(commands.add_parser("cost", help=moved, allow_abbrev=False))
     recorded = "record readings of pool feeds with a key of your own"
     record.add_options(commands.add_parser("record", help=recorded, allow_abbrev=False))
@@ -55,29 +55,35 @@ def _cost_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--window", type=int, default=MIN_LIVE_WINDOW, metavar="SECONDS", help="of the feed (default 1800)"
     )
-    parser.add_argument("--sigma", type=float, metavar="PERCENT", help="volatility for a year instead of the measured")
+    parser.add_argument("--sigma", type=float, metavar="PERCENT", help="yearly volatility instead of the measured one")
     parser.add_argument(
         "--own-share",
         type=float,
         default=100 * SAFE_SHARE,
         metavar="PERCENT",
-        help="of the depth that may be one attacker's own (default 50)",
+        help="share of the depth that may belong to the attacker (default 50)",
     )
-    parser.add_argument("--quote", metavar="TOKEN", help="what counts as one USD; else USDC of the deployment file")
+    parser.add_argument(
+        "--quote", metavar="TOKEN", help="the token that counts as one USD (default: USDC of the deployment file)"
+    )
 
 
 async def cost_of(options: argparse.Namespace) -> CostReport:
     if len(options.pools) > 2:
-        raise CostUnknown("A feed has one pool or two.", hint="token/USDC alone, or token/WETH and then WETH/USDC.")
+        raise CostUnknown(
+            "A feed has one or two pools.", hint="Give token/USDC alone, or token/WETH and then WETH/USDC."
+        )
     for address in (*options.pools, *([options.quote] if options.quote else [])):
         if not is_address(address):
             raise CostUnknown(f"{address} is not an address.", hint="An address is 0x and 40 hexadecimal digits.")
     if options.window < 60:
-        raise CostUnknown(f"The window is {options.window} s.", hint="Give at least 60.")
+        raise CostUnknown(f"A window of {options.window} s is too short.", hint="Give at least 60 s.")
     if not 0 <= options.own_share < 100:
-        raise CostUnknown(f"The own share is {options.own_share:g}%.", hint="Give 0 to less than 100.")
+        raise CostUnknown(f"The own share cannot be {options.own_share:g}%.", hint="Give at least 0 and less than 100.")
     if options.sigma is not None and not options.sigma > 0:
-        raise CostUnknown(f"The volatility is {options.sigma:g}%.", hint="Give a positive one, for a year.")
+        raise CostUnknown(
+            f"The volatility cannot be {options.sigma:g}%.", hint="Give a positive percentage for a year."
+        )
     async with ChainProvider([node_url(options.rpc, record.RPC_URLS)], chain_id=None, timeout_seconds=30.0) as rpc:
         client = ChainClient(rpc)
         deployment = _deployment(await client.eth.chain_id, options.deployments)
@@ -98,7 +104,7 @@ def _deployment(chain_id: int, folder: Path) -> Deployment:
     if deployment is None:
         raise CostUnknown(
             f"No deployment file in {folder} names the pool factories of chain {chain_id}.",
-            hint="Say --deployments FOLDER.",
+            hint="Give the folder with --deployments FOLDER.",
         )
     return deployment
 
@@ -107,7 +113,7 @@ def _usdc(deployment: Deployment, folder: Path) -> str:
     if "USDC" not in deployment.tokens:
         raise CostUnknown(
             f"No deployment file in {folder} names USDC on chain {deployment.chain_id}.",
-            hint="Say --quote TOKEN, its address.",
+            hint="Give its address with --quote TOKEN.",
         )
     return deployment.token("USDC").address
 

@@ -1,7 +1,7 @@
-"""`vpm feed record [FEED] [--since TIME]`: records readings of pool feeds, with any key.
+"""`vpm feed record [FEED] [--since TIME]`: records readings of pool feeds with any key.
 
-Everything comes from a node and the deployment file: the feeds, the markets that wait for readings, and what is
-recorded already. A reading is the same for every sender, so no one has to be trusted; it costs only gas.
+The feeds come from the deployment file; the markets that wait for readings and the recorded readings come from a node.
+A reading is the same for every sender, so the sender need not be trusted; recording only costs gas.
 """
 
 from __future__ import annotations
@@ -43,22 +43,24 @@ UNITS = {"m": 60, "h": 3600, "d": 86_400}
 
 
 class CannotRecord(VpmError):
-    """Something is missing or wrong that the caller has to put right."""
+    """Recording failed; the message says what the user has to correct."""
 
     code = "cannot_record"
     exit_code = 2
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("feeds", nargs="*", metavar="FEED", help="like BNKR/market_cap; every pool feed if left out")
+    parser.add_argument("feeds", nargs="*", metavar="FEED", help="like BNKR/market_cap (default: every pool feed)")
     parser.add_argument("--since", metavar="TIME", help="every reading since then: 90m, 12h, 2d or 2026-11-22T15:00Z")
     add_chain_options(parser, f"the first in {RPC_URLS}")
-    parser.add_argument("--keystore", type=Path, metavar="FILE", help=f"the key that pays; else in {KEY_VARIABLE}")
-    parser.add_argument("--dry-run", action="store_true", help="say what is due, and send nothing; needs no key")
+    parser.add_argument(
+        "--keystore", type=Path, metavar="FILE", help=f"the key that pays for gas (default: {KEY_VARIABLE})"
+    )
+    parser.add_argument("--dry-run", action="store_true", help="show what is due without sending; needs no key")
 
 
 def main(options: argparse.Namespace) -> int:
-    """Print what was recorded. 0: all that was due; CannotRecord or RpcError otherwise."""
+    """Record everything due and return 0; raise CannotRecord or RpcError if that fails."""
     account = None if options.dry_run else _account(options.keystore)
     return asyncio.run(_run(options, account))
 
@@ -80,7 +82,7 @@ async def _run(options: argparse.Namespace, account: LocalAccount | None) -> int
 
 
 def select_feeds(deployment: Deployment, keys: Sequence[str]) -> list[PoolFeed]:
-    """Return the feeds of these keys, or all; CannotRecord for one that no pools keep."""
+    """Return the feeds with these keys, or all; raise CannotRecord for a feed that is not a pool feed."""
     if not keys:
         if not deployment.pool_feeds:
             raise CannotRecord(f"The deployment file of {deployment.network} names no pool feed.")
@@ -89,32 +91,32 @@ def select_feeds(deployment: Deployment, keys: Sequence[str]) -> list[PoolFeed]:
     for key in keys:
         feed = deployment.agent_feed(key)
         if not isinstance(feed, PoolFeed):
-            raise CannotRecord(f"{key} is a feed whose publisher posts its values: nobody else can record there.")
+            raise CannotRecord(f"{key} is a published feed, so only its publisher can add values.")
         feeds.append(feed)
     return feeds
 
 
 def parse_since(text: str, now: int) -> int:
-    """Unix seconds of `90m`, `12h`, `2d` before now, or of an ISO time; CannotRecord for anything else."""
+    """Return the Unix time of `90m`, `12h`, `2d` before now, or of an ISO time; raise CannotRecord for other texts."""
     ago = re.fullmatch(r"([1-9][0-9]{0,5})([mhd])", text)
     if ago:
         return now - int(ago[1]) * UNITS[ago[2]]
     try:
         since = datetime.fromisoformat(text)
     except ValueError:
-        raise CannotRecord(f"--since {text!r} is no time.", hint="Say 90m, 12h, 2d or 2026-11-22T15:00Z.") from None
+        raise CannotRecord(f"--since {text!r} is not a time.", hint="Give 90m, 12h, 2d or 2026-11-22T15:00Z.") from None
     at = int((since if since.tzinfo else since.replace(tzinfo=UTC)).timestamp())
     if at > now:
         raise CannotRecord(f"--since {text} is {at - now} s after the chain's newest block.")
     return at
 
 
-# ---------------------------------------------------------------- what is due
+# ---------------------------------------------------------------- due readings
 
 
 async def find_due(chain: PinnedChain, feed: PoolFeed, since: int | None) -> list[int]:
-    """Return the times of what markets wait for and, with `since`, of every reading from then on, oldest first; without
-    what is recorded or forgotten."""
+    """Return the times of the readings to record, oldest first: those that markets wait for and, with `since`, all
+    since then, without those already recorded or no longer available."""
     contract, now = Contract(feed.address, abi("PoolFeed")), chain.head.timestamp
     oldest = await chain.read(contract.call("oldestTellable"))
     needs = await _market_needs(chain, feed)
@@ -125,7 +127,7 @@ async def find_due(chain: PinnedChain, feed: PoolFeed, since: int | None) -> lis
 
 
 async def _market_needs(chain: PinnedChain, feed: PoolFeed) -> list[Needs]:
-    """Return what the feed's open markets need."""
+    """Return the readings that the feed's open markets need."""
     topics = [None, word(bytes_of(feed.address))]
     listed = [each.event for each in await chain.logs("AgentLister", topics, "MarketListed")]
     wallet = chain.contract("SettlementWallet")
@@ -160,13 +162,13 @@ async def _record(chain: PinnedChain, feed: PoolFeed, due: list[int], account: L
 
 
 async def send(client: ChainClient, chain_id: int, account: LocalAccount, call: Call) -> tuple[str, int, int]:
-    """Send a call; return its transaction, its gas and its cost in wei. RpcError or CannotRecord if it failed."""
+    """Send a call; return its transaction, gas and cost in wei. Raise RpcError or CannotRecord if it fails."""
     request: TxParams = {"from": account.address, "to": checksum(call.to), "data": call.data}
     try:
         needed = await client.eth.estimate_gas(request)
     except RpcError as error:
         if error.kind is RpcErrorKind.INSUFFICIENT_FUNDS:
-            raise CannotRecord(f"{account.address} cannot pay for the gas.", hint="Send it some ether.") from None
+            raise CannotRecord(f"{account.address} does not have enough ether for gas.", hint="Send it some.") from None
         raise
     tip = await client.eth.max_priority_fee
     head = await client.head()
@@ -185,7 +187,7 @@ async def send(client: ChainClient, chain_id: int, account: LocalAccount, call: 
         while (receipt := await client.receipt(tx)) is None:
             await asyncio.sleep(0.5)
     if not receipt.succeeded:
-        raise CannotRecord(f"The transaction {tx} was mined and failed.")
+        raise CannotRecord(f"The transaction {tx} was mined but reverted.")
     return tx, receipt.gas_used, receipt.fee_wei
 
 
@@ -198,13 +200,13 @@ def _account(keystore: Path | None) -> LocalAccount:
             raise CannotRecord(f"The keystore {keystore} cannot be read: {error.strerror}.") from None
         except (ValueError, KeyError, TypeError):
             raise CannotRecord(
-                f"The keystore {keystore} cannot be opened: it is no keystore, or the password is wrong."
+                f"The keystore {keystore} cannot be opened: it is not a keystore file, or the password is wrong."
             ) from None
     secret = os.environ.get(KEY_VARIABLE, "")
     if not secret:
-        raise CannotRecord("Which key pays for the gas?", hint=f"Say --keystore FILE, or set {KEY_VARIABLE}.")
+        raise CannotRecord("There is no key to pay for gas.", hint=f"Give --keystore FILE, or set {KEY_VARIABLE}.")
     if not re.fullmatch(r"(0x)?[0-9a-fA-F]{64}", secret):
-        raise CannotRecord(f"{KEY_VARIABLE} is no private key.", hint="It is 0x and 64 hexadecimal digits.")
+        raise CannotRecord(f"{KEY_VARIABLE} is not a private key.", hint="A key is 0x and 64 hexadecimal digits.")
     return _to_account(bytes_of(secret))
 
 

@@ -1,4 +1,4 @@
-"""How `vpm feed cost` shows its answer."""
+"""The output of `vpm feed cost`."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import math
 from core.feeds.cost import FLOOR, MOVES
 from core.feeds.live_cost import CostReport
 
-MARKETS = 12  # that the keeper usually has unsettled on a pool feed
+MARKETS = 12  # how many the keeper usually has unsettled on a pool feed
 
 
 def lines(cost: CostReport) -> list[str]:
-    """Return the answer, line by line."""
+    """Return the lines of the report."""
     cap, asked = cost.cap, cost.asked
     shown = [
         f"{cost.token.symbol} at {cost.price:.6g} USD, on chain {cost.chain_id} at block {cost.head.number}",
@@ -28,7 +28,7 @@ def lines(cost: CostReport) -> list[str]:
         ]
         out = source.push_out(asked.window, asked.own_share)
         if out is None:
-            shown.append(f"  liquidity: no push leaves less than {float(FLOOR):.0%} of it in range")
+            shown.append(f"  liquidity: no push can leave less than {float(FLOOR):.0%} of it in range")
         else:
             shown.append(
                 f"  liquidity: {out.cost:,.0f} USD push it under {float(FLOOR):.0%} (tick {out.tick}, {out.seconds} s)"
@@ -40,15 +40,15 @@ def lines(cost: CostReport) -> list[str]:
         f"cap of a feed, all its unsettled markets together: {math.floor(cap.dollars):,} USD",
         f"  a market's, one part in {MARKETS} of it: {math.floor(cap.dollars / MARKETS):,} USD",
         f"  = {cap.factor:g} * phi * D1 * sd, with phi * D1 = {cap.resistance:,.2f} USD over all pools,",
-        f"    {asked.own_share:.0%} of the depth left out as possibly the attacker's own,",
-        f"    and sd = {cap.sd:.3%}, what the reading wanders while it is measured",
+        f"    without {asked.own_share:.0%} of the depth, which may be the attacker's own,",
+        f"    and sd = {cap.sd:.3%}, the reading's standard deviation while it is measured",
     ]
     if cap.by_push_out is not None:
-        limits = "this is the limit" if cap.by_push_out < cap.by_pushes else "it is more, as it has to be"
+        limits = "this is the limit" if cap.by_push_out < cap.by_pushes else "more than the cap, as required"
         shown.append(f"  pushing the liquidity out costs {cap.by_push_out:,.0f} USD: {limits}")
     if not cap.window_is_long_enough:
         shown.append(
-            f"  the window is short for the fee: the band holds {cap.reach:.0%} of what the price wanders. "
-            f"From {cost.least_window} s on the whole factor holds"
+            f"  the window is short for the fee: the band covers {cap.reach:.0%} of the price's movement. "
+            f"With {cost.least_window} s or more the whole factor applies"
         )
     return shown

@@ -1,4 +1,4 @@
-"""A local chain: what to run, and waiting until it answers for the right chain."""
+"""Runs a local chain with anvil and waits until it answers with the right chain id."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from scripts._local.ports import listens
 from scripts._local.process import RunningProcess, SpawnPlan, start_process, wait_until
 
 MAX_PERSISTED_STATES: Final = 600
-"""Of how many blocks before those in memory a chain can still be read. anvil would keep 3,600, half a megabyte each, in
-the user's home, and leave them there."""
+"""How many blocks' states a chain keeps on disk besides those in memory. anvil's default is 3,600, half a megabyte
+each, in the user's home, where it leaves them."""
 HOST: Final = "127.0.0.1"
 MNEMONIC: Final = "test test test test test test test test test test test junk"
 
@@ -28,8 +28,8 @@ MNEMONIC: Final = "test test test test test test test test test test test junk"
 class AnvilOptions:
     """A local chain's options.
 
-    block_time_seconds: interval mining, which is what holds under load. None with `mine_on_demand` mines only when
-    asked (`evm_mine`); None without it mines a block per transaction, fit for light tests only.
+    block_time_seconds: interval mining, the reliable mode under load. None with `mine_on_demand`: only `evm_mine` makes
+    blocks. None without it: a block per transaction, for light tests only.
     """
 
     chain_id: int
@@ -38,7 +38,7 @@ class AnvilOptions:
     mine_on_demand: bool = False
     fork_url: str | None = None
     state: Path | None = None  # loaded when it exists, written on exit
-    cache: Path | None = None  # for states of past blocks: a folder that goes with the process; else a temporary one
+    cache: Path | None = None  # for states of past blocks, removed with the process; a temporary folder if None
     timestamp: int | None = None
     accounts: int = 10
     balance_ether: int = 10_000
@@ -82,10 +82,10 @@ def anvil_plan(options: AnvilOptions) -> SpawnPlan:
 
 
 def start_anvil(options: AnvilOptions, log_path: Path) -> RunningProcess:
-    """Start the chain and wait until it answers. ProcessError where something else listens on its port: that could be
-    another node, which would be taken for it."""
+    """Start the chain and wait until it answers. Raise ProcessError if another program listens on its port: it could be
+    another node, which would be mistaken for this one."""
     if listens(options.port):
-        raise ProcessError(f"Port {options.port} is taken.", hint="Stop the other process or choose another port.")
+        raise ProcessError(f"Port {options.port} is in use.", hint="Stop the other process or choose another port.")
     running = start_process(anvil_plan(options), log_path)
     try:
         wait_until(lambda: anvil_answers(options), running, 30.0, f"anvil on port {options.port}")
@@ -96,14 +96,14 @@ def start_anvil(options: AnvilOptions, log_path: Path) -> RunningProcess:
 
 
 def anvil_answers(options: AnvilOptions) -> bool:
-    """Ask once whether the chain is there. ProcessError when another chain answers on its port."""
+    """Return whether the chain answers; raise ProcessError if another chain answers on its port."""
     try:
         chain_id = int(ask(options.url, "eth_chainId", timeout_seconds=2.0), 16)
     except (OSError, ValueError, KeyError):
         return False
     if chain_id != options.chain_id:
         raise ProcessError(
-            f"Port {options.port} is taken by another chain ({chain_id} instead of {options.chain_id}).",
+            f"Port {options.port} is in use by another chain ({chain_id} instead of {options.chain_id}).",
             hint="Stop the other process or choose another port.",
         )
     return True
@@ -121,6 +121,6 @@ def ask(url: str, method: str, *params: object, timeout_seconds: float = 10.0) -
 
 
 def _environment() -> dict[str, str]:
-    # A proxy of the machine must not stand between us and 127.0.0.1, but a fork's RPC may need it.
+    # Local connections must not go through the machine's proxy, but a fork's RPC may need it.
     passed = ("PATH", "HOME", "TMPDIR", "HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy", "SSL_CERT_FILE")
     return {name: os.environ[name] for name in passed if name in os.environ} | {"NO_PROXY": "127.0.0.1,localhost"}

@@ -1,4 +1,4 @@
-"""HTTP with what runs on this machine: a proxy that the environment names is for the rest of the world."""
+"""HTTP to programs on this machine, without the environment's proxy."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 def answers(url: str, timeout_seconds: float) -> bool:
-    """Return whether a server answers there with status 200."""
+    """Return whether a URL answers with status 200."""
     try:
         with DIRECT.open(url, timeout=timeout_seconds) as response:
             return bool(response.status == 200)
-    except OSError:  # an answer of another status among them
+    except OSError:  # including answers with another status
         return False

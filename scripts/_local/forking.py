@@ -1,13 +1,15 @@
-"""Forks our programs from a process that has imported them already.
+"""A fork server: starts our programs by forking a process that has already imported their modules.
 
-Importing a daemon takes two seconds of processor time and a hundred megabytes, and daemons import much the same; ape
-takes four seconds. `./vpm up` starts five daemons (which share 165 MB that way), a deployment is four commands of ape,
-and the tests start hundreds of daemons. So `python -m scripts._local.forking IMPORTS` reads requests from the socket
-that is its standard input, with the three files that the program is to have, and answers with the program's pid. What
-it forks becomes a child of the process that asked, which waits for it and signals it like any other. It runs nothing of
-the programs itself: each is given its environment when it is forked.
+Importing a daemon takes two seconds of processor time and a hundred megabytes, most of them the same for all daemons;
+ape takes four seconds. `./vpm up` starts five daemons (which share 165 MB this way), a deployment runs four ape
+commands, and the tests start hundreds of daemons.
 
-Only on Linux, where a process can be handed on like this; elsewhere each program is a new interpreter.
+`python -m scripts._local.forking ARGUMENTS` reads requests from the socket on its standard input, each with the three
+standard files of a program, and answers with the program's pid. The forked program becomes a child of the requesting
+process, which waits for it and signals it like any other child. It gets its environment when it is forked; the server
+itself runs none of the programs.
+
+This needs Linux, where the orphaned fork can be adopted; elsewhere each program is a new interpreter.
 """
 
 from __future__ import annotations
@@ -38,9 +40,9 @@ READ_AT_STARTUP = ("PYTHON", "LD_", "TZ", "LC_", "LANG")
 
 
 class ForkServer:
-    """A process that imports programs, all of them at once (`eager`) or each when it is first asked for.
+    """A process that imports programs' modules and forks them: all in advance (`eager`) or each on its first request.
 
-    imports: for the module of each program, what it imports. env: the server's own environment, if not ours.
+    imports: the modules to import, by program. env: the server's environment, by default this process's.
     """
 
     def __init__(
@@ -67,7 +69,7 @@ class ForkServer:
             )
 
     def can_fork(self, argv: Sequence[str], env: Mapping[str, str], cwd: str) -> bool:
-        """Return whether a fork does the same as the command."""
+        """Return whether a fork is equivalent to running the command."""
         if cwd != str(REPOSITORY) or argv[0] != self._python or argv[1] != "-m" or argv[2] not in self._imports:
             return False
         return all(os.environ.get(name) == value for name, value in env.items() if name.startswith(READ_AT_STARTUP))
@@ -75,7 +77,7 @@ class ForkServer:
     def fork(
         self, argv: Sequence[str], env: Mapping[str, str], files: Sequence[IO[bytes]], orphan_signal: int
     ) -> ForkedProcess:
-        """Start a program. `files`: its standard input, output and error."""
+        """Fork a program with these files as its standard input, output and error."""
         parameters = {"argv": list(argv[2:]), "env": dict(env), "owner": os.getpid(), "orphan_signal": orphan_signal}
         request = json.dumps(parameters).encode()
         with self._lock, contextlib.suppress(OSError):
@@ -86,14 +88,14 @@ class ForkServer:
         raise RuntimeError(f"the process that forks {argv[2]} ended (exit code {self._server.poll()})")
 
     def close(self) -> None:
-        """Fork nothing more; the programs go on."""
+        """Stop the server; the programs it forked go on."""
         self._socket.close()
         self._server.kill()  # it may still be importing
         self._server.wait()
 
 
 class ForkedProcess:
-    """A child that was forked for us, with what is used of `subprocess.Popen`."""
+    """A forked child, with the part of `subprocess.Popen`'s interface that we use."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
@@ -132,7 +134,7 @@ class ForkedProcess:
 
 
 servers: list[ForkServer] = []
-"""The servers of this process, which `scripts._local.process` asks before it starts a new interpreter."""
+"""The fork servers of this process; `scripts._local.process` tries them before it starts a new interpreter."""
 
 
 def can_serve() -> bool:
@@ -141,7 +143,7 @@ def can_serve() -> bool:
 
 @contextlib.contextmanager
 def serving(start: Callable[[], ForkServer]) -> Iterator[None]:
-    """Have a server in this context, or until `close_servers`, where that is possible."""
+    """Run a fork server in this context, or until `close_servers`, if the platform allows it."""
     if not can_serve():
         yield
         return
@@ -156,7 +158,7 @@ def serving(start: Callable[[], ForkServer]) -> Iterator[None]:
 
 
 def close_servers() -> None:
-    """Stop forking, once everything runs: a server takes as much memory as a program."""
+    """Stop all servers: each takes as much memory as a program."""
     while servers:
         servers.pop().close()
     if can_serve():
@@ -164,9 +166,9 @@ def close_servers() -> None:
 
 
 def die_with_parent(number: int = signal.SIGKILL) -> Callable[[], None] | None:
-    """Return what a new child calls first, so that the kernel signals it when this process dies, however it dies.
+    """Return a preexec function with which the kernel signals the child when this process dies, however it dies.
 
-    Linux only; and called in the main thread, for it is the thread whose end counts.
+    Linux only. Call it in the main thread: the signal is sent when the calling thread ends.
     """
     if not sys.platform.startswith("linux"):
         return None
@@ -193,7 +195,7 @@ def main() -> None:
             _import(missing, next(iter(missing)))
         head, files, _, _ = socket.recv_fds(requests, 4, 3)
         if not head:
-            return  # the process that asks has ended
+            return  # the requesting process has ended
         (size,) = struct.unpack("I", head)
         request = json.loads(requests.recv(size, socket.MSG_WAITALL))
         _import(missing, request["argv"][0])
@@ -214,18 +216,18 @@ def main() -> None:
 def _import(missing: dict[str, list[str]], program: str) -> None:
     for module in missing.pop(program, ()):
         importlib.import_module(module)
-    for name in (program, f"{program}.__main__"):  # which is to run as the program
+    for name in (program, f"{program}.__main__"):  # it will run again as __main__
         if not hasattr(sys.modules.get(name), "__path__"):
             sys.modules.pop(name, None)
-    assert threading.active_count() == 1, "an import starts threads, which a fork would not have"
+    assert threading.active_count() == 1, "an import started threads, which a fork would not have"
     gc.collect()
-    gc.freeze()  # a collection in a program need not write to what it shares with the others
+    gc.freeze()  # so that garbage collection in a program does not copy shared pages
 
 
 def _run_program(
     files: Sequence[int], writes: int, argv: list[str], env: dict[str, str], owner: int, orphan_signal: int
 ) -> None:
-    """Fork once more and end, so that the second fork is an orphan, which goes to the owner; run the program in it."""
+    """Fork again and exit, so that the second fork is adopted by the owner; run the program in it."""
     intermediate = os.getpid()
     pid = os.fork()
     if pid != 0:

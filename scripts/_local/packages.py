@@ -1,4 +1,4 @@
-"""Where the pinned npm packages keep Foundry's programs for this machine; they may stand on PATH instead."""
+"""Finds Foundry's programs for this machine in the pinned npm packages, or on PATH."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ NODE_MODULES = REPOSITORY / "node_modules"
 
 
 def machine() -> tuple[str, str]:
-    """(system, processor) as ("linux" | "darwin", "x64" | "arm64")."""
+    """Return (system, processor) as ("linux" | "darwin", "x64" | "arm64")."""
     system = {"linux": "linux", "darwin": "darwin"}.get(sys.platform)
     processor = {"x86_64": "x64", "amd64": "x64", "aarch64": "arm64", "arm64": "arm64"}.get(platform.machine().lower())
     if system is None or processor is None:
         raise ProcessError(
             f"There is no packaged build for {sys.platform} on {platform.machine()}.",
-            hint="Use Linux or macOS on x86-64 or arm64, or set DATABASE_URL and run nodes of your own.",
+            hint="Use Linux or macOS on x86-64 or arm64, or set DATABASE_URL and run your own nodes.",
         )
     return system, processor
 
 
 def foundry_binary(tool: str, node_modules: Path = NODE_MODULES) -> Path:
-    """anvil, forge or cast for this machine: the npm package's, or where npm has none, the one on PATH."""
+    """Return anvil, forge or cast for this machine: from the npm package, or from PATH if npm has none."""
     system, processor = machine()
     package = f"{tool}-{system}-{'amd64' if processor == 'x64' else 'arm64'}"
     packaged = node_modules / "@foundry-rs" / package / "bin" / tool
@@ -38,7 +38,7 @@ def foundry_binary(tool: str, node_modules: Path = NODE_MODULES) -> Path:
 
 @cache
 def _on_path(tool: str) -> Path:
-    """Find the tool on PATH in exactly the pinned version; another one may mine or print differently."""
+    """Return the tool on PATH if it has exactly the pinned version; others may mine or print differently."""
     pinned = foundry_version()
     program = shutil.which(tool)
     if program is None or pinned not in version_of(program):
@@ -55,7 +55,7 @@ def foundry_version() -> str:
 
 
 def version_of(program: str) -> str:
-    """Return what a program says of its version; nothing if it cannot be run."""
+    """Return the output of `program --version`, or an empty string if it cannot be run."""
     try:
         asked = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=20, check=False)
     except (OSError, subprocess.TimeoutExpired):

@@ -1,4 +1,4 @@
-"""Ports for the programs that are started here."""
+"""Finds free ports for the programs that this process starts."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from core.errors import ProcessError
 _EPHEMERAL_RANGE = Path("/proc/sys/net/ipv4/ip_local_port_range")
 _LOWEST = 20_000
 _TRIES = 50
-# What this process holds until it ends, by port.
+# The claims this process holds until it ends, by port.
 _claims: dict[int, socket.socket] = {}
 
 
 def free_port(preferred: int | None = None) -> int:
-    """Return an unused port of 127.0.0.1; the preferred one if it is free, so that a restarted program keeps its
+    """Return an unused port of 127.0.0.1: the preferred one if it is free, so that a restarted program keeps its
     address.
 
-    Until a program listens there, no other caller may get the port: it would find the first one's chain there and take
-    it for its own. So the port stays claimed until this process ends.
+    The port stays claimed until this process ends, so that no other caller gets it before a program listens on it and
+    then mistakes that program for its own.
     """
     if preferred is not None and _bindable(preferred) and (preferred in _claims or _claim(preferred)):
         return preferred
@@ -35,13 +35,13 @@ def free_port(preferred: int | None = None) -> int:
 
 
 def listens(port: int) -> bool:
-    """Return whether a program takes connections on a port of 127.0.0.1."""
+    """Return whether a program listens on a port of 127.0.0.1."""
     with socket.socket() as client:
         return client.connect_ex(("127.0.0.1", port)) == 0
 
 
 def _candidates() -> Iterator[int]:
-    """Yield ports below those the system gives to outgoing connections, which could take any other port first."""
+    """Yield ports below the range for outgoing connections, which could take a port before our program does."""
     try:
         end = int(_EPHEMERAL_RANGE.read_text().split()[0])
     except (OSError, ValueError):
@@ -51,9 +51,9 @@ def _candidates() -> Iterator[int]:
 
 
 def _bindable(port: int) -> int | None:
-    """Return the port when it can be listened on; any such for 0."""
+    """Return the port if it can be bound, or for 0 any free port; None if it cannot."""
     with socket.socket() as probe:
-        # Our own closed connections linger on a port for a while; they do not stop us from listening on it again.
+        # Closed connections linger on a port for a while; they must not make it look taken.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind(("127.0.0.1", port))
@@ -63,9 +63,9 @@ def _bindable(port: int) -> int | None:
 
 
 def _claim(port: int) -> bool:
-    """Claim a name in the kernel's socket namespace, which only one process can hold and which goes away with it."""
+    """Claim a port by a name in the kernel's socket namespace, which one process can hold and which ends with it."""
     if not sys.platform.startswith("linux"):
-        return True  # no such namespace; two stacks started in the same second may then collide, and say so
+        return True  # there is no such namespace; two stacks started in the same second may collide and fail
     claim = socket.socket(socket.AF_UNIX)
     try:
         claim.bind(f"\0vpm-port-{port}")

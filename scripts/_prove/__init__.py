@@ -1,1 +1,1 @@
-"""`vpm prove`: the contracts' theorems, each proved for every value at once, and the guards they fail without."""
+"""`vpm prove`: proves the contracts' theorems for all values, and that each fails without its guards."""

@@ -19,11 +19,11 @@ from scripts._vpm.bootstrap import SetupError
 
 
 def main(argv: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser(prog="vpm prove", description="proves the contracts' theorems")
-    parser.add_argument("names", nargs="*", help="only theorems whose name begins with this")
-    parser.add_argument("--quick", action="store_true", help="only those that ./vpm test --thorough proves")
-    parser.add_argument("--list", action="store_true", help="list them and prove nothing")
-    parser.add_argument("--guards", action="store_true", help="take out each guard and see its theorem fail")
+    parser = argparse.ArgumentParser(prog="vpm prove", description="Prove the contracts' theorems.")
+    parser.add_argument("names", nargs="*", help="only theorems whose names begin with this")
+    parser.add_argument("--quick", action="store_true", help="only those that ./vpm test --thorough proves too")
+    parser.add_argument("--list", action="store_true", help="list them without proving them")
+    parser.add_argument("--guards", action="store_true", help="remove each guard and check that its theorem fails")
     args = parser.parse_args(argv)
     prefixes = tuple(args.names) or ("",)
     chosen = [each for each in read_theorems() if each.name.startswith(prefixes) and (each.quick or not args.quick)]
@@ -60,7 +60,7 @@ def prove(theorems: Sequence[Theorem]) -> int:
 
 
 def outcomes(theorems: Iterable[Theorem], project: Path) -> Iterable[Outcome]:
-    """Prove them one at a time, but the quick ones of a contract in one run."""
+    """Prove theorems one at a time, but the quick ones of a contract in one run."""
     theorems = sorted(theorems, key=_group)
     if not all(theorem.is_lemma for theorem in theorems):
         provers.build(project)
@@ -76,7 +76,7 @@ def _group(theorem: Theorem) -> str:
 
 
 def check_guards(theorems: Sequence[Theorem]) -> int:
-    """Return 1 unless every theorem is refuted once each of its guards is gone."""
+    """Return 1 unless every theorem is refuted without each of its guards."""
     copy = Copy()
     guards = [(theorem, guard) for theorem in theorems for guard in theorem.guards]
     missed = 0

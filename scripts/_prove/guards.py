@@ -1,4 +1,4 @@
-"""A copy of the contracts and their theorems, in which a guard is taken out."""
+"""A copy of the contracts and their theorems from which guards are removed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _FILES = (
 
 
 class Copy:
-    """A separate copy of the project. It is kept, so that forge need not compile everything again."""
+    """A copy of the project. It stays between runs so that forge need not compile everything again."""
 
     def __init__(self) -> None:
         self.folder = provers.BUILD / "guards"
@@ -35,7 +35,7 @@ class Copy:
             (self.folder / name).symlink_to(REPOSITORY / name)
 
     def prove_without(self, guard: Guard, theorem: Theorem, patience: int = 1) -> Outcome:
-        """Prove the theorem without the guard. The prover may take `patience` times as long as on an idle machine."""
+        """Prove the theorem without the guard, with `patience` times its usual time limit."""
         theorem = replace(theorem, seconds=patience * theorem.seconds)
         source = self.folder / guard.source
         text = source.read_text()
@@ -50,7 +50,7 @@ class Copy:
             source.write_text(text)
 
     def _keep_only(self, source: Path) -> None:
-        """Remove the other contracts of theorems, which Halmos would compile as well."""
+        """Remove the other theorem contracts, which Halmos would compile as well."""
         for each in (self.folder / PROOFS).rglob("*.t.sol"):
             each.unlink()
         shutil.copy2(REPOSITORY / source, self.folder / source)

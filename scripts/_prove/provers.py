@@ -1,15 +1,15 @@
 """The provers: Halmos for theorems about compiled contracts, Z3 for lemmas over the integers.
 
-They live in an environment of their own, exactly `locks/prove.txt`, because Halmos pins other versions of libraries
-than the product.
+They have a separate environment, exactly `locks/prove.txt`, because Halmos pins other versions of libraries than the
+product.
 
-Halmos runs each theorem for every input at once. Its exit code of a theorem says more than its summary: a theorem whose
-every path reverts, or whose loops it stopped following, has proved nothing, and is not counted.
+Halmos runs each theorem symbolically, for all inputs. Its exit code for a theorem says more than its summary: if every
+path reverts, or if loops were cut off, nothing was proved, and the theorem does not count as proved.
 
-Lemmas are what products and quotients of 256 bits are too much for, and schoolbook algebra is not. A file of `lemmas/`
-states premises, shows by an example that they do not contradict each other, and then asks for a counterexample. So Z3
-has to answer `sat` and then `unsat`. That the contracts compute what the lemma is about is a separate theorem, proved
-on the compiled code.
+Lemmas are statements that Halmos cannot decide on 256-bit products and quotients but that are simple over the integers.
+A file of `lemmas/` states premises, shows with an example that they are consistent, and then asks for a counterexample,
+so Z3 has to answer `sat` and then `unsat`. A separate theorem on the compiled code shows that the contracts compute
+what the lemma is about.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from scripts._vpm.forge import NICE
 
 HOME = bootstrap.ENV / "prove"
 BUILD = REPOSITORY / ".vpm" / "build" / "prove"
-# How long Halmos may ask whether a branch can be taken. When it gives up it follows the branch, so that on a busy
-# machine its own millisecond makes it turn a loop that ends, and call the theorem bounded.
+# The solver's time limit for deciding whether a branch can be taken. When it runs out Halmos follows the branch: with
+# its default of a millisecond, a busy machine makes it unroll a loop that ends and call the theorem bounded.
 BRANCH_PATIENCE = "2s"
 OUT = ".vpm/build/prove/out"
 PROVED, REFUTED = "proved", "refuted"
@@ -45,7 +45,7 @@ _Z3_RESULTS = {"sat unsat": PROVED, "sat sat": REFUTED, "sat unknown": "unknown"
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a theorem ended: `proved`, or what the prover reported instead, with its counterexample."""
+    """The result for a theorem: `proved`, or what the prover reported instead, with its counterexample."""
 
     theorem: Theorem
     result: str
@@ -62,13 +62,13 @@ class BuildFailed(Exception):
 
 
 def prepare() -> None:
-    """Bring the provers up to date; at once when nothing changed."""
+    """Bring the provers' environment up to date."""
     with bootstrap.setup_lock():
         bootstrap.python_environment(HOME, bootstrap.LOCKS / "prove.txt", "the provers")
 
 
 def environment() -> dict[str, str]:
-    """Return what a prover runs in: its own programs and ours, and a home in which it may keep its caches."""
+    """Return a prover's environment: its programs and ours, and a home folder for its caches."""
     home = BUILD / "home"
     home.mkdir(parents=True, exist_ok=True)
     inherited = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME")}
@@ -91,7 +91,7 @@ def build(project: Path) -> None:
 
 
 def prove(theorems: Sequence[Theorem], project: Path) -> list[Outcome]:
-    """Prove theorems of one contract, in one run of Halmos."""
+    """Prove theorems of one contract in one run of Halmos."""
     (contract,) = {theorem.contract for theorem in theorems}
     names = "|".join(theorem.function for theorem in theorems)
     seconds = sum(theorem.seconds for theorem in theorems)
@@ -122,7 +122,7 @@ def _outcome(theorem: Theorem, result: dict[str, Any] | None, output: str) -> Ou
         return Outcome(theorem, "error", 0.0, f"there is no {theorem.proof}\n{output[-2000:]}")
     name, seconds = _HALMOS_RESULTS.get(result["exitcode"], "error"), result["time"][0]
     if name == PROVED and result["num_bounded_loops"]:
-        return Outcome(theorem, f"bounded: a loop turns more than {theorem.loops} times", seconds)
+        return Outcome(theorem, f"bounded: a loop runs more than {theorem.loops} times", seconds)
     return Outcome(theorem, name, seconds, "" if name == PROVED else output[-2000:])
 
 

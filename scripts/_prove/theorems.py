@@ -1,9 +1,9 @@
-"""The theorems, read from where they are proved: the tags above each `check_` function and at the head of each lemma.
+"""Reads the theorems from the tags above each `check_` function and at the head of each lemma.
 
-`@custom:theorem` is its name, and `@custom:bounds` says for what it is proved and what is assumed; a contract's bounds
-hold for all its theorems. `@custom:slow` is how many seconds it may take and keeps it out of the quick run,
-`@custom:loops` is how often a loop may turn, and each `@custom:guard` names code of a contract, which occurs once, and
-what it becomes when the theorem has to be refuted.
+`@custom:theorem` is the name and `@custom:bounds` the range of values and the assumptions; a contract's bounds hold for
+all its theorems. `@custom:slow` is a time limit in seconds, for theorems outside the quick run. `@custom:loops` limits
+the iterations of a loop. Each `@custom:guard` quotes code of a contract, which occurs once there, and its replacement:
+with it, the theorem has to be refuted.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ _GUARD = re.compile(r"(\S+) `(.+)` becomes `(.*)`")
 
 @dataclass(frozen=True, slots=True)
 class Theorem:
-    """A sentence about the contracts, and where it is proved: a `check_` function, which Halmos runs on the compiled
-    contracts, or a lemma, which Z3 decides over the integers (`function` is empty)."""
+    """A statement about the contracts and its proof: a `check_` function, which Halmos runs on the compiled contracts,
+    or a lemma, which Z3 decides over the integers (`function` is empty)."""
 
     name: str
     statement: str
@@ -49,7 +49,7 @@ class Theorem:
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """Code of a contract, and what stands there instead when the theorem has to be refuted."""
+    """Code of a contract, and the replacement with which the theorem has to be refuted."""
 
     source: Path
     code: str
@@ -57,7 +57,7 @@ class Guard:
 
 
 def read_theorems() -> list[Theorem]:
-    """Return every theorem of the sources, by name; ValueError for a proof without one."""
+    """Return all theorems sorted by name; raise ValueError for a proof without a name."""
     folder = REPOSITORY / PROOFS
     found = [each for file in folder.rglob("*.t.sol") for each in _theorems_in(file)]
     found += [_theorem(file, "", "", _head(file), ()) for file in folder.rglob("*.smt2")]
@@ -108,5 +108,5 @@ def _tags(text: str) -> dict[str, list[str]]:
 def _guard(text: str) -> Guard:
     parts = _GUARD.fullmatch(text)
     if parts is None:
-        raise ValueError(f"A guard is `FILE `CODE` becomes `OTHER``, and this is {text!r}.")
+        raise ValueError(f"A guard has the form `FILE `CODE` becomes `OTHER``, not {text!r}.")
     return Guard(Path(parts[1]), parts[2], parts[3])

@@ -1,1 +1,1 @@
-"""Commands for a person who operates VPM: `vpm status`, `vpm switch`, `vpm reindex`, the container's probe."""
+"""Commands for operators: `vpm status`, `vpm switch`, `vpm reindex`, and the container's health probe."""

@@ -1,4 +1,5 @@
-"""`vpm status`: see the manual. Exit code 0: nothing needs a look, 1: something does, 2: the database is away."""
+"""`vpm status`: see the manual. Exit code 0: all is well, 1: something needs attention, 2: the database is
+unavailable."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ from core.outbox.lanes import is_gone
 Facts = Mapping[str, list[dict[str, Any]]]
 
 DAEMONS = ("indexer", "relayer", "keeper", "api")
-JOB_SECONDS, MISSED_PERIODS = 900, 3  # a job is late after both
+JOB_SECONDS, MISSED_PERIODS = 900, 3  # a job is late once both have passed
 # Ages are whole seconds by the database's clock.
 SECTIONS: dict[str, LiteralString] = {
     "daemons": "SELECT daemon, instance, is_leader, detail, extract(epoch FROM now() - seen_at)::int AS silent_seconds"
@@ -53,7 +54,7 @@ SECTIONS: dict[str, LiteralString] = {
 
 
 def read(url: str | None) -> Facts:
-    """Read all sections in one transaction; VpmError with one sentence if that cannot be done."""
+    """Read all sections in one transaction; raise VpmError if the database cannot be read."""
     if not url:
         raise VpmError("DATABASE_URL is not set.")
     try:
@@ -67,21 +68,21 @@ def read(url: str | None) -> Facts:
         reason = next(iter(str(error).split("\n")), "").strip().removeprefix("connection failed: ") or "no answer"
         raise DatabaseUnreachable(
             f"The database does not answer: {reason}.",
-            hint="While it is away bets are refused and nothing is lost; docs/operate.md, 'PostgreSQL is away'.",
+            hint="Until it is back, bets are refused and nothing is lost; see docs/operate.md, 'PostgreSQL is away'.",
         ) from None
 
 
 def concerns(facts: Facts) -> Iterator[str]:
-    """Yield a sentence for each thing that needs a person; the alert rules wait longer."""
+    """Yield a sentence for each problem that needs a person; the alert rules wait longer."""
     for name in DAEMONS:
         alive = [row for row in facts["daemons"] if row["daemon"] == name and row["silent_seconds"] < 30]
         if not alive:
-            yield f"no {name} has shown a sign of life for 30 s"
+            yield f"no {name} has reported for 30 s"
         elif name in ("indexer", "keeper") and not any(row["is_leader"] for row in alive):
-            yield f"{len(alive)} of {name} stand by and none leads"
+            yield f"{len(alive)} {name} processes are on standby and none leads"
     for row in facts["chains"]:
         if row["state"] == "halted":
-            yield f"chain {row['name']} is halted and served stale: {row['problem']}"
+            yield f"chain {row['name']} is halted and its data is stale: {row['problem']}"
         elif row["lag_blocks"] > 60:
             yield f"chain {row['name']} is {row['lag_blocks']:,} blocks behind its head ({row['state']})"
         if (row["head_silent_seconds"] or 0) > 60 and row["state"] != "backfill":  # backfill does not ask for the head
@@ -89,9 +90,9 @@ def concerns(facts: Facts) -> Iterator[str]:
     for row in facts["lanes"]:
         lane = f"lane {row['address'][:10]} on {row['chain_id']} ({'+'.join(row['groups'])})"
         if is_gone(row["status"], is_leased=row["held"], in_flight=row["in_flight"]):
-            continue  # its key was taken away
+            continue  # its key was removed
         if row["status"] not in ("ready", "full", "starting"):
-            yield f"{lane} signs nothing: {', '.join(filter(None, (row['status'], row['detail'])))}"
+            yield f"{lane} is not signing: {', '.join(filter(None, (row['status'], row['detail'])))}"
         elif not row["held"]:
             yield f"{lane} is held by no relayer"
     for row in facts["queues"]:
@@ -99,7 +100,7 @@ def concerns(facts: Facts) -> Iterator[str]:
             oldest = f"the oldest for {row['oldest_seconds']} s"
             yield f"{row['count']} {row['kind']} on {row['chain_id']} are {row['state']}, {oldest}"
     for row in facts["unconfirmed"]:
-        yield f"wallets have no notice of {row['kind']} {row['intent_id']} on {row['chain_id']}: {row['problem']}"
+        yield f"wallets were not notified of {row['kind']} {row['intent_id']} on {row['chain_id']}: {row['problem']}"
     for row in facts["jobs"]:
         if not row["ok"]:
             yield f"job {row['job']} failed {row['age_seconds']} s ago: {str((row['errors'] or ['?'])[0])[:160]}"
@@ -110,11 +111,12 @@ def concerns(facts: Facts) -> Iterator[str]:
             yield f"a run of {row['job']} requested {row['waiting_seconds']} s ago has not finished"
     for row in facts["audits"]:
         if row["mismatches"]:
-            yield f"the last audit of chain {row['chain_id']} found {row['mismatches']} numbers unlike the chain's"
+            yield f"the last audit of chain {row['chain_id']} found {row['mismatches']} differences"
         if row["age_seconds"] > 172_800:
             yield f"chain {row['chain_id']} was last audited {row['age_seconds'] // 3_600} hours ago"
     for row in facts["switches"]:
-        yield f"the switch {row['name']} is on since {row['changed_at']}, by {row['changed_by']}: {row['reason']}"
+        who = f"set by {row['changed_by']}: {row['reason']}"
+        yield f"the switch {row['name']} has been on since {row['changed_at']}, {who}"
     for row in facts["database"]:
         if row["connections"] > 0.9 * row["most_connections"]:
             yield f"{row['connections']} of {row['most_connections']} database connections are in use"
@@ -122,9 +124,9 @@ def concerns(facts: Facts) -> Iterator[str]:
 
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
-        prog="vpm status", description="One look at everything that runs.", allow_abbrev=False
+        prog="vpm status", description="Show the state of everything that runs.", allow_abbrev=False
     )
-    parser.add_argument("--json", action="store_true", help="everything as JSON")
+    parser.add_argument("--json", action="store_true", help="print everything as JSON")
     options = parser.parse_args(argv)
     try:
         facts = read(setting("DATABASE_URL"))
@@ -138,7 +140,7 @@ def main(argv: list[str] | None = None) -> int:
     for section, rows in facts.items():
         for row in rows:
             print(f"{section:<12} " + "  ".join(f"{name} {value}" for name, value in row.items() if value is not None))
-    title = f"{len(worries)} to look at (docs/operate.md has the steps):" if worries else "nothing needs a look"
+    title = f"{len(worries)} need attention (docs/operate.md has the steps):" if worries else "nothing needs attention"
     print("\n  - ".join([title, *worries]))
     return 1 if worries else 0
 

@@ -1,7 +1,7 @@
-"""A container's HEALTHCHECK: exit code 0 if its daemon is ready, else 1 and the reason.
+"""The container's HEALTHCHECK: exits with 0 if its daemon is ready, else prints the reason and exits with 1.
 
-A daemon writes where its /ready is into `VPM_READY_FILE`. A container that runs no daemon (a migration) has none, and
-is not to be asked.
+A daemon writes the address of its /ready to `VPM_READY_FILE`. Do not use the probe in a container without a daemon,
+such as one that runs a migration.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def main() -> int:
         with DIRECT.open(f"http://127.0.0.1:{urlsplit(address).port}/ready", timeout=SECONDS):
             print("ready")
             return 0
-    except (OSError, ValueError, KeyError) as error:  # an answer of another status among them
+    except (OSError, ValueError, KeyError) as error:  # including answers with another status
         print(f"not ready: {error}")
         return 1
 

@@ -1,7 +1,7 @@
-"""`vpm reindex CHAIN`: forgets what was read of one chain, so that the indexer reads it all again.
+"""`vpm reindex CHAIN`: deletes one chain's index, so that the indexer reads the chain again.
 
-For a chain that replaced blocks beyond finality, which an indexer never undoes on its own. It touches only the cache:
-the tournament, webhooks, events and the outbox stay. It refuses while an indexer leads the chain.
+For a chain that replaced blocks beyond finality, which an indexer never reverts. It only deletes the index: the
+tournament, webhooks, events and the outbox stay. It refuses while an indexer leads the chain.
 """
 
 from __future__ import annotations
@@ -23,23 +23,22 @@ from core.errors import VpmError
 
 
 def _tables(*modules: ModuleType) -> list[str]:
-    """Return the modules' tables, each before those that it refers to."""
+    """Return the modules' tables, each before the tables it references."""
     declared = [each for module in modules for each in vars(module).values() if isinstance(each, Table)]
     return [table.name for table in reversed(metadata.sorted_tables) if table in declared]
 
 
-# Tables with a chain_id lose that chain's rows; the others belong to one chain and are emptied. What an audit found is
-# kept.
+# Tables with a chain_id lose that chain's rows; the others belong to one chain and are emptied. Audit results stay.
 SHARED = [name for name in _tables(index_shared, index) if name not in ("chain_audit", "chain_cursor")]
 OWN = {"base": _tables(index_agent), "stock": _tables(index_stock)}
 
 
 class InUse(VpmError):
-    """The refusal to reindex while an indexer follows the chain."""
+    """An indexer follows the chain, so it cannot be reindexed."""
 
 
 def forget(url: str, chain: str, chain_id: int) -> dict[str, int]:
-    """Delete a chain's rows in one transaction; return how many, by table."""
+    """Delete a chain's rows in one transaction; return the counts by table."""
     removed: dict[str, int] = {}
     try:
         opened = psycopg.connect(conninfo(url), connect_timeout=5)
@@ -59,15 +58,15 @@ def forget(url: str, chain: str, chain_id: int) -> dict[str, int]:
 
 
 def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="vpm reindex", description="Read one chain again from its start.")
+    parser = argparse.ArgumentParser(prog="vpm reindex", description="Index one chain again from its start.")
     parser.add_argument("chain", choices=sorted(OWN))
-    parser.add_argument("--yes", action="store_true", help="really do it")
+    parser.add_argument("--yes", action="store_true", help="do it; without this, only explain")
     options = parser.parse_args(argv)
     try:
         settings = load(Settings)
         deployment = load_deployment(settings.chain(options.chain).deployment_file)
         if not options.yes:
-            print(f"This forgets everything read of {deployment.name}; the indexer reads it again. Add --yes to do it.")
+            print(f"This deletes the index of {deployment.name}; the indexer then builds it again. Add --yes to do it.")
             return 1
         removed = forget(settings.database_url.get_secret_value(), options.chain, deployment.chain_id)
     except VpmError as error:
@@ -76,9 +75,7 @@ def main(argv: list[str] | None = None) -> int:
     except psycopg.Error as error:
         print(f"vpm reindex: the database refused: {str(error).splitlines()[0]}", file=sys.stderr)
         return 2
-    print(
-        f"forgot {sum(removed.values()):,} rows; start the indexers, they read {deployment.name} from its first block"
-    )
+    print(f"deleted {sum(removed.values()):,} rows; start the indexers to read {deployment.name} from its first block")
     return 0
 
 

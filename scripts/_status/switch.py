@@ -15,8 +15,8 @@ from core.db.switches import read_switches, set_switch
 from core.errors import VpmError
 
 SWITCHES = {
-    "trading_paused": "refuse every real trade of the agent API",
-    "cup_halted": "refuse real trades and bets in the tournament of every wallet that is not enrolled",
+    "trading_paused": "refuse all real trades of the agent API",
+    "cup_halted": "refuse real trades and tournament bets of wallets that are not enrolled",
 }
 
 
@@ -24,11 +24,11 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="vpm switch", description="Turn a switch on or off, or list them.")
     parser.add_argument("name", nargs="?", choices=sorted(SWITCHES))
     parser.add_argument("state", nargs="?", choices=("on", "off"))
-    parser.add_argument("--reason", default="", help="shown in the status")
-    parser.add_argument("--by", default=None, help="who; your login name if left out")
+    parser.add_argument("--reason", default="", help="shown by vpm status")
+    parser.add_argument("--by", default=None, help="who changes it (default: your login name)")
     options = parser.parse_args(argv)
     if (options.name is None) != (options.state is None):
-        parser.error("name a switch and say on or off")
+        parser.error("give the switch's name and on or off")
     try:
         url = load(Settings).database_url.get_secret_value()
         asyncio.run(_apply(url, options, options.by or _login(parser)))
@@ -44,8 +44,8 @@ def main(argv: list[str] | None = None) -> int:
 def _login(parser: argparse.ArgumentParser) -> str:
     try:
         return getpass.getuser()
-    except (KeyError, OSError):  # a container may run as a number that has no name
-        parser.error("there is no login name here; say who you are with --by")
+    except (KeyError, OSError):  # a container may run as a numeric user without a name
+        parser.error("there is no login name here; give your name with --by")
 
 
 async def _apply(url: str, options: argparse.Namespace, by: str) -> None:

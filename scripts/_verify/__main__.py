@@ -1,5 +1,5 @@
-"""`vpm verify SUBJECT --rpc URL`: see the manual. Exit codes: 0 all holds, 1 something does not, 2 it cannot be asked,
-3 nothing fails but the chain leaves something open."""
+"""`vpm verify SUBJECT --rpc URL`: see the manual. Exit codes: 0 everything holds, 1 a claim fails, 2 the subject cannot
+be checked, 3 no claim fails but some cannot be checked."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ CANNOT_CHECK = 2
 
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
-        prog="vpm verify", description="Check what the service says against a node.", allow_abbrev=False
+        prog="vpm verify", description="Check the service's statements against a node.", allow_abbrev=False
     )
     parser.add_argument("subject", help="a JSON file, a URL, a path of the service, or an id")
-    add_options(parser, "the first of the service's own settings")
+    add_options(parser, "the first in the service's settings")
     service = environment().get("VPM_PUBLIC_URL")
-    parser.add_argument("--service", default=service, help="where a path such as /api/proof is fetched")
-    parser.add_argument("--attester", help="the address that has to have signed offers and receipts")
+    parser.add_argument("--service", default=service, help="the service that paths such as /api/proof are fetched from")
+    parser.add_argument("--attester", help="the address that must have signed offers and receipts")
     parser.add_argument("--block", type=int, help="read the chain at this block instead of the newest")
-    parser.add_argument("--json", action="store_true", help="the claims as JSON")
+    parser.add_argument("--json", action="store_true", help="print the claims as JSON")
     options = parser.parse_args(argv)
     try:
         chain, subject, findings = asyncio.run(run(options))
     except VpmError as error:
-        prefix = "the node could not be asked: " if isinstance(error, RpcError) else ""
+        prefix = "the node does not answer: " if isinstance(error, RpcError) else ""
         print(f"vpm verify: {prefix}{error.sentence()}", file=sys.stderr)
         return CANNOT_CHECK
     chain_id, head = chain.deployment.chain_id, chain.head
@@ -61,7 +61,7 @@ async def run(options: argparse.Namespace) -> tuple[PinnedChain, Subject, Findin
         if chain.name != subject.kind.chain and subject.kind is not SubjectKind.PROOF:
             about = "Base" if subject.kind.chain == "base" else "the stock chain"
             raise NotCheckable(
-                f"A {subject.kind} is about {about}; the node serves chain {chain.deployment.chain_id} "
+                f"A {subject.kind} belongs to {about}, but the node serves chain {chain.deployment.chain_id} "
                 f"({chain.deployment.name})."
             )
         try:
@@ -69,10 +69,10 @@ async def run(options: argparse.Namespace) -> tuple[PinnedChain, Subject, Findin
         except (AttributeError, LookupError, TypeError, ValueError, ArithmeticError) as error:
             # The document is untrusted. The claims checked so far stand, but the rest is malformed.
             raise NotCheckable(
-                f"The {subject.kind} is not of its documented form ({type(error).__name__}: {error})."
+                f"The {subject.kind} does not match its documented format ({type(error).__name__}: {error})."
             ) from error
     if not findings.claims:
-        raise NotCheckable("The document claims nothing that could be checked.")
+        raise NotCheckable("The document has no claims that can be checked.")
     return chain, subject, findings
 
 

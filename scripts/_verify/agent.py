@@ -1,5 +1,5 @@
-"""An agent market and its trades from the contracts' logs: its terms worked out again, shares bought again, the result
-decided again, and each stake's payment looked up on the token."""
+"""Checks an agent market and its trades against the contracts' logs: computes its terms, shares and result again, and
+looks up each stake's payment on the token."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ _RULES = ("earlyResolvable", "published", "maxAge", "startAt", "endsAt", "earlyF
 
 @dataclass
 class AgentMarket:
-    """A market as its logs describe it, up to the pinned block."""
+    """An agent market, read from its logs up to the pinned block."""
 
     key: bytes
     listing: DecodedLog
     spec: ev.MarketSpec
-    lister_terms: ev.MarketTerms  # what the Safe's bounds made of it, as the lister's log says
+    lister_terms: ev.MarketTerms  # derived from the Safe's bounds, from the lister's log
     terms: Specification
     document: MarketDocument
     book: Book
@@ -69,11 +69,11 @@ class AgentMarket:
 
     @property
     def sides(self) -> tuple[str, ...]:
-        """Return the keys a trade names."""
+        """Return the outcome keys that trades use."""
         return tuple(each.key for each in outcomes_of(self.terms.kind, self.spec.bounds))
 
     def owed(self, stake: ev.Staked | ev.RefundBooked) -> tuple[int, bool]:
-        """Return what the contract owes a stake now, and whether that is a refund."""
+        """Return the amount owed to a stake now, and whether it is a refund."""
         if isinstance(stake, ev.RefundBooked):
             return stake.amount, True
         if self.closed is None:
@@ -83,7 +83,7 @@ class AgentMarket:
 
 
 async def read_market(chain: PinnedChain, key: bytes) -> AgentMarket:
-    """Read a market's logs; NotCheckable when it was never listed."""
+    """Read a market's logs; raise NotCheckable if it was never listed."""
     topics = [word(key)]
     listing = next(iter(await chain.logs("AgentLister", topics, "MarketListed")), None)
     if listing is None:
@@ -112,7 +112,7 @@ async def read_market(chain: PinnedChain, key: bytes) -> AgentMarket:
 
 
 def specification(listed: ev.MarketListed) -> Specification:
-    """Return what the words of a market are rendered from."""
+    """Return the specification from which a market's texts are rendered."""
     return from_answer(
         Specification, {**asdict(listed.terms), **asdict(listed.spec), "kind": MarketKind(listed.spec.kind)}
     )
@@ -122,14 +122,16 @@ def specification(listed: ev.MarketListed) -> Specification:
 
 
 async def check_listing(chain: PinnedChain, market: AgentMarket, findings: Findings) -> None:
-    """Check by which rules it was listed: the Safe's numbers of that moment, and the times that follow from them."""
+    """Check the listing against the Safe's bounds at that moment, and the times that follow from them."""
     listing, spec, given = market.listing, market.spec, market.lister_terms
     lister = chain.contract("AgentLister").address
     findings.check(
         "the market's id is the one its specification gives",
         market.document.verified,
         f"AgentLister.MarketListed in {listing.tx}, named by core.agent.document",
-        "" if market.document.verified else "its feed is not in the deployment file, or its key hashes other words",
+        ""
+        if market.document.verified
+        else "its feed is not in the deployment file, or its key is the hash of another specification",
     )
     bounds = await _before(chain, listing, [], "BoundsSet")
     feed = await _before(chain, listing, [word(spec.feed)], "FeedSet")
@@ -160,11 +162,11 @@ async def check_listing(chain: PinnedChain, market: AgentMarket, findings: Findi
 
 
 async def _check_stored_terms(chain: PinnedChain, market: AgentMarket, findings: Findings) -> None:
-    """Check that settler and resolver keep what the lister's log says."""
+    """Check that settler and resolver store the terms of the lister's log."""
     spec, given, terms = market.spec, market.lister_terms, market.terms
     view, call = await chain.view("SettlementWallet", "market", market.key)
     findings.same(
-        "the settlement wallet keeps these terms",
+        "the settlement wallet stores these terms",
         (view["opensAt"], view["closesAt"], view["feeBps"], view["potCap"], tuple(view["weights"])),
         (spec.opens_at, spec.closes_at, given.fee_bps, given.pot_cap, spec.weights),
         f"{call} against AgentLister.MarketListed",
@@ -179,7 +181,7 @@ async def _check_stored_terms(chain: PinnedChain, market: AgentMarket, findings:
 
 
 async def _before(chain: PinnedChain, moment: DecodedLog, topics: list[str], event: str) -> DecodedLog | None:
-    """Return the lister's last log of an event before a moment."""
+    """Return the lister's last log of an event before another log."""
     logs = await chain.logs("AgentLister", topics, event)
     return next((one for one in reversed(logs) if one.place < moment.place), None)
 
@@ -197,7 +199,7 @@ async def check_book(chain: PinnedChain, market: AgentMarket, findings: Findings
 
 
 async def check_result(chain: PinnedChain, market: AgentMarket, findings: Findings) -> None:
-    """Check the readings in effect, what they decide, and that the contracts closed the market so."""
+    """Check the readings in effect, their outcome, and that the contracts closed the market with it."""
     if market.closed is None:
         return
     if market.decided is None:
@@ -226,7 +228,7 @@ async def check_result(chain: PinnedChain, market: AgentMarket, findings: Findin
 async def _check_early_reading(
     chain: PinnedChain, market: AgentMarket, decided: ev.MarketDecided, closed_at: int, findings: Findings
 ) -> bool:
-    """Check the reading that settled it at once, if one did; return whether one did."""
+    """Check the reading that settled the market early; return False if none did."""
     terms, feed, end = market.terms, checksum(market.spec.feed), decided.end
     pools = await pool_feed_at(chain, feed)
     if pools is None or decided.is_void or not crosses(terms, Reading(end.answer, end.updated_at), closed_at):
@@ -252,7 +254,7 @@ async def _check_final_reading(
 ) -> None:
     terms, feed = market.terms, checksum(market.spec.feed)
     findings.check(
-        "it was settled only once the reading at its end could not change any more",
+        "it was settled only after the reading at its end could no longer change",
         closed_at > terms.settles_after,
         f"settlesAfter = {terms.settles_after}, closed at {closed_at}",
     )
@@ -275,7 +277,7 @@ async def _check_final_reading(
     faults = {fault(terms, end.value, terms.ends_at)}
     faults |= set() if start is None else {fault(terms, start.value, terms.start_at)}
     if result.void is not None and result.void in faults:
-        verdict = result  # either of two faulty readings is proof enough
+        verdict = result  # either of two faulty readings justifies a void
     found = f"is {end.round.id}: {end.round.answer} at {end.round.updated_at}" if end.round else "is none"
     shown = f"the round in effect at {terms.ends_at} of {feed} {found}"
     findings.same("outcome", _outcome_name(market, result), _outcome_name(market, verdict), shown)
@@ -306,7 +308,7 @@ def _outcome_name(market: AgentMarket, verdict: Verdict) -> str:
 
 
 def check_words(market: AgentMarket, stated: dict[str, Any], findings: Findings) -> None:
-    """Check that what a document calls the market is what its specification says, word for word."""
+    """Check a document's texts of the market against its specification, word for word."""
     source = f"AgentLister.MarketListed in {market.listing.tx}, in the words of core.agent.document"
     findings, texts = findings.about("the market's", source), market.document.texts
     findings.fields(stated, {name: text for name, text in texts.items() if name != "rules"})
@@ -334,7 +336,7 @@ STAKES = ("Staked", "RefundBooked")
 
 
 async def find_stake(chain: PinnedChain, trade_id: str, tx: Any = None) -> DecodedLog:
-    """Return the log of a trade by its bet's hash; with its transaction it is one request."""
+    """Return the log of a trade by its bet's hash; giving the transaction saves requests."""
     sought = bytes_of(trade_id)
     logs = await chain.logs_in(tx, "SettlementWallet", *STAKES)
     if not any(one.event.bet_hash == sought for one in logs):
@@ -347,7 +349,7 @@ async def find_stake(chain: PinnedChain, trade_id: str, tx: Any = None) -> Decod
 
 
 async def check_stake(chain: PinnedChain, market: AgentMarket, stake: DecodedLog, findings: Findings) -> None:
-    """Check the transfer that paid for it, that it paid for nothing else, and what went out again."""
+    """Check the transfer that paid for a stake, that it paid for nothing else, and the payout."""
     event, owner = stake.event, checksum(stake.event.wallet)
     view, call = await chain.view("SettlementWallet", "stake", event.stake_id)
     ours = (owner.lower(), event.amount, hex_of(event.market_id))
@@ -362,7 +364,7 @@ async def check_stake(chain: PinnedChain, market: AgentMarket, stake: DecodedLog
         moved = await chain.transferred(paid.tx, chain.contract("SettlementWallet").address, owner, owed)
         findings.check("the payment reached the wallet", moved, f"Transfer of {chain.token.address} in {paid.tx}")
     elif owed:
-        findings.integer("owed and not sent yet", view["payable_"], owed, f"{call}.payable_")
+        findings.integer("amount owed and not yet sent", view["payable_"], owed, f"{call}.payable_")
 
 
 async def _check_payment(chain: PinnedChain, stake: DecodedLog, findings: Findings) -> None:
@@ -370,15 +372,15 @@ async def _check_payment(chain: PinnedChain, stake: DecodedLog, findings: Findin
     and that no other stake or refund was booked for the same pair."""
     event, wallet, owner = stake.event, chain.contract("SettlementWallet").address, checksum(stake.event.wallet)
     nonce = hex_of(event.nonce)
-    right, detail = False, "there is no such pair before the stake"
+    right, detail = False, "there is no such pair of logs before the stake"
     if (pair := await _find_payment(chain, stake)) is not None:
         used, moved = pair
-        # In one transaction the contract books first, then pulls; a payment that came separately is earlier.
+        # In one transaction the contract books the stake before it pulls; a separate payment is earlier.
         in_time = moved.tx == stake.tx or moved.place < stake.place
         right = in_time and is_transfer(moved.event, owner, wallet, event.amount)
         detail = f"{moved.event.value} units in {used.tx}, logs {used.index} and {moved.index}"
     shown = f"AuthorizationUsed({owner}, {nonce}) of {chain.token.address} and the log after it"
-    findings.check("the very transfer that paid for it", right, shown, detail)
+    findings.check("the transfer that paid for it", right, shown, detail)
     booked = await chain.logs("SettlementWallet", [None, None, word(event.wallet)], *STAKES)
     times = sum(one.event.nonce == event.nonce for one in booked)
     shown = f"logs of {wallet} for {owner}, nonce {nonce}"
@@ -422,7 +424,7 @@ def status_of(market: AgentMarket, event: ev.Staked) -> str:
 
 
 def seconds(text: Any) -> int | None:
-    """Unix seconds of an ISO-8601 time."""
+    """Return the Unix time of an ISO-8601 text, or None."""
     try:
         return int(datetime.fromisoformat(text).timestamp())
     except (TypeError, ValueError):
@@ -430,7 +432,7 @@ def seconds(text: Any) -> int | None:
 
 
 def average_cents(event: ev.Staked) -> int:
-    """Return the average price in 1e-4 cents, rounded down as the receipt is."""
+    """Return the average price in 1e-4 cents, rounded down like the receipt's."""
     net = event.amount - event.fee
     return 100 * net * 10**CENT_DECIMALS // event.shares if event.shares else 0
 

@@ -28,7 +28,7 @@ def check_receipt(chain: PinnedChain, extensions: Any, trade_id: str, stake: Dec
 
 
 async def check_challenge(chain: PinnedChain, body: dict[str, Any], findings: Findings) -> None:
-    """Check a 402 answer: what it asks to be paid, to whom, and that the attestation key signed just that."""
+    """Check a 402 answer: the payee, the token, and that the attestation key signed the same terms."""
     wallet, token = chain.contract("SettlementWallet").address, chain.token.address
     for accept in body.get("accepts") or []:
         findings.address("the challenge pays the settlement wallet", accept.get("payTo"), wallet, "the deployment file")
@@ -61,7 +61,7 @@ def _info(extensions: Any) -> dict[str, Any] | None:
 def _signed(
     chain: PinnedChain, info: dict[str, Any], statement: Any, primary: str, findings: Findings
 ) -> dict[str, Any] | None:
-    """Return the payload if it was signed; by the attester if one is known, else by whom the document names."""
+    """Return the payload if it has a signature by the attester, or if none is known, by the document's signer."""
     what = f"the {primary.lower()}'s signature"
     if not isinstance(statement, dict) or not isinstance(statement.get("payload"), dict):
         findings.check(what, False, "extensions.offer-receipt", "there is no payload")
@@ -70,7 +70,7 @@ def _signed(
     try:
         message = encode_typed_data(domain_of(primary), {primary: TYPES[primary]}, payload)
         signer = str(Account.recover_message(message, signature=statement["signature"]))
-    except Exception as error:  # a hostile document can make the libraries raise anything
+    except Exception as error:  # a hostile document can make the libraries raise any type
         findings.check(what, False, "EIP-712 recovery", f"it cannot be read ({type(error).__name__})")
         return None
     findings.address(f"{what} is by", chain.attester or info.get("signer"), signer, "EIP-712 recovery of the signer")

@@ -1,4 +1,4 @@
-"""One chain as the verifier reads it: one block, addresses from the deployment file, logs in ranges that fit."""
+"""Reads one chain at one block, with addresses from the deployment file and logs in ranges the node accepts."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class DecodedLog:
 
     @property
     def place(self) -> tuple[int, int]:
-        """Return what orders the logs of a chain."""
+        """Return the log's position in the order of the chain."""
         return self.block, self.index
 
 
@@ -58,13 +58,13 @@ class PinnedChain:
     client: ChainClient
     deployment: Deployment
     head: Block
-    attester: str | None = None  # who has to have signed offers and receipts
+    attester: str | None = None  # who must have signed offers and receipts
     _headers: dict[int, Block] = field(default_factory=dict)
     _feeds: dict[str, FeedReader] = field(default_factory=dict)
 
     @classmethod
     async def at(cls, rpc: ChainProvider, deployments: Path, block: int | None) -> PinnedChain:
-        """Return the chain the node serves; NotCheckable when no deployment file is about it."""
+        """Return the chain that the node serves; raise NotCheckable if no deployment file describes it."""
         client = ChainClient(rpc)
         chain_id = await client.eth.chain_id
         by_chain_id = deployments_in(deployments)
@@ -96,7 +96,7 @@ class PinnedChain:
         return Contract(self.deployment.token(symbol).address, abi(f"Local{symbol}"))
 
     async def read(self, call: Call) -> Any:
-        """Return what a view says at the pinned block."""
+        """Return a view's result at the pinned block."""
         return await self.client.read(call, self.head.number)
 
     async def time_of(self, block: int) -> int:
@@ -111,29 +111,29 @@ class PinnedChain:
         return self._headers[block]
 
     async def receipt(self, tx: Any) -> Receipt | None:
-        """Return a receipt; None of what is no transaction hash, or not mined at the pinned block."""
+        """Return a receipt; None if this is not a transaction hash or is not mined at the pinned block."""
         if not is_hash(tx):
             return None
         receipt = await self.client.receipt(tx)
         return receipt if receipt is not None and receipt.block_number <= self.head.number else None
 
     async def view(self, name: str, function: str, *arguments: Any) -> tuple[Any, str]:
-        """Return what a view of one of our contracts says at the pinned block, and the call as people write it."""
+        """Return the result of a view of one of our contracts at the pinned block, and a text of the call."""
         written = ", ".join(hex_of(each) if isinstance(each, bytes) else str(each) for each in arguments)
         return await self.read(self.contract(name).call(function, *arguments)), f"{name}.{function}({written})"
 
     async def logs_in(self, tx: Any, name: str, *events: str) -> list[DecodedLog]:
-        """Return one contract's logs in a transaction; none if it is not mined at the pinned block."""
+        """Return one contract's logs in a transaction, or none if it is not mined at the pinned block."""
         receipt = await self.receipt(tx)
         return [] if receipt is None else decode_logs(receipt.logs, *self._source(name, events))
 
     async def transferred(self, tx: str, sender: str, to: str, value: int) -> bool:
-        """Return whether a transaction moved so much of our token."""
+        """Return whether a transaction transferred this amount of our token."""
         transfers = await self.logs_in(tx, "token", "Transfer")
         return any(is_transfer(one.event, sender, to, value) for one in transfers)
 
     async def logs(self, name: str, topics: Topics = (), *events: str) -> list[DecodedLog]:
-        """Return the logs of one of our contracts, or only those of some events; see `logs_of`."""
+        """Return the logs of one of our contracts, of all or some events; see `logs_of`."""
         return await self.logs_of(*self._source(name, events), topics)
 
     async def logs_of(self, address: str, layouts: Mapping[bytes, Layout], topics: Topics = ()) -> list[DecodedLog]:
@@ -147,7 +147,7 @@ class PinnedChain:
         return contract.address, {t: each for t, each in EVENTS[name].items() if not events or each.name in events}
 
     async def range(self, address: str, topics: list[Any], first: int, last: int) -> list[Log]:
-        """Return the logs of one contract between two blocks, in as many requests as the node needs."""
+        """Return the logs of one contract between two blocks, split into the ranges that the node accepts."""
         try:
             return await self.client.logs(first, last, [address], topics)
         except RpcError as error:
@@ -158,23 +158,23 @@ class PinnedChain:
         return below + await self.range(address, topics, middle + 1, last)
 
     def feed(self, address: str) -> FeedReader:
-        """Return a feed at the pinned block."""
+        """Return a reader of a feed at the pinned block."""
         return self._feeds.setdefault(address, FeedReader(self.client, address, self.head.number))
 
 
 def add_options(parser: argparse.ArgumentParser, node: str) -> None:
-    """Add the options that say which chain: `--rpc`, whose default `node` describes, and `--deployments`."""
-    parser.add_argument("--rpc", help=f"a node of the chain; else {node}")
+    """Add the options `--rpc`, whose default `node` describes, and `--deployments`."""
+    parser.add_argument("--rpc", help=f"a node of the chain (default: {node})")
     given = environment()
     folder = Path(given.get("VPM_DEPLOYMENTS_DIR") or REPOSITORY / "deployments")
     parser.add_argument("--deployments", type=Path, default=folder, help="folder of deployment files")
 
 
 def node_url(rpc: str | None, variable: str) -> str:
-    """Return the URL that was given, or else the first of the service's own."""
+    """Return the given URL, or the first one in the service's setting."""
     url = rpc or (setting(variable) or "").partition(",")[0].strip()
     if not url:
-        raise NotCheckable("Which node is to be asked?", hint=f"Say --rpc URL, or set {variable}.")
+        raise NotCheckable("No node is given.", hint=f"Give --rpc URL, or set {variable}.")
     return url
 
 
@@ -185,7 +185,7 @@ def deployments_in(folder: Path) -> dict[int, Deployment]:
 
 
 def decode_logs(logs: Sequence[Log], address: str, layouts: Mapping[bytes, Layout]) -> list[DecodedLog]:
-    """Return the logs of one contract that `layouts` knows, decoded, in chain order."""
+    """Decode the logs of one contract that are in `layouts`, in chain order."""
     out = []
     for log in logs:
         if checksum(log.address) != checksum(address) or log.removed or not log.topics:

@@ -1,4 +1,4 @@
-"""A claim, whether it holds, and the call that shows it."""
+"""The checked claims: whether each holds, and the call that shows it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from core.money import decimal_text, units_from_json
 
 
 class ClaimVerdict(StrEnum):
-    """What came of checking a claim."""
+    """The result of checking a claim."""
 
     HOLDS = "holds"
     FAILS = "does not hold"
@@ -21,7 +21,7 @@ class ClaimVerdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """One checked statement: `what` is a sentence or a field's name; `shown_by` the call, log or arithmetic to repeat
+    """A checked statement: `what` is a sentence or a field's name; `shown_by` is the call, log or arithmetic that shows
     it."""
 
     what: str
@@ -31,20 +31,20 @@ class Claim:
 
 
 class NotCheckable(VpmError):
-    """The refusal of a question that cannot be asked at all; one sentence."""
+    """The subject cannot be checked at all; one sentence says why."""
 
 
 @dataclass
 class Findings:
-    """The claims in the order they were checked. Each method takes the document's word as it came, wrong types
-    included. `of` begins the sentence of each claim, and `source` shows it unless the call names another."""
+    """The claims in the order they were checked. Each method accepts the document's values as they are, also of wrong
+    types. `of` begins the sentence of each claim; `source` is the default of `shown_by`."""
 
     claims: list[Claim] = field(default_factory=list)
     of: str = ""
     source: str = ""
 
     def about(self, of: str, source: str = "") -> Findings:
-        """Return findings about one thing, which go to the same list."""
+        """Return findings about one subject, added to the same list."""
         return Findings(self.claims, of, source)
 
     def check(self, what: str, holds: bool, shown_by: str = "", detail: str = "") -> bool:
@@ -55,7 +55,7 @@ class Findings:
         self._add(what, ClaimVerdict.UNKNOWN, shown_by, why)
 
     def same(self, what: str, stated: Any, actual: Any, shown_by: str = "") -> bool:
-        """Equal in value and kind: True is not 1 here."""
+        """Compare value and type: True is not 1 here."""
         equal = stated == actual and isinstance(stated, bool) == isinstance(actual, bool)
         return self.check(what, equal, shown_by, _comparison(stated, actual, equal))
 
@@ -64,18 +64,18 @@ class Findings:
         return self.check(what, equal, shown_by, _comparison(stated, actual, equal))
 
     def integer(self, what: str, stated: Any, actual: int | None, shown_by: str = "") -> bool:
-        """Compare a number, or a number as text as the stock surface writes it."""
+        """Compare a number, which may be a text as on the stock surface."""
         equal = actual is not None and integer_or_none(stated) == actual
         return self.check(what, equal, shown_by, _comparison(stated, actual, equal))
 
     def at_most(self, what: str, stated: Any, actual: int, shown_by: str = "") -> bool:
-        """Check a number that only ever grows: a document of an earlier moment may say less, never more."""
+        """Check a number that only grows: an earlier document may have a lower one, but not a higher one."""
         given = integer_or_none(stated)
         fits = given is not None and 0 <= given <= actual
-        return self.check(what, fits, shown_by, f"the document says {stated}, by now it is {actual}")
+        return self.check(what, fits, shown_by, f"the document says {stated}, now it is {actual}")
 
     def money(self, what: str, stated: Any, actual: int, shown_by: str = "", *, decimals: int = 6) -> bool:
-        """Compare a JSON number of the agent surface with `actual` in its smallest unit."""
+        """Compare a JSON number of the agent surface with `actual`, in the smallest unit."""
         equal = decimal_units(stated, decimals) == actual
         return self.check(what, equal, shown_by, _comparison(stated, decimal_text(actual, decimals), equal))
 
@@ -86,7 +86,7 @@ class Findings:
         compare: Callable[..., bool] = same,
         shown_by: str = "",
     ) -> None:
-        """Compare each field the document has with what was found; fields it lacks claim nothing."""
+        """Compare each field of the document with the actual value; absent fields are not claims."""
         for name, value in actual.items():
             if name in stated:
                 compare(self, name, stated[name], value, shown_by)
@@ -104,7 +104,7 @@ class Findings:
 
     @property
     def exit_code(self) -> int:
-        """0: everything holds. 1: something does not. 3: nothing fails, but the chain leaves something open."""
+        """Return 0 if everything holds, 1 if a claim fails, 3 if none fails but some cannot be checked."""
         return 1 if self.failed else 3 if self.unchecked else 0
 
     def lines(self) -> list[str]:
@@ -127,7 +127,7 @@ class Findings:
 
 
 def integer_or_none(value: Any) -> int | None:
-    """Return an integer given as one, or as plain digits."""
+    """Return an integer given as such or as plain digits; None for anything else."""
     if isinstance(value, int) and not isinstance(value, bool):
         return value
     if isinstance(value, str) and len(value) <= 80 and value.removeprefix("-").isascii():
@@ -136,14 +136,14 @@ def integer_or_none(value: Any) -> int | None:
 
 
 def objects(rows: Any) -> list[dict[str, Any]]:
-    """Return a document's positions; NotCheckable when they are no list of objects."""
+    """Return a document's positions; raise NotCheckable if they are not a list of objects."""
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise NotCheckable("The document's positions are not a list of objects.")
     return rows
 
 
 def decimal_units(value: Any, decimals: int) -> int | None:
-    """Return the smallest units of an exact JSON number; None when it is no number or too fine."""
+    """Return a JSON number in smallest units; None if it is not a number or has too many decimals."""
     try:
         return units_from_json(value, decimals)
     except MoneyError:

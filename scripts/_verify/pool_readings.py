@@ -1,8 +1,7 @@
-"""What a PoolFeed says, in the integers of `contracts/feeds/PoolFeed.sol` and `PoolHistory.sol`.
+"""Computes a PoolFeed's readings with the integer arithmetic of `contracts/feeds/PoolFeed.sol` and `PoolHistory.sol`.
 
-A reading is a function of the pools' history over one window. `PoolState` holds that history as the pool itself keeps
-it, observation by observation; a caller that has the two cumulatives of a window from another source (`observe`, or
-swap logs) starts at `market_cap`.
+A reading is a function of the pools' history over one window. `PoolState` is that history, observation by observation;
+a caller that has the sums of ticks of a window from another source (`observe`, or swap logs) starts at `market_cap`.
 """
 
 from __future__ import annotations
@@ -23,21 +22,21 @@ DECIMALS: Final = 8
 
 
 def _wrapped(value: int, bits: int) -> int:
-    """Return a signed integer of so many bits, as unchecked arithmetic leaves it."""
+    """Wrap a value to a signed integer of this many bits, like unchecked arithmetic."""
     half = 1 << (bits - 1)
     return (value + half) % (2 * half) - half
 
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """An entry of a pool's ring."""
+    """An observation in a pool's ring."""
 
     time: int
     tick_cumulative: int  # int56, wraps
     seconds_per_liquidity: int  # times 2**128; uint160, wraps
 
     def then(self, time: int, tick: int, liquidity: int) -> Observation:
-        """Return the next one, written at `time` after the pool stood at this tick and liquidity since this one."""
+        """Return the next observation, at `time`, given the tick and liquidity since this one."""
         passed = time - self.time
         per_liquidity = (passed << 128) // (liquidity or 1)  # rounded down
         return Observation(
@@ -49,7 +48,7 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class PoolWindow:
-    """What a pool says about a window."""
+    """A pool's history over a window."""
 
     start_cumulative: int
     end_cumulative: int
@@ -58,11 +57,11 @@ class PoolWindow:
 
     @property
     def ticks(self) -> int:
-        """Return the sum of the tick over the window's seconds; the cumulatives may have wrapped."""
+        """Return the sum of the tick over the window's seconds; the cumulatives may have wrapped around."""
         return _wrapped(self.end_cumulative - self.start_cumulative, 56)
 
     def liquidity(self, length: int) -> int:
-        """Return the harmonic mean, rounded down."""
+        """Return the harmonic mean liquidity, rounded down."""
         return min((length << 128) // self.seconds_per_liquidity, 2**128 - 1)
 
 
@@ -75,7 +74,7 @@ class PoolState:
     liquidity: int
 
     def covers(self, end: int, length: int) -> bool:
-        """Return whether the ring still reaches back to the start of the window that ends then."""
+        """Return whether the ring reaches back to the start of the window that ends at `end`."""
         return self.observations[0].time + length <= end
 
     def window(self, end: int, length: int) -> PoolWindow:
@@ -106,7 +105,7 @@ class PoolState:
 
 @dataclass(frozen=True, slots=True)
 class SourceTerms:
-    """Where a pool's price comes from, as IPoolFeed.Source has it."""
+    """A pool of a feed, with the fields of IPoolFeed.Source."""
 
     base_is_token0: bool
     reference_liquidity: int
@@ -114,7 +113,7 @@ class SourceTerms:
 
 @dataclass(frozen=True, slots=True)
 class PoolFeedTerms:
-    """What a PoolFeed was constructed with."""
+    """A PoolFeed's constructor arguments."""
 
     sources: tuple[SourceTerms, ...]
     supply: int  # in the token's smallest units
@@ -125,7 +124,7 @@ class PoolFeedTerms:
 
 @dataclass(frozen=True, slots=True)
 class PoolReading:
-    """A reading as the feed records it; `answer` is 0 unless it is good."""
+    """A reading that the feed records; `answer` is 0 unless its quality is good."""
 
     quality: Quality
     answer: int
@@ -133,12 +132,12 @@ class PoolReading:
 
 
 def exp_wad(x: int) -> int:
-    """Compute Solady's `FixedPointMathLib.expWad`: e**(x / 1e18) * 1e18, rounded down after an approximation."""
+    """Compute Solady's `FixedPointMathLib.expWad`, an approximation of e**(x / 1e18) * 1e18, rounded down."""
     if x <= -41446531673892822313:
         return 0
     if x >= 135305999368893231589:
         raise ValueError(f"exp_wad takes less than 135.3e18, not {x}")
-    # x on a binary basis, less the powers of two that come back at the end.
+    # Convert x to base 2 and remove the powers of two, which are applied at the end.
     x = sdiv(x << 78, 5**18)
     k = (sdiv(x << 96, 54916777467707473351141471128) + 2**95) >> 96
     x -= k * 54916777467707473351141471128
@@ -159,7 +158,7 @@ def exp_wad(x: int) -> int:
 
 
 def market_cap(terms: PoolFeedTerms, ticks: Sequence[int]) -> int | None:
-    """Return the answer for the sources' sums of ticks over the window; None where it is out of range.
+    """Return the answer for the sources' sums of ticks over the window; None if it is out of range.
 
     A tick is a log price rounded down, so half a tick is added for each source. The exponent is rounded towards zero,
     the answer down.
@@ -183,9 +182,9 @@ def quality_of(terms: PoolFeedTerms, source: SourceTerms, window: PoolWindow) ->
 
 
 def measure(terms: PoolFeedTerms, pools: Sequence[PoolState], time: int) -> PoolReading | None:
-    """Return what `record` records for a grid time before the pools' present block; None where it is absent."""
+    """Return what `record` would record for a grid time before the pools' present block; None if it is absent."""
     if time % terms.step:
-        raise ValueError(f"{time} is no whole multiple of the feed's step, {terms.step} seconds")
+        raise ValueError(f"{time} is not a multiple of the feed's step of {terms.step} seconds")
     if not all(pool.covers(time, terms.window) for pool in pools):
         return None
     windows = tuple(pool.window(time, terms.window) for pool in pools)

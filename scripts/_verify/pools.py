@@ -1,4 +1,4 @@
-"""A pool feed's readings computed again from what its pools remember."""
+"""Computes a pool feed's readings again from the observations of its pools."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from scripts._verify.pool_readings import Observation, PoolFeedTerms, PoolState,
 
 @dataclass(frozen=True, slots=True)
 class PoolFeedFacts:
-    """A pool feed as the deployment file describes it."""
+    """A pool feed of the deployment file."""
 
     address: str
     terms: PoolFeedTerms
@@ -24,10 +24,11 @@ class PoolFeedFacts:
 
 
 async def pool_feed_at(chain: PinnedChain, address: str) -> PoolFeedFacts | None:
-    """Return None for a feed that the deployment file does not name as a pool feed.
+    """Return the pool feed at an address; None if the deployment file has no pool feed there.
 
-    Facts that the file has are not read from the feed: a fake pool feed may name pools made by its author, and report
-    those truthfully."""
+    Its pools come from the file and not from the feed: a fake feed might name pools made by its author and report those
+    truthfully.
+    """
     named = next((each for each in chain.deployment.pool_feeds if checksum(each.address) == checksum(address)), None)
     if named is None:
         return None
@@ -43,14 +44,14 @@ async def pool_feed_at(chain: PinnedChain, address: str) -> PoolFeedFacts | None
 
 
 async def recorded_at(chain: PinnedChain, feed: PoolFeedFacts, round_id: int) -> int | None:
-    """Return the time of the block that recorded a reading."""
+    """Return the time of the block that recorded a reading, or None."""
     layouts = {topic: each for topic, each in FEED_EVENTS.items() if each.name == "AnswerUpdated"}
     logs = await chain.logs_of(feed.address, layouts, [None, word(round_id)])
     return await chain.time_of(logs[0].block) if logs else None
 
 
 async def check_reading(chain: PinnedChain, feed: PoolFeedFacts, at: int, when: str, findings: Findings) -> None:
-    """Compare the recorded reading of a time with the one that follows from the pools' past."""
+    """Compare a recorded reading with the one computed from the pools' history."""
     round_id, reader = at // feed.terms.step, chain.feed(feed.address)
     recorded = await reader.round(round_id)
     quality = await chain.read(reader.contract.call("qualityOf", at))
@@ -63,12 +64,12 @@ async def check_reading(chain: PinnedChain, feed: PoolFeedFacts, at: int, when: 
         pool = await read_pool_state(chain, address, at, feed.terms.window)
         shown.append(f"observations of {address}, to {at}")
         if pool is None:
-            why = "it has forgotten them; ask a node that keeps old states, with --block"
+            why = "the pool no longer has them; use an archive node with --block"
             findings.unknown(claim, why, shown[-1])
             return
         pools.append(pool)
     again = measure(feed.terms, pools, at)
-    assert again is not None  # what was read of a pool reaches back to the window's start
+    assert again is not None  # the observations reach back to the window's start
     findings.same(claim, _describe(quality, recorded.answer), _describe(again.quality, again.answer), "; ".join(shown))
 
 
@@ -76,11 +77,11 @@ def _describe(quality: int, answer: int) -> str:
     return f"{answer} ({Quality(quality).name.lower().replace('_', ' ')})"
 
 
-# ---------------------------------------------------------------- what the pool remembers
+# ---------------------------------------------------------------- a pool's observations
 
 
 async def read_pool_state(chain: PinnedChain, pool: str, at: int, length: int) -> PoolState | None:
-    """Return the observations around both ends of the window; None where the ring has forgotten its start."""
+    """Read the observations around both ends of the window; return None if the ring no longer has its start."""
     ring = _Ring(chain, Contract(pool, POOL))
     await ring.open()
     first = await ring.last_until(at - length)
@@ -95,7 +96,7 @@ async def read_pool_state(chain: PinnedChain, pool: str, at: int, length: int) -
 
 
 class _Ring:
-    """A pool's observations by age: 0 is the oldest."""
+    """A pool's observations; place 0 is the oldest."""
 
     def __init__(self, chain: PinnedChain, contract: Contract) -> None:
         self.contract = contract
@@ -110,11 +111,11 @@ class _Ring:
         _, self.tick, index, self._size, *_ = await self._chain.read(self.contract.call("slot0"))
         self._first = (index + 1) % self._size
         if not (await self._slot(self._first))[3]:
-            self._first = 0  # the ring, or the part it has grown by, is not full yet
+            self._first = 0  # the ring, or its new part after growing, is not full yet
         self.newest = (index - self._first) % self._size
 
     async def last_until(self, time: int) -> int | None:
-        """Return the place of the last observation at or before a time; None when all are later."""
+        """Return the place of the last observation at or before a time; None if all are later."""
         if (await self.at(0)).time > time:
             return None
         low, high = 0, self.newest
@@ -130,7 +131,9 @@ class _Ring:
         if place not in self._read:
             time, ticks, per_liquidity, _ = await self._slot((self._first + place) % self._size)
             head = self._chain.head.timestamp
-            self._read[place] = Observation(head - (head - time) % 2**32, ticks, per_liquidity)  # it keeps 32 bits
+            self._read[place] = Observation(
+                head - (head - time) % 2**32, ticks, per_liquidity
+            )  # the pool stores 32 bits of the time
         return self._read[place]
 
     async def _slot(self, slot: int) -> Any:

@@ -1,4 +1,4 @@
-"""The proof page: contracts, the Safe, solvency, every settled market and the totals, against logs and views."""
+"""Checks the proof page against logs and views: contracts, the Safe, solvency, settled markets and totals."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _HOLDERS = {"stock": "VestedMarkets", "base": "SettlementWallet"}
 
 
 async def check_page(chain: PinnedChain, body: dict[str, Any], findings: Findings) -> None:
-    """Check what the page says of this node's chain: on Base the money of the agent markets, on the stock chain
+    """Check the page's statements about this node's chain: on Base the money of the agent markets, on the stock chain
     everything else."""
     for one in body.get("solvency") or []:
         stated = one.get("chain")
         if stated == chain.name:
             await _check_solvency(chain, one, findings)
         elif stated not in _HOLDERS:
-            findings.check("solvency is of one of our chains", False, "the deployment files", f"{stated!r} is none")
+            findings.check("solvency is for one of our chains", False, "the deployment files", f"{stated!r} is not one")
     if chain.name == "base":
         return
     await _check_contracts(chain, body, findings)
@@ -55,7 +55,7 @@ async def _check_contracts(chain: PinnedChain, body: dict[str, Any], findings: F
             made = None if receipt is None else receipt.contract_address
             shown = f"eth_getTransactionReceipt({one['deployTx']}).contractAddress"
             if made is None and receipt is not None:
-                contract.unknown("was deployed there", "it was made by another contract's call", shown)
+                contract.unknown("was deployed there", "it was created by another contract", shown)
             else:
                 contract.address("was deployed there", made, info.address, shown)
     feeds = {feed.proxy for feed in chain.deployment.price_feeds}
@@ -76,7 +76,7 @@ async def _check_safe(chain: PinnedChain, stated: Any, findings: Findings) -> No
 
 
 async def _check_solvency(chain: PinnedChain, stated: dict[str, Any], findings: Findings) -> None:
-    """At the block it speaks of; only an archive node has old state, so the pinned block is checked as well."""
+    """Check solvency at the block in the document, for which the node may lack the state, and at the pinned block."""
     name = _HOLDERS[chain.name]
     holder, token = chain.contract(name), chain.token
     findings.address(f"solvency is of {name}", stated.get("address"), holder.address, "the deployment file")
@@ -101,12 +101,12 @@ async def _check_solvency(chain: PinnedChain, stated: dict[str, Any], findings: 
 
 
 def _total(answer: Any) -> int:
-    """Return the sum: SettlementWallet lists open stakes, unpaid amounts and fees separately."""
+    """Return liabilities as one number: SettlementWallet lists open stakes, unpaid amounts and fees separately."""
     return sum(answer) if isinstance(answer, tuple) else int(answer)
 
 
 class _Venue:
-    """The sums over all markets, from the settler's logs."""
+    """The totals of all markets, from the settler's logs."""
 
     def __init__(self, logs: list[DecodedLog]) -> None:
         self._of: dict[int, list[DecodedLog]] = {}
@@ -135,7 +135,7 @@ class _Venue:
 
     @property
     def totals(self) -> dict[str, int]:
-        """Return what only grows: on a page, which is of an earlier moment, it may be less, never more."""
+        """Return the totals that only grow: on a page of an earlier moment they may be lower, but not higher."""
         return {
             "seeded": self.seeded,
             "staked": self.offered - self.seeded,
@@ -186,7 +186,7 @@ def _check_row(market: StockMarket, row: dict[str, Any], venue: _Venue, findings
 
 
 def market_of(event: Any) -> int | None:
-    """Return the market an event of the settler is about; a position's id holds it."""
+    """Return the market of a settler's event; a position's id contains it."""
     if hasattr(event, "market_id"):
         return int(event.market_id)
     return int(event.position_id) >> 32 if hasattr(event, "position_id") else None

@@ -1,4 +1,4 @@
-"""An answer of POST /api/relay/enter: that the bet landed, as it was signed, in the position it names."""
+"""Checks an answer of POST /api/relay/enter: that the signed bet landed, in the position it names."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from scripts._verify.stock import check_market, check_view, read_market
 
 async def check_relay(chain: PinnedChain, body: dict[str, Any], findings: Findings) -> None:
     if not is_hash(body.get("txHash")):
-        raise NotCheckable("The relay's answer names no transaction hash.")
+        raise NotCheckable("The relay's answer has no transaction hash.")
     signed = await _signed(chain, body, findings)
     receipt = await chain.receipt(body["txHash"])
     shown = f"eth_getTransactionReceipt({body['txHash']})"
     stated = body.get("receipt")
     if receipt is None:
         if stated == "pending":
-            findings.unknown("the bet was sent", "it is not mined at this block; ask again later", shown)
+            findings.unknown("the bet was sent", "it is not mined at this block; check again later", shown)
         else:
-            findings.check(f"receipt is {stated}", False, shown, "the chain knows no such transaction at this block")
+            findings.check(f"receipt is {stated}", False, shown, "there is no such transaction at this block")
         return
     mined = "confirmed" if receipt.succeeded else "reverted"
     if stated == "pending":
-        findings.check("receipt was pending", True, shown, f"by now it is {mined}")
+        findings.check("receipt was pending", True, shown, f"now it is {mined}")
     else:
         findings.same("receipt", stated, mined, shown)
     if body.get("blockNumber") is not None:
@@ -40,7 +40,7 @@ async def check_relay(chain: PinnedChain, body: dict[str, Any], findings: Findin
         bet = (signed["marketId"], signed["outcome"], signed["amount"], checksum(signed["from"]))
         entered = [e for e in entered if (e.market_id, e.outcome, e.offered, checksum(e.owner)) == bet]
     if not receipt.succeeded:
-        findings.same("a reverted bet took nothing", entered, [], shown)
+        findings.same("a reverted bet took no money", entered, [], shown)
         return
     if not findings.check("the transaction entered the signed bet", bool(entered), f"VestedMarkets.Entered in {shown}"):
         return
@@ -56,7 +56,7 @@ async def check_relay(chain: PinnedChain, body: dict[str, Any], findings: Findin
 
 
 async def _signed(chain: PinnedChain, body: dict[str, Any], findings: Findings) -> dict[str, Any] | None:
-    """Return the bet in the escape kit's call data; its nonce must be the one the answer names."""
+    """Return the bet in the escape kit's call data, and check that its nonce is the answer's."""
     kit = body.get("escapeKit")
     if not isinstance(kit, dict):
         return None

@@ -1,4 +1,4 @@
-"""A stock market from its logs: books folded again, both rounds proven again, every payout worked out and looked up."""
+"""Checks a stock market against its logs: folds the books, proves both rounds, and computes every payout again."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ STATUS_BY_WINNER = {None: StockMarketStatus.OPEN, UP: StockMarketStatus.UP, DOWN
 
 @dataclass
 class StockMarket:
-    """A market as its logs describe it, up to `at`. `now` is the time that contracts saw in that block."""
+    """A stock market, read from its logs up to block `at`. `now` is the time that contracts saw in that block."""
 
     id: int
     at: int
@@ -51,7 +51,7 @@ class StockMarket:
 
     @property
     def books(self) -> list[dict[str, int]]:
-        """Return what the contract's `books` answers, side by side."""
+        """Return the result of the contract's `books`, one per side."""
         return [camel_fields(book, *VIEWS) for book in market_view(self.folded, self.now).books]
 
     def view(self, position_id: int) -> PositionView:
@@ -59,7 +59,7 @@ class StockMarket:
 
     @property
     def outcome(self) -> str | None:
-        """As the API says it; None while open."""
+        """Return the outcome in the API's words; None while open."""
         if self.settled is not None:
             return StockOutcome(self.settled.outcome).name
         if not self.folded.settled:
@@ -68,7 +68,7 @@ class StockMarket:
 
 
 async def read_market(chain: PinnedChain, market_id: int, at: int | None = None) -> StockMarket:
-    """Read a market's logs; NotCheckable when the chain knows no such market."""
+    """Read a market's logs; raise NotCheckable if there is no such market."""
     block = chain.head.number if at is None else min(at, chain.head.number)
     header = await chain.header(block)
     market = StockMarket(market_id, block, Moment(header.l1_block_number, header.timestamp))
@@ -93,7 +93,7 @@ async def read_market(chain: PinnedChain, market_id: int, at: int | None = None)
 
 
 def fold_into(market: StockMarket, logs: list[DecodedLog]) -> None:
-    """Apply one market's logs, which are in chain order; stop folding at the first that does not follow."""
+    """Apply one market's logs in chain order; stop folding at the first that contradicts the fold."""
     for one in logs:
         if isinstance(one.event, ev.Entered):
             market.entries[one.event.position_id] = one
@@ -123,7 +123,7 @@ async def check_market(chain: PinnedChain, market: StockMarket, findings: Findin
 
 
 async def check_books(chain: PinnedChain, market: StockMarket, findings: Findings) -> None:
-    """Check that the logs follow from each other, and that the contract's views say the same at the pinned block."""
+    """Check that the logs are consistent, and that the contract's views agree with them at the pinned block."""
     findings = findings.about(f"market {market.id}:", f"VestedMarkets logs of market {market.id}, folded again")
     what = "every vintage, payout and refund follows from the entries before it"
     findings.check(what, not market.diverged, detail=market.diverged)
@@ -140,7 +140,7 @@ async def check_books(chain: PinnedChain, market: StockMarket, findings: Finding
 
 
 async def check_settlement(chain: PinnedChain, market: StockMarket, findings: Findings) -> None:
-    """Check the rounds in effect at both times, what they say, and that the market was settled as they say."""
+    """Check the rounds in effect at both times, and that the market was settled by their answers."""
     registered, settled, folded = market.registered, market.settled, market.folded
     findings = findings.about(f"market {market.id}:", f"RoundResolver.Settled of market {market.id}")
     if not folded.settled:
@@ -182,10 +182,10 @@ async def check_settlement(chain: PinnedChain, market: StockMarket, findings: Fi
 async def _check_interruption(
     chain: PinnedChain, registered: ev.SpecRegistered, reason: int, strike: Round, final: Round, findings: Findings
 ) -> None:
-    """Ask the resolver what was witnessed of the stock over the two rounds that voided the market."""
+    """Check with the resolver that a pause, split or outage over the two rounds voided the market."""
     what, stock = "why its rounds decided nothing", checksum(registered.stock_token)
     if reason == StockReason.OUTAGE:
-        why = "the resolver asked the uptime feed in that block"
+        why = "the resolver read the uptime feed in that block"
         findings.unknown(what, why, "RoundResolver.sequencerFeed()")
     elif reason == StockReason.PAUSED:
         spans = ((strike.updated_at, registered.strike_time), (final.updated_at, registered.final_time))
@@ -207,7 +207,7 @@ async def _prove_round(feed: FeedReader, proposed: int, time: int, which: str, f
     if proven is None:
         should = await feed.in_effect(time)
         found = f"none ({should.problem.name})" if should.round is None else str(should.round_id)
-        detail = f"the market used round {proposed}, in effect was {found}"
+        detail = f"the market used round {proposed}, but {found} was in effect"
     shown = f"RoundResolver.findRound({feed.address}, {time}); getRoundData of the round, the next one and later phases"
     findings.check(f"the {which} round is the one in effect at {time}", proven is not None, shown, detail)
     return proven
@@ -217,15 +217,15 @@ async def _prove_round(feed: FeedReader, proposed: int, time: int, which: str, f
 
 
 async def check_detail(chain: PinnedChain, body: dict[str, Any], findings: Findings) -> None:
-    """Check an answer of GET /api/markets/[id] at the very block it speaks of."""
+    """Check an answer of GET /api/markets/[id] at the block it names."""
     listed: dict[str, Any] = body["market"] if isinstance(body.get("market"), dict) else body
     market_id = integer_or_none(listed.get("id"))
     if market_id is None:
-        raise NotCheckable("The document names no market id.")
+        raise NotCheckable("The document has no market id.")
     head: dict[str, Any] = body["head"] if isinstance(body.get("head"), dict) else {}
     at = integer_or_none(head.get("blockNumber"))
     if at is not None and at > chain.head.number:
-        raise NotCheckable(f"The document speaks of block {at}; the node is at {chain.head.number}.")
+        raise NotCheckable(f"The document is for block {at}, but the node is at {chain.head.number}.")
     market = await read_market(chain, market_id, at)
     await check_market(chain, market, findings)
     _check_listed(market, listed, findings)
@@ -267,8 +267,8 @@ def _check_resolution(market: StockMarket, stated: Any, findings: Findings) -> N
 async def check_position_of(
     chain: PinnedChain, market: StockMarket, stated: dict[str, Any], findings: Findings, *, exact: bool
 ) -> None:
-    """`exact`: the document speaks of block `market.at`; otherwise of an unknown earlier one, where only what cannot
-    change any more must be equal, and what only grows may be less."""
+    """Check a position. `exact`: the document is for block `market.at`. Otherwise it is for an unknown earlier block:
+    final values must be equal, and values that only grow may be lower."""
     position_id = integer_or_none(stated.get("id"))
     if position_id not in market.entries:
         findings.check(f"position {stated.get('id')} exists", False, f"VestedMarkets.Entered of market {market.id}")
@@ -281,7 +281,7 @@ async def check_position_of(
     settling = findings.about(of, f"VestedMarkets.settlement({position_id})")
     findings = findings.about(of, f"VestedMarkets.position({position_id})")
     if "owner" in stated:
-        # An owner of before a transfer was the owner when the document was made.
+        # The document may be from before a transfer and name an earlier owner.
         held_by = [checksum(position.owner)] if exact else owners
         given = str(stated["owner"]).lower()
         then = next((one for one in held_by if one.lower() == given), checksum(position.owner))
@@ -313,7 +313,7 @@ async def check_position_of(
 async def _check_delivery(
     chain: PinnedChain, market: StockMarket, position_id: int, stated: dict[str, Any], findings: Findings
 ) -> None:
-    """Check what was sent: the Delivered events, and that the token really moved in the same transactions."""
+    """Check the Delivered events, and that the token was transferred in the same transactions."""
     findings = findings.about(f"position {position_id}", f"VestedMarkets.Delivered of {position_id}")
     sent = market.deliveries.get(position_id, [])
     findings.fields(stated, {"paidOut": sum(one.event.payout for one in sent)}, Findings.integer)
@@ -327,7 +327,7 @@ async def _check_delivery(
 
 
 async def check_positions(chain: PinnedChain, body: dict[str, Any], findings: Findings) -> None:
-    """Check positions outside a market's page; each market is read once."""
+    """Check a list of positions, reading each market once."""
     markets: dict[int, StockMarket] = {}
     for stated in objects(body.get("positions", [body])):
         position_id = integer_or_none(stated.get("id"))
@@ -345,7 +345,7 @@ async def check_positions(chain: PinnedChain, body: dict[str, Any], findings: Fi
 
 
 async def check_view(chain: PinnedChain, market: StockMarket, position_id: int, findings: Findings) -> None:
-    """Check the contract's own settlement of a position against the fold, at the pinned block."""
+    """Check the contract's settlement of a position against the fold, at the pinned block."""
     due = market.view(position_id).settlement
     ours = (due.gross, due.fee, due.net, due.refund, due.total, due.deliverable)
     stated, call = await chain.view("VestedMarkets", "settlement", position_id)

@@ -1,4 +1,4 @@
-"""What is to be verified: a file, an address of the service, or an id; and which kind of document that is."""
+"""Loads the subject to verify from a file, a URL of the service, or an id, and recognizes its kind."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class SubjectKind(StrEnum):
 
     @property
     def chain(self) -> str:
-        """`base` or `stock`: whose node is needed."""
+        """Return the chain, `base` or `stock`, of which a node is needed."""
         stock = (SubjectKind.RELAY, SubjectKind.MARKET, SubjectKind.POSITIONS, SubjectKind.PROOF)
         return "stock" if self in stock else "base"
 
@@ -51,8 +51,8 @@ class Subject:
 
 
 def subject_of(word: str, service: str | None) -> Subject:
-    """Return the subject that a word means: an existing path is a file; a URL, or a path beginning with / where
-    `service` is given, is fetched; all else is an id."""
+    """Return the subject for a command line argument: a file if the path exists; a URL, or a path of `service` that
+    begins with /api/, is fetched; anything else is an id."""
     path = Path(word)
     if path.is_file():
         try:
@@ -65,7 +65,7 @@ def subject_of(word: str, service: str | None) -> Subject:
         return _recognize(_fetch_json(word), word)
     if word.startswith("/api/"):
         if service is None:
-            raise NotCheckable(f"{word} is a path of the service; say where it is with --service URL.")
+            raise NotCheckable(f"{word} is a path of the service; give the service's URL with --service URL.")
         return _recognize(_fetch_json(urljoin(service, word)), word)
     return _id(word)
 
@@ -90,14 +90,14 @@ def _recognize(body: Any, name: str) -> Subject:
     kind = None if not isinstance(body, dict) else kind_of(body)
     if kind is None:
         raise NotCheckable(
-            f"{name} is no document this command knows: give a trade receipt, a 402 challenge, a trade proof, a "
+            f"{name} is not a known document: give a trade receipt, a 402 challenge, a trade proof, a "
             "result, positions, a relay answer, a stock market or the proof page."
         )
     return Subject(kind, body, name)
 
 
 def kind_of(body: dict[str, Any]) -> SubjectKind | None:
-    """Recognize a document's kind by the fields only that kind has."""
+    """Recognize a document's kind by fields that only that kind has."""
     keys = body.keys()
     if "accepts" in keys and "x402Version" in keys:
         return SubjectKind.CHALLENGE
@@ -136,4 +136,4 @@ def _fetch_json(url: str) -> Any:
     try:
         return loads(content)
     except ValueError as error:
-        raise NotCheckable(f"{url} answered what is {error}.") from None
+        raise NotCheckable(f"The answer of {url} is {error}.") from None

@@ -1,4 +1,4 @@
-"""The agent API's documents: receipts, proofs, positions and results, each against the wallet contract's logs."""
+"""Checks the agent API's receipts, proofs, positions and results against the settlement wallet's logs."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ STAKED = "SettlementWallet.Staked"
 async def check_receipt(chain: PinnedChain, body: dict[str, Any], findings: Findings) -> None:
     receipt = body["receipt"] if isinstance(body.get("receipt"), dict) else body
     if receipt.get("simulated"):
-        raise NotCheckable("A simulated receipt is of no trade: nothing of it is on a chain.")
+        raise NotCheckable("A simulated receipt has no trade on the chain to check.")
     market, stake = await _open(chain, receipt.get("tradeId"), receipt.get("txHash"), findings)
     event: ev.Staked = stake.event
     _check_trade(market, stake, receipt, findings)
@@ -86,7 +86,7 @@ async def check_proof(chain: PinnedChain, body: dict[str, Any], findings: Findin
 async def check_positions(chain: PinnedChain, body: dict[str, Any], findings: Findings) -> None:
     for stated in objects(body["positions"]):
         if not is_hash(stated.get("tradeId")):
-            findings.unknown(f"a position in {stated.get('marketId')}", "the document names no trade", "tradeId")
+            findings.unknown(f"a position in {stated.get('marketId')}", "the document has no trade id", "tradeId")
             continue
         market, stake = await _open(chain, stated["tradeId"], None, findings, may_be_refund=True)
         event = stake.event
@@ -105,27 +105,27 @@ async def check_positions(chain: PinnedChain, body: dict[str, Any], findings: Fi
 
 
 async def check_trade(chain: PinnedChain, trade_id: str, findings: Findings) -> None:
-    """Check what the chain says of a trade id."""
+    """Check a trade id against the chain."""
     market, stake = await _open(chain, trade_id, trade_id, findings, may_be_refund=True)
     await _check_bet(chain, stake, findings)
     await _check_all(chain, market, [stake], findings)
 
 
 async def check_market(chain: PinnedChain, market_id: Any, findings: Findings) -> None:
-    """Check a market, named by its readable id or by the 32 bytes of its key."""
+    """Check a market, given by its readable id or its 32-byte key."""
     market = await _market(chain, market_id)
     await _check_all(chain, market, market.stakes.values(), findings)
 
 
 async def check_result_document(chain: PinnedChain, body: dict[str, Any], findings: Findings) -> None:
-    """Check what a document says of how a market ended, and the market."""
+    """Check a document about a market's result, and the market."""
     stated = body["result"] if isinstance(body.get("result"), dict) else body
     market = await _market(chain, stated.get("marketId"))
     await _check_all(chain, market, market.stakes.values(), findings)
     findings = findings.about("result", f"SettlementWallet.market({hex_of(market.key)})")
     status = "pending" if market.closed is None else "resolved"
     if stated.get("status") == "pending" and status == "resolved":
-        findings.check("status was pending", True, detail="by now it is resolved")
+        findings.check("status was pending", True, detail="now it is resolved")
         return
     findings.same("status", stated.get("status"), status)
     if market.closed is None:
@@ -140,10 +140,10 @@ async def check_result_document(chain: PinnedChain, body: dict[str, Any], findin
     if "payoutPerShareUsd" not in stated:
         return
     if winner is None or book.refunds(winner) or not book.pays_alike(winner):
-        rule = "stakes go back whole, or the pool holds less than a dollar a share: shares are not paid alike"
+        rule = "stakes are refunded in full, or the pool holds less than a dollar a share: payouts per share differ"
         findings.same("payoutPerShareUsd", stated["payoutPerShareUsd"], None, rule)
     else:
-        each = book.net_pool * 10**6 // shares  # down, as it is rounded there
+        each = book.net_pool * 10**6 // shares  # down, like the document's
         findings.money("payoutPerShareUsd", stated["payoutPerShareUsd"], each, "netPool / winning shares, down")
 
 
@@ -158,10 +158,10 @@ async def _open(
     chain: PinnedChain, trade_id: Any, tx: Any, findings: Findings, *, may_be_refund: bool = False
 ) -> tuple[AgentMarket, DecodedLog]:
     if not is_hash(trade_id):
-        raise NotCheckable("The document names no trade id (0x and 64 hexadecimal digits).")
+        raise NotCheckable("The document has no trade id (0x and 64 hexadecimal digits).")
     stake = await find_stake(chain, trade_id, tx)
     if not isinstance(stake.event, ev.Staked) and not may_be_refund:
-        raise NotCheckable("The payment was owed back, not staked; there is no receipt of a trade for it.")
+        raise NotCheckable("The payment was refunded, not staked; there is no trade receipt for it.")
     findings.check(f"trade {trade_id} is on chain", True, f"{STAKED} in {stake.tx}", f"block {stake.block}")
     return await read_market(chain, stake.event.market_id), stake
 
@@ -182,8 +182,8 @@ async def _check_time(chain: PinnedChain, stake: DecodedLog, stated: Any, findin
 
 
 async def _check_bet(chain: PinnedChain, stake: DecodedLog, findings: Findings) -> None:
-    """Check the trade id by hashing the call again, if it was sent to the contract directly, and how firmly the payment
-    names this bet."""
+    """Check the trade id by hashing the bet in the call again, if the contract was called directly, and whether the
+    payer's signature is bound to this bet."""
     what = "the trade id is the hash of the bet"
     transaction = await chain.client.transaction(stake.tx)
     wallet = chain.contract("SettlementWallet")
@@ -191,7 +191,7 @@ async def _check_bet(chain: PinnedChain, stake: DecodedLog, findings: Findings) 
     data = b"" if transaction is None else data_bytes(transaction.input)
     name = names.get(data[:4])
     if transaction is None or name is None or (transaction.to or "").lower() != wallet.address.lower():
-        findings.unknown(what, "the call came through another contract", stake.tx)
+        findings.unknown(what, "the wallet was called by another contract", stake.tx)
         return
     try:
         given = wallet.abi.function(name).decode_inputs(data)
@@ -205,20 +205,20 @@ async def _check_bet(chain: PinnedChain, stake: DecodedLog, findings: Findings) 
     if isinstance(stake.event, ev.Staked):
         got, least = decimal_text(stake.event.shares), decimal_text(bet.min_shares)
         enough, shown = stake.event.shares >= bet.min_shares, f"minShares in the input of {stake.tx}"
-        findings.check("it got at least the shares it asked for", enough, shown, f"{got}, asked for {least}")
+        findings.check("it got at least the minimum shares", enough, shown, f"{got}, the minimum was {least}")
 
 
 def _check_binding(authorization: Any, hashed: bytes, stake: DecodedLog, findings: Findings) -> None:
-    """Check that the payer signed this very bet; otherwise the holder of RELAYER chose what it was staked on."""
+    """Check that the payer signed this bet; otherwise the holder of RELAYER chose it."""
     nonce, shown = bytes(authorization["nonce"]), f"the authorization in the input of {stake.tx}"
-    findings.same("the authorization is the one the log names", hex_of(nonce), hex_of(stake.event.nonce), shown)
+    findings.same("the authorization is the one in the log", hex_of(nonce), hex_of(stake.event.nonce), shown)
     is_bound = "the payer's signature is bound to this bet"
     if authorization["form"] == Form.RECEIVE:
         findings.check(is_bound, nonce == bound_nonce(hashed), shown, "receive form: its nonce is the bet's hash")
     elif authorization["validAfter"] == BOUND_ONLY and isinstance(stake.event, ev.Staked):
         findings.check(is_bound, nonce == hashed, shown, "its nonce is the bet's hash")
     else:
-        detail = "its nonce says nothing of a bet, so who held RELAYER decided what it was staked on"
+        detail = "its nonce is not bound to a bet, so the holder of RELAYER chose the bet"
         findings.check("the payer signed an ordinary payment", True, shown, detail)
 
 

@@ -1,6 +1,6 @@
-"""Writes core/contracts/abi/: the ABI of every contract the daemons speak to, so that running them needs no compiler.
+"""Writes core/contracts/abi/, the ABIs of the contracts that daemons call, so that running them needs no compiler.
 
-`python -m scripts._vpm.abi` rewrites the folder from ape's build; a test fails while the two differ.
+`python -m scripts._vpm.abi` writes the folder from ape's build; a test fails if the two differ.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from scripts._stack.contracts import compiled_contract
 
 ABI = REPOSITORY / "core" / "contracts" / "abi"
 
-# Libraries that are linked at compile time revert with errors of their own through the contracts that use them.
+# Errors of libraries that are linked at compile time are part of the ABIs of the contracts that use them.
 CONTRACTS = (
     "AgentLister",
     "FeedResolver",

@@ -1,15 +1,15 @@
-"""Prepares the checkout and hands over to the real command line.
+"""Prepares the checkout and starts the command line in it.
 
-Runs on the machine's own Python with nothing but the standard library, so it must stay importable by any Python 3
-(it has to be able to say that 3.11 is needed). Everything it makes lies in `.vpm/env` and `node_modules`:
+This runs on the machine's own Python with only the standard library, and must stay importable by any Python 3 so that
+it can report that 3.11 is needed. Everything it makes is in `.vpm/env` and `node_modules`:
 
     .vpm/env/venv        the Python environment, exactly requirements.lock
-    .vpm/env/ape-venv    ape's own, exactly locks/ape.txt: ape needs an older web3 than the product
-    .vpm/env/node        Node from a wheel, only where the machine has none new enough
-    .vpm/env/solc        the Solidity compiler under the name py-solc-x and ape look for
+    .vpm/env/ape-venv    ape's environment, exactly locks/ape.txt: ape needs an older web3 than the product
+    .vpm/env/node        Node from a wheel, if the machine has none that is new enough
+    .vpm/env/solc        the Solidity compiler under the name that py-solc-x and ape expect
     node_modules         anvil, forge, cast, solc, the Solidity libraries and PostgreSQL, exactly package-lock.json
 
-Each step leaves a stamp with the hash of what it was made from, so later starts skip what is in place.
+Each step leaves a stamp with the hash of its inputs, so later starts skip what is up to date.
 """
 
 from __future__ import annotations
@@ -26,26 +26,26 @@ import sys
 import time
 from pathlib import Path
 
-REPOSITORY = Path(__file__).resolve().parents[2]  # not of core.paths: it needs nothing but itself
+REPOSITORY = Path(__file__).resolve().parents[2]  # core.paths needs the environment that this module makes
 ENV = REPOSITORY / ".vpm" / "env"
 VENV = ENV / "venv"
 APE_VENV = ENV / "ape-venv"
 NODE = ENV / "node"
-CLIENT = REPOSITORY / "api" / "clients" / "python" / "src"  # the demo bets with it
+CLIENT = REPOSITORY / "api" / "clients" / "python" / "src"  # used by the demo
 LOCKS = Path(__file__).resolve().parent / "locks"
 LOCK = REPOSITORY / "requirements.lock"
 OLDEST_PYTHON = (3, 11)
 NEWEST_PYTHON = (3, 13)
 OLDEST_NODE = 18
 NEEDS_DEV_PACKAGES = ("test", "bench", "screenshots")
-"""Commands that need npm's development packages too: clients in other languages, bundlers, what looks at pages. They
-are nine of ten files, so a first `./vpm up` does without."""
-LAST_LINES = 12  # of what a set-up command that failed has printed
+"""Commands that need npm's development packages too: clients in other languages, bundlers, page tests. These are nine
+of ten files, so a first `./vpm up` does not install them."""
+LAST_LINES = 12  # of a failed set-up command's output
 NPM = ("npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund")
 
 
 class SetupError(Exception):
-    """The failure of a set-up: what the person at the keyboard is shown."""
+    """A set-up step failed; the message is for the user."""
 
 
 def launch(argv: list[str]) -> int:
@@ -62,15 +62,15 @@ def launch(argv: list[str]) -> int:
         print(f"vpm: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print("\nvpm: stopped during set-up; the next start goes on from here.", file=sys.stderr)
+        print("\nvpm: stopped during set-up; the next start continues it.", file=sys.stderr)
         return 130
     python = str(VENV / "bin" / "python")
     os.execve(python, [python, "-m", "scripts._vpm.cli", *argv], environment())
 
 
 def environment() -> dict[str, str]:
-    """Return the environment every command of ours runs in: our tools first on PATH, no stray Python settings."""
-    # Without its caches Python compiles hundreds of modules of ape's anew at every start: seconds of each command.
+    """Return the environment of our commands: our tools first on PATH, no stray Python settings."""
+    # Without bytecode caches Python compiles hundreds of ape's modules at each start, which takes seconds.
     stray = ("PYTHONHOME", "VIRTUAL_ENV", "PYTHONDONTWRITEBYTECODE")
     env = {k: v for k, v in os.environ.items() if k not in stray}
     path = [
@@ -83,7 +83,7 @@ def environment() -> dict[str, str]:
     env["PATH"] = os.pathsep.join([*path, env.get("PATH", os.defpath)])
     env["PYTHONPATH"] = os.pathsep.join([str(REPOSITORY), str(CLIENT)])
     env["SOLCX_BINARY_PATH"] = str(ENV / "solc")
-    # ape keeps accounts and caches in a data folder; ours must never meet the user's own.
+    # ape keeps accounts and caches in a data folder; keep ours apart from the user's.
     env.setdefault("APE_DATA_FOLDER", str(ENV / "ape"))
     return env
 
@@ -97,7 +97,7 @@ def prepare(*, developing: bool = True) -> None:
     with setup_lock():
         _uv()  # an unreachable registry is reported before npm starts
         _node()
-        # The one unpacks on one core while the other does on another.
+        # Each unpacks on its own core.
         _in_parallel(_python_environments, lambda: _npm_packages(developing=developing))
         _solc()
         _activation()
@@ -107,8 +107,8 @@ def prepare(*, developing: bool = True) -> None:
 
 
 def _virtual_environment(venv: Path, stamp: _Stamp) -> None:
-    """Make an environment anew where there is none of this Python. It gets its own pip only where the machine's cannot
-    install into it: unpacking one takes longer than the rest."""
+    """Create an environment unless there is one of this Python version. It gets its own pip only if the machine's pip
+    cannot install into it: unpacking pip takes longer than everything else."""
     if (venv / "bin" / "python").exists() and stamp.same_python():
         return
     stamp.forget()
@@ -119,7 +119,7 @@ def _virtual_environment(venv: Path, stamp: _Stamp) -> None:
 
 
 def _uv() -> None:
-    """Install uv into the product's environment, which it then installs everything else into."""
+    """Install uv into the product's environment; uv installs everything else."""
     _virtual_environment(VENV, _python_stamp(VENV, LOCK))
     if not (VENV / "bin" / "uv").exists():
         pip = _pip(str(VENV / "bin" / "python"))
@@ -131,7 +131,7 @@ def _python_stamp(venv: Path, lock: Path) -> _Stamp:
 
 
 def python_environment(venv: Path, lock: Path, what: str) -> Path:
-    """Bring an environment to exactly what its lock says, at once when nothing changed; return its Python."""
+    """Bring an environment to exactly what its lock says, if it changed; return its Python."""
     python, stamp = venv / "bin" / "python", _python_stamp(venv, lock)
     _virtual_environment(venv, stamp)
     if not stamp.matches():
@@ -142,7 +142,7 @@ def python_environment(venv: Path, lock: Path, what: str) -> Path:
 
 
 def _python_environments() -> None:
-    """Install the product's packages and then ape's, which share most of uv's cache."""
+    """Install the product's packages and then ape's; they share most of uv's cache."""
     python_environment(VENV, LOCK, "Python packages")
     python_environment(APE_VENV, LOCKS / "ape.txt", "ape's Python packages")
 
@@ -153,8 +153,8 @@ _VENV_HINT = "On Debian and Ubuntu: apt install python3-venv."
 def _install_locked(python: str, lock: Path, what: str) -> None:
     """Install exactly the packages of a lock into the environment of this Python.
 
-    What packages ask for is not looked at: a lock is complete, and on Python 3.13 has a newer numpy than ape asks for.
-    The registry is asked only about packages that are not in uv's cache.
+    Dependencies are not resolved: the lock is complete, and on Python 3.13 has a newer numpy than ape requires. The
+    registry is only used for packages that are not in uv's cache.
     """
     install = [str(VENV / "bin" / "uv"), "pip", "install", "-q", "--no-deps", "--require-hashes"]
     install += ["--python", python, "-r", str(lock)]
@@ -163,20 +163,20 @@ def _install_locked(python: str, lock: Path, what: str) -> None:
 
 
 def _pip(python: str) -> list[str]:
-    """Return the environment's pip, or the machine's, pointed at the environment."""
+    """Return the command of the environment's pip, or of the machine's pip for that environment."""
     own = (Path(python).parent / "pip").exists()
     return [python, "-m", "pip"] if own else [_system_python(), "-m", "pip", "--python", python]
 
 
 def _system_python() -> str:
-    """Return the Python that runs this, or if that is our environment's own, the one it was made with: ours has no pip,
-    and may be about to be made anew."""
+    """Return the Python that runs this, or if it is our environment's, the one that environment was made with: ours has
+    no pip and may be about to be recreated."""
     in_ours = Path(sys.prefix) == VENV
     return str(getattr(sys, "_base_executable", sys.executable)) if in_ours else sys.executable
 
 
 def registry_settings(python: str) -> dict[str, str]:
-    """uv does not read pip's configuration; carry over a mirror and a certificate bundle, if any are set."""
+    """Return settings for uv with the mirror and certificate bundle of pip's configuration, which uv does not read."""
     listed = subprocess.run([*_pip(python), "config", "list"], capture_output=True, text=True, check=False).stdout
     configured: dict[str, str] = {}
     for line in listed.splitlines():
@@ -193,7 +193,7 @@ def registry_settings(python: str) -> dict[str, str]:
 def _node() -> None:
     if (NODE / "bin" / "npm").exists() or _has_node():
         return
-    with step("Node (from a wheel: this machine has none new enough)"):
+    with step("Node (from a wheel: this machine has none that is new enough)"):
         target = ENV / "node-wheel"
         shutil.rmtree(target, ignore_errors=True)
         install = [*_pip(str(VENV / "bin" / "python")), "install", "-q", "--require-hashes", "--no-deps"]
@@ -227,20 +227,20 @@ def _npm_packages(*, developing: bool) -> None:
     what = "development packages" if developing else "anvil, forge, solc, Solidity libraries, PostgreSQL"
     with step(f"npm packages ({what})"):
         if installed and running.matches():
-            # `npm ci` would take away what a running stack runs from.
+            # `npm ci` would delete files that a running stack uses.
             argv = ["npm", "install", "--no-save", *NPM[2:]]
         else:
             argv = [*NPM, *([] if developing else ["--omit=dev"])]
         _run(argv, "install npm packages", env=environment())
-        # ape looks at 500 files below contracts/, and puts all the libraries' there when it compiles: with their own
-        # builds among them it would see few of our contracts, or none, from then on.
+        # ape reads at most 500 files below contracts/ and copies the libraries there when it compiles: with
+        # OpenZeppelin's build files among them it would no longer see all of our contracts.
         shutil.rmtree(REPOSITORY / "node_modules" / "@openzeppelin" / "contracts" / "build", ignore_errors=True)
         (everything if developing else running).write()
         (running if developing else everything).forget()
 
 
 def _solc() -> None:
-    """py-solc-x and ape look for `solc-v<version>` in SOLCX_BINARY_PATH; forge is pointed at the same script."""
+    """Link the compiler as `solc-v<version>` in SOLCX_BINARY_PATH, where py-solc-x, ape and forge expect it."""
     version = json.loads((REPOSITORY / "package.json").read_text())["dependencies"]["solc"]
     home = ENV / "solc"
     home.mkdir(exist_ok=True)
@@ -248,7 +248,7 @@ def _solc() -> None:
 
 
 def _activation() -> None:
-    """`source .vpm/env/activate` gives a shell the same tools: python, ape, forge, cast, anvil."""
+    """Write `.vpm/env/activate`, which gives a shell the same tools: python, ape, forge, cast, anvil."""
     names = ("SOLCX_BINARY_PATH", "APE_DATA_FOLDER", "PYTHONPATH")
     env = environment()
     lines = [f'export {name}="{env[name]}"' for name in names]
@@ -261,7 +261,7 @@ def _activation() -> None:
 
 
 class _Stamp:
-    """The note of what a step was made from."""
+    """A file that records the inputs of a step."""
 
     def __init__(self, name: str, *parts: bytes) -> None:
         self._path = ENV / f"{name}.stamp"
@@ -289,7 +289,7 @@ class _Stamp:
 
 @contextlib.contextmanager
 def step(what: str):  # type: ignore[no-untyped-def]
-    """Print a line when a step begins and one when it is done: two may be under way."""
+    """Print a line when a step begins and another when it is done, as steps may run concurrently."""
     start = time.monotonic()
     print(f"  · {what} ...", flush=True)
     yield
@@ -297,7 +297,7 @@ def step(what: str):  # type: ignore[no-untyped-def]
 
 
 def _in_parallel(*steps) -> None:  # type: ignore[no-untyped-def]
-    """Run each step in a thread; when all have ended, raise the first error of any."""
+    """Run each step in a thread; when all have ended, raise the first error."""
     with concurrent.futures.ThreadPoolExecutor(len(steps)) as pool:
         futures = [pool.submit(step) for step in steps]
     for each in futures:
@@ -306,7 +306,7 @@ def _in_parallel(*steps) -> None:  # type: ignore[no-untyped-def]
 
 @contextlib.contextmanager
 def setup_lock():  # type: ignore[no-untyped-def]
-    """Hold the lock of set-up: two stacks started at once must not install into the same environment."""
+    """Hold the set-up lock: two stacks started at once must not install into the same environment."""
     import fcntl  # noqa: PLC0415
 
     with (ENV / "lock").open("w") as handle:
@@ -319,7 +319,7 @@ def setup_lock():  # type: ignore[no-untyped-def]
 
 
 def _output(argv: list[str]) -> str:
-    """Return what a program says; nothing if it is not there."""
+    """Return a program's output, or an empty string if it is missing."""
     try:
         return subprocess.run(argv, capture_output=True, text=True, check=False).stdout
     except OSError:
@@ -327,7 +327,7 @@ def _output(argv: list[str]) -> str:
 
 
 def _run(argv: list[str], what: str, hint: str = "", env: dict[str, str] | None = None) -> None:
-    """Run a set-up command; of one that fails, SetupError shows the end of what it printed."""
+    """Run a set-up command; if it fails, raise SetupError with the end of its output."""
     try:
         done = subprocess.run(argv, capture_output=True, text=True, check=False, env=env, cwd=REPOSITORY)
     except FileNotFoundError:
@@ -347,7 +347,7 @@ def _link(link: Path, target: Path) -> None:
 
 
 def _use_supported_python(argv: list[str]) -> None:
-    """Switch to a supported Python that is also installed if `python3` is too old or too new."""
+    """Switch to a supported Python on PATH if this one is too old or too new."""
     if OLDEST_PYTHON <= sys.version_info[:2] <= NEWEST_PYTHON:
         return
     for minor in range(NEWEST_PYTHON[1], OLDEST_PYTHON[1] - 1, -1):
@@ -355,4 +355,6 @@ def _use_supported_python(argv: list[str]) -> None:
         if python:
             os.execv(python, [python, str(REPOSITORY / "vpm"), *argv])
     supported = f"3.{OLDEST_PYTHON[1]} to 3.{NEWEST_PYTHON[1]}"
-    raise SetupError(f"needs Python {supported}; this is {platform.python_version()} and no other is on PATH.")
+    raise SetupError(
+        f"Python {supported} is needed; this is {platform.python_version()} and there is no other on PATH."
+    )

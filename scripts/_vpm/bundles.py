@@ -1,6 +1,6 @@
-"""Writes what pages load that is made of packages: each a file of api/web/static, from a source in api/web/bundles.
+"""Bundles the page scripts in api/web/bundles, and the packages they import, into api/web/static.
 
-`python -m scripts._vpm.bundles` makes them with the pinned esbuild; a test fails while one that is there differs.
+`python -m scripts._vpm.bundles` builds them with the pinned esbuild; a test fails if a committed bundle differs.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ SOURCES: Final = {
 
 
 def build(name: str) -> bytes:
-    """Return the bundle of the sources as they are, with the licenses of what is in it at its end."""
+    """Build a bundle from the sources, with the licenses of its packages at the end."""
     shape = ("--bundle", "--format=esm", "--minify", "--target=es2022", "--legal-comments=eof")
     return subprocess.run(
         [str(ESBUILD), str(SOURCES[name]), *shape], cwd=REPOSITORY, check=True, stdout=subprocess.PIPE

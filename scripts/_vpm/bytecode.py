@@ -1,8 +1,8 @@
-"""Writes down what the sources compile to, in scripts/_deploy: bytecode.json, to compare any build with ours, and
-build.json.gz, the build itself, which local chains are given without compiling again.
+"""Records the build of the contracts in scripts/_deploy: bytecode.json, its hashes, to compare other builds with, and
+build.json.gz, the build itself, which local chains use without compiling again.
 
-`python -m scripts._vpm.bytecode` rewrites both from ape's build; a test fails while bytecode.json differs. Every
-checkout has to build the same bytes, metadata included: a test compiles them, and a live network is given nothing else.
+`python -m scripts._vpm.bytecode` writes both from ape's build; a test fails if bytecode.json differs. Every checkout
+has to build the same bytes, metadata included: a test compiles them, and only they are deployed to a live network.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from scripts._stack.genesis import creation_code
 RECORD = REPOSITORY / "scripts" / "_deploy" / "bytecode.json"
 SETTINGS = ("evmVersion", "optimizer", "viaIR")
 
-# Those that are deployed to live networks. Libraries are compiled into them.
+# The contracts that are deployed to live networks. Libraries are compiled into them.
 CONTRACTS = (
     "AgentLister",
     "FeedResolver",
@@ -54,13 +54,13 @@ def digest(code: bytes) -> str:
 
 
 def unrecorded(codes: Mapping[str, bytes]) -> list[str]:
-    """Return the contracts whose creation code, without constructor arguments, is not the recorded one."""
+    """Return the contracts whose creation code, without constructor arguments, differs from the recorded one."""
     recorded: dict[str, str] = json.loads(RECORD.read_text())["creationCodeKeccak256"]
     return sorted(name for name, code in codes.items() if digest(code) != recorded.get(name))
 
 
 def main() -> int:
-    asyncio.run(compile_all())  # of an older build, the record would be stale and pass for one of these sources
+    asyncio.run(compile_all())  # the record of an older build would pass for one of these sources
     RECORD.write_text(json.dumps(built(), indent=2) + "\n")
     record_build()
     return 0

@@ -1,18 +1,16 @@
 """`./vpm test`: every check of the project, then one summary.
 
-A stage passes or fails; nothing is skipped silently. In CI (CI=true) a stage that cannot run here is a failure.
-An ordinary run tests everything the specifications promise; `--thorough` adds the tests that show it again, on more
+A stage passes or fails; nothing is skipped silently. In CI (CI=true) a stage that cannot run here is a failure. An
+ordinary run tests everything the specifications promise; `--thorough` adds tests that show the same with more cases
 (docs/decisions/0017).
 
-Three lines run side by side. The tests of all chosen stages are one run of pytest, with more processes than there are
-cores where tests wait for blocks and timeouts; each takes a file at a time, those with the most tests first. The tests
-in browsers are a run of their own. In the third line the programs run one after another, giving way to tests that keep
-a clock: they take what the others leave, and end with both cores to themselves. What the second and third line print is
-shown as each of their parts ends.
+Three queues run concurrently. The tests of all chosen stages are one run of pytest, with more processes than cores if
+they wait for blocks and timeouts; each process takes a file at a time, those with the most tests first. Browser tests
+are a separate run. The other programs run one after another at low priority, because tests depend on real time. The
+output of the second and third queue is printed when each of their parts ends.
 
-Tests with real processes share two cores with their neighbours and wait for real clocks. One that fails is run again
-(pytest-rerunfailures): a defect fails again. The summary names it, so that it is mended rather than forgotten
-(docs/decisions/0006).
+Tests with real processes share the cores and wait for real clocks, so one that fails is run again
+(pytest-rerunfailures): a defect fails again. The summary names it, so that it gets fixed (docs/decisions/0006).
 """
 
 from __future__ import annotations
@@ -40,9 +38,9 @@ GENERATED_FIRST = "tests/contracts/forge/{history/Histories.t.sol,agent/Vectors.
 
 
 ORDINARY = ("-m", "not thorough")
-# A quarter of what foundry.toml has a property tried with, and a thorough run tries.
+# A quarter of the runs of a property in foundry.toml, which a thorough run uses.
 ORDINARY_FORGE = {"FOUNDRY_FUZZ_RUNS": "64", "FOUNDRY_INVARIANT_RUNS": "5"}
-QUICK = ("lint", "types", "imports", "unit")  # what needs no chain, database or compiler
+QUICK = ("lint", "types", "imports", "unit")  # stages without a chain, database or compiler
 
 CHROMIUM = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 CORES = os.cpu_count() or 1
@@ -50,15 +48,15 @@ PROOFS = REPOSITORY / "tests" / "contracts" / "proofs"
 
 
 Output = IO[str] | None
-"""Where programs write: to the screen (None), or to a file that is shown later."""
+"""Where programs write: to the screen (None), or to a file that is printed later."""
 
 
 @dataclass(frozen=True)
 class Stage:
     """A stage of `vpm test`: a program to run, or folders of tests.
 
-    io_bound: its tests have real processes and wait for them. alone: its tests keep something in their process that no
-    other test can live with, so they have a run of their own.
+    io_bound: its tests mostly wait for real processes. alone: its tests cannot share a process with other tests, so
+    they are a separate run.
     """
 
     name: str
@@ -89,7 +87,7 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--list", action="store_true")
     args = parser.parse_args(own)
     if args.paths and (args.only or args.quick or args.thorough):
-        parser.error("name paths, or choose stages, not both: what is named is run whole")
+        parser.error("give paths or choose stages, not both: the given paths are run whole")
     if args.paths:
         return _run_paths(args.paths, rest)
     if args.list:
@@ -115,8 +113,8 @@ def main(argv: list[str]) -> int:
 
 
 def _run(chosen: Sequence[Stage], extra: Sequence[str]) -> list[StageResult]:
-    """Run the tests in one line, those in browsers in another, and the programs in a third; the first of them that
-    there is has the screen."""
+    """Run the tests, the browser tests and the other programs in three concurrent queues. The first queue prints to the
+    screen."""
     unavailable = [stage for stage in chosen if stage.folders and not _can_run(stage)]
     tests = [stage for stage in chosen if stage.folders and stage not in unavailable]
     together, alone = ([stage for stage in tests if stage.alone == is_alone] for is_alone in (False, True))
@@ -130,13 +128,13 @@ def _run(chosen: Sequence[Stage], extra: Sequence[str]) -> list[StageResult]:
 
 
 def _one_run(stages: Sequence[Stage], extra: Sequence[str]) -> Stage:
-    """Return the stage that is all of these: one run of pytest over their folders."""
+    """Return one stage for all of these: one run of pytest over their folders."""
     names = ", ".join(stage.name for stage in stages)
     return Stage(names, "tests", partial(run_tests, stages, extra))
 
 
 def _line(stages: Sequence[Stage], *, on_screen: bool) -> list[StageResult]:
-    """Run stages one after another. What they print is shown at once, or when each has ended."""
+    """Run stages one after another. Their output is shown at once, or when each has ended."""
     results = []
     for stage in stages:
         assert stage.run is not None
@@ -154,7 +152,7 @@ def _line(stages: Sequence[Stage], *, on_screen: bool) -> list[StageResult]:
 
 
 def _run_paths(paths: Sequence[Path], extra: Sequence[str]) -> int:
-    """These and nothing else: Solidity tests by forge, all others by pytest. A folder may hold both."""
+    """Run only these paths: Solidity tests with forge, all others with pytest. A folder may have both."""
     if why := next(filter(None, map(_problem_with, paths)), None):
         print(f"vpm test: {why}", file=sys.stderr)
         return 2
@@ -171,7 +169,7 @@ def _run_paths(paths: Sequence[Path], extra: Sequence[str]) -> int:
 
 
 def _problem_with(path: Path) -> str | None:
-    """forge is content where it finds no test."""
+    """Return why a path has no tests to run, or None; forge itself succeeds if it finds no test."""
     name = str(path).partition("::")[0]
     place = REPOSITORY / name
     if not place.exists():
@@ -184,7 +182,7 @@ def _call(output: Output, *argv: str | Path, env: dict[str, str] | None = None) 
 
 
 def _nice(output: Output, *argv: str | Path, env: dict[str, str] | None = None) -> int:
-    """Run a program that takes what tests leave: they have real clocks to keep."""
+    """Run a program at low priority, because tests depend on real time."""
     return _call(output, *NICE, *argv, env=env)
 
 
@@ -198,9 +196,9 @@ def _lint(output: Output) -> int:
 
 
 def _types(output: Output) -> int:
-    """Check our types, and each client library's by its own settings."""
+    """Check the types of our code, and of each client library with its own settings."""
     python, typescript = (REPOSITORY / "api" / "clients" / name for name in ("python", "typescript"))
-    # What mypy remembers holds for the settings it had: in one memory each run would undo the other's.
+    # mypy's cache depends on the settings: with a shared cache each run would discard the other's.
     client_cache, src = ("--cache-dir", REPOSITORY / ".mypy_cache" / "client"), {"MYPYPATH": str(python / "src")}
     return _all(
         lambda: _mypy(output),
@@ -211,7 +209,7 @@ def _types(output: Output) -> int:
 
 def _mypy(output: Output) -> int:
     code = _nice(output, "mypy", "--num-workers", str(CORES))
-    # A worker has three seconds to start, which it may miss while tests run: then mypy ends as after a fatal error.
+    # A mypy worker that needs over three seconds to start, as it may while tests run, ends the run with code 2.
     return _nice(output, "mypy") if code == 2 else code
 
 
@@ -225,8 +223,8 @@ def _solidity_format(output: Output) -> int:
 
 
 def _forge(output: Output) -> int:
-    no_gas = ("--no-match-contract", "^Gas")  # a separate stage, on the pipeline that is deployed
-    with compiling():  # tests of Python wait for it, and run on what it compiled
+    no_gas = ("--no-match-contract", "^Gas")  # a separate stage, with the build that is deployed
+    with compiling():  # Python tests wait for this build and use it
         built = forge("build", output=output)
     return built.returncode or forge("test", "--no-match-path", GENERATED_FIRST, *no_gas, output=output).returncode
 
@@ -236,7 +234,7 @@ def _gas(output: Output) -> int:
 
 
 def run_tests(stages: Sequence[Stage], extra: Sequence[str], output: Output) -> int:
-    """Run all tests of some stages together."""
+    """Run the tests of several stages together."""
     folders = [folder for stage in stages for folder in stage.folders]
     count = workers(stages)
     if count > CORES and not (REPOSITORY / "tests" / "__pycache__").exists():
@@ -246,16 +244,16 @@ def run_tests(stages: Sequence[Stage], extra: Sequence[str], output: Output) -> 
 
 
 def compile_tests(folders: Sequence[str]) -> None:
-    """In a new checkout, have Python compile what every worker imports, once: else each worker would do it. Import
-    errors are left to the run itself to report."""
+    """Have Python compile the tests' imports once in a new checkout, or every worker would. The run itself reports
+    import errors."""
     collect = (sys.executable, "-m", "pytest", "--collect-only", "-q", *folders)
     run(collect, dict(os.environ), subprocess.DEVNULL)
 
 
 def workers(stages: Sequence[Stage]) -> int:
-    """Return as many as can run; where tests mostly wait for blocks and timeouts, as many as fill that time."""
+    """Return the number of processes: one per core, or more if tests mostly wait for blocks and timeouts."""
     if all(stage.alone for stage in stages):
-        return 1  # each has a browser and a whole service: a second costs more than it gains while other tests run
+        return 1  # each has a browser and a whole service: a second process would slow down the other tests
     return 2 * CORES + 1 if any(stage.io_bound for stage in stages) else CORES
 
 
@@ -271,10 +269,10 @@ STAGES = [
     Stage("types", "mypy --strict on our packages, tsc --strict on the TypeScript client", _types),
     Stage("imports", "one-way imports", _imports),
     Stage("format", "Solidity format", _solidity_format),
-    Stage("forge", "every contract test: units, fuzz, invariants", _forge),
-    Stage("gas", "no call costs more than it may", _gas),
+    Stage("forge", "contract tests: unit, fuzz, invariants", _forge),
+    Stage("gas", "no call costs more gas than its limit", _gas),
     Stage("unit", "Python units and properties", folders=("tests/unit",)),
-    Stage("studies", "what the mechanisms promise, over many random courses", folders=("tests/studies",)),
+    Stage("studies", "promises of the mechanisms, over many random histories", folders=("tests/studies",)),
     Stage("contracts", "contracts against the models and mirrors", folders=("tests/contracts",), io_bound=True),
     Stage(
         "integration",

@@ -1,4 +1,4 @@
-"""The command line inside the prepared environment. Each command is a small function; the work is elsewhere."""
+"""The command line, run in the prepared environment."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def up(argv: list[str]) -> int:
     options = parse(argv)
     try:
         check_port(options.port)
-        # What daemons need is imported while other parts start.
+        # The daemons' modules are imported while other parts start.
         with exclusive(options.state) as state, serving(lambda: ForkServer(IMPORTS, eager=True)):
             return asyncio.run(run(options, state))
     except StackError as error:
@@ -55,8 +55,8 @@ def verify(argv: list[str]) -> int:
 def command(
     package: str, *words: str, is_local: Callable[[list[str]], bool] = lambda _argv: False
 ) -> Callable[[list[str]], int]:
-    """Return the command that becomes another module. `is_local`: whether it is about the local stack, if one runs and
-    nothing else is set."""
+    """Return a command that runs another module. `is_local`: whether it uses the local stack if one runs and no other
+    service is set."""
 
     def run(argv: list[str]) -> int:
         if is_local(argv):
@@ -67,12 +67,12 @@ def command(
 
 
 def local_command(package: str, *words: str) -> Callable[[list[str]], int]:
-    """Return a command about one service: the local stack, if one runs and nothing else is set."""
+    """Return a command that uses the local stack if one runs and no other service is set."""
     return command(package, *words, is_local=lambda _argv: True)
 
 
 def _has_rpc_option(argv: list[str]) -> bool:
-    """Return whether --rpc is given, as `--rpc URL` or `--rpc=URL`; its programs take no shorter form of it."""
+    """Return whether --rpc is given, as `--rpc URL` or `--rpc=URL`; the programs accept no abbreviation of it."""
     return any(word.partition("=")[0] == "--rpc" for word in argv)
 
 
@@ -81,7 +81,7 @@ def _use_local_stack() -> None:
 
     stack = local_stack(os.environ)
     if stack is not None:
-        print(f"Nothing else is set: this is about the local stack at {stack.base_url}.", file=sys.stderr)
+        print(f"No other service is set; using the local stack at {stack.base_url}.", file=sys.stderr)
         os.environ.update(stack.variables)
 
 
@@ -117,7 +117,7 @@ CHECKOUT_ONLY = frozenset(COMMANDS) - {
     *("indexer", "relayer", "keeper", "api", "migrate", "config"),
     *("audit", "rebuild", "reindex", "status", "switch", "verify"),
 }
-"""What the image does not hold: it runs the service, and what its operator needs."""
+"""Commands that the image lacks: it runs the service and its operator's commands."""
 
 
 def main() -> int:
@@ -127,7 +127,7 @@ def main() -> int:
     name, *argv = sys.argv[1:]
     if name in CHECKOUT_ONLY and not (REPOSITORY / "pyproject.toml").exists():
         print(
-            f"vpm: '{name}' needs a checkout of the project; this is the image, which runs the service.",
+            f"vpm: '{name}' needs a checkout of the project; this is the image, which only runs the service.",
             file=sys.stderr,
         )
         return 2

@@ -1,4 +1,4 @@
-"""One build of the Solidity tests, which every run of forge on them shares."""
+"""Runs forge on the Solidity tests; all runs share one build."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from scripts._local.packages import foundry_binary
 BUILDS = REPOSITORY / ".vpm" / "build"  # the only place where Solidity tests may read
 LOCK = BUILDS / "forge-quick.lock"
 NICE = ("nice", "-n", "5")
-"""For programs that run alongside tests: tests depend on real time, so these take the processor time tests leave."""
+"""Prefix for programs that run alongside tests: tests depend on real time, so these programs yield to them."""
 PROFILE = {"FOUNDRY_PROFILE": "long" if os.environ.get("VPM_TEST_LONG") else "quick"}
 
 
 def forge(
     *arguments: str, output: int | IO[str] | None = subprocess.PIPE, **environment: str
 ) -> subprocess.CompletedProcess[str]:
-    """Run the pinned forge, with both its streams as one. With an output it runs while tests do."""
-    beside = output not in (None, subprocess.PIPE)
-    program = [*(NICE if beside else ()), str(foundry_binary("forge")), *arguments]
+    """Run the pinned forge with its two output streams combined. Given an output, it runs alongside tests."""
+    with_tests = output not in (None, subprocess.PIPE)
+    program = [*(NICE if with_tests else ()), str(foundry_binary("forge")), *arguments]
     return run(program, {**os.environ, **PROFILE, **environment}, output)
 
 
 def run(argv: Sequence[str], env: dict[str, str], output: int | IO[str] | None) -> subprocess.CompletedProcess[str]:
-    """Run a program in the checkout, which ends with this process. With an output, both its streams go there."""
+    """Run a program in the checkout that ends with this process. Given an output, both its streams go there."""
     error = None if output is None else subprocess.STDOUT
     return subprocess.run(
         argv,
@@ -46,7 +46,7 @@ def run(argv: Sequence[str], env: dict[str, str], output: int | IO[str] | None) 
 
 @contextmanager
 def compiling() -> Iterator[None]:
-    """Hold the lock of the compiler: the second finds what the first compiled."""
+    """Hold the compiler's lock: a second process then uses what the first compiled."""
     BUILDS.mkdir(parents=True, exist_ok=True)
     with LOCK.open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

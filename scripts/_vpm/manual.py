@@ -1,4 +1,4 @@
-"""`./vpm --help` and `./vpm COMMAND --help`, from manual.txt. Standard library only: they answer before any set-up."""
+"""`./vpm --help` and `./vpm COMMAND --help`, from manual.txt. Standard library only, as they work before any set-up."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from pathlib import Path
 
 OVERVIEW, *_SECTIONS = re.split(r"^--- (\w+): (.+)\n", Path(__file__).with_name("manual.txt").read_text(), flags=re.M)
 COMMANDS = dict(zip(_SECTIONS[::3], zip(_SECTIONS[1::3], _SECTIONS[2::3], strict=True), strict=True))
-"""The commands: what each is for in a few words, and its own page."""
+"""Each command's summary and manual page."""
 
 
 def show_help(argv: list[str]) -> int | None:
-    """Return the exit code if a command line asks for help or names an unknown command, None if it is to be run."""
+    """Print help if a command line asks for it or names an unknown command; return the exit code, or None to run it."""
     asked, *options = argv or ["--help"]
     if asked in ("-h", "--help", "help"):
         asked, *options = *options[:1], "--help"

@@ -103,8 +103,8 @@ def test_a_newcomer_reaches_a_running_deployment_with_the_document_alone(
     assert "--- the end" in output, tail
     assert output.count("0 wrong") == 3, tail
     assert output.count("0 wrong, 1 open") == 1, tail
-    assert "the Safe did: allow agent markets on BNKR/market_cap" in output, tail
-    assert "nothing needs a look" in output, tail
+    assert "done by the Safe: allow agent markets on BNKR/market_cap" in output, tail
+    assert "nothing needs attention" in output, tail
     assert re.search(r"\d+ claims: \d+ hold, 0 do not hold", output), tail
     assert output.count(" 0 mismatches") == 2, tail
 

@@ -85,7 +85,7 @@ def test_a_pool_feed_is_deployed_allowed_and_checked(pooled: Pooled, facts: Path
     long.write_text(pooled.file.read_text().replace("window = 120\n", "window = 2000000\n"))
     done = _ape(ape_folder, "deploy_pools", *sending, "--pools", str(long))
     assert done.returncode != 0
-    assert "does not tell its last 2000000 s" in done.stderr
+    assert "cannot report its last 2000000 s" in done.stderr
     assert file.read_bytes() == untouched
 
     done = _ape(ape_folder, "deploy_pools", *sending, "--pools", str(pooled.file))
@@ -102,27 +102,27 @@ def test_a_pool_feed_is_deployed_allowed_and_checked(pooled: Pooled, facts: Path
     assert [pool.name for pool in source.pools] == ["Uniswap v3 WETH/USDC 0.05%"]
 
     done = _ape(ape_folder, "check_wiring", *where)
-    assert f"open  {KEY} is not allowed for markets yet; ape run allow_feed" in done.stdout, done.stdout
+    assert f"open  {KEY} is not allowed for markets yet; run ape run allow_feed" in done.stdout, done.stdout
     assert "0 wrong, 1 open" in done.stdout
-    assert f"ok    {pools.contract_name(KEY)} is what these sources compile to" in done.stdout
+    assert f"ok    the code of {pools.contract_name(KEY)} is the build of these sources" in done.stdout
 
     done = _ape(ape_folder, "deploy_pools", *sending, "--pools", str(pooled.file))
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "nothing to do: every feed of the file stands" in done.stdout
+    assert "nothing to do: every feed of the file is deployed" in done.stdout
     longer = pooled.file.with_name("longer.toml")
     longer.write_text(pooled.file.read_text().replace("window = 120", "window = 180"))
     done = _ape(ape_folder, "deploy_pools", *sending, "--pools", str(longer))
     assert done.returncode != 0
-    assert f"{KEY} stands with another window (120, the file asks for 180)" in done.stderr
+    assert f"{KEY} is deployed with another window (120, the file has 180)" in done.stderr
 
     # With real money a cap beyond what the pools bear needs something to show for it.
-    capacity = f"{KEY}: its markets may hold 100.00 USD together, each 50.00; the pools bear "
+    capacity = f"{KEY}: the cap is 100.00 USD for all markets and 50.00 for each; the pools support "
     with live_looking(url) as live:
         asking = ["--network", live, *sending[2:], "--feed", KEY]
         done = _ape(ape_folder, "allow_feed", *asking)
         assert done.returncode != 0
         assert capacity in done.stderr
-        assert "say with --evidence where it is shown" in done.stderr
+        assert "name with --evidence a document that shows" in done.stderr
         assert load_deployment(file).agent_feed(KEY) == source
         done = _ape(ape_folder, "allow_feed", *asking, "--evidence", "https://example.org/arbitrage")
     assert done.returncode == 0, done.stdout + done.stderr
@@ -137,15 +137,15 @@ def test_a_pool_feed_is_deployed_allowed_and_checked(pooled: Pooled, facts: Path
     ask(url, "evm_mine")
     before = pooled.now
     done = _ape(ape_folder, "allow_feed", *sending, "--feed", KEY, owners=2)
-    assert f"the Safe did: allow agent markets on {KEY}" in done.stdout, done.stdout + done.stderr
-    assert "No matter on a local chain" in done.stdout
+    assert f"done by the Safe: allow agent markets on {KEY}" in done.stdout, done.stdout + done.stderr
+    assert "That is allowed on a local chain" in done.stdout
     newest = ask(url, "eth_call", {"to": source.address, "data": "0xfeaf968c"}, "latest")  # latestRoundData()
     assert before - source.step_seconds <= int(newest[2 + 3 * 64 : 2 + 4 * 64], 16) < pooled.now
 
     done = _ape(ape_folder, "check_wiring", *where)
     assert done.returncode == 0, done.stdout
     assert "0 wrong\n" in done.stdout
-    assert f"ok    {KEY} has no publisher, as the lister knows it" in done.stdout
+    assert f"ok    {KEY} has no publisher according to the lister" in done.stdout
 
     # What the file says of a feed is compared with the feed itself.
     wrong = json.loads(file.read_text())
@@ -201,7 +201,7 @@ def test_a_key_that_a_publisher_has_is_refused(local_genesis: Genesis, tmp_path:
     path = tmp_path / "pools.toml"
     published = local_genesis.deployment("base").published_feeds[0].key
     path.write_text(ASKED.replace(KEY, published))
-    with pytest.raises(ScriptRefused, match="stands as a feed whose publisher posts"):
+    with pytest.raises(ScriptRefused, match="is already the key of a published feed"):
         pools.missing(local_genesis.deployment("base"), pools.read(path))
 
 

@@ -118,7 +118,7 @@ def test_check_wiring_compares_the_code_with_the_sources(
     finally:
         ask(stock_chain.url, "anvil_setCode", resolver, genuine)
     assert done.returncode == 1, done.stdout + done.stderr
-    assert "WRONG RoundResolver is not what these sources compile to" in done.stdout
+    assert "WRONG the code of RoundResolver is not the build of these sources" in done.stdout
     assert "1 wrong" in done.stdout
 
 
@@ -204,7 +204,7 @@ def test_a_live_network_sees_a_dry_run(stock_chain: RunningChain, tmp_path: Path
     assert "dry run (add --send to do it)" in done.stdout
     assert "a new Safe, 2 of 3" in done.stdout
     assert alone.returncode == 1
-    assert "a Safe that asks for 1 signature is one key" in alone.stderr
+    assert "a Safe that requires only 1 signature depends on one key" in alone.stderr
     assert _standing(stock_chain) == before
     assert not out.exists()
 
@@ -215,13 +215,13 @@ def test_deploying_over_a_deployment_is_refused(stock_chain: RunningChain, facts
     options = _options(stock_chain.url, facts / "stock.json")
     done = _ape(ape_folder, "deploy_stock", *options, "--safe", wallets.DEPLOYER.address)
     assert done.returncode != 0
-    assert "not deployed over" in done.stderr
+    assert "cannot be deployed again" in done.stderr
     fresh = _options(stock_chain.url, REPOSITORY / "deployments/stock.json")
     done = _ape(
         ape_folder, "deploy_stock", *fresh, "--out", str(facts / "stock.json"), "--safe", wallets.DEPLOYER.address
     )
     assert done.returncode != 0
-    assert "not overwritten" in done.stderr
+    assert "is not overwritten" in done.stderr
     assert (facts / "stock.json").read_bytes() == before
 
 
@@ -231,7 +231,7 @@ def test_deploying_on_another_chain_is_refused(base_chain: RunningChain, tmp_pat
     out = tmp_path / "stock.json"
     done = _ape(ape_folder, "deploy_stock", *options, "--out", str(out), "--safe", wallets.DEPLOYER.address)
     assert done.returncode != 0
-    assert "this node serves chain 8453, the deployment file is for chain 4663" in done.stderr
+    assert "this node serves chain 8453, but the deployment file is for chain 4663" in done.stderr
     assert not out.exists()
 
 
@@ -255,13 +255,13 @@ def test_a_guardian_pauses_at_once_and_only_the_safe_resumes(
 
     done = _ape(ape_folder, "pause", *guardian)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "a guardian did: stop new bets" in done.stdout
+    assert "done by a guardian: stop new bets" in done.stdout
     assert _view(chain, "VestedMarkets", view)
 
     # The same key gets no further than the payload when it comes to resuming.
     done = _ape(ape_folder, "pause", *guardian, "--resume")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert '"what": "take bets again"' in done.stdout
+    assert '"what": "accept bets again"' in done.stdout
     assert _view(chain, "VestedMarkets", view)
     assert _ape(ape_folder, "pause", *stranger, "--resume", owners=2).returncode == 0
     assert not _view(chain, "VestedMarkets", view)
@@ -304,10 +304,10 @@ def test_a_power_that_was_kept_is_found(base_chain: RunningChain, facts: Path, a
     finally:
         ask(base_chain.url, "evm_revert", before)
     assert done.returncode == 1, done.stdout + done.stderr
-    assert f"WRONG nobody else may settle payments, but {deployer} may" in done.stdout
-    assert f"WRONG nobody else may list agent markets, but {deployer} may" in done.stdout
+    assert f"WRONG no one else may settle payments, but {deployer} may" in done.stdout
+    assert f"WRONG no one else may list agent markets, but {deployer} may" in done.stdout
     assert f"WRONG {source.key} memory (s) is 61, the file says 60" in done.stdout
-    assert f"WRONG Pauser is offered to {deployer}" in done.stdout
+    assert f"WRONG the ownership of Pauser is offered to {deployer}" in done.stdout
     assert "4 wrong" in done.stdout
 
 
@@ -358,7 +358,7 @@ def test_feeds_are_allowed_dropped_and_condemned_by_the_safe(
     try:
         done = _ape(ape_folder, "allow_feed", *options, "--feed", source.key, "--drop", owners=2)
         assert done.returncode == 0, done.stdout + done.stderr
-        assert f"the Safe did: list no more agent markets on {source.key}" in done.stdout
+        assert f"done by the Safe: stop listing agent markets on {source.key}" in done.stdout
         done = _ape(ape_folder, *wiring)
         assert f"open  {source.key} is not allowed for markets yet" in done.stdout
         assert "0 wrong, 1 open" in done.stdout
@@ -378,11 +378,11 @@ def test_feeds_are_allowed_dropped_and_condemned_by_the_safe(
         assert payload["to"] == base_chain.deployment.contract("AgentLister").address
         done = _ape(ape_folder, "allow_feed", *options, "--feed", source.key, owners=2)
         assert done.returncode == 0, done.stdout + done.stderr
-        assert f"the Safe did: allow agent markets on {source.key}" in done.stdout
+        assert f"done by the Safe: allow agent markets on {source.key}" in done.stdout
 
         done = _ape(ape_folder, "condemn_feed", *options, "--feed", source.key, owners=2)
         assert done.returncode == 0, done.stdout + done.stderr
-        assert f"the Safe did: condemn {source.key}" in done.stdout
+        assert f"done by the Safe: condemn {source.key}" in done.stdout
         done = _ape(ape_folder, "allow_feed", *options, "--feed", source.key, owners=2)
         assert done.returncode != 0
         assert "feed is condemned" in done.stderr.lower()

@@ -178,12 +178,12 @@ def test_two_pools_price_the_token_through_the_one_between(played: Played) -> No
         (["0x12"], "0x12 is not an address"),
         (["{token}", "--quote", "{quote}"], "does not return its factory, tokens and fee"),
         (["{pool}", "--quote", "{dollar}"], "neither is the dollar token"),
-        (["{pool}", "{pool}", "{pool}"], "A feed has one pool or two"),
+        (["{pool}", "{pool}", "{pool}"], "A feed has one or two pools"),
         (["{pool}", "--quote", "{quote}", "--window", "86400"], "their volatility cannot be measured"),
         (["{pool}"], "names USDC on chain 31337"),
-        (["{pool}", "--quote", "{quote}", "--own-share", "100"], "The own share is 100%"),
-        (["{pool}", "--quote", "{quote}", "--sigma", "0"], "The volatility is 0%"),
-        (["{pool}", "--quote", "{quote}", "--window", "5"], "The window is 5 s"),
+        (["{pool}", "--quote", "{quote}", "--own-share", "100"], "The own share cannot be 100%"),
+        (["{pool}", "--quote", "{quote}", "--sigma", "0"], "The volatility cannot be 0%"),
+        (["{pool}", "--quote", "{quote}", "--window", "5"], "A window of 5 s is too short"),
     ],
 )
 def test_it_says_why_it_cannot_estimate(

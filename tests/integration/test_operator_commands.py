@@ -92,7 +92,7 @@ def test_reindex_forgets_one_chain_and_only_what_can_be_read_again(
             indexer.execute("SELECT pg_advisory_unlock(%s)", (lock_key("indexer:stock"),))
 
         assert reindex.main(["stock", "--yes"]) == 0
-        assert "forgot 2 rows" in capsys.readouterr().out
+        assert "deleted 2 rows" in capsys.readouterr().out
         assert _cursors(connection) == {8453}
         assert connection.execute("SELECT chain_id FROM chain_block").fetchall() == [(8453,)]
         assert connection.execute("SELECT count(*) FROM operator_switch").fetchone() == (1,)

@@ -166,7 +166,7 @@ def _recorded_by_a_stranger(
     options = ["record", KEY, "--rpc", played.agents.url, "--deployments", str(rig.folder / "deployments")]
     monkeypatch.delenv("VPM_RECORDER_KEY", raising=False)
     assert feed(options) == 2
-    assert "Which key pays for the gas?" in capsys.readouterr().err
+    assert "There is no key to pay for gas." in capsys.readouterr().err
     assert feed([*options, "--dry-run"]) == 0
     assert "the reading of" in capsys.readouterr().out
     assert not played.agents.read(played.contract.call("qualityOf", at))
@@ -182,7 +182,7 @@ def _recorded_by_a_stranger(
     assert all(played.agents.read(played.contract.call("qualityOf", newest - n * STEP)) for n in range(1, 5))
     published = rig.deployment("base").published_feeds[0].key
     assert feed(["record", published, *options[2:]]) == 2
-    assert "nobody else can record there" in capsys.readouterr().err
+    assert "only its publisher can add values" in capsys.readouterr().err
     played.agents.send(
         played.agents.contracts.resolver.call("resolve(bytes32)", market_key(identity)), wallets.DEV[7].address
     )

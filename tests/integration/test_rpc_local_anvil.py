@@ -15,7 +15,7 @@ from tests.conftest import StartAnvil
 def test_a_chain_of_the_same_id_on_its_port_is_not_taken_for_its_own(anvil: StartAnvil, tmp_path: Path) -> None:
     foreign = anvil(chain_id=8453, timestamp=1_900_000_000)
     options = AnvilOptions(chain_id=8453, port=foreign.options.port)
-    with pytest.raises(ProcessError, match="is taken"):
+    with pytest.raises(ProcessError, match="is in use"):
         start_anvil(options, tmp_path / "log")
     block = ask(foreign.url, "eth_getBlockByNumber", "latest", False)
     assert int(block["timestamp"], 16) == 1_900_000_000  # the other one was left alone

@@ -220,7 +220,7 @@ def test_an_occupied_port_is_one_sentence(new_stack: Callable[..., Stack]) -> No
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        _refused(new_stack(port=port), f"port {port} is taken", "--port")
+        _refused(new_stack(port=port), f"port {port} is in use", "--port")
 
 
 def test_an_unusable_state_folder_is_one_sentence(tmp_path: Path) -> None:

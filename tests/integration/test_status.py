@@ -22,7 +22,7 @@ def test_an_empty_system_is_shown_as_such(database_url: str, capsys: pytest.Capt
     assert status(database_url) == 1
     said = capsys.readouterr().out
     for daemon in ("indexer", "relayer", "keeper", "api"):
-        assert f"no {daemon} has shown a sign of life" in said
+        assert f"no {daemon} has reported" in said
 
 
 def test_every_section_is_read_and_json_has_it(database_url: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -216,10 +216,10 @@ def test_receipts_hold_down_to_the_signature_and_the_payout(traded: Traded, veri
         assert code == 0, failing(report)
         assert held(report, "signature is by") == ["holds"]
         assert held(report, "the trade id is the hash of the bet") == ["holds"]
-        assert held(report, "the very transfer that paid for it") == ["holds"]
+        assert held(report, "the transfer that paid for it") == ["holds"]
         assert held(report, "stakes and refunds booked for that transfer") == ["holds"]
         assert held(report, "stakes end before anything that decides it is measured") == ["holds"]
-        assert held(report, "settled only once the reading at its end could not change") == ["holds"]
+        assert held(report, "settled only after the reading at its end could no longer change") == ["holds"]
     _, report = verify(traded.unposted)
     assert held(report, "the payment reached the wallet") == ["holds"]
 
@@ -250,7 +250,7 @@ def test_how_firmly_a_payment_named_its_bet_is_said(traded: Traded, verify: Veri
 def test_a_payment_that_came_by_itself_holds_by_the_transfer_of_before(traded: Traded, verify: Verify) -> None:
     code, report = verify(traded.service.chain.ids["unposted"])
     assert code == 0, failing(report)
-    assert len(held(report, "the very transfer that paid for it")) == 4
+    assert len(held(report, "the transfer that paid for it")) == 4
 
 
 def test_a_stake_that_the_creditor_made_up_does_not_hold(traded: Traded, verify: Verify) -> None:
@@ -264,14 +264,14 @@ def test_a_stake_that_the_creditor_made_up_does_not_hold(traded: Traded, verify:
         trade = _sent_past_us(chain, traded.challenge, "thieved", DEV[4], 5, brought=1)
         code, report = verify(trade)
         assert code == 1
-        assert failing(report) == ["the very transfer that paid for it: " + _detail(report)]
+        assert failing(report) == ["the transfer that paid for it: " + _detail(report)]
         assert "1 units" in _detail(report)
     finally:
         chain.ask("evm_revert", before)
 
 
 def _detail(report: dict[str, Any]) -> str:
-    (detail,) = [one["detail"] for one in report["claims"] if one["claim"] == "the very transfer that paid for it"]
+    (detail,) = [one["detail"] for one in report["claims"] if one["claim"] == "the transfer that paid for it"]
     return str(detail)
 
 

@@ -283,7 +283,7 @@ def test_what_cannot_be_asked_is_one_sentence(settled: Settled, verify: Verify) 
 
 def test_a_node_that_is_not_there_is_one_sentence(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["12", "--rpc", "http://127.0.0.1:9"]) == 2
-    assert "the node could not be asked" in capsys.readouterr().err
+    assert "the node does not answer" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -99,10 +99,10 @@ def scene(tmp_path: Path) -> Scene:
         (lambda scene: {"recipe": scene.recipe(sources=scene.sources(times=2))}, "BNKR/market_cap is listed twice"),
         (lambda scene: {"plan": scene.plan(out=scene.folder / "base.live.json")}, r"belongs in base\.json"),
         (lambda scene: {"plan": scene.plan(out=Path("/dev/null/base.json"))}, "cannot be written"),
-        (lambda scene: {"plan": scene.plan(existing_safe="0x12")}, "'0x12', which is not an address"),
+        (lambda scene: {"plan": scene.plan(existing_safe="0x12")}, "--safe '0x12' is not an address"),
         (
             lambda scene: {"plan": scene.plan(existing_safe=EMPTY)},
-            f"--safe names {EMPTY}, which has no code on chain 8453: there is no Safe there",
+            f"--safe {EMPTY} has no code on chain 8453, so there is no Safe there",
         ),
         (lambda scene: {"plan": scene.plan(existing_safe=None)}, "needs at least 2 different --safe-owner"),
         (

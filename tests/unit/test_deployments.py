@@ -292,5 +292,5 @@ def test_the_arguments_of_a_constructor_go_by_their_names() -> None:
     assert encoded == [("o", "t")]
     (made,) = new.steps
     assert (made.role, made.args, made.address) == ("stops bets", {"owner": "o", "target": "t"}, new["Pauser"])
-    with pytest.raises(TypeError, match="constructed with owner, target, not with owner"):
+    with pytest.raises(TypeError, match="arguments of Pauser are owner, target, not owner"):
         new.put("Pauser", owner="o")

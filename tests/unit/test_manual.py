@@ -37,6 +37,6 @@ def test_every_option_is_told(command: str) -> None:
 
 @pytest.mark.parametrize("command", ["audit", "feed", "keeper", "rebuild", "reindex", "status", "switch", "verify"])
 def test_a_command_that_falls_back_on_the_local_stack_says_what_goes_before_it(command: str) -> None:
-    (said,) = re.findall(r"^Commands about a running service \((.+?)\) are about the\n", manual.OVERVIEW, re.MULTILINE)
+    (said,) = re.findall(r"^Commands for a running service \((.+?)\) use the local\n", manual.OVERVIEW, re.MULTILINE)
     assert command in said
     assert all(name in manual.OVERVIEW for name in found.NAMES)

@@ -17,30 +17,30 @@ from tests.support.pool_feeds import pool_feed
 FOLDER = REPOSITORY / "deployments"
 FEED = pool_feed()
 CAP = FEED.feed_cap_units  # one push may decide all its markets
-UNTOLD = PoolLimit(None, "the pools did not move")
+UNKNOWN = PoolLimit(None, "the pools did not move")
 
 
 @pytest.mark.parametrize("local", [True, False])
 def test_a_cap_that_the_pools_bear_is_plain(local: bool) -> None:
     said = check_cap(FEED, PoolLimit(CAP, ""), local=local, evidence=None)
-    assert said.startswith(f"{FEED.key}: its markets may hold ")
+    assert said.startswith(f"{FEED.key}: the cap is ")
     assert said.endswith(" USD")
 
 
-@pytest.mark.parametrize("found", [PoolLimit(CAP - 1, ""), PoolLimit(0, ""), UNTOLD])
+@pytest.mark.parametrize("found", [PoolLimit(CAP - 1, ""), PoolLimit(0, ""), UNKNOWN])
 def test_more_needs_evidence_where_the_money_is_real(found: PoolLimit) -> None:
-    with pytest.raises(ScriptRefused, match="say with --evidence"):
+    with pytest.raises(ScriptRefused, match="name with --evidence"):
         check_cap(FEED, found, local=False, evidence=None)
-    assert "on this evidence, which the deployment file names: ipfs://x" in check_cap(
+    assert "because of this evidence, recorded in the deployment file: ipfs://x" in check_cap(
         FEED, found, local=False, evidence="ipfs://x"
     )
-    assert "nobody's money" in check_cap(FEED, found, local=True, evidence=None)
+    assert "the money is not real" in check_cap(FEED, found, local=True, evidence=None)
 
 
 def test_amounts_are_shown_in_dollars_and_cents() -> None:
-    assert "the pools bear 1,234.56 USD" in check_cap(FEED, PoolLimit(1_234_569_999, ""), local=True, evidence=None)
-    assert "the pools bear nothing that could be told (the pools did not move)" in check_cap(
-        FEED, UNTOLD, local=True, evidence=None
+    assert "the pools support 1,234.56 USD" in check_cap(FEED, PoolLimit(1_234_569_999, ""), local=True, evidence=None)
+    assert "the pools support an unknown amount (the pools did not move)" in check_cap(
+        FEED, UNKNOWN, local=True, evidence=None
     )
     assert USD == 10**6
 
@@ -52,7 +52,7 @@ def test_a_file_is_named_with_its_hash(tmp_path: Path) -> None:
     assert evidence_of(str(file)) == f"arbitrage.md sha256:{digest}"
     assert evidence_of("https://example.org/a") == "https://example.org/a"
     for given in ("http://example.org/a", "because", str(tmp_path), str(tmp_path / "none")):
-        with pytest.raises(ScriptRefused, match="cannot be read"):
+        with pytest.raises(ScriptRefused, match="neither an https"):
             evidence_of(given)
     file.write_text(" \n")
     with pytest.raises(ScriptRefused, match="empty"):

@@ -65,22 +65,22 @@ def test_nothing_needs_a_look_while_all_is_well() -> None:
 @pytest.mark.parametrize(
     ("section", "changes", "words"),
     [
-        ("daemons", {"silent_seconds": 45}, "no api has shown a sign of life"),
+        ("daemons", {"silent_seconds": 45}, "no api has reported"),
         ("daemons", {"is_leader": False}, "none leads"),
         (
             "chains",
             {"state": "halted", "problem": "a reorganization beyond finality"},
-            "halted and served stale: a reo",
+            "halted and its data is stale: a reo",
         ),
         ("chains", {"lag_blocks": 1234}, "1,234 blocks behind"),
         ("chains", {"head_silent_seconds": 300}, "no node of chain base has answered for 300 s"),
-        ("lanes", {"status": "out_of_gas", "detail": "needs 0.02 ether"}, "signs nothing: out_of_gas, needs 0.02"),
+        ("lanes", {"status": "out_of_gas", "detail": "needs 0.02 ether"}, "is not signing: out_of_gas, needs 0.02"),
         ("lanes", {"held": False}, "held by no relayer"),
         ("queues", {"oldest_seconds": 4000}, "1 settle on 8453 are sent, the oldest for 4000 s"),
         ("queues", {"state": "queued", "oldest_seconds": 150}, "are queued"),
         ("jobs", {"ok": False, "errors": ["the feed is away"]}, "job resolve failed 5 s ago: the feed is away"),
         ("jobs", {"age_seconds": 2000}, "job resolve has not run for 2000 s"),
-        ("audits", {"mismatches": 2}, "found 2 numbers unlike the chain's"),
+        ("audits", {"mismatches": 2}, "found 2 differences"),
         ("audits", {"age_seconds": 200_000}, "chain 8453 was last audited 55 hours ago"),
         ("database", {"connections": 99}, "99 of 100 database connections"),
     ],
@@ -113,5 +113,5 @@ def test_switches_and_requested_jobs_are_named() -> None:
     }
     assert list(concerns(bad)) == [
         "a run of resolve requested 300 s ago has not finished",
-        "the switch trading_paused is on since noon, by ops: drill",
+        "the switch trading_paused has been on since noon, set by ops: drill",
     ]
