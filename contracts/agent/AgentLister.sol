@@ -160,7 +160,7 @@ contract AgentLister is IAgentLister, Ownable2Step {
         (t.feeBps, t.potCap, t.published, t.maxAge) = (b.feeBps, f.potCap, f.published, _maxAge(s, f));
     }
 
-    /// Seconds that a deciding reading may be old: none looks back at a second in which stakes were taken, even where nobody posted since.
+    /// Oldest deciding reading, in seconds: none looks back at a second in which stakes were taken, even if no reading was posted since.
     function _maxAge(MarketSpec memory s, Feed memory f) private pure returns (uint32) {
         uint256 moment = s.kind == IFeedResolver.Kind.Direction ? s.startAt : s.endsAt;
         uint256 looksBack = f.step == 0 ? 0 : f.memory_ - f.step; // a grid reading, from its own time
@@ -281,7 +281,7 @@ contract AgentLister is IAgentLister, Ownable2Step {
         emit FeedSet(feed_, allowed, f.published, f.memory_, f.maxAge, f.lag, f.potCap, f.step, f.feedCap);
     }
 
-    /// How late the feed may be given readings, whether somebody posts them, and the step of its grid. Feeds without these functions write
+    /// How late readings may be posted to the feed, whether it has a publisher, and the step of its grid. Feeds without these functions write
     /// rounds at block time.
     function _probe(address feed_) private view returns (uint256 lag, bool published, uint256 step) {
         bool ok;

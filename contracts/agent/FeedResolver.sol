@@ -139,7 +139,7 @@ contract FeedResolver is IFeedResolver {
 
     // ---------------------------------------------------------------- What the readings say
 
-    /// The first crossing that counts, and so YES; empty while there is none. A feed that cannot be read must not lock the stakes in once
+    /// The first crossing that counts, and so YES; empty while there is none. A feed that cannot be read must not lock in the stakes once
     /// the void delay is over; until then the market waits for it. The caller cannot make the read fail: see GuardedRead.
     function _crossing(Terms memory t) private view returns (Verdict memory v) {
         if (!t.earlyResolvable) return v;

@@ -2,8 +2,8 @@
 pragma solidity 0.8.37;
 
 /// @title Settles agent markets from their feeds, and holds no money
-/// @notice The same feed and the same clock give the same answer to anyone: it has no owner, no role and no key. It is the only one who
-///         can tell the settlement wallet an outcome. Feed values have 8 decimals, times are Unix seconds.
+/// @notice The same feed and the same clock give the same answer to anyone: it has no owner, no role and no key. Only it
+///         can name an outcome to the settlement wallet. Feed values have 8 decimals, times are Unix seconds.
 interface IFeedResolver {
     // ---------------------------------------------------------------- Types
 
@@ -30,13 +30,13 @@ interface IFeedResolver {
         address feed;
         bool earlyResolvable; // threshold on a grid feed only: a crossing in [earlyFrom, endsAt] that counts settles it as YES
         bool published; // the feed has a publisher, so it can be condemned
-        bool grid; // the feed is an IPoolFeed: readings of fixed times, which anybody records
-        uint32 maxAge; // oldest reading that may decide, seconds
+        bool grid; // the feed is an IPoolFeed: readings of fixed times, which anyone may record
+        uint32 maxAge; // a reading older than this many seconds cannot decide
         uint64 startAt; // direction only, else 0: the moment the end is compared with
         uint64 endsAt; // the moment that decides
         uint64 earlyFrom; // early-resolvable only, else 0
         uint64 settlesAfter; // the reading at endsAt counts strictly after this time, or later: see `due`
-        uint64 voidsAfter; // what nothing settled is void strictly after this time, or later: see `due`
+        uint64 voidsAfter; // an unsettled market can be voided strictly after this time, or later: see `due`
         int256 target; // threshold only, else 0
         int256[] bounds; // range only, strictly rising; else empty
     }
@@ -67,7 +67,7 @@ interface IFeedResolver {
     error ReadingTooOld(uint80 round, uint256 age, uint256 maxAge);
     error ReadingNotPositive(uint80 round, int256 answer);
     error FeedIsCondemned(address feed);
-    /// @notice The grid feed's own error, passed on: its pools can still tell that reading, so record it first.
+    /// @notice The grid feed's own error, passed on: that reading can still be computed from its pools, so record it first.
     error NotRecordedYet(uint256 gridTime);
     /// @notice The readings are there, fresh and positive, or a crossing counts: resolve instead.
     error NothingToVoidFor(bytes32 marketId);
@@ -82,7 +82,7 @@ interface IFeedResolver {
     // ---------------------------------------------------------------- Settling
 
     /// @notice Settles a market from rounds that the contract finds itself. Anyone. A crossing that counts (see IPoolFeed) settles an
-    ///         early-resolvable market as YES at any time, whatever is called and with whatever rounds.
+    ///         early-resolvable market as YES at any time, whichever function is called and with any rounds.
     function resolve(bytes32 marketId) external;
 
     /// @notice Settles a market from rounds that the caller names and the contract proves. Anyone.

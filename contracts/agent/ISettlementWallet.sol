@@ -28,7 +28,7 @@ interface ISettlementWallet {
 
     /// Which of the token's two functions takes the payment.
     enum Form {
-        Transfer, // transferWithAuthorization: anybody may send it to the token, past this contract
+        Transfer, // transferWithAuthorization: anyone may send it directly to the token
         Receive // receiveWithAuthorization: this contract alone can take it; always bound to one bet
     }
 
@@ -75,7 +75,7 @@ interface ISettlementWallet {
         uint256 validAfter;
         uint256 validBefore;
         bytes32 nonce;
-        bytes signature; // 65 or 64 bytes of ECDSA as the token takes them, or whatever the contract at `wallet` accepts
+        bytes signature; // 65 or 64 bytes of ECDSA as the token takes them, or what the contract at `wallet` accepts
     }
 
     struct MarketView {
@@ -83,7 +83,7 @@ interface ISettlementWallet {
         MarketStatus status;
         uint8 outcomes;
         uint8 winner; // meaningful once resolved
-        bool refunding; // void, or resolved with nobody on the winner or nobody on anything else: every stake is given back whole
+        bool refunding; // void, or resolved with no stake on the winner or none on anything else: every stake is refunded in full
         uint64 opensAt;
         uint64 closesAt;
         uint16 feeBps;
@@ -141,8 +141,8 @@ interface ISettlementWallet {
         address builder,
         bytes32 ref
     );
-    /// @notice A payment that reached the contract by itself could not be staked; it is owed back whole and at once, and
-    ///         never was in the book. `amount` is what it brought.
+    /// @notice A payment that was sent directly to the token could not be staked; it is owed back in full at once, and
+    ///         was never in the book. `amount` is what it brought.
     event RefundBooked(
         bytes32 indexed marketId,
         uint256 indexed stakeId,
@@ -215,7 +215,7 @@ interface ISettlementWallet {
     error NotSettled(bytes32 marketId);
     error NothingOwed(uint256 stakeId);
     error StakeOfAnotherMarket(uint256 stakeId, bytes32 marketId);
-    /// @notice Too little gas to tell a failing wallet from a starved call; send more.
+    /// @notice Too little gas to distinguish a failing wallet from a starved call; send more.
     error PayGasTooLow(uint256 left, uint256 needed);
     error PaymentFailed(address to, uint256 amount);
     error WrongAmountSent(uint256 expected, uint256 sent);
@@ -242,14 +242,14 @@ interface ISettlementWallet {
     function boundNonce(Bet calldata b) external view returns (bytes32);
 
     /// @notice Pulls the payment and stakes it. Anyone for a bound payment (the receive form, or a transfer whose nonce is the
-    ///         bet's hash); whoever holds RELAYER for any other.
+    ///         bet's hash); only holders of RELAYER for any other.
     /// @dev A transfer signed with `validAfter == BOUND_ONLY` binds every caller, RELAYER included, to that one bet.
     function settle(Bet calldata b, Authorization calldata a) external returns (uint256 stakeId);
 
     /// @notice Books a transfer that was sent straight through the token, as a stake if it can be one now, else as a refund owed at
     ///         once; a payment of another amount than the bet's is always refunded. One of less than MIN_STAKE is a gift: booking it and
     ///         paying it back costs more than it is worth. CREDITOR only: the token keeps one bit per
-    ///         nonce, so this contract cannot tell what a used authorization brought. Whoever holds CREDITOR must have seen
+    ///         nonce, so this contract cannot see what a used authorization brought. The creditor must have seen
     ///         AuthorizationUsed directly before the Transfer of exactly `value` in the log.
     function credit(Bet calldata b, Authorization calldata a) external returns (uint256 stakeId);
 

@@ -32,7 +32,7 @@ import {FixedPointMathLib} from "solady/src/utils/FixedPointMathLib.sol";
 ///             s + max(0, q - s) * (N - N_w) / X_w            else, with X_w the sum of max(0, q - s) over the winners
 ///
 ///         both rounded down. The first adds up to at most N. So does the second: N_w, and at most N - N_w split in proportion. X_w is at
-///         least Q_w - N_w, so it is not 0 where Q_w > N >= N_w. Nobody gets less than the stake less the fee rounded up: in the
+///         least Q_w - N_w, so it is not 0 where Q_w > N >= N_w. No winner gets less than the stake less the fee rounded up: in the
 ///         first case at least q, in the second at least s.
 library Pricing {
     uint256 internal constant BPS = 10_000;
@@ -77,7 +77,7 @@ library Pricing {
     }
 
     /// @notice How much one outcome may hold, in stakes less fees, of a market whose other outcomes may together hold `potCap`.
-    /// @dev Rounded down, so that no n - 1 outcomes hold more than the cap: that is what somebody who moves the price could win.
+    /// @dev Rounded down, so that no n - 1 outcomes hold more than the cap: that is what an attacker who moves the price could win.
     function outcomeCap(uint256 potCap, uint256 outcomes) internal pure returns (uint256) {
         return potCap / (outcomes - 1); // floor
     }
@@ -103,7 +103,7 @@ library Pricing {
         return FixedPointMathLib.zeroFloorSub(shares, net);
     }
 
-    /// @notice Whether every stake of a resolved market goes back whole: nobody holds the winner, or nobody holds anything else.
+    /// @notice Whether every stake of a resolved market is refunded in full: no one holds the winner, or no one holds anything else.
     function refunds(Pool memory p) internal pure returns (bool) {
         return p.winnersShares == 0 || p.winnersNet == p.net;
     }

@@ -50,7 +50,7 @@ abstract contract SettlementBooks is ISettlementWallet {
         uint88 shares;
     }
 
-    /// One slot: what is owed, and the pause that every stake reads with it.
+    /// One slot: the liabilities, and the pause that every stake reads with them.
     struct Liabilities {
         uint80 openStakes;
         uint80 unpaid;
@@ -66,7 +66,7 @@ abstract contract SettlementBooks is ISettlementWallet {
     mapping(address wallet => mapping(bytes32 nonce => bool)) public booked;
     mapping(bytes32 role => mapping(address account => bool)) public hasRole;
 
-    // ---------------------------------------------------------------- What is owed
+    // ---------------------------------------------------------------- Amounts owed
 
     /// What paying reads of a market once for a batch, and what it has paid.
     struct Settlement {
@@ -97,7 +97,7 @@ abstract contract SettlementBooks is ISettlementWallet {
         return Pricing.Pool(m.netPool, b.net, b.shares, b.excess);
     }
 
-    /// What a stake is owed now, and whether that gives its amount back rather than pays it out.
+    /// The amount owed to a stake now, and whether it is a refund rather than a payout.
     function _owed(Settlement memory t, uint256 id, Stake memory s) internal pure returns (uint256 owed, bool refund) {
         if (s.status == StakeStatus.Unknown) revert UnknownStake(id);
         if (id >> 32 != t.index) revert StakeOfAnotherMarket(id, t.marketId);

@@ -8,7 +8,7 @@ import {ISettlementWallet} from "./ISettlementWallet.sol";
 import {SettlementBooks} from "./SettlementBooks.sol";
 
 /// @title How money leaves: payouts, refunds and fees, each to the address the books name
-/// @dev Beside this only SettlementWallet moves money, and only in. What is paid is taken from the books in the call that pays it.
+/// @dev Only this contract moves money out, and only SettlementWallet moves it in. A payout leaves the books in the call that pays it.
 abstract contract SettlementPayments is SettlementBooks, ReentrancyGuardTransient {
     /// What one payout of a batch may burn: a transfer of the real USDC to a fresh account needs about 60,000. Should a token ever
     /// need more, `claim` gives it all there is.
@@ -62,7 +62,7 @@ abstract contract SettlementPayments is SettlementBooks, ReentrancyGuardTransien
         emit FeesSwept(fees);
     }
 
-    /// Pays what a stake is owed now, if anything. It is marked as paid before the money goes, and that is taken back if it does not.
+    /// Pays what a stake is owed now, if anything. It is marked as paid before the money goes, and the mark is undone if the transfer fails.
     function _pay(Settlement memory t, uint256 id, bool capped) private returns (uint256 owed, bool ok) {
         Stake storage stored = _stakes[id];
         Stake memory s = stored;
@@ -83,7 +83,7 @@ abstract contract SettlementPayments is SettlementBooks, ReentrancyGuardTransien
         }
     }
 
-    /// Books what a call has paid. Once every winner is paid, what the floors left is nobody's and becomes fees.
+    /// Books what a call has paid. Once every winner is paid, what rounding down left over becomes fees.
     function _close(Market storage m, Settlement memory t, uint256 before) private {
         _requireSent(before, t.sent);
         uint256 gone = t.sent;
@@ -101,8 +101,8 @@ abstract contract SettlementPayments is SettlementBooks, ReentrancyGuardTransien
     }
 
     /// In a batch the gas is fixed, so that no receiver can burn what the next one needs, and must be there, so that a starved transfer
-    /// never looks like a refused one. Alone, it is all there is.
-    /// @return ok what the token says; that it is true is for _requireSent
+    /// never looks like a refused one. A single payment gets all the gas there is.
+    /// @return ok what the token answered; _requireSent checks that it is true
     function _send(address to, uint256 amount, bool capped) private returns (bool ok) {
         uint256 gasLimit = gasleft();
         if (capped) {
@@ -123,8 +123,8 @@ abstract contract SettlementPayments is SettlementBooks, ReentrancyGuardTransien
         }
     }
 
-    /// All that was sent must have gone, and nothing more: once for a batch, because asking after each payment costs as much as a
-    /// tenth of it. A token that says otherwise pays nobody, and owes everybody still.
+    /// Checks that exactly the amount sent has left, once for a batch, because asking after each payment costs as much as a
+    /// tenth of it. If not, the whole batch reverts and everything in it stays owed.
     function _requireSent(uint256 before, uint256 sent) private view {
         uint256 left = _balance();
         if (left + sent != before) revert WrongAmountSent(sent, before > left ? before - left : 0);

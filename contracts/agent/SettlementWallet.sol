@@ -38,7 +38,7 @@ contract SettlementWallet is SettlementPayments, Ownable2Step, EIP712 {
         bytes4(keccak256("receiveWithAuthorization(address,address,uint256,uint256,uint256,bytes32,bytes)"));
 
     /// A transfer signed with this `validAfter` (long past, so it delays nothing; no client picks it by chance)
-    /// says that its nonce is the hash of a bet and that nobody may stake the payment on any other.
+    /// says that its nonce is the hash of a bet and that the payment may not be staked on any other.
     uint256 public constant BOUND_ONLY = 3009;
 
     /// What the nonce of every payment in the receive form begins with. Refused in the other form, so that a nonce which paid here
@@ -94,7 +94,7 @@ contract SettlementWallet is SettlementPayments, Ownable2Step, EIP712 {
         emit StakesPaused(paused_);
     }
 
-    /// @notice Without an owner a lost creditor could not be replaced, and late payments would wait for ever.
+    /// @notice Without an owner a lost creditor could not be replaced, and late payments would be stuck for ever.
     function renounceOwnership() public pure override {
         revert OwnershipCannotBeRenounced();
     }
@@ -219,7 +219,7 @@ contract SettlementWallet is SettlementPayments, Ownable2Step, EIP712 {
         _requireRole(RELAYER);
     }
 
-    /// Both forms take the same arguments. What the token answers does not matter, what it moved does.
+    /// Both forms take the same arguments. The token's answer does not matter, only what it moved.
     function _pull(address from, Authorization calldata a) private {
         uint256 before = _balance();
         (bool ok, bytes memory why) = token.call(
@@ -352,7 +352,7 @@ contract SettlementWallet is SettlementPayments, Ownable2Step, EIP712 {
         bytes32 hash;
     }
 
-    /// What the payment brought goes back, whatever the bet says.
+    /// The refund is what the payment brought, not the amount in the bet.
     function _bookRefund(Market storage m, Bet calldata b, RefundReason reason, Authorization calldata a, bytes32 hash)
         private
         returns (uint256 stakeId)
@@ -401,7 +401,7 @@ contract SettlementWallet is SettlementPayments, Ownable2Step, EIP712 {
         return IERC3009(token).authorizationState(from, nonce);
     }
 
-    /// Money that is here and owed to nobody on the books.
+    /// Money in the contract that the books owe to no one.
     function _unbooked() private view returns (uint256) {
         Liabilities memory l = _liabilities;
         uint256 owed = uint256(l.openStakes) + l.unpaid + l.fees;

@@ -4,7 +4,7 @@ pragma solidity 0.8.37;
 import {IAggregatorV3} from "../lib/IAggregatorV3.sol";
 
 /// @title An append-only feed of observations, readable as a Chainlink price feed
-/// @notice A publisher posts (value, time of observation); nobody can change or remove what was posted. A round's `updatedAt` is
+/// @notice A publisher posts (value, time of observation); no one can change or remove what was posted. A round's `updatedAt` is
 ///         its time of observation, so "the round in effect at T" is the last value observed at or before T.
 ///
 ///         What the publisher is trusted with, and no more: the values themselves, and to post what it observed. It cannot
@@ -40,7 +40,7 @@ interface IObservationFeed is IAggregatorV3 {
     /// @return lastRoundId the id of the last round of the feed after it
     function postMany(int256[] calldata values, uint64[] calldata observedAt) external returns (uint80 lastRoundId);
 
-    /// @notice Hands the publishing role to an address, or to nobody (zero). The owner only.
+    /// @notice Hands the publishing role to an address, or to no one (zero). The owner only.
     function setPublisher(address next) external;
 
     /// @notice The only address that may post.

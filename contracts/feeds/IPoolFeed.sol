@@ -6,21 +6,21 @@ import {IAggregatorV3} from "../lib/IAggregatorV3.sol";
 // A reading counts as a crossing if it was recorded so many seconds after its time at the latest.
 uint256 constant PROMPT = 1 hours;
 
-/// @title A price nobody posts: a token's market cap, computed from the history that pools keep of themselves
+/// @title A price feed without a publisher: a token's market cap, computed from the observations that its pools keep
 /// @notice The reading of a grid time g (a whole multiple of `step`) is the time-weighted geometric mean price of the token over
 ///         [g - window, g], in the quote token by pools alone, times a fixed supply, with 8 decimals. It is a function of the pools'
-///         history and of nothing else: whoever records it, whenever and in whatever order, gets the same number, and once recorded
-///         it stands. There is no owner, no key and nothing to set.
+///         history and of nothing else: it is the same whoever records it, at any time and in any order, and once recorded
+///         it never changes. There is no owner, no key and nothing to set.
 ///
 ///         A reading is good only if every pool was deep: its harmonic mean liquidity over the window is at least a third of the reference
 ///         fixed at deployment. Else its answer is 0, which voids the markets that need it. Silence voids nothing: an observation costs
 ///         only gas to make, so whether a pool was silent would be up to the last caller who has bet on it. A pool that has been silent
 ///         for `maxQuiet` only takes no new markets.
 ///
-///         A good reading that was recorded within PROMPT of its time counts as a crossing of whatever it is at or over. So what crossed in an
+///         A good reading that was recorded within PROMPT of its time counts as a crossing of every target it is at or over. So what crossed in an
 ///         interval stands an hour after its end, and no later recording changes it.
 ///
-///         Grid times may be recorded in any order and with holes, so these rounds are no sequence: never search them with RoundFinder.
+///         Grid times may be recorded in any order and with holes, so these rounds are not a sequence: never search them with RoundFinder.
 interface IPoolFeed is IAggregatorV3 {
     // ---------------------------------------------------------------- Types
 
@@ -71,9 +71,9 @@ interface IPoolFeed is IAggregatorV3 {
     error NotOnGrid(uint256 time, uint256 step);
     /// @notice The block of that second may still come.
     error NotOverYet(uint256 time, uint256 nowIs);
-    /// @notice The pools can still tell the reading of that grid time: record it first.
+    /// @notice The reading of that grid time can still be computed from the pools: record it first.
     error NotRecordedYet(uint256 gridTime);
-    /// @notice A pool's oldest observation is later than the window's start, so nobody can tell this reading any more.
+    /// @notice A pool's oldest observation is later than the window's start, so this reading can no longer be computed.
     error ReadingAbsent(uint256 gridTime, address pool, uint256 oldestObservation);
     error NoSuchRound(uint80 roundId);
 
@@ -94,8 +94,8 @@ interface IPoolFeed is IAggregatorV3 {
 
     // ---------------------------------------------------------------- Recording
 
-    /// @notice Records the readings of grid times, each before this block's time, in any order. Anybody. Those already recorded, and those
-    ///         that the pools cannot tell any more, are passed over.
+    /// @notice Records the readings of grid times, each before this block's time, in any order. Anyone. Skips those already recorded, and those
+    ///         that can no longer be computed.
     /// @return recorded how many were new
     function record(uint64[] calldata times) external returns (uint256 recorded);
 
@@ -134,7 +134,7 @@ interface IPoolFeed is IAggregatorV3 {
     /// @notice Reverts unless a market may be listed on it: the token's supply is within 1% of `supply`, every pool's ring outlasts
     ///         the window, a step and `outage` more seconds at one observation a second, the most there can be, every pool's newest
     ///         observation is younger than `maxQuiet`, and every pool's liquidity over the newest window that is over, measured as a
-    ///         reading's, is at least half its reference. A supply that moved never comes back by itself: deploy a feed with the
+    ///         reading's, is at least half its reference. A supply that moved does not move back: deploy a feed with the
     ///         new supply and allow that one.
     function requireListable(uint256 outage) external view;
 

@@ -152,12 +152,12 @@ contract PoolFeed is IPoolFeed {
         if (_count == 2) rings[1] = PoolHistory.open(_pool1);
     }
 
-    /// The first pool that cannot tell the window any more; `_count` when all can.
+    /// The first pool whose ring no longer covers the window; `_count` if all cover it.
     function _whoForgot(PoolHistory.Ring[] memory rings, uint256 time) private view returns (uint256 k) {
-        while (k < _count && rings[k].tells(time, window)) ++k;
+        while (k < _count && rings[k].covers(time, window)) ++k;
     }
 
-    /// The pools can tell the window.
+    /// The rings of all pools must cover the window.
     function _measure(PoolHistory.Ring[] memory rings, uint256 time)
         private
         view

@@ -5,10 +5,10 @@ import {FixedPointMathLib} from "solady/src/utils/FixedPointMathLib.sol";
 
 import {IObservedPool} from "./IObservedPool.sol";
 
-/// @title What a pool's ring of observations says about a moment that is over
+/// @title Reads a pool's ring of observations at a moment in the past
 /// @notice A pool writes an observation in every block that changes its tick or its liquidity in range, before it changes them. So both
 ///         stood still between two observations, and since the last one, and a moment before this block's time can never be
-///         told otherwise later: not while its observations are in the ring, and afterwards not at all.
+///         reported differently later: not while its observations are in the ring, and not at all once they are gone.
 ///
 ///         The tick cumulative of a moment is the one that `observe` gives, to the unit. The seconds per liquidity are not: `observe` rounds
 ///         them another way while the last observation is still the latest than after the next one. Here what a moment adds to
@@ -49,7 +49,7 @@ library PoolHistory {
         uint256 quiet; // seconds from the last observation to the window's end
     }
 
-    /// Probes that guess before the search halves. Guessing finds a moment in two to ten probes; without a limit whoever shapes the ring could
+    /// Probes that guess before the search halves. Guessing finds a moment in two to ten probes; without a limit an attacker who shapes the ring could
     /// make it long.
     uint256 private constant GUESSES = 6;
 
@@ -85,7 +85,7 @@ library PoolHistory {
     }
 
     /// @notice Whether the ring still reaches back to the start of the window that ends then. Once it does not, it never will.
-    function tells(Ring memory r, uint256 end, uint256 length) internal pure returns (bool) {
+    function covers(Ring memory r, uint256 end, uint256 length) internal pure returns (bool) {
         return r.oldest.time + length <= end;
     }
 

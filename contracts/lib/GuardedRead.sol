@@ -2,8 +2,8 @@
 pragma solidity 0.8.37;
 
 /// @title Reading a contract that may be missing, broken or hostile
-/// @notice A failed read is an answer here ("there is no such round", "the oracle is paused"), so nobody but the
-///         contract being read may decide whether it fails. Three things see to that:
+/// @notice A failed read is an answer here ("there is no such round", "the oracle is paused"), so only the
+///         contract being read may make it fail. Three things see to that:
 ///         - every read runs with exactly `GAS`, and the transaction reverts when that much is not there to give. A caller
 ///           who starves the call (only 63/64 of the gas left is passed on) gets a revert, never a "failed" read.
 ///           The call depth cannot be used either: 1024 frames that still hold `GAS` need more gas than any block has.

@@ -4,7 +4,7 @@ pragma solidity 0.8.37;
 /// @title What our contracts ask of the stablecoin they hold
 /// @notice The part of ERC-20 and of EIP-3009 that USDC and USDG share; amounts are in token units (6 decimals).
 /// @dev Warning: the return of a call with an authorization proves nothing. Some tokens revert on a used or cancelled
-/// authorization, others emit an event and return without paying; whoever pulls must compare balances.
+/// authorization, others emit an event and return without paying; a caller that pulls money must compare balances.
 interface IERC3009 {
     event Transfer(address indexed from, address indexed to, uint256 value);
     event Approval(address indexed owner, address indexed spender, uint256 value);
@@ -44,7 +44,7 @@ interface IERC3009 {
         bytes calldata signature
     ) external;
 
-    /// @notice Pays `to`, whoever calls. Valid while `validAfter < block.timestamp < validBefore`.
+    /// @notice Pays `to`; anyone may call. Valid while `validAfter < block.timestamp < validBefore`.
     function transferWithAuthorization(
         address from,
         address to,

@@ -8,7 +8,7 @@ interface IPausable {
 
 /// @title Pausing is quick, resuming is not
 /// @notice The guardian of one settler. Hot guardian keys can stop new stakes and do nothing else; only the owner (a Safe; two-step
-///         transfer) resumes and appoints. A guardian can pause right after a bet of its own.
+///         transfer) resumes and appoints. A guardian can pause right after placing a bet.
 interface IPauser {
     event GuardianSet(address indexed account, bool allowed);
     event PausedBy(address indexed account);

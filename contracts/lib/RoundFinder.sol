@@ -4,7 +4,7 @@ pragma solidity 0.8.37;
 import {GuardedRead} from "./GuardedRead.sol";
 import {IAggregatorV3} from "./IAggregatorV3.sol";
 
-/// @title What a price feed said at a moment, found or proven on chain
+/// @title Finds or proves the round of a price feed at a moment
 /// @notice The reading at time T is the round in effect at T: among the phases of the feed up to the current one, the
 ///         highest phase that has a round with `updatedAt <= T`, and in it the last such round. A read that
 ///         reverts, returns short data or says `updatedAt == 0` is an absent round.
@@ -87,7 +87,7 @@ library RoundFinder {
         return (true, candidate);
     }
 
-    /// @notice Reads one round of a feed, whatever the feed does.
+    /// @notice Reads one round of a feed; nothing the feed does makes this revert.
     /// @return present false for an absent round
     /// @return round all zeros unless present
     function readRound(address feed, uint80 roundId) internal view returns (bool present, Round memory round) {

@@ -6,7 +6,7 @@ import {IERC3009} from "../lib/IERC3009.sol";
 
 /// @title A stablecoin for local chains and tests, faithful where it can hurt
 /// @notice ERC-20 and EIP-3009 with a freeze list and a global pause, as the real stablecoins have. What a real issuer
-/// may do, anybody may do here: mint, freeze, pause. Never deploy it where it could be taken for money.
+/// may do, anyone may do here: mint, freeze, pause. Never deploy it where it could be mistaken for money.
 /// @dev A genesis file places the runtime code at the real token's address, so there is no constructor, no immutable,
 /// and the EIP-712 domain is computed on each use.
 abstract contract LocalToken is IERC3009 {

@@ -4,7 +4,7 @@ pragma solidity 0.8.37;
 /// @title The proxy in front of LocalUSDC, because the genuine USDC stands behind one
 /// @notice Every call reads two slots and calls on into another account, as the genuine one's does, so that gas measured on a local chain
 ///         is gas of the live one. A genesis file places its runtime code at the token's address and the implementation's
-///         address in IMPLEMENTATION_SLOT. Nobody can change that: nothing here writes.
+///         address in IMPLEMENTATION_SLOT. It cannot be changed: nothing here writes.
 contract LocalUSDCProxy {
     /// The genuine proxy's slots, from before EIP-1967.
     bytes32 private constant IMPLEMENTATION_SLOT = keccak256("org.zeppelinos.proxy.implementation");

@@ -2,7 +2,7 @@
 pragma solidity 0.8.37;
 
 /// @title Settles UP/DOWN markets from two proven rounds of a price feed
-/// @notice Nobody owns this contract and nobody gives it a price: anyone may settle a market, and who does makes no
+/// @notice This contract has no owner and takes no price from anyone: anyone may settle a market, and who does makes no
 ///         difference: the outcome follows from the feed's rounds, and from the pauses and splits of the stock that were witnessed until
 ///         then. The reading at a time is the round in effect then, as RoundFinder defines it. A market compares
 ///         the reading at its strike time with the reading at its final time.
@@ -77,7 +77,7 @@ interface IRoundResolver {
     error TooEarly(uint256 possibleFrom, uint256 nowIs);
     /// @notice The feed has no reading at `time`; `problem` is the code `findRound` gives.
     error NoReading(address feed, uint256 time, uint8 problem);
-    /// @notice The round given is not the one in effect at `time`; `findRound` tells which is.
+    /// @notice The given round is not the one in effect at `time`; `findRound` returns that one.
     error NotInEffect(address feed, uint80 round, uint256 time);
     /// @notice A reading is not a price; the market can be voided by `voidBadAnswer`.
     error AnswerOutOfBand(int256 strikeAnswer, int256 finalAnswer);

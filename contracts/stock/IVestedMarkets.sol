@@ -13,9 +13,9 @@ pragma solidity 0.8.37;
 ///
 /// TOKEN REQUIREMENTS. One unit sent is one unit received: no fee on transfer, no rebasing. `balanceOf` is honest. A token
 /// that calls its receivers, that reports success without paying, or that is frozen or paused for some or for all,
-/// delays the payouts it refuses and harms nobody else.
+/// delays the payouts it refuses and does no other harm.
 ///
-/// LIVENESS REQUIREMENTS. Somebody calls: every function but the four that name a caller may be called by anyone. The
+/// LIVENESS REQUIREMENTS. Someone has to call: anyone may call every function but the four that name a caller. The
 /// market's resolver settles it, or anyone voids it `voidDelay` after the freeze.
 ///
 /// ROLES. The lister creates markets and names their resolver. A resolver settles its own market after the freeze. The
@@ -140,7 +140,7 @@ interface IVestedMarkets {
     error ZeroAddress(string what);
     /// @notice A term of a new market is out of its bounds.
     error TermOutOfBounds(string term, uint256 given, uint256 min, uint256 max);
-    /// @notice Nobody can be paid at this address.
+    /// @notice No one can be paid at this address.
     error InvalidOwner(address owner);
     error NotLister(address caller, address lister);
     error NotGuardian(address caller, address guardian);
@@ -171,7 +171,7 @@ interface IVestedMarkets {
     error VintageStillOpen(uint256 marketId, uint256 vintage);
     error NothingDue(uint256 positionId);
     error TransferFailed(address to, uint256 amount);
-    /// @notice The token took more than it was told to pay.
+    /// @notice The token took more than the payment.
     error TokenOvercharged(uint256 amount, uint256 taken);
     /// @notice The gas limit is too low: a transfer starved of gas would look like one that the token refused, and an entry
     /// may have to finalize a vintage (`BOOKING_GAS`).
@@ -184,8 +184,8 @@ interface IVestedMarkets {
     // ---------------------------------------------------------------- Creating and entering
 
     /// @notice Opens a market with the same seed on both outcomes, owned by `p.opener`. Lister only; stopped by the guardian.
-    /// @dev The lister must have transferred `2 * p.seedPerLeg` to this contract in the same transaction; what is not booked to
-    /// anybody is taken for it.
+    /// @dev The lister must have transferred `2 * p.seedPerLeg` to this contract in the same transaction; any unbooked balance is
+    /// taken as that transfer.
     function create(CreateParams calldata p) external returns (uint256 marketId);
 
     /// @notice Stakes `amount` of the caller on `outcome`. What the market cannot take is given back: see `withdrawRefund`.
@@ -194,7 +194,7 @@ interface IVestedMarkets {
     function enter(uint256 marketId, uint8 outcome, uint256 amount) external returns (uint256 positionId);
 
     /// @notice Stakes `amount` of `from`, who signed the token's ReceiveWithAuthorization with this contract as payee and
-    /// `entryNonce(marketId, outcome, amount, salt)` as nonce. Whoever sends it can change nothing.
+    /// `entryNonce(marketId, outcome, amount, salt)` as nonce. The sender can change nothing.
     /// @param signature 65 bytes r, s, v, or what the contract at `from` accepts (ERC-1271)
     function enterWithAuthorization(
         address from,

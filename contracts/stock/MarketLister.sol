@@ -88,7 +88,7 @@ contract MarketLister is IMarketLister, Ownable2Step, ReentrancyGuardTransient {
                 sideCap: f.sideCap
             })
             );
-        // In the transaction that creates the market, so nobody can register another spec for it first.
+        // In the transaction that creates the market, so no one can register another spec for it first.
         specId = IRoundResolver(resolver)
             .register(
                 IRoundResolver.Spec({

@@ -39,7 +39,7 @@ contract VestedMarkets is VestedBooks, ReentrancyGuardTransient {
     /// What one transfer of a batch may use, so that a token that calls its receivers cannot let one of them burn a batch's gas. A
     /// call that pays one and reverts on failure forwards all it has: should a token ever need more than this, no money is locked.
     uint256 public constant TRANSFER_GAS = 200_000;
-    /// What must remain beside it: 1/63 of it, which a call cannot pass on, and the work after the call.
+    /// What must remain on top of it: 1/63 of it, which a call cannot pass on, and the work after the call.
     uint256 private constant TRANSFER_GAS_RESERVE = 40_000;
 
     /// What must be left when an entry is booked: more than booking and finalizing the dearest vintage use. Demanded of every
@@ -292,7 +292,7 @@ contract VestedMarkets is VestedBooks, ReentrancyGuardTransient {
     }
 
     function _close(uint256 marketId, Market storage m, Terms t, Status status) private {
-        // Whatever block.number says: after this, a stake that no vintage accepted or refused would be owed nothing, or twice.
+        // Even if the vintage's block goes on: after this, a stake not yet accepted or refused would be owed nothing, or twice.
         Flow f = m.flow;
         Flow cleared = _clear(marketId, m, f);
         if (Flow.unwrap(cleared) != Flow.unwrap(f)) m.flow = cleared;
@@ -393,7 +393,7 @@ contract VestedMarkets is VestedBooks, ReentrancyGuardTransient {
 
     /// Our balance decides whether the money went, not what the token says: it may revert, or return anything, for an
     /// owner it has frozen. A receiver that sends a part back within the call has been paid; one that sends back all of it,
-    /// or more, is owed it still.
+    /// or more, is still owed it.
     /// @return left our balance after; nothing went unless that is less
     function _send(address to, uint256 amount, uint256 held, bool capped) private returns (uint256 left) {
         uint256 gasLimit = gasleft();

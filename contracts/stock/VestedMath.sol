@@ -11,7 +11,7 @@ import {Math} from "@openzeppelin/contracts/utils/math/Math.sol";
 library VestedMath {
     uint256 internal constant S = 1e18;
 
-    /// Bounds that keep an accumulator below 2^96, whatever the entries. Let V be what has vested into an outcome and P
+    /// Bounds that keep an accumulator below 2^96 for any entries. Let V be what has vested into an outcome and P
     /// its principal. A vintage adds T / P, and the capacity rule gives V + T <= kappa * P, so it adds at most
     /// kappa * T / (V + T) <= kappa * (ln(V + T) - ln(V)). All vintages together add at most kappa * ln(MAX_SIDE_CAP), less
     /// than 1e9 * 34, and (1 + 34e9) * S < 2^96.

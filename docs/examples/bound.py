@@ -18,7 +18,7 @@ trade = {
     "marketId": market["id"],
     "side": "yes",
     "sizeUsd": 1,
-    # Whoever holds the signature chooses when it is sent.
+    # The holder of the signature chooses when it is sent.
     "minSharesOut": round(quote["suggestedMinSharesOut"] * 0.95, 6),
     "idemKey": str(uuid.uuid4()),
     "walletAddress": wallet.address,

@@ -187,7 +187,7 @@ def test_a_torn_journal_and_other_options_are_no_trap(operator: Operator) -> Non
     operator.kill_at = None
     other = operator.deploy("--guardian", wallets.GUARDIAN.address)
     assert other.returncode == 1
-    assert "of something else than this one" in other.stdout
+    assert "belongs to another deployment" in other.stdout
     with operator.journal.open("a") as journal:
         journal.write(json.dumps({"nonce": 3})[:-3])  # killed while it wrote the next
     done = operator.deploy()

@@ -177,13 +177,13 @@ name = "Uniswap v3 WETH/USDC 0.05%"
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (("window = 120", "window = 0"), f"wrong at {KEY}.window: Input should be greater than or equal to 1"),
-        (("pot_cap = 50", ""), f"wrong at {KEY}.pot_cap: Field required"),
-        (("max_age", "maximum_age"), f"wrong at {KEY}.max_age: Field required"),
-        (("max_quiet = 86400", "max_quiet = 86400\nmaxQuiet = 1"), f"wrong at {KEY}.maxQuiet: Extra inputs"),
+        (("window = 120", "window = 0"), f"invalid at {KEY}.window: Input should be greater than or equal to 1"),
+        (("pot_cap = 50", ""), f"invalid at {KEY}.pot_cap: Field required"),
+        (("max_age", "maximum_age"), f"invalid at {KEY}.max_age: Field required"),
+        (("max_quiet = 86400", "max_quiet = 86400\nmaxQuiet = 1"), f"invalid at {KEY}.maxQuiet: Extra inputs"),
         (("0x4200000000", "0xabcdef0000"), "token: Value error, not an address with a correct EIP-55 checksum"),
-        (('name = "Uniswap v3 WETH/USDC 0.05%"', 'name = ""'), f"wrong at {KEY}.pools.0.name"),
-        (("WETH/market_cap", "the market cap"), "wrong at the market cap: String should match pattern"),
+        (('name = "Uniswap v3 WETH/USDC 0.05%"', 'name = ""'), f"invalid at {KEY}.pools.0.name"),
+        (("WETH/market_cap", "the market cap"), "invalid at the market cap: String should match pattern"),
         (("window = 120", "window = twelve"), "is not TOML"),
     ],
 )

@@ -84,7 +84,7 @@ def test_connecting_needs_the_password(state: Path) -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root changes its user")
 @pytest.mark.thorough
-def test_as_root_it_runs_as_the_nobody_user(state: Path) -> None:
+def test_as_root_it_runs_as_an_unprivileged_user(state: Path) -> None:
     server = _prepare(state)
     assert server.plan.user == UNPRIVILEGED
     running = start_postgres(server, state / "log")

@@ -269,11 +269,11 @@ def test_a_changed_position_does_not_hold(path: str, settled: Settled, verify: V
 
 def test_what_cannot_be_asked_is_one_sentence(settled: Settled, verify: Verify) -> None:
     for subject, words in (
-        ({"hello": 1}, "no document this command knows"),
+        ({"hello": 1}, "is not a known document"),
         (10**6, "was created"),
         ("no/such/file", "neither a file"),
         ("/api/proof", "--service"),
-        ("0x" + "1" * 64, "is about Base"),
+        ("0x" + "1" * 64, "belongs to Base"),
     ):
         code, report = verify(subject)
         assert code == 2

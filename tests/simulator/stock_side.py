@@ -91,8 +91,8 @@ class StockSide(Side):
                     self.truth.withdraw(each.wallet.address, each.position)
 
     def is_over(self) -> bool:
-        """Every market of a bet that can have ended has, nothing but new markets and prices is on its way, and nobody
-        is owed anything, in markets without a bet neither."""
+        """Return whether every market with a bet that can have ended has ended, only new markets and prices are
+        pending, and all payouts are delivered, also in markets without a bet."""
         markets = sorted({each.market for each in self.crowd.bets} & set(self.truth.markets()))  # others a fork undid
         (found,) = self.world.database.ask(
             "SELECT (SELECT count(*) FROM outbox_intent WHERE state IN ('queued', 'signed', 'sent')"

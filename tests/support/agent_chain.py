@@ -160,8 +160,8 @@ class AgentChain(PlayedChain[AgentContracts]):
         self.observe(value, key)
         self.warp_to(max(terms["settlesAfter"], self.now) + 1)
         if resolve:
-            anybody = self.deployment.operator_wallets["lister"]
-            self.send(self.contracts.resolver.call("resolve(bytes32)", self.key(name)), anybody)
+            sender = self.deployment.operator_wallets["lister"]  # anyone may resolve
+            self.send(self.contracts.resolver.call("resolve(bytes32)", self.key(name)), sender)
 
     def resolved(self, name: str) -> bool:
         status = self.read(self.contracts.settlement.call("market", self.key(name)))["status"]

@@ -64,7 +64,7 @@ def spending(chain: AgentChain, envelope: Mapping[str, Any], function: str = "tr
 
 
 def offered(chain: AgentChain, call: Call, sender: str) -> str:
-    """Puts a transaction into the pool ahead of whatever is there; its hash."""
+    """Send a transaction with a higher tip than all pending ones; return its hash."""
     chain.ask("anvil_setBalance", sender, hex(10**22))
     chain.ask("anvil_impersonateAccount", sender)
     fees = {"gas": hex(1_500_000), "maxFeePerGas": hex(STRANGER_TIP), "maxPriorityFeePerGas": hex(STRANGER_TIP)}

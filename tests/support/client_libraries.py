@@ -73,7 +73,7 @@ def node(order: dict[str, Any], *, seconds: float = SECONDS) -> Any:
 
 
 def _driver() -> str:
-    """Beside what it imports."""
+    """Next to the modules it imports."""
     place = built() / "driver.mjs"
     shutil.copy(DRIVER, place)
     return str(place)

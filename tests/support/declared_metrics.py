@@ -11,8 +11,8 @@ from core.paths import REPOSITORY
 
 DAEMONS = ("api", "indexer", "keeper", "relayer")
 
-# A registry belongs to a process, so each daemon's modules are imported in one of its own: a child of one that has
-# imported already what takes longest and declares nothing.
+# A registry belongs to a process, so each daemon's modules are imported in a separate one, forked from a process that
+# has already imported the slowest modules, which declare nothing.
 _LIST = """
 import importlib, json, os, pkgutil, sys
 import aiohttp, eth_account, mcp, prometheus_client, psycopg, sqlalchemy, web3

@@ -88,9 +88,9 @@ async def endpoint(behaviour: Behaviour, tls: ssl.SSLContext | None = None) -> A
 
 
 def certificate(folder: Path, address: str = "127.0.0.1") -> Path:
-    """A certificate for an address, signed by itself, with its key in the same file."""
+    """Return a self-signed certificate for an address, with its key in the same file."""
     key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "nobody")])
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "self-signed")])
     now = datetime.datetime.now(datetime.UTC)
     made = (
         x509.CertificateBuilder()

@@ -34,14 +34,14 @@ class Image:
     def __init__(self, folder: Path) -> None:
         self.app, self._venv = folder / "app", folder / "venv"
         self.app.mkdir()
-        told = instructions()
-        last_stage = max(at for at, (name, _) in enumerate(told) if name == "FROM")
-        for name, words in told[last_stage:]:
+        steps = instructions()
+        last_stage = max(at for at, (name, _) in enumerate(steps) if name == "FROM")
+        for name, words in steps[last_stage:]:
             if name == "COPY" and "--from" not in words:
                 _copy(*words.split(), into=self.app)
-        told_once = dict(told)
-        self.entry_point: list[str] = json.loads(told_once["ENTRYPOINT"])
-        self.health_check: list[str] = json.loads(told_once["HEALTHCHECK"].partition("CMD ")[2])
+        settings = dict(steps)
+        self.entry_point: list[str] = json.loads(settings["ENTRYPOINT"])
+        self.health_check: list[str] = json.loads(settings["HEALTHCHECK"].partition("CMD ")[2])
         venv.create(self._venv, symlinks=True)
         (packages,) = self._venv.glob("lib/python*/site-packages")
         _link_packages(packages)

@@ -138,8 +138,8 @@ async def check_counts(connection: Connection) -> int:
 
 
 async def check_owing(connection: Connection) -> set[int]:
-    """The keeper looks at each market of which a position is owed something, at no other settled one, and for dust at
-    exactly those that have some; returns the settled ones that owe."""
+    """Check that the keeper checks the settled markets with unpaid positions and no others, and for dust those that
+    have some; return the settled markets with unpaid positions."""
     rows = {row.market_id: row for row in await all_rows(connection, MARKET)}
     markets = {market_id: market_of(row) for market_id, row in rows.items()}
     vintages = {(row.market_id, row.vintage): vintage_of(row) for row in await all_rows(connection, VINTAGE)}

@@ -7,7 +7,7 @@ time s the probability is Phi(X / sqrt(1 - s)): a martingale that begins at one 
 the measured time has passed at its end.
 
 **The crowd.** Forty bets at random moments, 20 USD in the median. Each bettor knows the probability of the moment up to
-a normal error of 0.5 in the log-odds. Half of them bet by *belief*: on an outcome drawn with their estimate, whatever
+a normal error of 0.5 in the log-odds. Half of them bet by *belief*: on an outcome drawn with their estimate, at any
 it pays. The other half bet by *value*: where estimate times what they project to be paid is more.
 """
 
@@ -171,8 +171,8 @@ class Play(ABC):
 
     @abstractmethod
     def projected(self, side: int, amount: int, others: float, to_come: float) -> float:
-        """What a bet on a side would be paid for each unit if it won, as somebody projects it who expects `to_come`
-        units of bets after it, the part `others` of them on its own side."""
+        """Return the projected payout per unit of a winning bet on a side, expecting `to_come` units of later bets, the
+        part `others` of them on the same side."""
 
     @abstractmethod
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""What this process's own registry says of a metric."""
+"""Reads a metric from this process's registry."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from core.metrics import REGISTRY
 
 
 def measured(name: str, **labels: str) -> float:
-    """The sum of its samples with these labels, whatever their others; `name` as it is exposed. What earlier tests of
-    this process measured under other labels is still there."""
+    """Return the sum of a metric's samples with these labels and any others; `name` as exposed. Samples of earlier
+    tests with other labels are still in the registry."""
     return sum(
         sample.value
         for family in REGISTRY.collect()

@@ -59,11 +59,11 @@ class PlayedChain(Generic[K]):
 
     @contextmanager
     def held(self, block_seconds: int | None = None) -> Iterator[None]:
-        """No block is made within but those that are asked for; one is when it ends.
+        """Stop mining within the context, except on request; mine a block when it ends.
 
-        block_seconds: of a chain that mines by time, how often; else it mines on demand. Whoever takes back blocks or
-        goes back to a snapshot while somebody may send holds the chain: a block that the node makes meanwhile leaves
-        accounts whose transactions are in no block.
+        block_seconds: the interval of a chain with interval mining; None for one that automines. Needed for reorgs and
+        snapshots while other programs send transactions: a block made by the node at that time would leave accounts
+        whose transactions are in no block.
         """
         mining: tuple[str, object, object] = ("evm_setAutomine", False, True)
         if block_seconds is not None:

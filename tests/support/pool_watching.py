@@ -23,7 +23,7 @@ SD = 1 / math.sqrt(3)
 
 @dataclass(frozen=True)
 class Worth:
-    """The chance to win, by state at the beginning of the window: when nobody pushes, and what attacks make of it."""
+    """The probability of winning by state at the start of the window: without attacks and with the best attack."""
 
     chance: Floats
     attacked: Floats
@@ -37,7 +37,7 @@ class Worth:
 def unarbitraged(
     k: float, width: float | None = None, ways: float = 2.0, steps: int = 400, cells: int = 3_200
 ) -> Worth:
-    """Nobody arbitrages: a push costs the fee `ways` times, wherever the price stands.
+    """No one arbitrages: a push costs the fee `ways` times, at any price.
 
     `width`: of the bucket that wins, in standard deviations of the reading; None: everything above the edge wins.
     """

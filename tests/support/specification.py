@@ -115,7 +115,7 @@ def listed(text: str) -> Fields:
                 continue
             one, plural = _described(match)
             found[match["name"]] = one
-            # "a, b, c as strings", and in a clause of its own "a, b, c string|null", give all of them the type.
+            # "a, b, c as strings", and in a separate clause "a, b, c string|null", give all of them the type.
             if plural or (one.type and item is items[-1] and len(clauses) > 1 and len(waiting) == len(items) - 1):
                 found |= {name: replace(found[name], type=one.type, null=one.null) for name in waiting}
             if one.type:

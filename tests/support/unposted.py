@@ -27,7 +27,7 @@ SILENT_KEY = "DEGEN/daily_volume"
 _SOURCE = PublishedFeed(
     kind="published",
     key=KEY,
-    address=checksum("0x" + keccak(text="a feed that nobody posts to")[12:].hex()),
+    address=checksum("0x" + keccak(text="a feed without a publisher")[12:].hex()),
     max_lag_seconds=1,
     memory_seconds=10,
     max_age_seconds=24 * HOUR,

@@ -1,4 +1,4 @@
-"""A webhook's other side: keeps what it is sent, checks signatures, and answers as told."""
+"""A webhook receiver: stores deliveries, checks signatures, and answers as configured."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Receiver:
         return [each.event for each in self.deliveries if each.event["type"] != "webhook.verify"]
 
     async def until(self, holds: Callable[[], bool], *, seconds: float = PATIENCE) -> None:
-        """`waiting.until`, which tells what was sent instead."""
+        """Wait like `waiting.until`; on a timeout the error shows what was sent instead."""
         await until(holds, lambda: f"other events than {[each['type'] for each in self.events()]}", seconds)
 
     async def handle(self, request: web.Request) -> web.StreamResponse:

@@ -144,7 +144,7 @@ def test_any_text_is_only_data(text: str) -> None:
 
 
 @given(st.lists(st.sampled_from(["gm", "hit", "will", "$BNKR", "100M", "yesterday", "claim now", "?"]), max_size=8))
-def test_a_scam_phrase_silences_whatever_stands_around_it(parts: list[str]) -> None:
+def test_a_scam_phrase_silences_any_text_around_it(parts: list[str]) -> None:
     assert silence(" ".join(["claim now", *parts])) == "scam"
 
 

@@ -342,7 +342,7 @@ def test_the_largest_unmoving_bet_fits_and_one_unit_more_does_not(stakes: list[t
         (999.5, 11, "pot_cap", 0),
     ],
 )
-def test_a_bet_too_large_is_told_the_largest_that_fits(
+def test_the_error_for_a_bet_too_large_names_the_largest_that_fits(
     held: float, size: int, limit: str, largest: float | None
 ) -> None:
     book = replace(THIN, net=(int(held * USD), 0))

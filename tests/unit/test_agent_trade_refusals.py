@@ -77,7 +77,7 @@ def test_as_long_as_it_is_not_known_what_became_of_it_the_answer_can_be_asked_fo
 @pytest.mark.parametrize(
     "why", ["IdempotencyKeyUsed", "Closed", "PotFull", "TooFewShares", "ERC20InsufficientBalance", "NotSignedBy", None]
 )
-async def test_whoever_asks_after_a_bet_is_not_told_that_it_is_refused_for_good(why: str | None, replay: bool) -> None:
+async def test_a_lookup_of_a_bet_does_not_report_a_final_refusal(why: str | None, replay: bool) -> None:
     """A third party may have submitted it, which would explain the refusal: only the chain can say."""
     trade = submission()
     trade._order = None if replay else MagicMock()
@@ -99,7 +99,7 @@ async def test_whoever_asks_after_a_bet_is_not_told_that_it_is_refused_for_good(
     ],
     ids=lambda each: each.message[:40],
 )
-def test_who_comes_back_when_told_to_does_not_use_up_the_wallets_minute(refusal: Problem) -> None:
+def test_retrying_as_asked_does_not_use_up_the_wallets_minute(refusal: Problem) -> None:
     """What they wait for may take a minute, during which nothing is traded."""
     assert fits_in_the_wallets_minute(refusal)
 

@@ -154,7 +154,7 @@ MARKED = bound_nonce(BET)
         (bound_nonce(bytes(32)), Form.RECEIVE),
     ],
 )
-def test_the_nonces_mark_alone_tells_the_form(nonce: bytes, form: Form) -> None:
+def test_the_nonces_mark_alone_decides_the_form(nonce: bytes, form: Form) -> None:
     payment = decoded(nonce="0x" + nonce.hex())
     assert paying.form_of(payment) is form
     assert paying.is_bound_to(payment, BET) is (nonce in (BET, MARKED))
@@ -292,7 +292,7 @@ def test_other_versions_are_refused(version: object) -> None:
         x402.decode(header({**envelope(), "x402Version": version}), SELLER)
 
 
-def test_the_news_of_a_settlement_is_told_in_both_versions() -> None:
+def test_a_settlement_is_reported_in_both_versions() -> None:
     receipt: dict[str, Any] = {"offer-receipt": {"info": {"receipt": {}}}}
     decoded_header = x402.settled_headers("0x" + "66" * 32, WALLET, "eip155:8453", receipt)
     assert list(decoded_header) == ["X-Payment-Response", "PAYMENT-RESPONSE"]

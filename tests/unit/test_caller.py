@@ -37,7 +37,7 @@ def test_the_last_entry_of_the_last_line_is_the_callers(lines: list[str], expect
         pytest.param([], "", id="no header"),
     ],
 )
-def test_behind_two_proxies_visitors_are_told_apart_by_what_the_first_wrote(lines: list[str], expected: str) -> None:
+def test_behind_two_proxies_visitors_are_distinguished_by_the_first_header(lines: list[str], expected: str) -> None:
     assert forwarded(lines, 2) == expected
 
 

@@ -67,7 +67,7 @@ def test_enrolment_message() -> None:
     )
 
 
-def test_the_signer_is_recovered_and_garbage_is_nobody() -> None:
+def test_the_signer_is_recovered_and_garbage_has_none() -> None:
     account = Account.create()
     signature = bytes(account.sign_message(encode_defunct(text="hello")).signature)
     assert messages.signer_of("hello", signature) == account.address.lower()
@@ -175,7 +175,7 @@ def test_words_that_would_favour_low_pockets_are_passed_over(monkeypatch: pytest
     assert passed_over > 100
 
 
-def test_when_no_word_is_fair_the_message_is_told_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_when_no_word_is_fair_the_message_is_hashed_again(monkeypatch: pytest.MonkeyPatch) -> None:
     seed, beacon, below = bytes(range(32)), bytes(range(32, 64)), 37 * (2**28 // 37)
     monkeypatch.setattr(wheel, "_FAIR_BELOW", below)
     for number in range(50):

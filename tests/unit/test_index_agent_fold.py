@@ -128,7 +128,7 @@ def test_a_market_is_opened_once() -> None:
 
 
 @pytest.mark.parametrize("metadata", ['{"id":"another"}', '{"id":7}', "not json", '["bnkr-100m"]', '{"slug":"x"}'])
-def test_an_id_whose_hash_is_not_the_key_is_nobodys(metadata: str) -> None:
+def test_an_id_whose_hash_is_not_the_key_is_ignored(metadata: str) -> None:
     assert row(folded([opened(), registered(), listed(metadata)]))["slug"] is None
 
 

@@ -100,7 +100,7 @@ async def test_logs_that_cannot_be_read_are_a_nodes_fault(answering: str, wrong:
 
 
 @pytest.mark.parametrize("wrong", [{"block_timestamp": hex(2**63)}, {"block_timestamp": ""}, {"block_hash": "0x12"}])
-async def test_history_whose_logs_tell_of_no_block_is_a_nodes_fault(wrong: dict[str, str]) -> None:
+async def test_history_whose_logs_have_no_block_is_a_nodes_fault(wrong: dict[str, str]) -> None:
     chain, crowd, sources = SimChain(), Crowd("no block"), world_sources()
     for _ in range(20):
         chain.mine([crowd.next(chain.head.world)])

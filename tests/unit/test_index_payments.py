@@ -101,7 +101,7 @@ def test_a_pair_is_of_one_transaction_block_and_token() -> None:
     assert pairs([log(3, used()), log(4, moved(4), token=b"x" * 20)]) == {}
 
 
-def test_what_is_used_where_nothing_reached_us_is_nobodys_business() -> None:
+def test_an_authorization_used_without_a_payment_to_us_is_ignored() -> None:
     assert relevant([log(0, used())]) == []
     assert relevant([log(0, used(ALICE)), log(1, moved(4, BOB))]) == []
     canceled = [log(0, AuthorizationCanceled(ALICE, ONE))]

@@ -164,7 +164,7 @@ def test_a_feed_that_does_not_answer_proves_nothing_until_the_timeout(
     assert (decision.function, decision.end_round, decision.start_round) == (VOID, 0, 0)
 
 
-def test_after_the_timeout_a_market_is_void_whatever_its_readings_say() -> None:
+def test_after_the_timeout_a_market_is_void_with_any_readings() -> None:
     """The keeper follows the resolver's rule, so there is no choice between a result and a void."""
     for end in (read(100), read(99), None):
         decision = decide_market(Facts(THRESHOLD, True, end=end), THRESHOLD.voids_after + 1)
@@ -242,7 +242,7 @@ def test_what_stakes_are_owed(status: int, winner: int | None, owed: dict[int, i
 
 
 @pytest.mark.parametrize("winner", [0, 1])
-def test_everybody_is_given_back_when_nobody_won_or_nobody_lost(winner: int) -> None:
+def test_all_stakes_are_refunded_when_no_one_won_or_no_one_lost(winner: int) -> None:
     book = Book((10, 10), 200, net=(0, 196), shares=(0, 300), excess=(0, 104))
     assert owed_of(STAKES[2:4], book, AgentMarketStatus.RESOLVED, winner) == {
         3: 200,

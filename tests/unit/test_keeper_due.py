@@ -46,7 +46,7 @@ def test_what_is_due_is_as_old_as_its_oldest_by_the_block_that_the_index_is_at()
     assert sample("vpm_keeper_due_oldest_seconds", "things") is None
 
 
-def test_owners_whom_the_token_refuses_are_told_apart_from_what_is_late() -> None:
+def test_owners_whom_the_token_refuses_are_not_counted_as_late() -> None:
     late = [Payout("s", n, "m", b"late", 10, REFUSED_TIMES - 1, HEAD_AT - n) for n in range(4)]
     frozen = [Payout("s", n, "m", b"cold%d" % (n % 2), 10, REFUSED_TIMES, 0) for n in range(10, 17)]
     payouts.measure(run_at(None), "positions", [*late, *frozen])

@@ -133,7 +133,7 @@ async def test_jobs_that_end_are_noticed(service: tuple[KeeperService, Runs], mo
             await leading._lead()
 
 
-def test_the_age_of_a_run_goes_by_a_clock_that_nobody_sets(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_age_of_a_run_goes_by_a_monotonic_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     """An alarm that went by the time of day saw nothing for as long as it was set back."""
     now = 1_000.0
     monkeypatch.setattr("time.monotonic", lambda: now)

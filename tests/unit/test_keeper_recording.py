@@ -18,7 +18,7 @@ def standing(
     return RecordingState(FEED, oldest, recorded, needs, listed_on)
 
 
-def test_nothing_is_paid_for_that_nobody_needs() -> None:
+def test_readings_that_no_market_needs_are_not_paid_for() -> None:
     assert standing().to_record(NOW) == []
     ended = Needs((NOW - 90,))
     assert standing(ended).to_record(NOW) == [NOW - 120] == standing(ended).due(NOW)
@@ -34,7 +34,7 @@ def test_a_feed_that_markets_are_listed_on_has_a_fresh_reading() -> None:
     assert standing(listed_on=True, recorded={at - 60}).due(NOW) == []  # no market waits for it
 
 
-def test_a_reading_that_nobody_recorded_in_time_is_told_of() -> None:
+def test_a_reading_not_recorded_in_time_is_reported() -> None:
     ended = Needs((NOW - 7_300,), (NOW - 9_000, NOW - 7_300))
     late = standing(ended)
     assert late.lost(NOW) == [NOW - 7_320]

@@ -136,7 +136,7 @@ def test_the_lister_takes_everything_that_is_designed(feed: Feed, now: int, valu
 # ---------------------------------------------------------------- what they ask
 
 
-def test_only_feeds_that_nobody_posts_to_are_resolved_early() -> None:
+def test_only_feeds_without_a_publisher_are_resolved_early() -> None:
     for series in (Series.TOUCH, Series.FAR):
         assert not design_of(series, BNKR, VALUE, 0).early_resolvable
         assert design_of(series, AIXBT, VALUE, 0).early_resolvable

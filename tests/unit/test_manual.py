@@ -28,7 +28,7 @@ OPTION = re.compile(r'add_argument\(\s*"(--[a-z-]+)"(?![^\n]*SUPPRESS)')
 
 
 @pytest.mark.parametrize("command", PROGRAMS)
-def test_every_option_is_told(command: str) -> None:
+def test_every_option_is_documented(command: str) -> None:
     taken = {name for path in PROGRAMS[command] for name in OPTION.findall((REPOSITORY / path).read_text())}
     assert taken
     page = manual.COMMANDS[command][1]

@@ -41,7 +41,7 @@ def within(dollars: int, ticks: int, rest: int = 0, fee_pips: int = 3_000, spaci
     return PricedPool("", pool, 1 / E18, 1 / E18)
 
 
-def test_half_a_percent_on_a_million_costs_seven_dollars_while_nobody_arbitrages() -> None:
+def test_half_a_percent_on_a_million_costs_seven_dollars_without_arbitrage() -> None:
     assert everywhere(1_000_000).cheapest_unopposed(0.005) == pytest.approx(6.9, abs=0.1)
 
 

@@ -73,7 +73,7 @@ def test_a_reading_is_refused_for_what_the_pool_lacks() -> None:
     assert silent is not None
     assert silent.quality is Quality.GOOD, "silence voids nothing"
     assert measure(ONE, [pool(10**17)], 11_760) is None
-    with pytest.raises(ValueError, match="no whole multiple of the feed's step, 60 seconds"):
+    with pytest.raises(ValueError, match="not a multiple of the feed's step of 60 seconds"):
         measure(ONE, [pool(10**17)], 13_201)
 
 

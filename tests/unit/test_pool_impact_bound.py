@@ -20,9 +20,7 @@ HALF_ROUND_TRIP = 1.0  # he sells elsewhere what he bought: the fee is paid once
 
 @pytest.mark.parametrize("width", [None, 1.0, 2.0], ids=["threshold", "bucket of one sd", "bucket of two"])
 @pytest.mark.parametrize(("fee_bps", "factor"), FEES)
-def test_no_attack_adds_the_fee_of_its_bet_while_nobody_arbitrages(
-    fee_bps: int, factor: float, width: float | None
-) -> None:
+def test_no_attack_adds_the_fee_of_its_bet_without_arbitrage(fee_bps: int, factor: float, width: float | None) -> None:
     assert unarbitraged(factor / 200, width, HALF_ROUND_TRIP, 200, 2_400).added(MIN_CHANCE) < fee_bps / BPS
 
 

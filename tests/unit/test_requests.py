@@ -23,7 +23,7 @@ class Wanted(BaseModel):
     note: str = Field(pattern="^unheard of$")
 
 
-def test_a_form_is_told_in_words_and_never_as_a_regular_expression() -> None:
+def test_a_format_is_described_in_words_and_never_as_a_regular_expression() -> None:
     with pytest.raises(ValidationError) as raised:
         Wanted.model_validate({"wallet": "0x12", "note": "x"})
     refusal = validation_problem(raised.value, "field")

@@ -60,7 +60,7 @@ def test_finder_and_proof_equal_the_scan(phases: Phases, time: int) -> None:
 
 
 @given(st.integers(1, 5000), st.integers(1, 50_010), st.integers(0, 6000))
-def test_long_phases_take_few_reads_whatever_the_hint(length: int, time: int, hint: int) -> None:
+def test_long_phases_take_few_reads_with_any_hint(length: int, time: int, hint: int) -> None:
     reads = 0
 
     def read(wanted: int) -> Round | None:

@@ -57,7 +57,7 @@ def test_a_published_feed_leaves_time_to_dispute(spec: MarketSpec) -> None:
 
 
 @pytest.mark.parametrize(("lag", "wait"), [(0, CHALLENGE_DELAY), (90, CHALLENGE_DELAY), (4_000, 4_000)])
-def test_early_counts_only_what_nobody_who_staked_could_see(lag: int, wait: int) -> None:
+def test_early_counts_only_what_no_bettor_could_see(lag: int, wait: int) -> None:
     terms = listing_terms(EARLY, replace(POOL_FEED, lag=lag), BOUNDS, NOW)
     assert terms.early_from == EARLY.closes_at + MARGIN + POOL_FEED.memory
     assert terms.settles_after == EARLY.ends_at + wait

@@ -31,9 +31,7 @@ def as_the_token_says(digest: bytes, signature: bytes) -> str | None:
 
 
 @given(st.binary(min_size=32, max_size=32), _WORDS, _WORDS, _V)
-def test_whatever_is_sent_as_a_signature_is_whose_another_library_says(
-    digest: bytes, r: bytes, s: bytes, v: int
-) -> None:
+def test_signers_are_the_same_as_in_another_library(digest: bytes, r: bytes, s: bytes, v: int) -> None:
     signature = r + s + bytes([v])
     assert signatures.signer_of(digest, signature) == as_the_token_says(digest, signature)
 
@@ -49,5 +47,5 @@ def test_a_right_signature_counts_in_the_tokens_spelling_alone(digest: bytes, v:
 
 
 @given(st.binary(max_size=130).filter(lambda signature: len(signature) != 65))
-def test_other_bytes_are_nobodys(signature: bytes) -> None:
+def test_other_bytes_have_no_signer(signature: bytes) -> None:
     assert signatures.signer_of(b"\x01" * 32, signature) is None

@@ -23,7 +23,7 @@ def _open_umask() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("_open_umask")
-def test_nobody_else_reads_the_ready_file(tmp_path: Path) -> None:
+def test_only_the_owner_can_read_the_ready_file(tmp_path: Path) -> None:
     """It holds keys and the database's password, so neither the umask nor an older file may open it up."""
     path = tmp_path / "state" / "ready.json"
     for number in range(2):

@@ -151,7 +151,7 @@ def test_a_market_on_a_feed_that_cannot_be_read_says_so(now: int, phase: Phase) 
             assert (body.market.strike_problem is not None) is is_stale
 
 
-def test_a_settled_market_is_what_it_is_whatever_its_feed_does() -> None:
+def test_a_settled_market_does_not_depend_on_its_feed() -> None:
     market = market_of(voided=True)
     settlement = MarketResult(None, None, None, None, "0x" + "66" * 32, FINAL)
     now, oracle = FINAL + 3 * DAY, Oracle(unreadable=frozenset({FEED}))

@@ -42,7 +42,7 @@ def test_a_position_is_named_by_its_number_in_its_market() -> None:
     assert figures.ordinal("12884901893") == '<span title="position 12884901893">#5</span>'
 
 
-def test_a_cell_is_told_its_column() -> None:
+def test_a_cell_knows_its_column() -> None:
     page = (
         "<table><thead><tr><th>Who</th><th class='num'>Paid <i>now</i></th><th></th></tr></thead>"
         "<tbody><tr><th>A</th><td>1</td><td>x</td></tr>"

@@ -50,7 +50,7 @@ async def test_a_page_is_rendered_once_for_all_who_come_meanwhile(pages: Pages) 
     assert slow.begun == 3
 
 
-async def test_a_rendering_that_failed_is_kept_for_nobody(pages: Pages) -> None:
+async def test_a_failed_rendering_is_not_cached(pages: Pages) -> None:
     slow = Slow()
     slow.released.set()
     slow.fails = True

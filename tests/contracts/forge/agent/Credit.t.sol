@@ -54,7 +54,7 @@ abstract contract CreditSuite is WalletBase {
         vm.assertTrue(wallet.booked(alice, a.nonce));
         vm.assertEq(liability(), 10e6);
 
-        // Not again, even with unbooked money of somebody else around and another key.
+        // Not again, even with unbooked money of someone else around and another key.
         token.mint(address(wallet), 10e6);
         bytes memory booked =
             abi.encodeWithSelector(ISettlementWallet.AuthorizationAlreadyBooked.selector, alice, a.nonce);
@@ -86,7 +86,7 @@ abstract contract CreditSuite is WalletBase {
         refused(abi.encodeWithSelector(ISettlementWallet.NothingUnbooked.selector, 10e6 - 1, 10e6));
     }
 
-    /// Unbooked money is somebody's, so no stranger, not its signer and not the relayer may credit; a bound payment is no exception.
+    /// Unbooked money is someone's, so no stranger, not its signer and not the relayer may credit; a bound payment is no exception.
     function test_onlyTheCreditorCredits() public {
         ISettlementWallet.Bet memory mine = bet(LATE, YES, 10e6, bob);
         ISettlementWallet.Authorization memory cancelled = authorizeBound(BOB_KEY, mine);
@@ -132,7 +132,7 @@ abstract contract CreditSuite is WalletBase {
         refused(abi.encodeWithSelector(ISettlementWallet.AuthorizationNotUsed.selector, bob, a.nonce));
     }
 
-    /// A signature that recovers to nobody is not nobody's: whatever a token says about the zero address, it has signed nothing.
+    /// A signature that recovers to the zero address is invalid: whether or not the token says otherwise, that address has signed nothing.
     function test_nobodyHasSignedNothing() public {
         frontRun(alice, a);
         b.wallet = address(0);
@@ -176,7 +176,7 @@ abstract contract CreditSuite is WalletBase {
         credited();
     }
 
-    /// A payer who signs a plain transfer with a marked nonce has given it away; nobody else loses by it.
+    /// A payer who signs a plain transfer with a marked nonce has given it away; no one else loses by it.
     function test_aTransferWithAMarkedNonceIsNobodysToBook() public {
         a = authorize(ALICE_KEY, b, wallet.boundNonce(b));
         frontRun(alice, a);
@@ -530,7 +530,7 @@ abstract contract CreditSuite is WalletBase {
         goesBack(ISettlementWallet.RefundReason.Shares);
     }
 
-    /// The refund is owed at once, whole and outside the book, and paid while the market is still open.
+    /// The refund is booked at once, in full and outside the book, and paid while the market is still open.
     function goesBack(ISettlementWallet.RefundReason reason) private returns (uint256 id) {
         uint256 before = token.balanceOf(alice);
         uint256 owed = liability();

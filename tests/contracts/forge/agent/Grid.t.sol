@@ -20,7 +20,7 @@ contract TurningFeed is LocalFeed {
     }
 }
 
-/// Agent markets on a feed that nobody posts: a real pool, strangers who record and resolve, and times at which nobody did.
+/// Agent markets on a feed that no one posts: a real pool, strangers who record and resolve, and times at which no one did.
 contract GridTest is OnUsdc, Pools {
     uint32 private constant WINDOW = 2 minutes;
     uint32 private constant STEP = 1 minutes;
@@ -117,7 +117,7 @@ contract GridTest is OnUsdc, Pools {
         vm.assertEq(token.balanceOf(alice) - before, 20e6 - 2 * 200_000);
     }
 
-    /// While the right reading can be recorded, nobody settles by an older one or voids for want of it.
+    /// While the right reading can be recorded, no one settles by an older one or voids for want of it.
     function test_anOlderReadingNeverStandsInEarly() public {
         around(END, UP_5);
         grid.record(times(END - STEP));
@@ -225,7 +225,7 @@ contract GridTest is OnUsdc, Pools {
         uint256 at = GRID_EARLY_FROM + 10 minutes;
         around(at, UP_5);
         vm.expectRevert(tooEarlyAt(G_EARLY, END + OUTAGE + 1));
-        resolver.resolve(G_EARLY); // nobody has recorded it
+        resolver.resolve(G_EARLY); // no one has recorded it
         grid.record(times(at));
         uint256 state = vm.snapshotState();
         resolver.resolve(G_EARLY);
@@ -265,7 +265,7 @@ contract GridTest is OnUsdc, Pools {
         }
     }
 
-    /// A recorded crossing that nobody has used yet, then a last reading under the target, or one that is no good: every call by anybody ends
+    /// A recorded crossing that no one has used yet, then a last reading under the target, or one that is no good: every call by anyone ends
     /// in YES, or does nothing.
     function test_aRecordedCrossingDecidesWhoeverCallsWhat() public {
         uint256 at = END - 20 minutes;
@@ -301,7 +301,7 @@ contract GridTest is OnUsdc, Pools {
         (done,) = address(resolver).call(calls[how]);
     }
 
-    /// What was crossed counts if it is recorded within an hour of its time; later it does not, so nobody can be first with it.
+    /// What was crossed counts if it is recorded within an hour of its time; later it does not, so no one can be first with it.
     function test_whatIsRecordedLateIsNoCrossing() public {
         uint256 at = END - 20 minutes;
         around(at, UP_5);
@@ -335,7 +335,7 @@ contract GridTest is OnUsdc, Pools {
         vm.assertTrue(isResolved(G_EARLY, YES));
     }
 
-    /// Over the target before its interval began, and nothing recorded since: nobody crossed anything.
+    /// Over the target before its interval began, and nothing recorded since: no one crossed anything.
     function test_metBeforeItsIntervalVoids() public {
         allow(GRID_MEMORY, 1_440 * STEP);
         IAgentLister.MarketSpec memory s = on(thresholdSpec(true));
@@ -388,8 +388,8 @@ contract GridTest is OnUsdc, Pools {
         vm.assertTrue(isResolved(G_EARLY, YES));
     }
 
-    /// Prices, recordings in time and late, and strangers' calls, at random: from one history of recordings there is one outcome, whatever is
-    /// called, by whom and when. It is told here from the list of recordings alone.
+    /// Prices, recordings in time and late, and strangers' calls, at random: one history of recordings has one outcome, however the market is
+    /// called, by whom and when. The expected outcome is computed here from the list of recordings alone.
     function testFuzz_oneOutcomeWhoeverCallsWhat(uint256 seed) public {
         uint256 first = GRID_EARLY_FROM + (STEP - GRID_EARLY_FROM % STEP) % STEP;
         bool crossed;
@@ -401,7 +401,7 @@ contract GridTest is OnUsdc, Pools {
             around(dry ? at - 2 * STEP : at, seed % 8 == 0 ? UP_5 : ONE_USD);
             if (dry) vm.warp(at - 90);
             if (dry) pool.burn(-WIDEST, WIDEST, 1e17);
-            if (k != 11 && (seed >> 40) % 4 == 0) continue; // nobody records it
+            if (k != 11 && (seed >> 40) % 4 == 0) continue; // no one records it
             vm.warp(at + 21 + (seed >> 16) % (k == 11 ? 3 hours : 65 minutes));
             grid.record(times(at));
             if (answerAt(at) >= CROSSED && (k == 11 || at + OUTAGE >= block.timestamp)) crossed = true;
@@ -600,7 +600,7 @@ contract GridTest is OnUsdc, Pools {
         lister.preview(s);
     }
 
-    /// Nobody posts to it, so there is nothing to condemn: the Safe can list no more on it, and that is all.
+    /// No one posts to it, so there is nothing to condemn: the Safe can list no more on it, and that is all.
     function test_theSafeCannotCondemnIt() public {
         vm.prank(SAFE);
         vm.expectRevert(abi.encodeWithSelector(IAgentLister.FeedHasNoPublisher.selector, address(grid)));

@@ -267,7 +267,7 @@ contract ListingTest is OnUsdc {
         vm.assertEq(listed, fair(s), "listed and fair are not the same");
     }
 
-    /// Near the limits: the margin and the memory, once or twice, and a second beside them.
+    /// Near the limits: the margin and the memory, once or twice, and a second more or less.
     function edge(uint256 seed) private pure returns (uint256) {
         uint256 base = [uint256(1), MARGIN + MEMORY + 1, MEMORY + 1, 2 * uint256(MEMORY) + 1][seed & 3];
         return base + (seed >> 2) % 3 - 1;
@@ -558,9 +558,9 @@ contract ListingTest is OnUsdc {
         own.post(90e8, uint64(block.timestamp));
     }
 
-    // Feeds that somebody posts to
+    // Feeds that someone posts to
 
-    /// W5: a publisher's lie would settle such a market before anybody could say so.
+    /// W5: a publisher's lie would settle such a market before anyone could say so.
     function test_aPublishedFeedIsNeverEarlyResolvable() public {
         IAgentLister.MarketSpec memory s = postedSpec();
         s.earlyResolvable = true;

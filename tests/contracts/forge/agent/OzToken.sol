@@ -8,7 +8,7 @@ import {
     ERC20TransferAuthorization
 } from "@openzeppelin/contracts/token/ERC20/extensions/ERC20TransferAuthorization.sol";
 
-/// An EIP-3009 token that nobody here wrote. OpenZeppelin's `bytes` form comes with sequential nonces, which x402 does not have;
+/// An EIP-3009 token that no one here wrote. OpenZeppelin's `bytes` form comes with sequential nonces, which x402 does not have;
 /// its own random nonces are put back under it. The freeze list is the least that failing payees need.
 contract OzToken is ERC20TransferAuthorization {
     mapping(address account => bool) public isFrozen;

@@ -186,7 +186,7 @@ abstract contract PayingSuite is WalletBase {
         vm.assertEq(wallet.stake(a).payable_, owed);
         vm.assertTrue(inBook(a));
         solvent();
-        wallet.sweepFees(); // the fees do not wait for anybody
+        wallet.sweepFees(); // the fees do not wait for anyone
         solvent();
         vm.assertEq(wallet.pay(LATE, ids(a)), 0);
         token.unfreeze(alice);
@@ -308,7 +308,7 @@ abstract contract PayingSuite is WalletBase {
 contract PayingOnUsdc is PayingSuite, OnUsdc {
     // W9: what a right bet gets
 
-    /// On any book, whoever wins: no right bet gets less than its stake less its fee rounded up, nobody else gets anything, and all
+    /// On any book, for any winner: no right bet gets less than its stake less its fee rounded up, no one else gets anything, and all
     /// payouts together are at most the pool; or every stake goes back whole.
     function testFuzz_aRightBetNeverGetsLessThanItsStakeLessItsFee(uint256 seed, uint8 trades) public {
         uint256 count = 1 + trades % 12;
@@ -419,7 +419,7 @@ contract PayingOnALiar is OnUsdc {
             vm.expectRevert(abi.encodeWithSelector(ISettlementWallet.PaymentFailed.selector, TREASURY, 0.4e6));
             wallet.sweepFees{gas: 1_000_000}();
         }
-        // Who says yes and moves another amount pays nobody: all is owed still.
+        // A token that says yes but moves another amount has paid no one: everything is still owed.
         paysNobody(a, owed, LyingToken.Mode.Silent, 0);
         paysNobody(a, owed, LyingToken.Mode.Less, owed - 1);
         paysNobody(a, owed, LyingToken.Mode.More, owed + 1);

@@ -142,7 +142,7 @@ contract PowersTest is OnUsdc {
         vm.assertEq(pauser.target(), address(wallet));
     }
 
-    /// What arithmetic needs holds for whatever the lister's contract says.
+    /// The bounds that the arithmetic needs hold for any input of the lister's contract.
     function test_theSettlerChecksWhatItsArithmeticNeeds() public {
         ISettlementWallet.OpenParams memory p = openParams(2);
         p.weights = new uint32[](1);
@@ -223,7 +223,7 @@ contract PowersTest is OnUsdc {
         pauser.pause();
     }
 
-    /// Said in the powers table: a guardian can bet and pause, so that nobody bets against it any more.
+    /// Said in the powers table: a guardian can bet and pause, so that no one bets against it any more.
     function test_aGuardianCanPauseRightAfterABetOfItsOwn() public {
         uint256 mine = settle(LATE, YES, 10e6, ALICE_KEY); // alice is the guardian's friend
         vm.prank(GUARDIAN);
@@ -232,7 +232,7 @@ contract PowersTest is OnUsdc {
         ISettlementWallet.Authorization memory a = authorizeReceive(BOB_KEY, b);
         vm.expectRevert(ISettlementWallet.StakesArePaused.selector);
         wallet.settle(b, a);
-        // It wins nothing by it: with nobody on the other side its stake goes back.
+        // It wins nothing by it: with no one on the other side its stake goes back.
         feed.push(TARGET, END);
         vm.warp(END + 1);
         resolver.resolve(LATE);
@@ -269,7 +269,7 @@ contract PowersTest is OnUsdc {
         vm.assertEq(token.balanceOf(address(wallet)), 0);
     }
 
-    // What nobody can
+    // What no one can
 
     /// Every function of the four contracts, called by every key with a market's stakes in, moves no money and settles nothing.
     function test_nobodyMovesAStakeOrChoosesAnOutcome() public {
@@ -383,7 +383,7 @@ contract PowersTest is OnUsdc {
     /// The lister's key chooses what is asked, with what prior, and when; not who wins, not the fee, and nothing afterwards.
     function test_whatTheThiefOfTheListerCanDo() public {
         IAgentLister.MarketSpec memory s = thresholdSpec(false);
-        s.target = 1; // as good as answered, and priced even: who bets first against it is told so by the question
+        s.target = 1; // as good as answered, and priced even: the first bettor against it can see that from the question
         list("rigged", s);
         vm.assertEq(wallet.outcomeBook("rigged", YES).price, 0.5e18);
         vm.assertEq(wallet.market("rigged").feeBps, FEE_BPS);

@@ -152,7 +152,7 @@ contract PricingTest is OnUsdc {
     }
 
     /// Before a fee a sure dollar costs 98 cents at the least: rule 7 gives a late right bet its stake back, which is worth something
-    /// beside a cheap bet on the other side. The search in tests/studies/test_settlement_study.py comes to 98.4 cents; the fee covers it.
+    /// together with a cheap bet on the other side. The search in tests/studies/test_settlement_study.py comes to 98.4 cents; the fee covers it.
     function testFuzz_aSureDollarCostsNearlyADollarBeforeTheFee(uint256 seed) public pure {
         Arbitrage memory x = book(seed, 0);
         for (uint256 k; k < TRIES; ++k) {

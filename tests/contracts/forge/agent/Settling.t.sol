@@ -57,7 +57,7 @@ contract SettlingTest is OnUsdc {
         vm.assertTrue(isResolved(LATE, YES));
     }
 
-    /// The settler hears an outcome from the resolver alone.
+    /// The settler accepts an outcome from the resolver alone.
     function test_onlyTheResolverNamesAnOutcome() public {
         address[8] memory others = [SAFE, LISTER, RELAYER, CREDITOR, GUARDIAN, PUBLISHER, address(lister), STRANGER];
         for (uint256 k; k < others.length; ++k) {
@@ -276,7 +276,7 @@ contract SettlingTest is OnUsdc {
         resolver.resolveWith{gas: GuardedRead.GAS_NEEDED}(LATE, last, 0);
     }
 
-    // A feed that somebody posts to
+    // A feed that someone posts to
 
     /// W5: the lie stands on the feed and settles nothing before the lag and the dispute window are over, in none of the ways there are.
     function test_aPublishersLieWaitsForTheDisputeWindow() public {
@@ -442,7 +442,7 @@ contract SettlingTest is OnUsdc {
         voids(POSTED, 0, IFeedResolver.VoidReason.Stale);
     }
 
-    /// What was posted before stakes ended is known to whoever stakes, however fresh the feed's `maxAge` would call it: a publisher who falls
+    /// What was posted before stakes ended is known to every bettor, however fresh the feed's `maxAge` would call it: a publisher who falls
     /// silent for a short while cannot make it the answer.
     function test_aReadingFromBeforeStakesEndedDecidesNothing() public {
         IAgentLister.MarketSpec memory s = directionSpec();

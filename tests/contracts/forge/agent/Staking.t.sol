@@ -252,7 +252,7 @@ abstract contract StakingSuite is WalletBase {
         wallet.settle(b, a);
     }
 
-    /// W2 of payments: whatever a stranger does with the authorization, the token gives the money to this contract alone, when it asks.
+    /// W2 of payments: for anything a stranger does with the authorization, the token gives the money to this contract alone, when it asks.
     function test_aReceivedPaymentCannotBeFrontRun() public {
         ISettlementWallet.Bet memory b = bet(LATE, YES, 10e6, alice);
         ISettlementWallet.Authorization memory a = authorizeReceive(ALICE_KEY, b);
@@ -353,7 +353,7 @@ abstract contract StakingSuite is WalletBase {
         wallet.settle(c, a);
         vm.stopPrank();
         vm.prank(bob);
-        wallet.settle(b, a); // it is hers whoever sends it
+        wallet.settle(b, a); // it is hers, no matter who sends it
         vm.prank(alice);
         wallet.settle(c, d);
         vm.assertEq(wallet.stake(wallet.stakeOf(alice, b.idemHash)).wallet, alice);
@@ -456,7 +456,7 @@ abstract contract StakingSuite is WalletBase {
 
     function test_minSharesHolds() public {
         (uint256 shares,,,) = wallet.quote(LATE, YES, 10e6);
-        settle(LATE, YES, 5e6, BOB_KEY); // somebody was faster
+        settle(LATE, YES, 5e6, BOB_KEY); // someone was faster
         (uint256 now_,,,) = wallet.quote(LATE, YES, 10e6);
         vm.assertLt(now_, shares);
         ISettlementWallet.Bet memory b = bet(LATE, YES, 10e6, alice);
@@ -468,7 +468,7 @@ abstract contract StakingSuite is WalletBase {
         wallet.settle(b, a);
     }
 
-    /// Whoever holds a bound signature chooses when it is sent; `minShares` is the payer's word on the worst moment.
+    /// The holder of a bound signature chooses when it is sent; `minShares` is the payer's word on the worst moment.
     function test_whoHoldsASignatureChoosesTheMomentWithinMinShares() public {
         ISettlementWallet.Bet memory b = bet(LATE, YES, 10e6, alice);
         (b.minShares,,,) = wallet.quote(LATE, YES, 10e6);
@@ -480,7 +480,7 @@ abstract contract StakingSuite is WalletBase {
         wallet.settle(b, a);
     }
 
-    /// Stakes end in the very second, whoever sends them and in whatever form.
+    /// Stakes end in that very second, for all senders and in both forms.
     function test_hours() public {
         IAgentLister.MarketSpec memory s = thresholdSpec(false);
         s.opensAt = uint64(T0 + 100);
@@ -560,7 +560,7 @@ abstract contract StakingSuite is WalletBase {
         vm.assertEq(wallet.market("small").netPool, 2 * 98e6);
     }
 
-    /// Whoever moves the price wins at most what stands on the other outcomes.
+    /// An attacker who moves the price wins at most the stakes on the other outcomes.
     function testFuzz_theOtherOutcomesNeverHoldMoreThanTheCap(uint64 cap, uint256 seed) public {
         uint256 outcomes = 2 + seed % 7;
         cap = uint64(bound(cap, 7e6, 1e12));
@@ -633,7 +633,7 @@ abstract contract StakingSuite is WalletBase {
 }
 
 contract StakingOnUsdc is StakingSuite, OnUsdc {
-    /// What the token says when somebody else than the payee asks for a received payment.
+    /// What the token says when someone else than the payee asks for a received payment.
     function test_theTokenAsksForThePayee() public {
         ISettlementWallet.Bet memory b = bet(LATE, YES, 10e6, alice);
         ISettlementWallet.Authorization memory a = authorizeReceive(ALICE_KEY, b);

@@ -14,7 +14,7 @@ import {Pauser} from "../../../../contracts/lib/Pauser.sol";
 import {Base} from "../Base.sol";
 import {OzToken} from "./OzToken.sol";
 
-/// What the tokens have in common beside EIP-3009.
+/// The tokens' common interface apart from EIP-3009.
 interface ITestToken is IERC3009 {
     function mint(address to, uint256 value) external;
     function freeze(address account) external;
@@ -28,7 +28,7 @@ interface VmCreate {
     function getNonce(address account) external view returns (uint64);
 }
 
-/// A wallet contract: whatever its owner's key signs is its signature, until it says no.
+/// A wallet contract: signatures of its owner's key are its own until it rejects them.
 contract SmartWallet {
     address public immutable owner;
     bool public revoked;
@@ -315,7 +315,7 @@ abstract contract WalletBase is Deployer {
         return wallet.settle(b, a);
     }
 
-    /// Somebody hands the authorization to the token before the relayer does.
+    /// Someone hands the authorization to the token before the relayer does.
     function frontRun(address payer, ISettlementWallet.Authorization memory a) internal {
         vm.prank(STRANGER);
         token.transferWithAuthorization(

@@ -13,10 +13,10 @@ import {LocalFeed} from "../../../../contracts/local/LocalFeed.sol";
 import {Vm} from "../Base.sol";
 import {Deployed, Deployer, ITestToken} from "./WalletBase.sol";
 
-/// One settlement wallet on one token, and everything that anybody can do to it, in any order: payers who sign one nonce twice, cancel and
-/// front-run; a relayer who stakes payments on other bets; a creditor who books what nobody paid (unless it is honest); a lister of unfair
+/// One settlement wallet on one token, and everything that anyone can do to it, in any order: payers who sign one nonce twice, cancel and
+/// front-run; a relayer who stakes payments on other bets; a creditor who books what no one paid (unless it is honest); a lister of unfair
 /// markets; a guardian; a publisher who lies or is silent; the Safe; strangers. What a call must do in the state it finds is asserted where
-/// the call is made. `unbooked` follows the money that nobody has booked yet.
+/// the call is made. `unbooked` follows the money that no one has booked yet.
 contract World is Deployer {
     uint256 private constant PAYERS = 6;
     uint256 private constant MAX_OPEN = 8;
@@ -53,14 +53,14 @@ contract World is Deployer {
     AgentLister public immutable lister;
     Pauser public immutable pauser;
     LocalFeed public immutable feed;
-    LocalFeed private immutable _rogue; // on nobody's list
+    LocalFeed private immutable _rogue; // on no one's list
     bytes32 private immutable _domain;
     ObservationFeed public posted; // condemned ones are replaced
 
     uint256 public time;
     uint256 public unbooked;
     uint256 public waiting; // of it, what a payer paid for a bet, not yet credited
-    uint256 public gifts; // and what nobody can claim: donations, transfers under marked nonces
+    uint256 public gifts; // and what no one can claim: donations, transfers under marked nonces
     bytes32[] private _markets; // unsettled ones first, up to `_open`
     uint256 private _open;
     Payment[] private _pending; // what really paid, not yet booked
@@ -131,7 +131,7 @@ contract World is Deployer {
         s.earlyResolvable = false;
     }
 
-    /// Times a little beside the limits, foreign feeds, weights out of bounds.
+    /// Times a little off the limits, foreign feeds, weights out of bounds.
     function anySpec(uint256 seed) private view returns (IAgentLister.MarketSpec memory s) {
         s = fairSpec(seed);
         uint256 what = (seed >> 100) % 8;
@@ -237,7 +237,7 @@ contract World is Deployer {
         } catch {}
     }
 
-    /// Somebody takes an authorization to the token first: the one that was handed in, or another of the same nonce and payer.
+    /// Someone takes an authorization to the token first: the one that was handed in, or another of the same nonce and payer.
     function frontRun(uint256 seed) public {
         if (_markets.length == 0) return;
         ISettlementWallet.Bet memory b = bet(seed);
@@ -263,13 +263,13 @@ contract World is Deployer {
         if ((seed >> 230) % 2 == 0) creditPending(_pending.length - 1);
     }
 
-    /// What is signed in the receive form cannot be taken by anybody.
+    /// What is signed in the receive form cannot be taken by anyone.
     function takeReceived(ISettlementWallet.Bet memory b, uint256 seed) private {
         ISettlementWallet.Authorization memory a = signedFor(b, seed, 2, b.amount);
         try token.receiveWithAuthorization(
             b.wallet, address(wallet), a.value, a.validAfter, a.validBefore, a.nonce, a.signature
         ) {
-            vm.assertTrue(false, "somebody else than the payee received");
+            vm.assertTrue(false, "someone else than the payee received");
         } catch {}
         Payment memory p = Payment(b, a);
         vm.assertFalse(sent(p), "a received payment was transferred");
@@ -310,7 +310,7 @@ contract World is Deployer {
 
     // The creditor
 
-    /// Books what was really paid. With an honest creditor it can never fail, whatever became of the market.
+    /// Books what was really paid. With an honest creditor it can never fail, in any state of the market.
     function creditPending(uint256 seed) public {
         if (_pending.length == 0) return;
         uint256 k = seed % _pending.length;
@@ -327,7 +327,7 @@ contract World is Deployer {
         }
     }
 
-    /// A dishonest one tries everything that was ever signed, with whatever it did not pay, in any market.
+    /// A dishonest one tries everything that was ever signed, also payments that were never made, in any market.
     function creditLie(uint256 seed) public {
         if (honest || _baits.length + _pending.length == 0) return;
         uint256 k = (seed >> 8) % (_baits.length + _pending.length);
@@ -343,7 +343,7 @@ contract World is Deployer {
             vm.assertFalse(spent, "credited twice");
             vm.assertLe(p.authorization.value, before, "more than was unbooked");
             if (k >= _baits.length) {
-                // Somebody's payment, on a bet of the thief's choice (or the payer's own).
+                // Someone's payment, on a bet of the thief's choice (or the payer's own).
                 waiting -= p.authorization.value;
                 _pending[k - _baits.length] = _pending[_pending.length - 1];
                 _pending.pop();
@@ -592,7 +592,7 @@ contract World is Deployer {
         if (door >= 7 && door < 11) at_ = address(lister);
         vm.prank(who);
         (bool ok,) = at_.call(doors[door]);
-        vm.assertFalse(ok, "somebody opened a door that is not theirs");
+        vm.assertFalse(ok, "someone opened a door that is not theirs");
         ++seen["refused at a door"];
     }
 
@@ -610,7 +610,7 @@ contract World is Deployer {
         uint256 balance = token.balanceOf(address(wallet));
         vm.assertGe(balance, open + unpaid + fees, "insolvent");
         vm.assertEq(balance, open + unpaid + fees + unbooked, "unaccounted money");
-        // Nobody but its payer has used what is waiting; a dishonest creditor may have.
+        // No one but its payer has used what is waiting; a dishonest creditor may have.
         if (honest) vm.assertEq(unbooked, waiting + gifts, "unbooked money is not its payer's");
     }
 
@@ -641,7 +641,7 @@ contract World is Deployer {
         vm.assertEq(inBook, m.staked, "staked");
         if (m.status == ISettlementWallet.MarketStatus.Open) return (m.staked, unpaid);
         if (m.refunding) return (0, unpaid + winners);
-        // While a winner waits, what the floors will leave is owed with it.
+        // While a winner waits, the rest that rounding down will leave is part of the liabilities.
         if (m.paidShares < wallet.outcomeBook(id, m.winner).shares) {
             vm.assertLe(winners, m.netPool - m.paidOut, "more owed than the pool has");
             return (0, unpaid + m.netPool - m.paidOut);
@@ -651,7 +651,7 @@ contract World is Deployer {
 
     // Internals
 
-    /// The round in effect at a moment, mostly; else one beside it.
+    /// The round in effect at a moment, mostly; else a neighbouring one.
     function aboutThen(address feed_, uint256 moment, uint256 seed) private view returns (uint80 round) {
         uint256 phase = feed_ == address(feed) ? feed.phaseId() : 1;
         uint256 number = feed_ == address(feed) ? feed.roundsIn(uint16(phase)) : ObservationFeed(feed_).roundCount();

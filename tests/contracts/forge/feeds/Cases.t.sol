@@ -24,7 +24,7 @@ contract Cases is Trader {
         uint256 price; // its root, times 2**96
     }
 
-    struct Told {
+    struct Reading {
         uint256 time;
         IPoolFeed.Quality quality;
         int256 answer;
@@ -48,14 +48,14 @@ contract Cases is Trader {
         uint256 quoteDecimals;
         IPoolFeed.Source[] sources;
         Step[] steps;
-        Told[] told;
+        Reading[] readings;
         Asked[] asked;
     }
 
     event log(string line);
 
     Step[] private _steps;
-    Told[] private _told;
+    Reading[] private _readings;
     Asked[] private _asked;
     PoolFeed private feed;
 
@@ -71,7 +71,7 @@ contract Cases is Trader {
 
     function play(uint256 seed) external {
         delete _steps;
-        delete _told;
+        delete _readings;
         delete _asked;
         delete traded;
         vm.warp(T0 + random(seed, "start") % 1e6);
@@ -79,10 +79,10 @@ contract Cases is Trader {
         for (uint256 k; k < 60; ++k) {
             vm.warp(block.timestamp + pause(seed + k));
             trade(seed + k);
-            told(block.timestamp - 1 - random(seed + k, "ago") % (k % 3 == 0 ? 600 : 30));
+            addReading(block.timestamp - 1 - random(seed + k, "ago") % (k % 3 == 0 ? 600 : 30));
             ask(block.timestamp - 1 - random(seed + k, "asked") % 900, random(seed + k, "age") % 400);
         }
-        Case memory all = Case(c, quoteDecimals, feed.sources(), _steps, _told, _asked);
+        Case memory all = Case(c, quoteDecimals, feed.sources(), _steps, _readings, _asked);
         emit log(string.concat("CASE|", VmText(address(vm)).toString(abi.encode(all))));
     }
 
@@ -130,7 +130,7 @@ contract Cases is Trader {
 
     function ask(uint256 time, uint256 maxAge) private {
         Asked storage a = _asked.push();
-        (a.time, a.maxAge, a.recorded, a.oldestTellable) = (time, maxAge, _told.length, feed.oldestTellable());
+        (a.time, a.maxAge, a.recorded, a.oldestTellable) = (time, maxAge, _readings.length, feed.oldestTellable());
         try feed.readingAt(time, maxAge) returns (uint80 round, int256 answer, uint64 gridTime) {
             (a.round, a.answer, a.gridTime) = (round, answer, gridTime);
         } catch (bytes memory why) {
@@ -140,7 +140,7 @@ contract Cases is Trader {
     }
 
     /// Recorded now, unless it was before or never can be; and what is recorded is what was measured.
-    function told(uint256 time) private {
+    function addReading(uint256 time) private {
         time -= time % feed.step();
         if (time >= block.timestamp || feed.qualityOf(uint64(time)) != IPoolFeed.Quality.Unrecorded) return;
         try feed.measure(uint64(time)) returns (
@@ -150,7 +150,7 @@ contract Cases is Trader {
             (, int256 recorded,,,) = feed.getRoundData(uint80(time / feed.step()));
             vm.assertEq(recorded, answer);
             vm.assertEq(uint256(uint8(feed.qualityOf(uint64(time)))), uint256(uint8(quality)));
-            Told storage t = _told.push();
+            Reading storage t = _readings.push();
             (t.time, t.quality, t.answer) = (time, quality, answer);
             for (uint256 k; k < measures.length; ++k) {
                 t.measures.push(measures[k]);

@@ -95,7 +95,7 @@ contract GasOfPoolFeeds is GasRows {
         measured("record, two pools, in a batch of 30 with holes, backwards (each)", 79_400, two, t);
     }
 
-    /// Nine tenths of the ring in its last tenth of time: the search is bounded, whoever shapes the ring.
+    /// Nine tenths of the ring in its last tenth of time: the search is bounded even if an attacker shapes the ring.
     function test_recordOnAShapedRing() public {
         lay(direct, NOW, 2);
         uint256 index = SIZE / 2;

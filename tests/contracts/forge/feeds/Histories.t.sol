@@ -55,7 +55,7 @@ contract HistoriesTest is Trader {
             vm.assertTrue(bytes4(why) == IPoolFeed.ReadingAbsent.selector, "another error");
             vm.assertLt(time, feed.oldestTellable());
             try pool.observe(ago) {
-                vm.assertTrue(false, "the pool could still tell");
+                vm.assertTrue(false, "the pool still had the window");
             } catch {}
             return 0;
         }

@@ -246,7 +246,7 @@ contract PoolFeedTest is OnePool {
         vm.assertEq(round, 0);
     }
 
-    /// Two pools tell together: what one has forgotten is absent, and so is recorded by nobody.
+    /// A reading needs both pools: what one has forgotten is absent and can no longer be recorded.
     function test_eitherPoolCanForget() public {
         (Coin x, Coin weth) = coins(18, 18, true);
         IPool a = newPool(x, weth, 0);
@@ -407,7 +407,7 @@ contract PoolFeedTest is OnePool {
 
     // What cannot move it, and what can, by how much
 
-    /// What the reading would have been without `what`, and is with it. That somebody was there in its very second may show.
+    /// What the reading would have been without `what`, and is with it. That someone was there in its very second may show.
     modifier withAndWithout() {
         live(T0 + 130);
         uint256 state = vm.snapshotState();
@@ -453,13 +453,13 @@ contract PoolFeedTest is OnePool {
         vm.assertEq(uint256(uint8(feed.qualityOf(uint64(T0 + 180)))), uint256(uint8(IPoolFeed.Quality.Good)));
     }
 
-    /// Whoever swaps or borrows records in the middle of it.
+    /// A swapper or flash borrower records in the middle of it.
     function within(bytes calldata) internal override {
         uint256 time = block.timestamp - 1;
         if (time % STEP == 0) feed.record(times(time));
     }
 
-    /// As far as one likes, and back in the same block: the mean does not see it, only that somebody was there.
+    /// As far as one likes, and back in the same block: the mean does not see it, only that someone was there.
     function test_thereAndBackInABlockMovesNoPrice() public {
         live(T0 + 130);
         int24 before = tickOf(pool);
@@ -501,7 +501,7 @@ contract PoolFeedTest is OnePool {
         vm.assertEq(read(T0 + 180), 0);
     }
 
-    /// A limit of that bound, which the cap of a feed has to cover: where no liquidity is left, whoever has pushed the price there brings his
+    /// A limit of that bound, which the cap of a feed has to cover: where no liquidity is left, the attacker who has pushed the price there brings his
     /// own for next to nothing. So pushing all of it out must cost more than what a market on it can pay.
     function test_whoBringsLiquidityToAnEmptyPriceIsNotRefused() public {
         int24 lower = START - START % SPACING - 600;

@@ -43,7 +43,7 @@ contract RecordersTest is Trader {
             this.schedule(k);
         }
         string[4] memory each =
-            ["recorded by the crowd", "still to be recorded", "an older one stands in", "nobody came in time"];
+            ["recorded by the crowd", "still to be recorded", "an older one stands in", "no one came in time"];
         for (uint256 k; k < 4; ++k) {
             vm.assertTrue(_seen[each[k]] > schedules / 20, each[k]);
         }
@@ -74,7 +74,7 @@ contract RecordersTest is Trader {
         _next += count * STEP;
     }
 
-    /// Some recorders of this block, each with a list of its own.
+    /// Some recorders of this block, each with a separate list.
     function record(uint256 seed) private {
         for (uint256 n = random(seed, "recorders") % 3; n != 0; --n) {
             uint256 r = random(seed + n, "list");
@@ -93,7 +93,7 @@ contract RecordersTest is Trader {
             uint64 time = uint64(latest - latest % STEP - back * STEP);
             IPoolFeed.Quality quality = crowd.qualityOf(time);
             if (quality == IPoolFeed.Quality.Unrecorded) continue;
-            // The honest keeper comes in time wherever anybody could.
+            // The honest keeper comes in time wherever anyone could.
             vm.assertEq(uint8(quality), uint8(honest.qualityOf(time)));
             (, int256 a,,,) = crowd.getRoundData(uint80(time / STEP));
             (, int256 b,,,) = honest.getRoundData(uint80(time / STEP));
@@ -103,7 +103,7 @@ contract RecordersTest is Trader {
         if (_asked.length != 0) ask(_asked[(r >> 64) % _asked.length]);
     }
 
-    /// Nothing is answered for a moment but for ever, and never another thing than the honest keeper's feed, unless nobody came in time.
+    /// Nothing is answered for a moment but for ever, and never another thing than the honest keeper's feed, unless no one came in time.
     function ask(uint256 time) private {
         if (time < T0 + 400) return;
         try crowd.readingAt(time, AGE) returns (uint80 round, int256 answer, uint64 gridTime) {
@@ -115,7 +115,7 @@ contract RecordersTest is Trader {
             vm.assertEq(_said[time], says);
             if (gridTime == time - time % STEP) return same(time, round, answer, gridTime);
             // It was forgotten, so it can never be recorded.
-            ++_seen[round == 0 ? "nobody came in time" : "an older one stands in"];
+            ++_seen[round == 0 ? "no one came in time" : "an older one stands in"];
             vm.assertEq(crowd.record(times(time - time % STEP)), 0);
         } catch (bytes memory why) {
             vm.assertTrue(bytes4(why) == IPoolFeed.NotRecordedYet.selector, "another error");

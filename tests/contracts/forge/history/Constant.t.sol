@@ -3,7 +3,7 @@ pragma solidity 0.8.37;
 
 import {StockBase} from "../stock/StockBase.sol";
 
-/// The cost of a call must not depend on how many entries a vintage has, or somebody could stuff a block until its market
+/// The cost of a call must not depend on how many entries a vintage has, or someone could stuff a block until its market
 /// cannot be settled any more.
 /// forge-config: default.isolate = true
 /// forge-config: quick.isolate = true
@@ -23,7 +23,7 @@ contract ConstantCostTest is StockBase {
         token.approve(address(markets), type(uint256).max);
     }
 
-    /// Accepted whole: the same gas to the unit, and within what the gas table allows beside the base and calldata.
+    /// Accepted whole: the same gas to the unit, and within the gas table's limit, without the base cost and calldata.
     function test_finalizing_2000_entries_costs_what_2_cost() external {
         uint256 few = finalizing(crowded(FEW, FITS));
         uint256 many = finalizing(crowded(MANY, FITS));

@@ -3,7 +3,7 @@ pragma solidity 0.8.37;
 
 import {HistoryReplay} from "./HistoryReplay.sol";
 
-/// Replays whatever histories have been written; tests/contracts/test_history.py writes them, runs this and counts what
+/// Replays the histories that have been written; tests/contracts/test_history.py writes them, runs this and counts what
 /// it replayed. Four lanes, so that forge can run them on several cores.
 contract HistoriesTest is HistoryReplay {
     event log_named_uint(string key, uint256 val);

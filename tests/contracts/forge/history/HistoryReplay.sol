@@ -86,7 +86,7 @@ abstract contract HistoryReplay is Base {
         if (settler.liabilities() != 0) revert Differs(0, 0, "liabilities left", 0, settler.liabilities());
     }
 
-    /// Where the histories are; empty when nobody wrote any.
+    /// Where the histories are; empty when no one wrote any.
     function folder() internal view returns (string memory) {
         return vm.envOr("VPM_HISTORIES", string(""));
     }

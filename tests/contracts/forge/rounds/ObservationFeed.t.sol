@@ -94,7 +94,7 @@ contract ObservationFeedTest is Base {
         vm.assertEq(answer, lowest);
     }
 
-    /// Whatever is tried, what was posted stays as it was, and the reading at a time is fixed `maxLag` after it.
+    /// No call changes what was posted, and the reading at a time is fixed `maxLag` after it.
     function testFuzz_the_past_never_changes(uint256 seed) external {
         uint256 time = NOW;
         uint80[] memory ids = new uint80[](40);

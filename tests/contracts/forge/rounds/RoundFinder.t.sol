@@ -179,7 +179,7 @@ contract RoundFinderTest is Base {
         vm.assertLt(_gasOfRead(1 << 64 | 2), modest + 8_000);
     }
 
-    // Starvation: whatever gas a caller sends, a wrong round never proves and the finder never finds another one.
+    // Starvation: with any amount of gas, a wrong round never proves and the finder never finds another one.
 
     function test_starved_calls_revert_and_never_lie() external {
         hostile.setLatest(1 << 64 | 2, HostileFeed.Trick.None);

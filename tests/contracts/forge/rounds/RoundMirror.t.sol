@@ -86,7 +86,7 @@ contract RoundMirrorTest is Base {
 
     function _agree(uint256 from, bytes32 want) private {
         for (uint256 seed = from; seed < from + TAPES; ++seed) {
-            this.fold(seed); // a call of its own, so that memory is given back
+            this.fold(seed); // a separate call, so that memory is given back
         }
         vm.assertEq(digest, want);
     }

@@ -397,7 +397,7 @@ contract RoundResolverTest is Base {
         _expectPreview(6, R1, R2);
     }
 
-    /// Whatever gas is sent, a running oracle is never taken for a paused one, nor a round for absent.
+    /// With any amount of gas, a running oracle is never taken for a paused one, nor a round for absent.
     function test_starved_calls_never_change_the_answer() external {
         OddToken odd = new OddToken();
         odd.set(new bytes(32), false, true);
@@ -487,7 +487,7 @@ contract RoundResolverTest is Base {
     }
 }
 
-/// Says its latest round to the first cold call and fails the warm ones: a view can tell them apart by gas.
+/// Says its latest round to the first cold call and fails the warm ones: a view can distinguish them by gas.
 contract FlickeringFeed {
     uint256 private _slot;
 

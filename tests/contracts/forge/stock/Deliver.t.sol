@@ -135,7 +135,7 @@ contract DeliverWithALyingTokenTest is Paying {
         deliver(alice);
     }
 
-    /// A token that pays less than told has still paid: booking it as unpaid would let it be paid again and again.
+    /// A token that pays less than asked has still paid: booking it as unpaid would let it be paid again and again.
     function test_deliver_paysNobodyTwiceWhateverTheTokenKeeps() external {
         resolve(market, UP);
         LyingToken(address(token)).setMode(LyingToken.Mode.Less);
@@ -187,7 +187,7 @@ contract DeliverWithAHookTokenTest is Paying {
         assertSolvent();
     }
 
-    /// A receiver that sends part of it back is paid; one that sends all of it back is owed it still.
+    /// A receiver that sends part of it back is paid; one that sends all of it back is still owed it.
     function test_deliver_toleratesAReceiverThatSendsSomeBack(uint256 back) external {
         (,,,, uint256 total,) = markets.settlement(alice);
         back = bound(back, 0, total);

@@ -52,7 +52,7 @@ contract EnterTest is StockBase {
         vm.assertEq(markets.position(first).entryAcc, markets.position(second).entryAcc);
     }
 
-    /// In whatever order two entries of a block come, each is accepted the same but for one unit of rounding.
+    /// In either order of two entries of a block, each is accepted the same but for one unit of rounding.
     function test_enter_noAdvantageFromOrderInsideABlock(uint256 a, uint256 b, bool sameSide) external {
         a = bound(a, 1, 1e12);
         b = bound(b, 1, 1e12);

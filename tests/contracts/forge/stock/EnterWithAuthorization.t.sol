@@ -42,7 +42,7 @@ contract EnterWithAuthorizationTest is SignedEntries {
         );
     }
 
-    /// Whoever relays a signed entry can change nothing in it.
+    /// The relayer of a signed entry can change nothing in it.
     function test_enterWithAuthorization_failsIfAnythingIsChanged(uint8 what) external {
         Entry memory e = entry(market, UP, 5 * ONE);
         fund(e.from, 100 * ONE);

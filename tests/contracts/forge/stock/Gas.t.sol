@@ -7,7 +7,7 @@ import {SignedEntries} from "./SignedEntries.sol";
 import {FullStack} from "./FullStack.sol";
 import {StockBase} from "./StockBase.sol";
 
-/// What the calls cost: the execution gas of a transaction of its own, cold storage, without the 21,000 base and calldata.
+/// What the calls cost: the execution gas of a separate transaction, cold storage, without the 21,000 base and calldata.
 /// Isolation makes every call below such a transaction. Each row is logged as `GAS|token|row|gas|limit` and fails above its
 /// limit, so a row that grows is noticed; a row that shrinks asks for a lower limit. On USDG, the token of the stock markets' chain.
 /// forge-config: default.isolate = true
@@ -157,7 +157,7 @@ contract GasTest is FullStack, SignedEntries, RecordedBuild {
             enter(BOB, market, DOWN, 7e6);
             nextBlock();
         }
-        measureDeliver("deliver a winning position of a vintage of its own, in a batch of 50 (each)", 40_000);
+        measureDeliver("deliver a winning position alone in its vintage, in a batch of 50 (each)", 40_000);
     }
 
     /// Every vintage rationed: what is left of the headroom is less than what is offered.
@@ -167,7 +167,7 @@ contract GasTest is FullStack, SignedEntries, RecordedBuild {
             enter(BOB, market, DOWN, 1e6);
             nextBlock();
         }
-        measureDeliver("deliver a rationed winning position of a vintage of its own, in a batch of 50 (each)", 42_600);
+        measureDeliver("deliver a rationed winning position alone in its vintage, in a batch of 50 (each)", 42_600);
     }
 
     function measureDeliver(string memory row, uint256 limit) private {

@@ -209,7 +209,7 @@ contract Handler is SignedEntries {
         vm.assertEq(ok, expected, "withdrawRefund");
     }
 
-    /// Each owner gets what was said to be due, or nothing if it cannot be paid; nobody stops another.
+    /// Each owner gets what was said to be due, or nothing if it cannot be paid; no one stops another.
     function deliverMany(uint256 m, uint256 from, uint256 count) external counted {
         m = pickMarket(m);
         uint256[] memory ids = markets.positionsOf(m, from % (markets.market(m).positions + 1), count % 12);
@@ -265,7 +265,7 @@ contract Handler is SignedEntries {
         for (uint256 m = 1; m <= n; ++m) {
             owed += auditMarket(m);
         }
-        vm.assertEq(owed, markets.liabilities(), "liabilities are not the sum of what is owed");
+        vm.assertEq(owed, markets.liabilities(), "liabilities are not the sum of the debts");
     }
 
     /// Sums over the positions of a market.

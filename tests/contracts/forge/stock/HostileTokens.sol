@@ -22,7 +22,7 @@ contract HookToken is LocalUSDC {
     }
 }
 
-/// A token that tells the truth or not, as it is told.
+/// A token that lies or not, as configured.
 contract LyingToken is LocalUSDC {
     enum Mode {
         Honest,

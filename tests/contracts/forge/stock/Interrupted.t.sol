@@ -282,7 +282,7 @@ contract InterruptedTest is FullStack {
         resolver.witness(address(stock));
     }
 
-    /// The market is void by whoever settles it, and by nothing else.
+    /// The market can only be voided, no matter who settles it.
     function expectVoid(uint8 status) private {
         (uint8 s, uint80 strike,,, uint80 last,,) = resolver.preview(market);
         vm.assertEq(uint256(s), status);

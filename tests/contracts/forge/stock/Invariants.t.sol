@@ -5,7 +5,7 @@ import {Base} from "../Base.sol";
 import {Handler} from "./Handler.sol";
 
 /// Random sequences of calls, on a token that calls its receivers and on one that returns without paying. One invariant does
-/// all the checking, since each would run a campaign of its own. `FOUNDRY_PROFILE=long` makes a million calls and more.
+/// all the checking, since each would run a separate campaign. `FOUNDRY_PROFILE=long` makes a million calls and more.
 abstract contract Invariants is Base {
     Handler private handler;
 

@@ -198,7 +198,7 @@ contract OpenWithALyingTokenTest is FullStack {
         return "LyingToken";
     }
 
-    /// Even when somebody's gift to the settler would cover the seed.
+    /// Even when someone's gift to the settler would cover the seed.
     function test_open_failsUnlessTheSeedArrived() external {
         token.mint(address(markets), 100e6);
         expectShort(LyingToken.Mode.Silent, 0);

@@ -20,7 +20,7 @@ contract PowersTest is FullStack {
         nextBlock();
     }
 
-    /// Nobody but the resolver chooses an outcome, whatever their role, at any time.
+    /// No one but the resolver chooses an outcome, in any role and at any time.
     function test_powers_nobodyChoosesAnOutcome(uint256 time, uint8 winner) external {
         vm.warp(bound(time, START, FREEZE + 3650 days));
         winner = uint8(bound(winner, 0, 1));
@@ -59,7 +59,7 @@ contract PowersTest is FullStack {
         }
     }
 
-    /// Whoever triggers payments, the money goes to the owners and the treasury; the caller's balance stays.
+    /// For any caller that triggers payments, the money goes to the owners and the treasury; the caller's balance stays.
     function test_powers_callersOfPaymentsGetNothing(address caller) external {
         vm.assume(caller != ALICE && caller != BOB && caller != OPENER && caller != TREASURY);
         vm.assume(caller != address(markets) && caller != address(token));
@@ -126,7 +126,7 @@ contract PowersTest is FullStack {
         lister.setOpener(GUARDIAN, true);
     }
 
-    /// Nobody creates a market past the lister's rules.
+    /// No one creates a market past the lister's rules.
     function test_powers_nobodyCreatesPastTheLister() external {
         address[7] memory everybody = roles();
         IVestedMarkets.CreateParams memory p = terms();

@@ -152,7 +152,7 @@ contract ReferenceTest is StockBase {
         vm.assertEq(gross + refund, markets.position(id).offered);
     }
 
-    /// ... and plus whatever the other side adds after it.
+    /// ... and plus everything the other side adds after it.
     function test_reference_aLateEntryGetsItsPartOfWhatComesAfterIt(uint256 amount, uint256 later) external {
         market = create();
         uint256 id = enter(CAROL, market, UP, bound(amount, 1, 290e6));

@@ -14,7 +14,7 @@ contract ViewsTest is StockBase {
 
     // ---------------------------------------------------------------- A vintage that is finished but not on chain
 
-    /// Whatever the views say of a vintage whose block has passed, finalizing it changes nothing they say.
+    /// Finalizing a vintage whose block has passed changes no view.
     function test_views_seeAFinishedVintageBeforeItIsFinalized(uint256 seed, bool byTime) external {
         uint256 count = 1 + seed % 5;
         for (uint256 i = 0; i < count; ++i) {
@@ -69,7 +69,7 @@ contract ViewsTest is StockBase {
 
     // ---------------------------------------------------------------- positionsOf
 
-    /// Every position once, by vintage and UP first within one, whatever page it is read from.
+    /// Every position once, by vintage and UP first within one, read from any page.
     function test_positionsOf_listsAllInOrderOnAnyPage(uint256 seed, uint256 from, uint256 count) external {
         uint256 entries = seed % 25;
         uint256[] memory vintages = new uint256[](2 * (entries + 1));

@@ -4,10 +4,10 @@ pragma solidity 0.8.37;
 import {ISettlementWallet} from "../../../../contracts/agent/ISettlementWallet.sol";
 import {WalletProof} from "./WalletProof.sol";
 
-/// What each call does to what is owed and to what is there.
+/// The effect of each call on liabilities and balance.
 /// @custom:bounds every state, time, caller and token that does not call back
 contract WalletMoneyProof is WalletProof {
-    /// Voiding changes nothing of what is owed in all.
+    /// Voiding does not change total liabilities.
     /// @custom:theorem agent.void.keeps
     function check_void(bytes32 marketId, uint8 reason) public {
         uint256 owed = wallet.owed();
@@ -16,7 +16,7 @@ contract WalletMoneyProof is WalletProof {
         assert(wallet.owed() == owed);
     }
 
-    /// Sweeping sends the fees to the treasury and leaves what else is owed.
+    /// Sweeping sends the fees to the treasury and leaves all other liabilities.
     /// @custom:theorem agent.sweep.fees
     function check_sweepFees(address sender) public {
         uint256 owed = wallet.owed();

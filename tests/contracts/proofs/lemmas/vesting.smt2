@@ -3,7 +3,7 @@
 ; @custom:bounds all integers; the contracts' widths keep every product below 2^256 (`widths`)
 ;
 ; R is what a side's positions are promised, times S: the sum of a (S + acc - e). Their accepted parts are U in all, the other side's D.
-; A vintage accepts u beside them and d against them: each promise grows by a floor(d S / U), so R by U floor(d S / U) + u S.
+; A vintage accepts u on their side and d on the other: each promise grows by a floor(d S / U), so R by U floor(d S / U) + u S.
 ; R stays within the pool: R <= S (U + D). The seed, entered at 0 with acc = S, begins at R = 2 S s = S (s + s).
 (set-logic QF_NIA)
 (define-const S Int 1000000000000000000)

@@ -6,7 +6,7 @@ import {Proof} from "../Proof.sol";
 import {AnyFeed} from "./AnyFeed.sol";
 
 /// What proves for a time is in effect then, and what is in effect proves. Nothing is assumed of the feed here.
-/// @custom:bounds every feed, whatever its rounds
+/// @custom:bounds every feed with any rounds
 contract RoundsProof is Proof {
     AnyFeed private feed;
 

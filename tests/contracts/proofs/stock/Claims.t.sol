@@ -20,7 +20,7 @@ contract SettlerClaimsProof is SettlerProof {
         vm.assume(settler.totals().fees() < 1 << 87);
     }
 
-    /// A void market's claim sends the stake to the owner, and takes just that from what is owed.
+    /// A void market's claim sends the stake to the owner, and subtracts exactly that from the liabilities.
     /// @custom:theorem stock.claim.void
     /// @custom:bounds a seed's position; fees below 2^87
     /// @custom:slow 600
@@ -29,7 +29,7 @@ contract SettlerClaimsProof is SettlerProof {
         assertClaim(sender, positionId, settler.positionWord(positionId).offeredThrough(), 0);
     }
 
-    /// A winner's claim sends its payout less the fee to the owner, and takes just that from what is owed.
+    /// A winner's claim sends its payout less the fee to the owner, and subtracts exactly that from the liabilities.
     /// @custom:theorem stock.claim.won
     /// @custom:bounds a seed's position; fees below 2^87; by the lemmas, its payout is between its stake and 2^64
     /// @custom:slow 600

@@ -261,7 +261,7 @@ contract WordsProof is Proof {
         assertTotals(s, t.entriesPaused() ? 1 : 0, t.markets(), 0, t.liabilities() - t.fees());
     }
 
-    /// More than is owed cannot be paid, nor more than 128 bits be owed.
+    /// No more than the liabilities can be paid, and they cannot exceed 128 bits.
     /// @custom:theorem stock.words.totals-refuse
     function check_totals_refuseBeyond(uint256 word, uint64 amount) public view {
         Totals t = Totals.wrap(word);

@@ -141,7 +141,7 @@ contract GasOfAYear is GasRows {
         moveTo(w.pool, w.tick, 1);
     }
 
-    /// One transaction of anybody, and one for each that is read back.
+    /// One transaction of anyone, and one for each that is read back.
     function record(uint256 from, uint256 count) private {
         uint256 memoryWas;
         assembly ("memory-safe") {
