@@ -22,8 +22,7 @@ import uvloop
 from core.paths import REPOSITORY
 from scripts._bench.harness import Figure, database, resident_mb, started
 from scripts._bench.http_load import LoadResult, get, load
-from scripts._local.direct import DIRECT
-from scripts._local.ports import free_port, listens
+from scripts._local.ports import DIRECT, free_port, listens
 from scripts._local.postgres import UNSAFE_BUT_FAST
 from scripts._local.process import SpawnPlan, wait_until
 from scripts._stack import wallets

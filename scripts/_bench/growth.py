@@ -25,7 +25,7 @@ from core.contracts.statuses import AgentMarketStatus
 from core.db.engine import conninfo
 from scripts._bench.harness import Figure, fresh_database, postgres, resident_mb, timed
 from scripts._bench.http_load import p99
-from scripts._local.direct import answers
+from scripts._local.ports import answers
 from scripts._local.postgres import UNSAFE_BUT_FAST, PostgresServer
 from scripts._local.process import wait_until
 from tests.support.history_fill import (

@@ -18,8 +18,7 @@ from pathlib import Path
 
 from core.paths import REPOSITORY
 from scripts._bench.harness import Figure, memory_mb, started
-from scripts._local.direct import answers
-from scripts._local.ports import free_port
+from scripts._local.ports import answers, free_port
 from scripts._local.process import SpawnPlan
 
 FIRST_SECONDS, AGAIN_SECONDS, MEMORY_MB = 20.0, 3.0, 600.0

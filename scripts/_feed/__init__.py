@@ -1,1 +1,1 @@
-"""`vpm feed`: reports the cost of moving a pool's price (`report`), and records readings with any key (`record`)."""
+"""`vpm feed`: reports the cost of moving a pool's price, and records readings with any key."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import math
 import sys
 from pathlib import Path
 
@@ -16,13 +17,13 @@ from core.chain import ChainClient, RpcError
 from core.chain.provider import ChainProvider
 from core.contracts.deployments import Deployment
 from core.errors import VpmError
-from core.feeds.cost import SAFE_SHARE
+from core.feeds.cost import FLOOR, MOVES, SAFE_SHARE
 from core.feeds.live_cost import MIN_LIVE_WINDOW, CostQuestion, CostReport, CostUnknown, report
 from scripts._feed import record
-from scripts._feed.report import lines
 from scripts._verify.chain import add_options, deployments_in, node_url
 
 FAILED = 2
+MARKETS = 12  # how many the keeper usually has unsettled on a pool feed
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -116,6 +117,50 @@ def _usdc(deployment: Deployment, folder: Path) -> str:
             hint="Give its address with --quote TOKEN.",
         )
     return deployment.token("USDC").address
+
+
+def lines(cost: CostReport) -> list[str]:
+    """Return the lines of the report."""
+    cap, asked = cost.cap, cost.asked
+    shown = [
+        f"{cost.token.symbol} at {cost.price:.6g} USD, on chain {cost.chain_id} at block {cost.head.number}",
+        f"window {asked.window} s; volatility {cost.sigma.yearly:.0%} a year ({cost.sigma.origin})",
+        "",
+    ]
+    for pool, source in zip(cost.pools, cost.sources, strict=True):
+        remembers = (cost.head.timestamp - pool.oldest_at) / 3_600
+        shown += [
+            f"{source.name} {pool.address}, fee {pool.pool.fee_pips / 10_000:g}%",
+            f"  depth: {source.depth():,.0f} USD move it by 1%",
+            f"  history: {remembers:.1f} h; room for {pool.cardinality} observations "
+            f"(growing to {pool.cardinality_next}); the last is {cost.head.timestamp - pool.newest_at} s old",
+        ]
+        out = source.push_out(asked.window, asked.own_share)
+        if out is None:
+            shown.append(f"  liquidity: no push can leave less than {float(FLOOR):.0%} of it in range")
+        else:
+            shown.append(
+                f"  liquidity: {out.cost:,.0f} USD push it under {float(FLOOR):.0%} (tick {out.tick}, {out.seconds} s)"
+            )
+    shown += ["", f"{'the reading moves by':>22} {'without arbitrage':>24}"]
+    shown += [f"{move:>21.1%}  {cost.cost(move):>20,.0f} USD" for move in MOVES]
+    shown += [
+        "",
+        f"cap of a feed, all its unsettled markets together: {math.floor(cap.dollars):,} USD",
+        f"  a market's, one part in {MARKETS} of it: {math.floor(cap.dollars / MARKETS):,} USD",
+        f"  = {cap.factor:g} * phi * D1 * sd, with phi * D1 = {cap.resistance:,.2f} USD over all pools,",
+        f"    without {asked.own_share:.0%} of the depth, which may be the attacker's own,",
+        f"    and sd = {cap.sd:.3%}, the reading's standard deviation while it is measured",
+    ]
+    if cap.by_push_out is not None:
+        limits = "this is the limit" if cap.by_push_out < cap.by_pushes else "more than the cap, as required"
+        shown.append(f"  pushing the liquidity out costs {cap.by_push_out:,.0f} USD: {limits}")
+    if not cap.window_is_long_enough:
+        shown.append(
+            f"  the window is short for the fee: the band covers {cap.reach:.0%} of the price's movement. "
+            f"With {cost.least_window} s or more the whole factor applies"
+        )
+    return shown
 
 
 if __name__ == "__main__":

@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from core.errors import ProcessError
-from scripts._local.direct import DIRECT
 from scripts._local.packages import foundry_binary
-from scripts._local.ports import listens
+from scripts._local.ports import DIRECT, listens
 from scripts._local.process import RunningProcess, SpawnPlan, start_process, wait_until
 
 MAX_PERSISTED_STATES: Final = 600

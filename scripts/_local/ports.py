@@ -1,4 +1,4 @@
-"""Finds free ports for the programs that this process starts."""
+"""Free ports for the programs that this process starts, and HTTP to them without the environment's proxy."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ import atexit
 import random
 import socket
 import sys
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
 from core.errors import ProcessError
 
+DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 _EPHEMERAL_RANGE = Path("/proc/sys/net/ipv4/ip_local_port_range")
 _LOWEST = 20_000
 _TRIES = 50
@@ -38,6 +40,15 @@ def listens(port: int) -> bool:
     """Return whether a program listens on a port of 127.0.0.1."""
     with socket.socket() as client:
         return client.connect_ex(("127.0.0.1", port)) == 0
+
+
+def answers(url: str, timeout_seconds: float) -> bool:
+    """Return whether a URL answers with status 200."""
+    try:
+        with DIRECT.open(url, timeout=timeout_seconds) as response:
+            return bool(response.status == 200)
+    except OSError:  # including answers with another status
+        return False
 
 
 def _candidates() -> Iterator[int]:

@@ -17,17 +17,18 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from core.paths import REPOSITORY
 from scripts._local.packages import foundry_binary
-from scripts._prove.theorems import Theorem
+from scripts._prove.theorems import PROOFS, Guard, Theorem
 from scripts._vpm import bootstrap
 from scripts._vpm.forge import NICE
 
@@ -133,3 +134,51 @@ def prove_lemma(theorem: Theorem) -> Outcome:
     output = " ".join(ran.stdout.split())
     result = _Z3_RESULTS.get(output, "error")
     return Outcome(theorem, result, time.monotonic() - started, "" if result == PROVED else output)
+
+
+# ---------------------------------------------------------------- without guards
+
+
+_FILES = (
+    "foundry.toml",
+    "remappings.txt",
+    "tests/contracts/foundry.base.toml",
+    "tests/contracts/forge/Base.sol",
+)
+
+
+class Copy:
+    """A copy of the project. It stays between runs so that forge need not compile everything again."""
+
+    def __init__(self) -> None:
+        self.folder = BUILD / "guards"
+        for part in ("contracts", str(PROOFS)):
+            shutil.rmtree(self.folder / part, ignore_errors=True)
+            shutil.copytree(REPOSITORY / part, self.folder / part)
+        for name in _FILES:
+            (self.folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(REPOSITORY / name, self.folder / name)
+        for name in ("node_modules", "scripts"):
+            (self.folder / name).unlink(missing_ok=True)
+            (self.folder / name).symlink_to(REPOSITORY / name)
+
+    def prove_without(self, guard: Guard, theorem: Theorem, patience: int = 1) -> Outcome:
+        """Prove the theorem without the guard, with `patience` times its usual time limit."""
+        theorem = replace(theorem, seconds=patience * theorem.seconds)
+        source = self.folder / guard.source
+        text = source.read_text()
+        try:
+            source.write_text(text.replace(guard.code, guard.without))
+            self._keep_only(theorem.source)
+            build(self.folder)
+            return prove([theorem], self.folder)[0]
+        except BuildFailed as error:
+            return Outcome(theorem, "does not compile", 0.0, str(error))
+        finally:
+            source.write_text(text)
+
+    def _keep_only(self, source: Path) -> None:
+        """Remove the other theorem contracts, which Halmos would compile as well."""
+        for each in (self.folder / PROOFS).rglob("*.t.sol"):
+            each.unlink()
+        shutil.copy2(REPOSITORY / source, self.folder / source)

@@ -1,7 +1,7 @@
 """The build of our contracts.
 
-The build of the committed sources is recorded (`python -m scripts._vpm.bytecode`) and used as it is, so the compiler
-only runs after Solidity was changed.
+The build of the committed sources is recorded (`python -m scripts._vpm.build_records`) and used as it is, so the
+compiler only runs after Solidity was changed.
 """
 
 from __future__ import annotations

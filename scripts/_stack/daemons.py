@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from core.paths import REPOSITORY
-from scripts._local.direct import answers
+from scripts._local.ports import answers
 from scripts._local.process import SpawnPlan
 from scripts._stack.chains import CHAIN_IDS, LocalChain
 from scripts._stack.options import Options
@@ -28,7 +28,7 @@ IMPORTS = {
     "relayer": ["relayer.service"],
     "keeper": ["keeper.__main__"],
     "api": ["api.__main__"],
-    "scripts._demo": ["scripts._demo.__main__"],
+    "scripts._demo": ["scripts._demo"],
 }
 """The modules to import before each program of a stack is forked. The API's are half of all and come late, so other
 programs start earlier and do without them."""

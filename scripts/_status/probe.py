@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from scripts._local.direct import DIRECT
+from scripts._local.ports import DIRECT
 
 SECONDS = 3.0
 

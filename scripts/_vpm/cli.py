@@ -77,7 +77,7 @@ def _has_rpc_option(argv: list[str]) -> bool:
 
 
 def _use_local_stack() -> None:
-    from scripts._stack.found import local_stack
+    from scripts._stack.local_stack import local_stack
 
     stack = local_stack(os.environ)
     if stack is not None:

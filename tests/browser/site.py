@@ -21,8 +21,7 @@ import psycopg
 
 from core.db.engine import conninfo
 from core.paths import REPOSITORY
-from scripts._local.direct import DIRECT
-from scripts._local.ports import free_port
+from scripts._local.ports import DIRECT, free_port
 from scripts._local.process import RunningProcess, SpawnPlan, start_process, stop_together
 from scripts._stack import wallets
 from scripts._stack.wallets import Wallet

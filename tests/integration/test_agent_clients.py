@@ -17,7 +17,7 @@ from eth_account import Account
 from x402.http.utils import decode_payment_response_header
 
 from core.money import USD
-from scripts._demo import agent
+from scripts import _demo as demo
 from scripts._stack import wallets
 from scripts._stack.wallets import Wallet
 from tests.support.agent_service import AgentService
@@ -238,14 +238,14 @@ async def test_the_demo_of_the_local_stack_trades(
     """Its agents buy in both tiers, and pass over markets that are about to close."""
     who, dice = wallets.BETTORS[1], random.Random(7)
     with httpx.Client(trust_env=False) as http:
-        client = agent.client_of(service.url, who, http)
+        client = demo.client_of(service.url, who, http)
         for size in (5, 25):
-            monkeypatch.setattr(agent, "SIZES_USD", (size,))
-            assert await asyncio.to_thread(agent.trade, client, dice)
+            monkeypatch.setattr(demo, "SIZES_USD", (size,))
+            assert await asyncio.to_thread(demo.trade, client, dice)
         _, book = await buyer.get("/positions", wallet=who.address)
         assert sorted(each["stakedUsd"] for each in book["positions"]) == [5, 25]
-        monkeypatch.setattr(agent, "MIN_LEFT_SECONDS", 10**9)
-        assert not await asyncio.to_thread(agent.trade, client, dice)
+        monkeypatch.setattr(demo, "MIN_LEFT_SECONDS", 10**9)
+        assert not await asyncio.to_thread(demo.trade, client, dice)
 
 
 def _run_node(script: Path, given: str, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from keeper.sources.sample import ONE
-from scripts._demo import pools as demo
+from scripts import _demo as demo
 from scripts._stack import agent_pools, chain_setup, contracts
 from scripts._stack.agent_pools import AgentPools, Walk
 from scripts._stack.chain_setup import LocalNode
@@ -48,11 +48,11 @@ def test_the_demo_trades_in_the_pools_that_were_saved(
     assert AgentPools.load(tmp_path / "pools.json") == pools
     walk = Walk(agent_pools.trader(node), pools)
     before = [walk.value(pool) for pool in pools.all]
-    monkeypatch.setattr(demo, "PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr(demo, "SWAP_PAUSE_SECONDS", 0.01)
 
     async def for_a_while() -> None:
         async with asyncio.timeout(PATIENCE):
-            trading = asyncio.create_task(demo.play(node.url, tmp_path / "pools.json"))
+            trading = asyncio.create_task(demo.move_prices(node.url, tmp_path / "pools.json"))
             while any(walk.value(pool) == was for pool, was in zip(pools.all, before, strict=True)):
                 await asyncio.sleep(0.05)
             trading.cancel()

@@ -9,7 +9,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from scripts._local.direct import DIRECT
+from scripts._local.ports import DIRECT
 from scripts._stack import wallets
 from tests.support.agent_service import AgentService
 from tests.support.buyer import Buyer, bet

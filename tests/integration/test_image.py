@@ -15,7 +15,7 @@ from scripts._local.ports import free_port
 from scripts._stack import wallets
 from scripts._stack.daemons import DAEMONS, metrics_variable
 from scripts._stack.deploying import lanes
-from scripts._stack.found import local_stack
+from scripts._stack.local_stack import local_stack
 from scripts._vpm.cli import CHECKOUT_ONLY
 from tests.support.genesis import Genesis
 from tests.support.image import Image

@@ -21,7 +21,7 @@ from core.db.engine import conninfo
 from core.paths import REPOSITORY
 from scripts._local.anvil import ask
 from scripts._local.ports import free_port
-from scripts._stack.found import local_stack
+from scripts._stack.local_stack import local_stack
 from tests.support.genesis import Genesis, RunningChain
 from tests.support.stack import Stack, gone, tree
 from tests.waiting import PATIENCE, wait

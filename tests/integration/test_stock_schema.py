@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from schemathesis import Case
 
-from scripts._local.direct import answers
+from scripts._local.ports import answers
 from scripts._stack import wallets
 from tests.support.generated import generated_requests
 from tests.support.stock_chain import FLAT_PRICE, USDG

@@ -10,7 +10,7 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from scripts._local.direct import DIRECT
+from scripts._local.ports import DIRECT
 
 ONLY_LOCAL = (b'"anvil_', b'"evm_', b'"hardhat_', b'"eth_accounts"', b'"eth_sendTransaction"', b'"eth_sign')
 

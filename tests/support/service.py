@@ -17,8 +17,7 @@ from typing import Any, Generic, TypeVar
 import aiohttp
 
 from core.paths import REPOSITORY
-from scripts._local.direct import DIRECT
-from scripts._local.ports import free_port
+from scripts._local.ports import DIRECT, free_port
 from scripts._local.process import RunningProcess, SpawnPlan, start_process, stop_together
 from tests.waiting import PATIENCE, until
 

@@ -97,7 +97,7 @@ def scene(tmp_path: Path) -> Scene:
             r"\(300 s\) is shorter than its lag",
         ),
         (lambda scene: {"recipe": scene.recipe(sources=scene.sources(times=2))}, "BNKR/market_cap is listed twice"),
-        (lambda scene: {"plan": scene.plan(out=scene.folder / "base.live.json")}, r"belongs in base\.json"),
+        (lambda scene: {"plan": scene.plan(out=scene.folder / "base.live.json")}, r"must be written to base\.json"),
         (lambda scene: {"plan": scene.plan(out=Path("/dev/null/base.json"))}, "cannot be written"),
         (lambda scene: {"plan": scene.plan(existing_safe="0x12")}, "--safe '0x12' is not an address"),
         (

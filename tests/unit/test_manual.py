@@ -7,7 +7,7 @@ import re
 import pytest
 
 from core.paths import REPOSITORY
-from scripts._stack import found
+from scripts._stack import local_stack as discovery
 from scripts._vpm import manual
 
 PROGRAMS = {
@@ -39,4 +39,4 @@ def test_every_option_is_documented(command: str) -> None:
 def test_a_command_that_falls_back_on_the_local_stack_says_what_goes_before_it(command: str) -> None:
     (said,) = re.findall(r"^Commands for a running service \((.+?)\) use the local\n", manual.OVERVIEW, re.MULTILINE)
     assert command in said
-    assert all(name in manual.OVERVIEW for name in found.NAMES)
+    assert all(name in manual.OVERVIEW for name in discovery.NAMES)

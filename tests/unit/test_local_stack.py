@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from scripts._feed import __main__ as feed
-from scripts._stack import found
-from scripts._stack.database import check_database_url
-from scripts._stack.found import Stack, local_stack
+from scripts._stack import local_stack as discovery
+from scripts._stack.local_stack import Stack, local_stack
 from scripts._stack.options import StackError
 from scripts._stack.state import State, exclusive
+from scripts._stack.up import check_database_url
 from scripts._verify import __main__ as verify
 from scripts._vpm import cli
 
@@ -83,7 +83,7 @@ def test_commands_go_to_it_and_say_so(
     stack = Stack("http://127.0.0.1:8400", {"DATABASE_URL": "its own"})
     monkeypatch.delenv("DATABASE_URL", raising=False)
     monkeypatch.setattr(os, "environ", dict(os.environ))
-    monkeypatch.setattr(found, "local_stack", lambda _given: stack)
+    monkeypatch.setattr(discovery, "local_stack", lambda _given: stack)
     monkeypatch.setattr(os, "execv", lambda _path, argv: begun.append((argv[2:], os.environ.get("DATABASE_URL"))))
     cli.COMMANDS[words[0]](words[1:])
     assert begun == [(program, "its own")]
@@ -104,7 +104,7 @@ def test_what_names_its_own_service_is_left_alone(monkeypatch: pytest.MonkeyPatc
     def never(_given: object) -> Stack:
         raise AssertionError("it was asked for another service")
 
-    monkeypatch.setattr(found, "local_stack", never)
+    monkeypatch.setattr(discovery, "local_stack", never)
     monkeypatch.setattr(os, "execv", lambda _path, argv: begun.append(argv[3:]))
     cli.COMMANDS[words[0]](words[1:])
     assert begun == [words[1:]]
