@@ -27,7 +27,7 @@ IMPORT = re.compile(r'^import\b[^"]*"([^"]+)";', re.MULTILINE)
 
 @pytest.fixture
 def codes(local_genesis: Genesis) -> dict[str, bytes]:
-    """The build that the genesis was deployed from."""
+    """Return the creation code of the build that the genesis was deployed from."""
     assert contracts.is_compiled(contracts.sources_hash())
     return {name: creation_code(name) for name in build_records.DEPLOYED}
 
@@ -92,7 +92,7 @@ def _settings() -> dict[str, object]:
 
 
 def _with_imports(waiting: list[str], remappings: list[str]) -> dict[str, dict[str, str]]:
-    """These sources and all that they import, by the paths that the settings give them."""
+    """Return the sources and everything they import, by the paths in the settings."""
     packages = dict(each.split("=") for each in remappings)
     sources: dict[str, dict[str, str]] = {}
     while waiting:

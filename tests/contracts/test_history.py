@@ -31,14 +31,14 @@ pytestmark = pytest.mark.timeout(1_200)  # the first to need the contracts compi
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    """A folder forge may read, gone afterwards: 10,000 histories are 125 MB."""
+    """Make a folder that forge may read, and remove it afterwards: 10,000 histories are 125 MB."""
     BUILDS.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="histories-", dir=BUILDS) as name:
         yield Path(name)
 
 
 def replay(folder: Path) -> subprocess.CompletedProcess[str]:
-    """The histories in the folder, played by forge."""
+    """Replay the histories in the folder with forge."""
     return forge_test(
         "tests/contracts/forge/history/Histories.t.sol", VPM_HISTORIES=f"{folder.relative_to(REPOSITORY)}/"
     )

@@ -87,7 +87,7 @@ def test_the_feed_is_within_a_basis_point_of_the_mean_log_price(cases: list[Case
 
 
 def brute_force(case: Case, time: int) -> float:
-    """The logarithm of the market cap, from the pools' own prices second by second."""
+    """Return the logarithm of the market cap, from the pools' prices second by second."""
     terms = case.terms
     mean = 0.0
     for which, source in enumerate(terms.sources):

@@ -33,7 +33,7 @@ pytestmark = pytest.mark.timeout(300)
 
 @pytest.fixture(scope="module")
 def facts(local_genesis: Genesis, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the deployment files, to damage."""
+    """Copy the deployment files, so that a test can change them."""
     folder = tmp_path_factory.mktemp("facts")
     for name in ("base", "stock"):
         (folder / f"{name}.json").write_bytes(local_genesis.state.deployment(name).read_bytes())
@@ -72,7 +72,7 @@ def _options(url: str, facts: Path) -> list[str]:
 
 
 def _standing(chain: RunningChain) -> tuple[str, str]:
-    """The head, and how many transactions the deployer has sent."""
+    """Return the head and the deployer's transaction count."""
     sent = ask(chain.url, "eth_getTransactionCount", wallets.DEPLOYER.address, "latest")
     return ask(chain.url, "eth_blockNumber"), sent
 
@@ -393,14 +393,14 @@ def test_feeds_are_allowed_dropped_and_condemned_by_the_safe(
 
 
 def _as_safe(chain: RunningChain, name: str, function: str, *values: object) -> None:
-    """A call of the Safe, which the node impersonates."""
+    """Send a call from the Safe, which the node impersonates."""
     assert chain.deployment.safe is not None
     call = Contract(chain.deployment.contract(name).address, abi(name)).call(function, *values)
     send_all(LocalNode(chain.url), [call], chain.deployment.safe.address)
 
 
 def _read_anew(chain: RunningChain, feed: str) -> None:
-    """The publisher posts a value of now; what it saw in the last block may be too old for the next one."""
+    """Post a present value as the publisher; one of the last block may be too old for the next."""
     ask(chain.url, "evm_mine")
     now = int(ask(chain.url, "eth_getBlockByNumber", "latest", False)["timestamp"], 16)
     call = Contract(feed, abi("ObservationFeed")).call("post", 90_000_000 * 10**8, now)

@@ -40,7 +40,7 @@ def replay(test: str, folder: Path) -> str:
 
 
 def spread(rng: random.Random, low: int, high: int) -> int:
-    """A number in [low, high] with every order of magnitude about as likely, and the ends themselves now and then."""
+    """Return a number in [low, high], all orders of magnitude about equally likely, sometimes the ends themselves."""
     edge = rng.random()
     if edge < 0.02:
         return low if edge < 0.01 else high
@@ -48,7 +48,7 @@ def spread(rng: random.Random, low: int, high: int) -> int:
 
 
 def market(rng: random.Random) -> tuple[list[int], int]:
-    """One market's history in the words that Vectors.t.sol reads, and how many trades are in it."""
+    """Return a market's history in the format of Vectors.t.sol, and its number of trades."""
     outcomes = rng.randint(MIN_OUTCOMES, MAX_OUTCOMES)
     weights = [spread(rng, 1, 2**32 - 1) for _ in range(outcomes)]
     fee_bps = rng.choice((0, 1, 100, 200, 333, 1000))

@@ -102,7 +102,7 @@ class Chaos:
             await asyncio.gather(*streams, return_exceptions=True)
 
     async def _stream(self, seed: str, kinds: tuple[Callable[[random.Random], Awaitable[str]], ...]) -> None:
-        """Each kind once in a shuffled order, then again, so that a short run has some of each."""
+        """Yield each kind once in a shuffled order, then again, so that a short run has some of each."""
         chance = random.Random(seed)
         while True:
             for fault in chance.sample(kinds, len(kinds)):

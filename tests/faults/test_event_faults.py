@@ -155,7 +155,7 @@ def _reorganize(chain: AgentChain, snapshot: str) -> str:
 
 
 def _deduplicated(events: list[Any]) -> list[Any]:
-    """Each event once, where it came first; one that comes again is the same to the letter."""
+    """Return each event once, at its first place, and check that repetitions are identical."""
     found: dict[str, Any] = {}
     for each in events:
         assert found.setdefault(each["eventId"], each) == each

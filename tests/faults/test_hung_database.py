@@ -34,7 +34,7 @@ ANSWERED_SECONDS = 25.0
 
 @pytest.fixture
 def postgres_alone(tmp_path: Path) -> Iterator[PostgresServer]:
-    """A server that no other test uses."""
+    """Run a server that no other test uses."""
     server = prepare_postgres(tmp_path / "postgres", free_port(), settings=UNSAFE_BUT_FAST)
     running = start_postgres(server, tmp_path / "postgres.log")
     yield server

@@ -82,7 +82,7 @@ def bettor(service: StockService, name: str, usd: int = 50) -> wallets.Wallet:
 
 
 def behind(*calls: Call) -> Any:
-    """Only these calls meet the node that lags."""
+    """Send only these calls to the lagging node."""
     selectors = {call.data[:4].hex() for call in calls}
 
     def lag_of(method: str, params: list[Any]) -> int:

@@ -53,7 +53,7 @@ async def bets(
 
 
 async def all_mined_exactly_once(rig: Rig, accepted: list[tuple[Intent, IntentRequest]], seconds: float) -> None:
-    """Every accepted intent ends final, every recipient got its one wei, and every lane's money adds up."""
+    """Check that every accepted intent is final, every recipient got one wei, and every lane's balance adds up."""
 
     async def ended() -> bool:
         async with rig.pool.connection() as connection:

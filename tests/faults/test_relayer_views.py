@@ -50,7 +50,7 @@ async def node(chain: Anvil) -> AsyncIterator[HazyNode]:
 
 @pytest.fixture
 async def rig(fresh_database_url: str, node: HazyNode) -> AsyncIterator[Rig]:
-    """The rig itself speaks to the chain directly; only its relayers meet the hazy node."""
+    """Return a rig that uses the chain directly; only its relayers use the hazy node."""
     async with rigged(fresh_database_url, node.target, 31340) as rig:
         yield replace(rig, rpc_url=node.url)
 

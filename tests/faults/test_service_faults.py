@@ -60,7 +60,7 @@ TARGET = 10**8  # a dollar, which every token here is above: with its liquidity,
 async def service(
     local_genesis: Genesis, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[tuple[Fleet, Load]]:
-    """The service and its load; every bet of all tests is counted when the module ends."""
+    """Run the service and its load; check every bet of all tests when the module ends."""
     folder = tmp_path_factory.mktemp("service") / "fleet"
     async with fleet(folder, local_genesis.state, SMALL, patience=5.0) as running, Load(running) as load:
         await warm(running, load)

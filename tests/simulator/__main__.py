@@ -67,7 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _in_turn(
     stand: Stand, seeds: Sequence[int], prepare: Callable[[World], None], at_once: int
 ) -> Iterator[SeedResult]:
-    """In the order of the seeds, so many at a time."""
+    """Play the seeds in order, this many at a time."""
     running: deque[Callable[[], SeedResult]] = deque()
     for seed in seeds:
         running.append(stand.start(seed, prepare))

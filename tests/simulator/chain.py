@@ -68,7 +68,7 @@ class SimulatedChain:
         self._oldest = 0  # forks reach no deeper
 
     def post(self, body: dict[str, Any]) -> dict[str, Any]:
-        """The answer as the node gives it. While the chain does not change, no request is sent twice."""
+        """Return the node's answer; a repeated request is not sent again while the chain does not change."""
         self.asked += 1
         method = body["method"]
         asked = orjson.dumps([method, body["params"]])
@@ -88,23 +88,23 @@ class SimulatedChain:
         return answer["result"]
 
     def begin(self) -> None:
-        """From here on blocks follow virtual time, and no fork undoes what is before."""
+        """Start making blocks in virtual time; forks never undo earlier blocks."""
         self._mine(int(self._clock.now))
         self._oldest = self.head
 
     def stood_for(self, number: int, seconds: float) -> bool:
-        """Whether no fork touched this block in the last so many seconds in which a process could have noticed."""
+        """Return whether no fork touched this block in the last seconds in which a process could have noticed."""
         return self._awake - self._undone_at.get(number, -1e9) > seconds
 
     def undone_since(self, number: int, moment: float) -> bool:
         return self._undone_when.get(number, -1e9) >= moment
 
     def forked_within(self, seconds: float) -> bool:
-        """Whether one came in the last so many seconds in which a process could have noticed."""
+        """Return whether a fork came in the last seconds in which a process could have noticed."""
         return any(self._awake - at <= seconds for at in self._undone_at.values())
 
     def sleep(self, seconds: float) -> None:
-        """The machine that everything runs on is suspended for so long."""
+        """Suspend the whole machine for this long."""
         self._asleep += seconds
 
     @property

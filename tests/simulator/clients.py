@@ -77,18 +77,18 @@ class Clients(ABC, Generic[B]):
 
     @abstractmethod
     async def send(self, bet: B) -> tuple[int, Any]:
-        """The request of a bet, always the same."""
+        """Send the bet's request, always the same."""
 
     @abstractmethod
     def learn(self, bet: B, status: int, said: Mapping[str, Any]) -> None:
-        """What its bettor knows by this answer."""
+        """Record what the bettor knows from this answer."""
 
     @abstractmethod
     def is_definite(self, status: int, said: Mapping[str, Any]) -> bool:
-        """Whether an answer long after says what became of the bet."""
+        """Return whether a late answer settles the outcome of the bet."""
 
     async def play(self, pace: float) -> None:
-        """A bet every `pace` seconds or so, until cancelled; bets that were begun go on."""
+        """Place a bet about every `pace` seconds until cancelled; bets already begun go on."""
         while True:
             await asyncio.sleep(self.dice.expovariate(1 / pace))
             self.betting.append(asyncio.create_task(self.bet()))
@@ -107,7 +107,7 @@ class Clients(ABC, Generic[B]):
             await self.insist(bet)
 
     async def insist(self, bet: B) -> None:
-        """The same request until the answer is definite; who asked twice at once goes by the first that is."""
+        """Repeat the request until the answer is definite; of two sent at once the first definite answer counts."""
         while bet.reported is Outcome.WAITING:
             status, answer = await self.send(bet)
             said = answer if isinstance(answer, dict) else {}
@@ -120,7 +120,7 @@ class Clients(ABC, Generic[B]):
                 await asyncio.sleep(wait * self.dice.uniform(0.8, 1.2))
 
     async def ask_again(self, bet: B) -> None:
-        """The same request once more, long after; again while the answer says nothing of the bet."""
+        """Repeat the request much later, until the answer mentions the bet."""
         for _ in range(TIMES_AGAIN):
             bet.last = status, answer = await self.send(bet)
             if self.is_definite(status, answer if isinstance(answer, dict) else {}):

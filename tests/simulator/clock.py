@@ -73,7 +73,7 @@ class VirtualClock:
 
 
 def install(clock: VirtualClock) -> None:
-    """From here on this process knows no other time. There is no way back: each world has its own process."""
+    """Switch this process to virtual time, for good: each world has its own process."""
 
     class VirtualDatetime(datetime, metaclass=_AnyDatetime):
         @classmethod

@@ -159,6 +159,6 @@ class CupCrowd(Clients[PaperBet]):
         return status == 200 or said.get("error") in REFUSALS
 
     async def ask_again(self, bet: PaperBet) -> None:
-        """One that was refused is not sent again: that would be to bet anew."""
+        """Repeat the request unless it was refused: that would be a new bet."""
         if bet.reported is not Outcome.REFUSED:
             await super().ask_again(bet)

@@ -75,7 +75,7 @@ class CupJudge(Judge[Truth, PaperBet]):
                 self.judgement.against(TRUE, f"the receipt says {said}, the ledger {true}: {about}")
 
     def was_refused(self, bet: PaperBet) -> bool:
-        """No fork undoes what is in a table."""
+        """Return False, as no fork undoes what is in a table."""
         return False
 
     def _pools(self) -> None:

@@ -31,7 +31,7 @@ class CupSide(AgentSide):
         """Paper is not minted on a chain."""
 
     def is_over(self) -> bool:
-        """Every market with a trade is settled when its agent market is, and every round with a bet."""
+        """Return whether every market with a trade is settled after its agent market, and every round with a bet."""
         (found,) = self.world.database.ask(
             "SELECT (SELECT count(*) FROM outbox_intent WHERE state IN ('queued', 'signed', 'sent')),"
             " (SELECT count(*) FROM cup_market c LEFT JOIN agent_market a ON a.market_id = c.market_key"

@@ -90,7 +90,7 @@ class Fleet:
                 (process.stop or process.kill)()
 
     def redraw(self) -> None:
-        """When those that run now will die."""
+        """Draw again when the running processes will die."""
         for process in self.running.values():
             self._doom(process)
 

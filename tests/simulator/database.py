@@ -55,7 +55,7 @@ class _Link:
         process.on_kill.append(self.cut)
 
     def cut(self) -> None:
-        """The process is gone: so is its socket. A server that works for it notices, and rolls back."""
+        """Close a dead process's socket; its server process notices and rolls back."""
         DATABASE[0].forget(self)
         if not self.connection.closed:
             pid = self.connection.pgconn.backend_pid
@@ -176,7 +176,7 @@ class SimulatedDatabase:
             return end.value
 
     def _ended(self, link: _Link | None) -> None:
-        """A transaction may be over: those whom it let go on do."""
+        """Let those continue who waited for a transaction that may have ended."""
         if link is None or link.may_notify:
             self._dirty = True
         if link is not None:
@@ -204,7 +204,7 @@ class SimulatedDatabase:
         return False
 
     async def _park(self, link: _Link) -> None:
-        """Until what it waits for is its own; or the time is over that it may wait."""
+        """Wait until the lock is granted or the statement's timeout is over."""
         self.parked += 1
         self.loop.note(link.process.name, "parked")
         self._parked[link] = granted = asyncio.Event()
@@ -297,7 +297,7 @@ class SimulatedDatabase:
         return self._monitor.pgconn.exec_(query)
 
     def ask(self, query: str, *values: object) -> list[tuple[Any, ...]]:
-        """By the world itself, past the clock and the dice."""
+        """Query as the world itself, outside virtual time and random delays."""
         self.clock.write()
         return self._monitor.execute(query.encode(), values).fetchall()
 
@@ -314,7 +314,7 @@ class SimulatedDatabase:
 
 
 def _query(gen: Any) -> str | None:
-    """What it is about to ask, where that is text."""
+    """Return the query it is about to send, if it is text."""
     frame = getattr(gen, "gi_frame", None)
     query = frame.f_locals.get("query") if frame is not None else None
     if isinstance(query, bytes):

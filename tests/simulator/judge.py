@@ -59,15 +59,15 @@ class Judge(ABC, Generic[T, B]):
 
     @abstractmethod
     def money(self) -> None:
-        """Every bet, every balance, and the tables that hold them."""
+        """Check every bet, every balance, and their tables."""
 
     @abstractmethod
     def settled(self) -> None:
-        """Whether everything that could be settled is, and is paid."""
+        """Check that everything that could be settled is settled and paid."""
 
     @abstractmethod
     def was_refused(self, bet: B) -> bool:
-        """Whether the relayer wrote down that the contract refuses it."""
+        """Return whether the relayer recorded that the contract refuses it."""
 
     def ask(self, query: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         with psycopg.connect(self._database_url, autocommit=True) as connection:

@@ -63,7 +63,7 @@ def inside(process: Process) -> Iterator[None]:
 
 
 def _named(callback: Any) -> str:
-    """What a step is of, for the trace."""
+    """Name a step for the trace."""
     task = getattr(callback, "__self__", None)
     if isinstance(task, asyncio.Task):
         return f"{getattr(task.get_coro(), '__qualname__', '?')} {getattr(task, '_number', '')}"
@@ -223,7 +223,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def run_in_executor(  # type: ignore[override]
         self, executor: Any, func: Any, *args: Any
     ) -> Any:
-        """In place: threads have an order of their own."""
+        """Run the function in place: threads would have a nondeterministic order."""
         future = self.create_future()
         try:
             result = func(*args)

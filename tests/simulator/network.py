@@ -117,7 +117,7 @@ class _End(asyncio.Transport):
             self._protocol.connection_lost(error)
 
     def _reset(self) -> None:
-        """Both ends learn of it; the dead one's callback is dropped with the others of its process."""
+        """Reset both ends; the dead process's callback is dropped with its others."""
         self._closing = True
         error = ConnectionResetError(104, "Connection reset by peer")
         self._after(self.peer._end, error, context=self.peer._context)
@@ -180,7 +180,7 @@ class Network:
         return server
 
     async def _connect_for(self, factory: Any, *, req: Any, **_: Any) -> Any:
-        """In the place of `TCPConnector._wrap_create_connection`, bound to this network and not to the connector."""
+        """Replace `TCPConnector._wrap_create_connection`, bound to this network and not to the connector."""
         address = (req.url.host, req.url.port)
         await asyncio.sleep(self.delay())
         server = self.servers.get(address)

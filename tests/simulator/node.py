@@ -52,7 +52,7 @@ WELL = Mood()
 
 
 def moody(dice: random.Random, roughness: float) -> Mood:
-    """Another mood; of many a bad one each is bad in one or two ways."""
+    """Change the mood; each bad mood is bad in one or two ways."""
     if dice.random() > roughness:
         return Mood(lag=dice.choice((0, 0, 0, 1)))
     made = Mood(lag=dice.choice((0, 0, 1, 2, 3)))

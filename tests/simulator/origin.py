@@ -23,7 +23,7 @@ TODAY = 1_760_000_000
 
 
 def origin(name: str) -> Genesis:
-    """Of this chain and the sources as they stand; built when it is not there."""
+    """Return the origin for this chain and the present sources; build it if there is none."""
     return built(f"{sources_key()}-{TODAY}-{name}", functools.partial(_build, name))
 
 

@@ -58,7 +58,7 @@ class AgentJudge(Judge[Truth, PaidBet]):
                     self.judgement.against(sentence, f"{found[0]} {what}")
 
     def _bet(self, bet: PaidBet) -> Any:
-        """A bet that was taken is there, once, as it was paid for; one that was refused is not."""
+        """Check that an accepted bet is there once, as it was paid for, and a refused one is not."""
         about = f"{bet.key} of {bet.wallet.address} for {bet.amount}: {'; '.join(bet.answers[-6:])}"
         identity = self.truth.stake_of(bet.wallet.address, bet.key)
         stake = None if identity == 0 else self.truth.stake(identity)
@@ -79,7 +79,7 @@ class AgentJudge(Judge[Truth, PaidBet]):
         return bool(rows and rows[0][0])
 
     def _asked_again(self, bet: PaidBet, stake: Any, about: str) -> None:
-        """What the service says of a bet when all is over is what the chain says."""
+        """Check that the service's final word on a bet agrees with the chain."""
         status, answer = bet.last
         if (status == 200) != (stake is not None):
             self.judgement.against(TRUE, f"asked at the end it says {status} {answer}, there: {bool(stake)}: {about}")
@@ -90,7 +90,7 @@ class AgentJudge(Judge[Truth, PaidBet]):
                 self.judgement.against(TRUE, f"asked at the end, {fault}: {about}")
 
     def _balances(self, stakes: list[Any]) -> None:
-        """Every bettor has what it began with, less its stakes, and what it was paid; the wallet holds what it owes."""
+        """Check that every bettor has the starting balance less stakes plus payouts, and the wallet holds its debts."""
         spent, owed = Counter[str](), Counter[str]()
         for stake in stakes:
             owner = stake["wallet"].lower()
@@ -111,7 +111,7 @@ class AgentJudge(Judge[Truth, PaidBet]):
             self.judgement.against(LOST, f"the settlement wallet holds {holds} and owes {due}")
 
     def _paid_to(self, owner: str) -> int:
-        """By the index: the audit holds its stakes to the contract's."""
+        """Return payouts by the index, whose stakes the audit compares with the contract's."""
         query = "SELECT coalesce(sum(paid_amount), 0)::bigint FROM agent_stake WHERE wallet = %s"
         return int(self.ask(query, (bytes.fromhex(owner[2:]),))[0][0])
 

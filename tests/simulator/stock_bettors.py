@@ -42,7 +42,7 @@ class RelayedBet(Bet):
 
 
 def _is_booked(status: int, answer: Any) -> bool:
-    """Whether an answer of the relay says that the bet is on the chain."""
+    """Return whether an answer of the relay says that the bet is on the chain."""
     return status in (200, 409) and answer.get("receipt") == "confirmed"
 
 
@@ -126,7 +126,7 @@ class StockCrowd(Clients[RelayedBet]):
 
     @staticmethod
     def says_booked(bet: RelayedBet) -> tuple[bool, bool]:
-        """What was said at last: by the relay, and of the receipt."""
+        """Return whether the relay's last answer, and the receipt's, say that the bet is on the chain."""
         status, answer = bet.last
         seen, receipt = bet.looked_up
         relay = isinstance(answer, dict) and _is_booked(status, answer)

@@ -102,12 +102,12 @@ class StockTruth(ChainTruth):
         return list(self.read(self.call("positionsOf", market, 0, _MANY)))
 
     def due(self, position: int) -> int:
-        """What a delivery would send now."""
+        """Return what a delivery would send now."""
         *_, total, _deliverable = self.read(self.call("settlement", position))
         return int(total)
 
     def refund(self, position: int) -> int:
-        """Of its stake what was refused."""
+        """Return the refused part of the stake."""
         _gross, _fee, _net, refund, *_ = self.read(self.call("settlement", position))
         return int(refund)
 
@@ -133,7 +133,7 @@ class StockTruth(ChainTruth):
         return self._promises(body, block, about)
 
     def _promises(self, body: Any, block: int, about: str) -> str:
-        """One position is compared with the contract's; of none has fallen what it was promised."""
+        """Compare a position with the contract's, and check that no promise has fallen."""
         chosen = body["positions"][block % len(body["positions"])]
         true = int(self.read(self.call("accrued", int(chosen["id"])), block))
         if int(chosen["accrued"]) != true:
@@ -161,7 +161,7 @@ class StockTruth(ChainTruth):
     # ------------------------------------------------------------ money
 
     def withdraw(self, owner: str, position: int) -> None:
-        """By its owner, as a client without the service does."""
+        """Withdraw as the owner, as a client without the service does."""
         call = self.call("withdrawRefund", position)
         self.chain.ask("anvil_setBalance", owner, hex(10**18))
         self.chain.ask("anvil_impersonateAccount", owner)
@@ -169,7 +169,7 @@ class StockTruth(ChainTruth):
         self.chain.ask("eth_sendTransaction", given)
 
     def ledger(self) -> Ledger:
-        """Of every log since the chain began."""
+        """Return the ledger of every log since the chain began."""
         made = Ledger()
         by_tx: dict[str, list[Entry]] = defaultdict(list)
         for log in self._logs(self.settler.address):

@@ -27,7 +27,7 @@ class StockJudge(Judge[StockTruth, RelayedBet]):
         self._payouts(ledger)
 
     def _bet(self, bet: RelayedBet, ledger: Ledger) -> None:
-        """A bet that was taken is there, once, as it was signed; one that was refused is not."""
+        """Check that an accepted bet is there once, as signed, and a refused one is not."""
         about = f"{bet.nonce} of {bet.wallet.address} for {bet.amount}: {'; '.join(bet.answers[-6:])}"
         owner = bet.wallet.address.lower()
         entries = ledger.by_authorization.get((owner, bet.nonce), [])
@@ -51,7 +51,7 @@ class StockJudge(Judge[StockTruth, RelayedBet]):
         return bool(rows and rows[0][0])
 
     def _asked_again(self, bet: RelayedBet, entries: list[Entry], about: str) -> None:
-        """What the service says of a bet when all is over is what the chain says."""
+        """Check that the service's final word on a bet agrees with the chain."""
         relay, receipt = StockCrowd.says_booked(bet)
         there = bool(entries)
         if relay != there:

@@ -64,13 +64,13 @@ class Side(ABC):
 
     @abstractmethod
     def is_over(self) -> bool:
-        """Whether nothing is left to do, as far as the world knows, when every bet is answered."""
+        """Return whether nothing is left to do, as far as the world knows, once every bet is answered."""
 
     @abstractmethod
     async def judge(self, chain_url: str) -> Judgement: ...
 
     async def listed(self, query: str, second: float) -> None:
-        """Until this query finds a market, or it is so late."""
+        """Wait until this query finds a market, or until the time limit."""
         while not self.world.database.ask(query) and self.world.clock.elapsed < second:
             await asyncio.sleep(0.5)
 
@@ -83,12 +83,12 @@ class Side(ABC):
         await ended(betting)
 
     async def answers_until(self, second: float) -> None:
-        """Until every bet is answered, or it is so late."""
+        """Wait until every bet is answered, or until the time limit."""
         while self.crowd.somebody_waits and self.world.clock.elapsed < second:
             await asyncio.sleep(2)
 
     async def the_end(self, seconds: int) -> None:
-        """Until all is over, or so much time has passed."""
+        """Wait until all is over, or until the time limit."""
         for _ in range(0, seconds, 2):
             await asyncio.sleep(2)
             if self._is_over():

@@ -35,7 +35,7 @@ class Weather:
         )
 
     def but(self, said: str) -> Weather:
-        """With what is said in place of what was drawn: `fork_rate=0.3,kill_every=`, where nothing stands for None."""
+        """Replace drawn values by given ones: `fork_rate=0.3,kill_every=`, where an empty value is None."""
         given: dict[str, Any] = {}
         for each in filter(None, said.split(",")):
             name, _, value = each.partition("=")

@@ -51,7 +51,7 @@ def environment(database_url: str, deployments: Path) -> dict[str, str]:
 
 
 def follow_the_seed(dice: random.Random) -> None:
-    """Every source of chance in this process draws from the seed from now on."""
+    """Seed every source of randomness in this process."""
     random.seed(dice.getrandbits(64))
     draw = random.Random(dice.getrandbits(64))
     os.urandom = draw.randbytes
@@ -114,7 +114,7 @@ class World:
         self._changing: list[asyncio.Task[None]] = []
 
     def dice(self, of: str) -> random.Random:
-        """The agent side's are named as they were when it was the only one, so that its seeds stay what they are."""
+        """Return a named random generator; the agent side's keep their old names so that its seeds stay the same."""
         return random.Random(f"{self.seed} {of}" if self.surface == "agent" else f"{self.seed} {self.surface} {of}")
 
     def run(self) -> SeedResult:
@@ -184,7 +184,7 @@ class World:
             node.mood = WELL
 
     def restart(self, daemon: str, **settings: str) -> None:
-        """With other settings."""
+        """Restart with other settings."""
         os.environ.update(settings)
         self.fleet.restart(daemon)
 
@@ -192,7 +192,7 @@ class World:
         await asyncio.sleep(max(0.0, second - self.clock.elapsed))
 
     async def sleep_until(self, second: float) -> None:
-        """The whole machine is suspended, and the chain makes no block: everything wakes up late, at once."""
+        """Suspend the machine and the chain; everything wakes up late at the same time."""
         seconds = max(0.0, second - self.clock.elapsed)
         self.chain.sleep(seconds)
         self.clock.advance(seconds)

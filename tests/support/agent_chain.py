@@ -48,7 +48,7 @@ class AgentChain(PlayedChain[AgentContracts]):
 
     @property
     def names(self) -> dict[str, str]:
-        """The other way round: what the test calls a market, by its id."""
+        """Return the test's names of markets by id."""
         return {identity: name for name, identity in self.ids.items()}
 
     def balance(self, owner: str) -> int:
@@ -64,7 +64,7 @@ class AgentChain(PlayedChain[AgentContracts]):
         return dict(self.read(self.contracts.settlement.call("stake", number))) if number else None
 
     def source(self, key: str | None = None) -> Any:
-        """The deployment file's entry of a feed; of the one that a test steers when none is named."""
+        """Return a feed's entry in the deployment file; by default of the feed that the test controls."""
         if key is None:
             return self.deployment.published_feeds[0]
         return self.deployment.agent_feed(key)
@@ -90,7 +90,7 @@ class AgentChain(PlayedChain[AgentContracts]):
         self.send(feed.call("record", [at]), self.deployment.operator_wallets["lister"])
 
     def value(self, key: str | None = None) -> int:
-        """What a feed says now."""
+        """Return a feed's present value."""
         return int(self.read(self.feed_of(key).call("latestRoundData"))[1])
 
     def list(
@@ -143,12 +143,12 @@ class AgentChain(PlayedChain[AgentContracts]):
         return self.ids[name]
 
     def key(self, name: str) -> bytes:
-        """The contract's id of a market, by its name here or its id."""
+        """Return the contract's id of a market, given its name in the test or its id."""
         identity = self.ids.get(name, name)
         return bytes.fromhex(identity[2:]) if identity.startswith("0x") else market_key(identity)
 
     def terms(self, name: str) -> Any:
-        """What decides it, as the resolver has it."""
+        """Return a market's terms at the resolver."""
         return self.read(self.contracts.resolver.call("terms", self.key(name)))
 
     def settle(self, name: str, value: int, *, resolve: bool = True) -> None:
@@ -168,7 +168,7 @@ class AgentChain(PlayedChain[AgentContracts]):
         return int(status) in (AgentMarketStatus.RESOLVED, AgentMarketStatus.VOID)
 
     def set_bounds(self, **changes: int) -> None:
-        """By the Safe, for markets listed from then on."""
+        """Set the bounds as the Safe, for markets listed from then on."""
         assert self.deployment.safe is not None
         bounds = dict(self.read(self.contracts.lister.call("bounds")))
         for name, value in changes.items():

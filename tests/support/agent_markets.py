@@ -25,7 +25,7 @@ FEE_BPS = 200
 def specification(
     kind: MarketKind = MarketKind.THRESHOLD, *, closes_at: int, bounds: tuple[int, ...] = ()
 ) -> Specification:
-    """Of a market that opens at 0 and measures an hour after bets have ended."""
+    """Return the specification of a market that opens at 0 and measures an hour after bets have ended."""
     begins = closes_at + 3_600
     return Specification(
         kind=kind,
@@ -98,7 +98,7 @@ def market(
 
 
 def stake(outcome: int | None, amount: int, fee: int, shares: int, **changes: Any) -> Stake:
-    """On the market `m`; without an outcome a payment that came too late."""
+    """Return a stake on the market `m`; without an outcome, a payment that came too late."""
     made = Stake(
         id=1,
         market_key=market_key("m"),
@@ -126,7 +126,7 @@ def stake(outcome: int | None, amount: int, fee: int, shares: int, **changes: An
 def snapshot(
     *markets: ListedMarket, volumes: Mapping[str, int] | None = None, latest: Mapping[str, FeedRound] | None = None
 ) -> MarketsSnapshot:
-    """At `NOW`. `volumes`: token units of the last 24 hours, by market id."""
+    """Return a snapshot at `NOW`. `volumes`: token units of the last 24 hours, by market id."""
     held = {each.key: each for each in markets}
     return MarketsSnapshot(
         head=Head(1, NOW, NOW, "ok", 0, 0),

@@ -49,7 +49,7 @@ PLAIN_CODE = "0x3660c414600a575f5ffd5b" + YES_CODE[2:]
 
 
 def spending(chain: AgentChain, envelope: Mapping[str, Any], function: str = "transferWithAuthorization") -> Call:
-    """The call of the token that uses an authorization, past everybody."""
+    """Return the token call that uses an authorization directly."""
     given = envelope["payload"]["authorization"]
     return chain.contracts.token.call(
         _SPEND.format(function),
@@ -72,7 +72,7 @@ def offered(chain: AgentChain, call: Call, sender: str) -> str:
 
 
 def together(chain: AgentChain, calls: Sequence[Call], sender: str, at: str) -> dict[str, Any]:
-    """All calls in one transaction, by a contract put at `at`; the receipt."""
+    """Make all calls in one transaction, through a contract placed at `at`; return the receipt."""
     chain.ask("anvil_setCode", at, MANY_CALLS_CODE)
     data = b"".join(len(each.data).to_bytes(2) + bytes.fromhex(each.to[2:]) + each.data for each in calls)
     chain.ask("anvil_setBalance", sender, hex(10**22))
@@ -95,7 +95,7 @@ def cancelling_digest(signer: str, nonce: bytes, token: Token, chain_id: int) ->
 
 
 def cancelling(chain: AgentChain, who: Wallet, nonce: bytes) -> Call:
-    """The call of the token that cancels an authorization, signed by its signer."""
+    """Return the token call that cancels an authorization, signed by its signer."""
     digest = cancelling_digest(who.address, nonce, chain.contracts.token_facts, chain.contracts.chain_id)
     signature = bytes(Account.unsafe_sign_hash(digest, who.private_key).signature)
     return chain.contracts.token.call("cancelAuthorization(address,bytes32,bytes)", who.address, nonce, signature)

@@ -41,5 +41,5 @@ def alerts() -> list[Alert]:
 
 
 def metrics_in(expr: str) -> set[str]:
-    """The names of our metrics in an expression."""
+    """Return the names of our metrics in an expression."""
     return set(_OURS.findall(expr))

@@ -63,7 +63,7 @@ class Alteration:
 
 
 def alterations(tables: Iterable[sa.Table] = AUDITED) -> Iterator[Alteration]:
-    """Each column of each table once; but the database keeps a raw log in the partition of its chain."""
+    """Yield one alteration per column and table; the database keeps a raw log in its chain's partition."""
     for table in tables:
         for column in table.columns:
             if table is not chain_log or column.name != "chain_id":

@@ -12,7 +12,7 @@ B = TypeVar("B", bound=Body)
 
 
 def hold(model: type[B], answer: Any) -> B:
-    """The answer as the struct: of its types and patterns, with no field missing and none that it does not know."""
+    """Return the answer as the struct, checking types, patterns, missing and unknown fields."""
     held = msgspec.convert(answer, model)
     assert msgspec.to_builtins(held) == answer
     return held

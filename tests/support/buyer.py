@@ -101,7 +101,7 @@ class Buyer:
         return await self._door.get(self.named(path), query=known, ip=ip)
 
     def named(self, path: str) -> str:
-        """A path with the ids of the markets that it names as the test does."""
+        """Return a path with market names replaced by ids."""
         return _NAMED.sub(self._id, path)
 
     async def post(
@@ -127,7 +127,7 @@ class Buyer:
         return await self.post(body, headers=header(envelope))
 
     async def challenged(self, body: Mapping[str, Any], *, seconds: float = PATIENCE) -> dict[str, Any]:
-        """What a trade asks for. As an agent would, this waits while the relayer is away."""
+        """Return a trade's payment challenge; wait while the relayer is unavailable, as an agent would."""
 
         async def asked() -> dict[str, Any] | None:
             response, challenge = await self.post(body)

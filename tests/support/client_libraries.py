@@ -33,7 +33,7 @@ def environment() -> dict[str, str]:
 
 @functools.cache
 def built() -> Path:
-    """The TypeScript library as a project has it that installed it: packed by npm, with the pinned viem."""
+    """Build the TypeScript library as an installing project has it: packed by npm, with the pinned viem."""
     node = shutil.which("npm")
     assert node is not None, "Node is part of the environment: run this through ./vpm test"
     folder = BUILT / f"{os.getpid()}"
@@ -58,7 +58,7 @@ def _run(*argv: str, cwd: Path) -> None:
 
 
 def node(order: dict[str, Any], *, seconds: float = SECONDS) -> Any:
-    """What the driver answers to an order."""
+    """Return the driver's answer to an order."""
     done = subprocess.run(
         ["node", _driver()],
         input=json.dumps(order) + "\n",
@@ -124,7 +124,7 @@ def _address() -> str:
 
 
 def _strange(request: httpx.Request) -> None:
-    """Each call comes from a new address, so that limits stay out of the way."""
+    """Send each call from a new address, to stay below rate limits."""
     request.headers["X-Forwarded-For"] = _address()
 
 

@@ -71,7 +71,7 @@ def operations(described: Json) -> Iterator[tuple[str, str, str, frozenset[str]]
 
 
 def _reached(schemas: Json, names: list[str]) -> list[str]:
-    """These schemas and what they are made of, by name; not those that are no objects."""
+    """Return these schemas and those they contain, by name, without non-objects."""
     found: set[str] = set()
     left = list(names)
     while left:
@@ -83,7 +83,7 @@ def _reached(schemas: Json, names: list[str]) -> list[str]:
 
 
 def _extended(schemas: Json, shown: list[str]) -> dict[str, str]:
-    """What a schema extends: the longest other one that its fields begin with, unless they are few."""
+    """Return the schema that a schema extends: the longest one with the same first fields, unless they are few."""
     fields = {
         name: [(*each, each[0] in schemas[name].get("required", ())) for each in schemas[name]["properties"].items()]
         for name in shown
@@ -97,7 +97,7 @@ def _extended(schemas: Json, shown: list[str]) -> dict[str, str]:
 
 
 def _own(schemas: Json, name: str, extended: Mapping[str, str]) -> list[tuple[str, Json]]:
-    """The fields of a schema but for those of the one that it extends."""
+    """Return a schema's fields without those of the schema it extends."""
     begun = len(schemas[extended[name]]["properties"]) if name in extended else 0
     return list(schemas[name]["properties"].items())[begun:]
 
@@ -111,7 +111,7 @@ def _nullable(schema: Json) -> tuple[Json, bool]:
 
 
 def _words(schema: Json, schemas: Json) -> list[str]:
-    """The values that a text is one of, where they are listed."""
+    """Return the allowed values of a text, if they are listed."""
     one, _ = _nullable(schema)
     if "$ref" in one:
         one = schemas[one["$ref"].rpartition("/")[2]]

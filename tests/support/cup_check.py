@@ -110,7 +110,7 @@ class _Check:
             self._expect(made == stated, f"{account} has {made} cents by its entries, the table says {stated}")
 
     def _accounts(self) -> set[str]:
-        """The mint's, and one for each claim, market and round."""
+        """Yield the mint's account, and those of each claim, market and round."""
         claims = (key.removeprefix("claim:") for key, row in self._posted.items() if row["kind"] == "claim")
         return {
             MINT,
@@ -316,7 +316,7 @@ class _Check:
 
 
 def _first(stakes: Iterable[CupRow]) -> dict[str, datetime]:
-    """When each wallet's first of these was taken."""
+    """Return when each wallet's first of these was made."""
     first: dict[str, datetime] = {}
     for row in stakes:
         at = row["at"]

@@ -68,7 +68,7 @@ def iso(moment: datetime) -> str:
 def specification(
     kind: MarketKind = MarketKind.THRESHOLD, outcomes: int = 2, opens: int = 0, closes: int = 4_000_000_000, **more: Any
 ) -> Specification:
-    """Of an agent market whose times are Unix seconds and follow one another as the lister wants it."""
+    """Return the specification of an agent market with Unix times in the order that the lister requires."""
     direction = kind is MarketKind.DIRECTION
     times = {"start_at": closes + 120 if direction else 0, "ends_at": closes + (240 if direction else 120)}
     return Specification(
@@ -92,7 +92,7 @@ def specification(
 
 
 def listing_named(slug: str, spec: Specification, outcomes: int = 2) -> PaperListing:
-    """A listing under a name of the test's own; a range has the sides b0, b1 and so on."""
+    """Return a listing with a name of the test's choice; a range has the sides b0, b1 and so on."""
     made = listing_of(keccak(text=slug), spec, (WEIGHT,) * outcomes, None)
     sides = made.sides
     if spec.kind is MarketKind.RANGE:
@@ -101,7 +101,7 @@ def listing_named(slug: str, spec: Specification, outcomes: int = 2) -> PaperLis
 
 
 def agent_market_row(key: bytes, spec: Specification, outcomes: int = 2, slug: str | None = None) -> tuple[Any, ...]:
-    """Of an open market."""
+    """Return the row of an open market."""
     return (
         key,
         int(spec.kind),
@@ -233,7 +233,7 @@ class Cup:
         return opened
 
     async def close_round(self, round_no: int) -> None:
-        """As if its betting had ended a minute ago."""
+        """Change the round as if its betting had ended a minute ago."""
         await self.run(
             "UPDATE cup_round SET opens_at = now() - interval '105 s', closes_at = now() - interval '60 s', "
             "ends_at = now() - interval '55 s' WHERE round_no = %s",
@@ -259,7 +259,7 @@ class Cup:
 
     @asynccontextmanager
     async def _database(self) -> AsyncIterator[Connection]:
-        """The one connection, for one question or piece of work at a time."""
+        """Hold the one connection, for one query or task at a time."""
         async with self._free:
             yield self._connection
 

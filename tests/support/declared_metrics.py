@@ -59,7 +59,7 @@ class Metric:
 
 
 def declared() -> dict[str, Metric]:
-    """Every metric by its exposed name."""
+    """Return every metric by its exposed name."""
     metrics: dict[str, Metric] = {}
     listed = subprocess.run(
         [sys.executable, "-c", _LIST, *DAEMONS], capture_output=True, text=True, check=True, cwd=REPOSITORY

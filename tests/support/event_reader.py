@@ -20,7 +20,7 @@ class Message:
 
 
 async def messages(response: aiohttp.ClientResponse) -> AsyncIterator[Message]:
-    """Each block of the stream, until it ends."""
+    """Yield each block of the stream until it ends."""
     kept: list[str] = []
     async for raw in response.content:
         line = raw.decode().rstrip("\n")

@@ -146,7 +146,7 @@ class Fleet:
 
     @property
     def sources_file(self) -> Path:
-        """Where the keepers read what to observe; empty: every feed is simulated."""
+        """Return the keepers' sources file; empty: every feed is simulated."""
         return self.folder / "sources.toml"
 
     def ready_file(self, name: str) -> Path:
@@ -195,7 +195,7 @@ class Fleet:
         return {tuple(sorted(one["labels"].items())): one["value"] for one in samples(text, [name])}
 
     def instances(self, daemon: str) -> list[str]:
-        """Those of a daemon that are running."""
+        """Return the running instances of a daemon."""
         return [name for name in self.running if name.startswith(daemon)]
 
     async def samples(self, daemon: str, name: str) -> list[tuple[tuple[tuple[str, str], ...], float]]:
@@ -218,7 +218,7 @@ class Fleet:
         self.postgres = await asyncio.to_thread(start_postgres, self.database, log)
 
     def pids(self) -> dict[str, int]:
-        """Of the programs themselves, from their ready files."""
+        """Return the programs' process ids from their ready files."""
         pids = {}
         for name in self.running:
             with contextlib.suppress(OSError, ValueError, KeyError):
@@ -226,7 +226,7 @@ class Fleet:
         return pids
 
     def stop_all(self) -> None:
-        """The daemons, then the database under them."""
+        """Stop the daemons, then their database."""
         stop_together(self.running.values())
         self.postgres.stop()
 
@@ -295,7 +295,7 @@ class Fleet:
             await asyncio.sleep(pause)
 
     async def indexed(self, chain: str, seconds: float = 60.0, *, ahead: int = 0) -> float:
-        """Until the index holds the very block that is the head now, or `ahead` more, on the chain as it is."""
+        """Wait until the index has the present head, or `ahead` more blocks, of the chain as it is."""
         head = int((await self.head(chain))["number"], 16) + ahead
 
         async def there() -> bool:
@@ -306,7 +306,7 @@ class Fleet:
         return await self.until(there, f"the index of {chain} at block {head}", seconds)
 
     async def index_stands(self, chain: str) -> tuple[int, str]:
-        """The block that the index of a chain has come to, by number and hash."""
+        """Return the number and hash of the block that the index of a chain has reached."""
         ((number, digest),) = await self.ask_database(
             "SELECT number, hash FROM chain_cursor WHERE chain_id = %s AND state = 'tail'", CHAIN_IDS[chain]
         )
@@ -314,7 +314,7 @@ class Fleet:
 
 
 def ran(module: str, *words: str, env: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-    """One of our commands, as an operator runs it."""
+    """Run one of our commands, as an operator does."""
     command = [sys.executable, "-m", module, *words]
     return subprocess.run(command, env=env, cwd=str(REPOSITORY), capture_output=True, text=True, check=False)
 

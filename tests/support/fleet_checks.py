@@ -61,7 +61,7 @@ async def faults(fleet: Fleet, load: Load | None) -> list[str]:
 
 
 async def _kept(fleet: Fleet, one: Promise) -> list[str]:
-    """A bet that was taken happened once; one that was refused never did."""
+    """Check that an accepted bet happened once and a refused one never did."""
     if one.report is LoadReport.WAITING:
         return []
     times = await times_there(fleet, one)
@@ -70,7 +70,7 @@ async def _kept(fleet: Fleet, one: Promise) -> list[str]:
 
 
 async def _no_more(fleet: Fleet, load: Load) -> list[str]:
-    """The bettors have the bets that they placed and no others: one that was placed twice may have got another key."""
+    """Check that bettors have only the bets they placed; a bet placed twice may have another key."""
     broken = []
     wallets = sorted({one.wallet.address.lower() for one in load.promises})
     for surface, query in _PAPER_BETS.items():
@@ -86,7 +86,7 @@ def _about(one: Promise) -> str:
 
 
 async def _outbox(fleet: Fleet) -> list[str]:
-    """Nothing is left unsent, and no bet was entered twice."""
+    """Check that nothing is left unsent and no bet was entered twice."""
     broken = []
     try:
         await fleet.until(lambda: not _unfinished(fleet), "the outbox empty", SETTLED_WITHIN_SECONDS)
@@ -142,7 +142,7 @@ async def lane_faults(fleet: Fleet) -> list[str]:
 
 
 def _unfinished(fleet: Fleet) -> list[tuple[object, ...]]:
-    """What waits for longer than an ordinary transaction takes."""
+    """Return what has waited longer than an ordinary transaction takes."""
     return fleet.rows(
         "SELECT chain_id, kind, state, count(*) FROM outbox_intent WHERE state IN ('queued', 'signed', 'sent')"
         " AND created_at < now() - interval '20 s' GROUP BY 1, 2, 3"

@@ -185,7 +185,7 @@ class Load:
     async def insist(
         self, promise: Promise, path: str, body: Any, refusals: frozenset[str], headers: Mapping[str, str] | None = None
     ) -> None:
-        """The same body again until the answer is definite."""
+        """Send the same body again until the answer is definite."""
         promise.request, promise.busy = (path, body, refusals, headers), True
         began = time.monotonic()
         try:
@@ -227,7 +227,7 @@ class Load:
     async def stock(
         self, wallet: Wallet | None = None, market: str | None = None, side: int | None = None
     ) -> Promise | None:
-        """None when nothing was signed."""
+        """Place a stock bet; return None when nothing was signed."""
         wallet = wallet or self._dice.choice(self.bettors)
         if market is None:
             status, listed = await self.call("GET", "/api/markets")

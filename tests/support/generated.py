@@ -79,7 +79,7 @@ class Seen:
     statuses: dict[str, dict[int, int]] = field(default_factory=lambda: defaultdict(lambda: defaultdict(int)))
 
     def reached(self, statuses: Mapping[str, Collection[int]] | None = None, *, refuse: Collection[str] = ()) -> None:
-        """Every operation (but those in `refuse`) answered 2xx at least once, and each named one all its statuses."""
+        """Check that every operation except those in `refuse` answered 2xx, and each named one all its statuses."""
         assert self.statuses, "the document describes no operation"
         silent = [name for name, found in self.statuses.items() if not any(200 <= each < 300 for each in found)]
         assert set(silent) == set(refuse), f"never answered 2xx: {silent}; expected of {list(refuse)}"

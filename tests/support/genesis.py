@@ -64,7 +64,7 @@ class RunningChain:
 
 
 def genesis() -> Genesis:
-    """The genesis for the sources as they stand, whose feeds have recent readings."""
+    """Return the genesis for the present sources, whose feeds have recent readings."""
     return built(sources_key(), _build, fresh_seconds=FRESH_SECONDS)
 
 
@@ -98,7 +98,7 @@ def chain(
     mine_on_demand: bool = False,
     extra: tuple[str, ...] = (),
 ) -> Iterator[RunningChain]:
-    """A private chain from the genesis; mines each transaction at once by default."""
+    """Run a private chain from the genesis; it automines by default."""
     process, options = started(known, name, log, block_seconds, mine_on_demand, extra)
     try:
         yield RunningChain(name, options.url, options.ws_url, process, known.deployment(name))
@@ -145,7 +145,7 @@ async def _build(state: State) -> None:
 
 
 def sources_key() -> str:
-    """What the genesis is made of: contracts, deployment facts and scripts, and which chains are forked."""
+    """Hash the inputs of the genesis: contracts, deployment facts, scripts, and which chains are forked."""
     digest = hashlib.sha256(contracts.sources_hash().encode() + repr(FORKS).encode())
     for folder in ("deployments", "scripts/_deploy", "scripts/_stack"):
         for path in sorted((REPOSITORY / folder).glob("*")):

@@ -20,7 +20,7 @@ REDIS = shutil.which("redis-server")
 
 
 def family(pid: int) -> list[int]:
-    """The process and everything under it, parents first."""
+    """Return the process and its descendants, parents first."""
     found = [pid]
     for each in found:
         with contextlib.suppress(OSError):

@@ -47,7 +47,7 @@ class HazyNode(MoodyProxy):
         self._numbers: dict[str, int] = {}
 
     def hide(self, number: int) -> None:
-        """From now on it does not have this block when asked by number; nor is it the head that it last saw."""
+        """Hide this block by number from now on; it is no longer the head either."""
         self._missing.add(number)
         self._head = (0.0, 0)
 
@@ -93,7 +93,7 @@ class HazyNode(MoodyProxy):
         return max(0, head - (self._dice.choice(self.views) if lag is None else lag))
 
     async def _unknown(self, method: str, params: list[Any], end: int) -> dict[str, Any] | None:
-        """An answer when this view has not got the block yet that is named by its hash."""
+        """Return an answer for a block hash that this view does not have yet."""
         at = _STATE.get(method)
         if at is None or len(params) <= at or not isinstance(params[at], dict):
             return None

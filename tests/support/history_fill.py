@@ -162,7 +162,7 @@ _AGENT_COLUMNS = (
 
 
 def agent_names(size: HistorySize, now: int) -> Iterator[tuple[int, str, Specification, bool]]:
-    """Each market's number from 1, its id, its specification, and whether it is settled; the oldest first."""
+    """Yield each market's number from 1, its id, its specification, and whether it is settled; the oldest first."""
     for number in range(1, size.agent + size.open_each + 1):
         feed = number % len(TOKENS)
         settled = number <= size.agent
@@ -244,7 +244,7 @@ def _agent(connection: psycopg.Connection[tuple[object, ...]], size: HistorySize
 
 
 def _stock(connection: psycopg.Connection[tuple[object, ...]], size: HistorySize, now: int) -> None:
-    """A market ends every ten minutes; the last of them are open."""
+    """Fill stock markets, one ending every ten minutes; the last are open."""
     asked = {
         "all": size.stock + size.open_each,
         "settled": size.stock,
@@ -304,7 +304,7 @@ def _stock(connection: psycopg.Connection[tuple[object, ...]], size: HistorySize
 
 
 def _rounds(connection: psycopg.Connection[tuple[object, ...]], size: HistorySize, now: int) -> None:
-    """A reading of every agent feed at each end of its markets."""
+    """Fill a reading of every agent feed at each end of its markets."""
     connection.execute(
         "INSERT INTO oracle_round SELECT %(chain)s, (t - 1) / 2, f, decode('fe' || lpad(to_hex(f), 38, '0'), 'hex'),"
         " t, 9000000000000000, t, t, sha256(int8send(t)) FROM generate_series(0, %(feeds)s - 1) f,"

@@ -33,7 +33,7 @@ async def dripping(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) 
 
 
 async def endless(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """An answer without an end."""
+    """Send an answer without an end."""
     writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\r\n")
     while True:
         writer.write(b"a" * 65_536)
@@ -71,7 +71,7 @@ def answering(head: str) -> Behaviour:
 
 @contextlib.asynccontextmanager
 async def endpoint(behaviour: Behaviour, tls: ssl.SSLContext | None = None) -> AsyncIterator[str]:
-    """Its URL, while the context is open."""
+    """Serve an endpoint and yield its URL."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(ConnectionError, asyncio.CancelledError, asyncio.IncompleteReadError):

@@ -58,10 +58,10 @@ class Players(ABC):
 
     @abstractmethod
     async def _odds_and_ends(self, which: int) -> None:
-        """One of `ODDS_AND_ENDS` things that seldom happen."""
+        """Do one of the rare `ODDS_AND_ENDS`."""
 
     async def by_the_safe(self, contract: Contract, name: str, *arguments: Any) -> None:
-        """What the owner of a contract does; impersonated, it needs a coin for gas."""
+        """Call as the contract's owner, impersonated and given ether for gas."""
         owner = await self.client.read(contract.call("owner"))
         await self.ask("anvil_setBalance", owner, hex(10**18))
         await self.send(owner, contract, name, *arguments)
@@ -94,7 +94,7 @@ class Players(ABC):
         return (await self.client.head()).timestamp
 
     async def reverted(self) -> int:
-        """How many of the transactions sent so far reverted."""
+        """Return how many of the transactions sent so far reverted."""
         receipts = await self.client.receipts(self.sent)
         return sum(receipt is not None and not receipt.succeeded for receipt in receipts)
 
@@ -336,7 +336,7 @@ class AgentPlayers(Players):
                 await self._cancel(rng.choice(wallets.DEV))
 
     async def condemn(self) -> None:
-        """The end of everything on the feed: what is open can only be voided from now on, and is given back."""
+        """Condemn the feed: its open markets can only be voided from now on."""
         await self.by_the_safe(self.lister, "condemn", self.feeds[0].address)
         await self.mine()
         voided = sorted(self.markets.keys() - self.settled)

@@ -32,7 +32,7 @@ def world_sources(kind: Any = "op-stack", start_block: int = 1) -> Sources:
 
 
 def bloom_of(values: Iterable[bytes]) -> str:
-    """The bloom of a block whose logs have these addresses and topics."""
+    """Return the bloom of a block whose logs have these addresses and topics."""
     bits = 0
     for value in values:
         bits |= mask(value)
@@ -65,12 +65,12 @@ class SimChain:
         return self.blocks[-1]
 
     def moment(self, number: int) -> Moment:
-        """What contracts see in a block."""
+        """Return what contracts see in a block."""
         block_number = number if self.l1_every == 1 else 1_000 + number // self.l1_every
         return Moment(block_number, self.genesis_time + number * BLOCK_SECONDS)
 
     def mine(self, txs: Iterable[Tx]) -> SimBlock:
-        """A block with those of the transactions that do not revert on top of the head."""
+        """Mine a block with those transactions that do not revert."""
         world = self.head.world.copy()
         now = self.moment(len(self.blocks))
         landed, emitted = [], []

@@ -34,7 +34,7 @@ Tables = dict[str, list[tuple[Any, ...]]]
 
 
 async def contents(connection: Connection) -> Tables:
-    """Every row of every projection, the raw logs, and the blocks that hold logs."""
+    """Return every row of every projection, the raw logs, and the blocks with logs."""
     found: Tables = {}
     for table in CONTENTS:
         key = ", ".join(column.name for column in table.primary_key.columns)
@@ -55,7 +55,7 @@ async def wipe(connection: Connection) -> None:
 
 
 async def fresh_index(url: str, node: ChainNode, sources: Sources, *, finality_blocks: int = 64) -> Tables:
-    """What an index that has never seen anything else makes of the chain as it is."""
+    """Return the content of a new index of the chain."""
     async with make_pool(url, size=1) as pool:
         async with pool.connection() as connection:
             await wipe(connection)
@@ -67,7 +67,7 @@ async def fresh_index(url: str, node: ChainNode, sources: Sources, *, finality_b
 
 
 def differences(ours: Tables, theirs: Tables) -> list[str]:
-    """The first difference of each table that has one."""
+    """Return the first difference of each table that has one."""
     found = []
     for name, rows in ours.items():
         if rows != theirs[name]:
@@ -80,7 +80,7 @@ def differences(ours: Tables, theirs: Tables) -> list[str]:
 
 
 async def check_stock_against(connection: Connection, world: World) -> None:
-    """The stock tables, as the mirror's values, are the world's own ledger."""
+    """Compare the stock tables with the in-memory ledger."""
     ledger = world.ledger
     assert {row.market_id: market_of(row) for row in await all_rows(connection, MARKET)} == ledger.markets
     positions = await all_rows(connection, POSITION)
@@ -168,7 +168,7 @@ async def _those(connection: Connection, condition: str) -> set[int]:
 async def following(
     url: str, node: ChainNode, sources: Sources, *, finality_blocks: int = 64, afresh: bool = False
 ) -> AsyncIterator[tuple[ChainFollower, ConnectionPool]]:
-    """A follower with its own pool, its cursor read. `afresh`: it has read the chain into emptied tables."""
+    """Run a follower with its own pool and cursor. `afresh`: it has read the chain into emptied tables."""
     async with make_pool(url, size=2) as pool:
         follower = ChainFollower(node, sources, pool, finality_blocks=finality_blocks)
         if afresh:

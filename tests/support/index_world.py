@@ -58,7 +58,7 @@ def _layout(role: Role, name: str) -> tuple[Layout, tuple[tuple[str, bool], ...]
 
 
 def emission(role: Role, name: str, *values: Any, address: bytes | None = None) -> Emission:
-    """A log of a contract of ours, its fields in the order of the event's declaration."""
+    """Return a log of one of our contracts, its fields in the order of the event's declaration."""
     layout, kinds = _layout(role, name)
     indexed = [_word(value) for value, (_, is_indexed) in zip(values, kinds, strict=True) if is_indexed]
     plain = [(kind, value) for value, (kind, is_indexed) in zip(values, kinds, strict=True) if not is_indexed]
@@ -145,7 +145,7 @@ class World:
         )
 
     def run(self, tx: Tx, now: Moment) -> list[Emission] | None:
-        """The transaction's logs, or None when it reverts."""
+        """Return the transaction's logs, or None if it reverts."""
         method = getattr(self, f"_{tx.what}")
         found: list[Emission] | None = method(now, *tx.args)
         return found
@@ -378,7 +378,7 @@ class World:
     def _odd_stake(
         self, _now: Moment, key: bytes, wallet: bytes, amount: int, uid: bytes, moves: tuple[tuple[Any, ...], ...]
     ) -> list[Emission]:
-        """A stake on the first outcome, by a contract that believed a token which says `moves`."""
+        """Stake on the first outcome through a contract that believed a token which reports `moves`."""
         said = [emission(Role.TOKEN, name, *values, address=TOKEN) for name, *values in moves]
         return [self._booked(key, wallet, 0, amount, uid), *said]
 
@@ -398,7 +398,7 @@ class World:
         return RefundReason.NONE if outcome < market.book.outcomes else RefundReason.OUTCOME
 
     def _spend(self, wallet: bytes, nonce: bytes) -> bool:
-        """Whether the token lets an authorization be used or canceled; once only."""
+        """Return whether the token lets an authorization be used or canceled, which it does once."""
         if (wallet, nonce) in self.authorizations:
             return False
         self.authorizations[wallet, nonce] = None
@@ -421,7 +421,7 @@ class World:
         return emission(Role.WALLET, "Staked", *values)
 
     def _close(self, now: Moment, key: bytes, outcome: int) -> list[Emission] | None:
-        """An outcome past the last means void. The resolver speaks first."""
+        """Close a market; an outcome past the last means void. The resolver logs first."""
         market = self.agent.get(key)
         if market is None or market.status is not AgentMarketStatus.OPEN or now.timestamp < market.closes_at:
             return None
@@ -603,7 +603,7 @@ class Crowd:
 
 
 def paid(payer: bytes, nonce: bytes, to: bytes, amount: int) -> list[Emission]:
-    """What the token says when an authorization is used."""
+    """Return the token's logs for a used authorization."""
     return [
         emission(Role.TOKEN, "AuthorizationUsed", payer, nonce, address=TOKEN),
         emission(Role.TOKEN, "Transfer", payer, to, amount, address=TOKEN),

@@ -106,7 +106,7 @@ class Rig:
 
     @contextmanager
     def no_blocks(self, name: str) -> Iterator[None]:
-        """The chain and its clock stand still."""
+        """Stop the chain and its clock."""
         self.ask(name, "evm_setIntervalMining", 0)
         try:
             yield
@@ -117,7 +117,7 @@ class Rig:
         return self.chains[name].deployment
 
     def send(self, name: str, sender: str, to: str, data: bytes) -> dict[str, Any]:
-        """A transaction of any account, mined; the receipt."""
+        """Send a transaction from any account and mine it; return the receipt."""
         self.ask(name, "anvil_impersonateAccount", sender)
         sent = {"from": sender, "to": to, "data": "0x" + data.hex(), "gas": hex(5_000_000)}
         transaction = self.ask(name, "eth_sendTransaction", sent)
@@ -133,7 +133,7 @@ class Rig:
     # ---------------------------------------------------------------- the database
 
     def rows(self, query: str, *values: object) -> list[tuple[Any, ...]]:
-        """Of one connection, which is made anew while the database is failing over."""
+        """Query over one connection, which is reopened while the database fails over."""
         deadline = time.monotonic() + PATIENCE
         while True:
             try:

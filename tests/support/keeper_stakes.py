@@ -27,7 +27,7 @@ def usdc(rig: Rig, owner: str) -> int:
 
 
 def stake(rig: Rig, bettor: wallets.Wallet, public_id: str, outcome: int, amount: int, key: str) -> None:
-    """A stake in token units, sent in by another wallet."""
+    """Place a stake in token units, sent by another wallet."""
     deployment = rig.deployment("base")
     given = bound(deployment, rig.now("base"), bettor, public_id, outcome, amount, key)
     data = abi("SettlementWallet").function("settle").encode(given.bet, given.authorization)
@@ -45,7 +45,7 @@ class Bound:
 def bound(
     deployment: Deployment, now: int, bettor: wallets.Wallet, public_id: str, outcome: int, amount: int, key: str
 ) -> Bound:
-    """A transfer of so many token units for one bet, signed; valid for an hour."""
+    """Sign a transfer of token units for one bet, valid for an hour."""
     to, token = deployment.contract("SettlementWallet").address, deployment.token("USDC")
     bet = Bet(market_key(public_id), outcome, amount, 0, bettor.address, idem_hash(key))
     nonce, before = bet_hash(bet, deployment.chain_id, to), now + 3600

@@ -103,7 +103,7 @@ class Aws:
 
     @property
     def env(self) -> dict[str, str]:
-        """What an AWS client needs to speak to it, by AWS's own variables."""
+        """Return the variables that an AWS client needs to reach it."""
         return {
             "AWS_ACCESS_KEY_ID": self.access,
             "AWS_SECRET_ACCESS_KEY": self.secret,
@@ -158,7 +158,7 @@ class Aws:
 
 @contextlib.asynccontextmanager
 async def served(cloud: Aws, port: int = 0) -> AsyncIterator[None]:
-    """The service at `cloud.url`, until the end or `cloud.stop`."""
+    """Serve the key service at `cloud.url` until the end or `cloud.stop`."""
     async with contextlib.AsyncExitStack() as stack:
         cloud.url = await stack.enter_async_context(serving(cloud.app(), port))
         cloud.stop = stack.aclose

@@ -57,7 +57,7 @@ class Regime:
     until: float
 
     def measured(self, u: float) -> float:
-        """How much of the measured time has passed at a moment of the betting time, both from 0 to 1."""
+        """Return the share of the measured time that has passed at a moment of the betting time, both from 0 to 1."""
         return 0.0 if u <= self.before else self.until * (u - self.before) / (1 - self.before)
 
 
@@ -81,7 +81,7 @@ class Bettors:
 
     @property
     def mean_usd(self) -> float:
-        """Of one bet, but for what the limits cut off."""
+        """Return the mean of a bet before limits."""
         return self.median_usd * exp(self.spread**2 / 2)
 
 
@@ -180,19 +180,19 @@ class Play(ABC):
 
     @abstractmethod
     def staked(self, bet: int) -> int:
-        """What of a bet was taken."""
+        """Return the accepted part of a bet."""
 
     @abstractmethod
     def paid(self, bet: int, winner: int) -> int:
-        """What a bet is paid if `winner` wins, after the fee."""
+        """Return a bet's payout if `winner` wins, after the fee."""
 
     @abstractmethod
     def fees(self, winner: int) -> int:
-        """What the venue takes in fees, of the seed's own gain too."""
+        """Return the venue's fees, including those on the seed's gain."""
 
     @abstractmethod
     def seed_gain(self, winner: int) -> int:
-        """What the seed's owner is paid beyond the seed, after the fee."""
+        """Return the payout of the seed's owner beyond the seed, after the fee."""
 
 
 class Vested(Play):
@@ -427,7 +427,7 @@ class Ratio:
 
     @property
     def gain(self) -> float:
-        """The expected return for each unit, less that unit; 0 where nothing was staked."""
+        """Return the expected return per unit, less that unit; 0 if nothing was staked."""
         return self.paid / self.staked - 1 if self.staked else 0.0
 
 
@@ -445,7 +445,7 @@ SETTINGS: Final = {
 
 @lru_cache(maxsize=5_000)
 def market(number: int, crowd: Bettors) -> Draw:
-    """The same chance in every cell, so that cells differ by what they are about and not by luck."""
+    """Return the same random market in every cell, so that cells do not differ by chance."""
     return drawn(f"{SEED}:{number}", crowd)
 
 

@@ -60,7 +60,7 @@ class Call(Protocol):
 
 
 def shown(is_error: bool, structured: Any, text: str, meta: Any) -> dict[str, Any]:
-    """One result, whichever client it came through."""
+    """Return a result in one form for all clients."""
     parsed = json.loads(text)
     if is_error and structured is not None:
         assert structured == parsed
@@ -149,7 +149,7 @@ async def typescript_client(url: str) -> AsyncIterator[tuple[list[dict[str, Any]
 
 @asynccontextmanager
 async def inspector_1(url: str) -> AsyncIterator[tuple[list[dict[str, Any]], Call]]:
-    """What `inspector --cli` of the package @modelcontextprotocol/inspector 1 runs, on the TypeScript SDK 1."""
+    """Return the command of `inspector --cli` of @modelcontextprotocol/inspector 1, on the TypeScript SDK 1."""
     command = [node(), str(INSPECTOR_1), "--cli", url, "--transport", "http"]
     # It reads its own version from there.
     ask = partial(_inspected, command, cwd=INSPECTOR_1.parent)
@@ -184,7 +184,7 @@ def _inspected(command: list[str], *options: str, cwd: Path, home: str | None = 
 async def _inspect(
     ask: Callable[..., dict[str, Any]], name: str, *, payment: Any = None, **arguments: Any
 ) -> dict[str, Any]:
-    """A call by either Inspector, which sends no payment."""
+    """Make a call with either Inspector, which sends no payment."""
     assert payment is None
     given = [f"--tool-arg={key}={value}" for key, value in arguments.items()]
     result = await asyncio.to_thread(ask, "--method", "tools/call", "--tool-name", name, *given)
@@ -197,7 +197,7 @@ async def _inspect(
 
 
 def paying_client(url: str, private_key: str, calls: Sequence[tuple[str, dict[str, Any]]]) -> list[dict[str, Any]]:
-    """What x402's own MCP client makes of these calls, with the wallet of this key."""
+    """Make these calls with x402's MCP client and the wallet of this key."""
     lines = [url, private_key, *(json.dumps({"tool": tool, "arguments": given}) for tool, given in calls)]
     done = subprocess.run(
         [str(_environment(CLIENTS / "pay_tools.lock")), str(CLIENTS / "pay_tools.py")],
@@ -219,5 +219,5 @@ def node() -> str:
 
 
 def without_proxies() -> dict[str, str]:
-    """The service is on this machine."""
+    """Return the environment without proxies, as the service is on this machine."""
     return {name: value for name, value in os.environ.items() if "proxy" not in name.lower()}

@@ -87,7 +87,7 @@ class MoodyProxy:
         return orjson.dumps(answers)
 
     def _spoiled(self, content: bytes) -> bytes:
-        """One of the things real providers were seen to answer with a 200."""
+        """Return a faulty answer with status 200, as seen from real providers."""
         kind = self._dice.randrange(5)
         if kind == 0:
             return b"<html><body>upstream error</body></html>"

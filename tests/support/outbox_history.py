@@ -21,7 +21,7 @@ class HistoryEntry:
 
 
 async def history(connection: Connection, intent_id: int) -> list[HistoryEntry]:
-    """Every change of state, oldest first."""
+    """Return every change of state, oldest first."""
     cursor = await connection.execute(
         "SELECT from_state, to_state, tx_hash, reason, at FROM outbox_history WHERE intent_id = %s ORDER BY id",
         (intent_id,),

@@ -53,7 +53,7 @@ class PlayedChain(Generic[K]):
         self.ask("anvil_mine", hex(blocks))
 
     def warp_to(self, timestamp: int) -> None:
-        """The next block, mined here, has this time."""
+        """Mine the next block with this time."""
         self.ask("evm_setNextBlockTimestamp", hex(timestamp))
         self.ask("evm_mine")
 
@@ -97,7 +97,7 @@ class PlayedChain(Generic[K]):
         return call.function.decode(bytes.fromhex(self.ask("eth_call", call.parameters(), where)[2:]))
 
     def send(self, call: Call, sender: str) -> dict[str, Any]:
-        """As an account the node impersonates; the receipt of a success."""
+        """Send from an account that the node impersonates; return the receipt of a success."""
         self.ask("anvil_setBalance", sender, hex(10**20))
         self.ask("anvil_impersonateAccount", sender)
         sent = self.ask("eth_sendTransaction", {**call.parameters(), "from": sender, "gas": hex(6_000_000)})
@@ -117,11 +117,11 @@ class PlayedChain(Generic[K]):
     # ------------------------------------------------------------ pausing stakes
 
     def pause(self) -> None:
-        """By a guardian's hot key."""
+        """Pause with a guardian's hot key."""
         self.send(self.pauser.call("pause"), self.deployment.operator_wallets["guardian"])
 
     def resume(self) -> None:
-        """By the Safe."""
+        """Resume as the Safe."""
         assert self.deployment.safe is not None
         self.send(self.pauser.call("resume"), self.deployment.safe.address)
 

@@ -41,7 +41,8 @@ KINDS = ("threshold", "early", "range", "direction")
 
 
 def pool_of(fee_pips: int, concentrated: bool, scale: int = 10**24) -> MirrorPool:
-    """A pool at price 1: liquidity everywhere, or a tenth of it everywhere and the rest within 25% of the price."""
+    """Return a pool at price 1: liquidity everywhere, or a tenth of it everywhere and the rest within 25% of the
+    price."""
     spacing = SPACINGS[fee_pips]
     pool = MirrorPool.at(sqrt_price_at(0), fee_pips, spacing)
     edge = MAX_TICK // spacing * spacing
@@ -190,7 +191,7 @@ class Outcome:
 
 
 def tried(attacks: Attacks, dice: np.random.Generator, courses: int) -> Outcome:
-    """All attacks on courses of their own."""
+    """Try all attacks, each on separate price paths."""
     plain = _Play(attacks, dice, courses).play()
     edges = plain.edges()
     wins = plain.wins(edges)
@@ -202,7 +203,7 @@ def tried(attacks: Attacks, dice: np.random.Generator, courses: int) -> Outcome:
 
 
 def _bets(attacks: Attacks, chances: Floats) -> tuple[Floats, Floats, Floats]:
-    """What the attacker stakes, is paid if he wins, and pays as fee: from a book at fair odds that holds the cap."""
+    """Return the attacker's stake, payout and fee, from a book at fair odds that is at its cap."""
     made = []
     for dollars, chance, share in zip(attacks.dollars, chances, attacks.share, strict=True):
         pot = int(dollars * 10**6)
@@ -281,7 +282,7 @@ class _Play:
         return self
 
     def _note_early(self, step: int, sums: list[Floats]) -> None:
-        """An early-resolvable market counts the reading of every step from its first whole window on."""
+        """Record early results: such a market counts the reading of every step from its first whole window on."""
         rows = self.early_from <= step
         if rows.any() and step >= STEPS - 1:
             mean = (sums[-1][rows] - sums[-1 - STEPS][rows]) / STEPS
@@ -290,7 +291,7 @@ class _Play:
     # ---------------------------------------------------------------- Markets
 
     def edges(self) -> tuple[Floats, Floats]:
-        """The edges that give each attacker's outcome the chance it was drawn with."""
+        """Return the edges that give each attacker's outcome its drawn probability."""
         attacks = self.attacks
         high = np.full(len(attacks), np.inf)
         if attacks.kind == "direction":
@@ -308,7 +309,7 @@ class _Play:
     # ---------------------------------------------------------------- The attacker
 
     def _pushed(self, step: int, elsewhere: Floats, away: Floats, sums: list[Floats]) -> Floats:
-        """Where the price stands after the attacker has done what pays."""
+        """Return the price after the attacker's profitable pushes."""
         assert self.at is not None
         assert self.win is not None
         if self.early:
@@ -433,7 +434,7 @@ class _Play:
 
 
 def _weights(attacks: Attacks) -> tuple[Floats, npt.NDArray[np.intp]]:
-    """What each step counts in the reading that decides, and from which step on an early one is looked at."""
+    """Return each step's weight in the deciding reading, and the step from which an early one counts."""
     steps = 12 + 4 * STEPS
     weights = np.zeros((len(attacks), steps))
     early = np.full(len(attacks), steps)
@@ -451,13 +452,13 @@ def _weights(attacks: Attacks) -> tuple[Floats, npt.NDArray[np.intp]]:
 
 
 def _between(low: Floats, high: Floats, expected: Floats, sd: Floats) -> Floats:
-    """The chance that a normal variable ends between two edges."""
+    """Return the probability that a normal variable ends between two edges."""
     above = _normal((expected - low) / sd)
     between: Floats = above - np.where(np.isinf(high), 0.0, _normal((expected - high) / sd))
     return between
 
 
 def _normal(x: Floats) -> Floats:
-    """The normal distribution, within 0.0002: it only guides the attacker."""
+    """Return the normal distribution within 0.0002: it only guides the attacker."""
     x = np.clip(x, -8, 8)
     return 1 / (1 + np.exp(-1.5976 * x - 0.07056 * x**3))

@@ -61,15 +61,15 @@ class PoolChain:
             self.agents.warp_to(end)
 
     def record(self, *times: int) -> dict[str, Any]:
-        """By a stranger."""
+        """Record readings as a stranger."""
         return self.agents.send(self.contract.call("record", list(times)), STRANGER.address)
 
     def value(self) -> int:
-        """The feed's newest reading."""
+        """Return the feed's newest reading."""
         return int(self.agents.read(self.contract.call("latestRoundData"))[1])
 
     def reading(self, at: int) -> int:
-        """What was recorded of a grid time."""
+        """Return the recorded reading of a grid time."""
         return int(self.agents.read(self.contract.call("getRoundData", at // self.feed.step_seconds))[1])
 
     def list(
@@ -111,7 +111,7 @@ def put_back(pools: AgentPools, key: str, who: Actor, taken: list[tuple[int, ...
 
 
 def of_the_stack(chain: AgentChain, saved: Path) -> PoolChain:
-    """The pools and the feed that `./vpm up` starts from. `saved`: where its pools are written down."""
+    """Return the pools and the feed that `./vpm up` starts from. `saved`: the file that describes its pools."""
     node, pools = LocalNode(chain.url), AgentPools.load(saved)
     _mine_each(node)
     feed = next(each for each in chain.deployment.pool_feeds if each.key == KEY)

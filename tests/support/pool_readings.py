@@ -16,7 +16,7 @@ class NotRecordedYet(LookupError):
 def reading_at(
     step: int, recorded: Mapping[int, int], oldest_available: int, time: int, max_age: int
 ) -> tuple[int, int] | None:
-    """The grid time that counts at a moment that is over, and the answer recorded for it; None where there is none."""
+    """Return the grid time that counts at a past moment, and its recorded answer; None if there is none."""
     newest = time - time % step
     for grid_time in range(newest, max(time - max_age, step) - 1, -step):
         if grid_time in recorded:

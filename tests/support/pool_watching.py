@@ -29,7 +29,7 @@ class Worth:
     attacked: Floats
 
     def added(self, least_chance: float) -> float:
-        """The most an attack adds, as a share of what a fair bet costs, over outcomes that are not less likely."""
+        """Return the most an attack adds, as a share of a fair bet's cost, over outcomes that are not less likely."""
         likely = self.chance >= least_chance
         return float(np.max((self.attacked[likely] - self.chance[likely]) / self.chance[likely]))
 
@@ -94,7 +94,7 @@ def arbitraged(k: float, reach: float, width: float | None = None, steps: int = 
 
 
 def _spread(values: Floats, deviation: float) -> Floats:
-    """The expectation after a normal step, of so many cells."""
+    """Return the expectation after a normal step of this many cells."""
     half = max(3, math.ceil(5 * deviation))
     edges = (np.arange(-half, half + 2) - 0.5) / deviation / math.sqrt(2)
     below = np.array([math.erf(edge) for edge in edges])

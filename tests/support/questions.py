@@ -21,7 +21,7 @@ class Asking:
         self._connection: psycopg.Connection | None = None
 
     def rows(self, query: str, *values: object) -> list[tuple[Any, ...]]:
-        """Each query is its own transaction."""
+        """Return a query's rows; each query is a separate transaction."""
         with self._lock:
             if self._connection is not None:
                 try:

@@ -35,12 +35,12 @@ class Pair:
         return self.primary.url(database).replace(f":{self.primary.port}/", f":{self.standby.port}/")
 
     def either_url(self, database: str) -> str:
-        """Both hosts in one URL; connections go to the one that can be written to."""
+        """Return a URL with both hosts; connections go to the writable one."""
         own = f":{self.primary.port}/"
         return self.primary.url(database).replace(own, f"{own[:-1]},127.0.0.1:{self.standby.port}/")
 
     def wait_until_synchronous(self, seconds: float = PATIENCE) -> None:
-        """From then on a commit is answered only when the standby has it, too."""
+        """Wait until commits are only answered once the standby has them, too."""
         query = "SELECT 1 FROM pg_stat_replication WHERE sync_state IN ('sync', 'quorum') AND state = 'streaming'"
         with psycopg.connect(conninfo(self.primary_url("postgres")), autocommit=True) as connection:
             wait(lambda: connection.execute(query.encode()).fetchall(), "the standby to follow", seconds)
@@ -51,7 +51,7 @@ class Pair:
         self._standby("SELECT pg_promote()")
 
     def hold_back(self) -> None:
-        """The standby goes on receiving and shows nothing of it."""
+        """Let the standby receive changes without showing them."""
         self._standby("SELECT pg_wal_replay_pause()")
 
     def let_go(self) -> None:

@@ -85,7 +85,7 @@ class Rig:
         await self.ask("anvil_mine", hex(blocks))
 
     async def fork(self, snapshot: object, blocks: int) -> None:
-        """So many other blocks than those made since the snapshot (`evm_snapshot`), with nothing in them."""
+        """Replace the blocks made since the snapshot (`evm_snapshot`) by this many empty ones."""
         await self.ask("evm_revert", snapshot)
         await self.ask("anvil_dropAllTransactions")
         await self.ask("evm_increaseTime", 5)
@@ -137,7 +137,7 @@ class Rig:
         return await self.client.eth.get_transaction_count(checksum(signer.address), tag)
 
     async def dead_holder(self, signer: Signer, *, next_nonce: int, lease_seconds: float = 60.0) -> LaneStore:
-        """The statements of a process that holds the signer's lane and of which nothing else is left."""
+        """Return the statements of a process that holds the signer's lane and has died."""
         async with self.pool.connection() as connection:
             cursor = await connection.execute(
                 "INSERT INTO outbox_lane (chain_id, address, groups, next_nonce, epoch, holder, lease_until) VALUES "
@@ -160,7 +160,7 @@ class Rig:
     async def relayer(
         self, *specs: LaneSpec, policy: LanePolicy | None = None, lease_seconds: float = 3.0
     ) -> AsyncIterator[Relayer]:
-        """A relayer at work; on exit it is stopped in an orderly way. A task of it that fails fails the test."""
+        """Run a relayer and stop it in an orderly way; if one of its tasks fails, the test fails."""
         following = open_chain(
             "test",
             self.chain_id,
@@ -186,7 +186,7 @@ class Rig:
                     task.result()
 
     def transfer(self, key: str | None = None, **changes: object) -> IntentRequest:
-        """One wei to an otherwise unused address: its balance counts how often this was mined."""
+        """Return an intent of one wei to a new address, whose balance counts how often it was mined."""
         request = IntentRequest(
             key=key or f"test:{secrets.token_hex(8)}",
             chain_id=self.chain_id,
@@ -227,7 +227,7 @@ class Rig:
         return [quantity(answer) for answer in answers if isinstance(answer, str)]
 
     def sign(self, signer: LocalSigner, nonce: int, *, to: bytes | None = None, gwei: int = 50) -> bytes:
-        """A transfer of one wei signed outside the relayer."""
+        """Sign a transfer of one wei outside the relayer."""
         fees = Fees(gwei * GWEI, min(gwei, 2) * GWEI)
         return signer.sign(
             Unsigned(self.chain_id, nonce, fees, 21_000, to or secrets.token_bytes(20), value_wei=1, data=b"")
@@ -246,7 +246,7 @@ async def rigged(database_url: str, rpc_url: str, chain_id: int, **changes: obje
 
 @contextlib.asynccontextmanager
 async def rigged_afresh(database_url: str, chain: Anvil) -> AsyncIterator[Rig]:
-    """A rig on a chain that mines on request, without what tests before this one left in its pool."""
+    """Return a rig on a chain that mines on request, without transactions of earlier tests in its pool."""
     async with rigged(database_url, chain.url, chain.chain_id) as rig:
         await rig.ask("anvil_dropAllTransactions")
         await rig.ask("anvil_setNextBlockBaseFeePerGas", hex(GWEI))
@@ -256,7 +256,7 @@ async def rigged_afresh(database_url: str, chain: Anvil) -> AsyncIterator[Rig]:
 
 @pytest.fixture(scope="module")
 def chain(module_anvil: StartAnvil) -> Anvil:
-    """A chain for one module that mines only on request."""
+    """Run a chain for one module that mines only on request."""
     return module_anvil(chain_id=31338, mine_on_demand=True)
 
 
@@ -304,7 +304,7 @@ class Relayers:
         return (self.folder / f"relayer-{self.running.index(process)}.log").read_text(errors="replace")
 
     async def metrics_of(self, process: Program, seconds: float = PATIENCE) -> str:
-        """The URL of its metrics server, once it is ready."""
+        """Return the URL of its metrics server, once it is ready."""
         file = self.folder / f"ready-{self.running.index(process)}.json"
 
         async def ready() -> bool:
@@ -319,7 +319,7 @@ class Relayers:
 
 @contextlib.asynccontextmanager
 async def relayer_processes(rig: Rig, folder: Path) -> AsyncIterator[Relayers]:
-    """Two funded keys, a deployments folder; kills every started process afterwards."""
+    """Prepare two funded keys and a deployments folder; kill every started process afterwards."""
     write_deployment(
         Deployment(
             network="base",

@@ -46,7 +46,7 @@ class Service(Generic[C]):
         self.env = {**self.env, **env}
 
     def start(self, *names: str, **env: str) -> None:
-        """All of them at once; returns when each is ready."""
+        """Start these daemons concurrently; return when each is ready."""
         for name in names:
             ready = self._ready_file(name)
             ready.unlink(missing_ok=True)
@@ -87,7 +87,7 @@ S = TypeVar("S", bound=Service[Any])
 def serving(
     kind: type[S], chain: object, database_url: str, deployments: Path, folder: Path, env: Mapping[str, str]
 ) -> Iterator[S]:
-    """Nothing runs yet; all that is started ends with the context. `env` is added to what every daemon is given."""
+    """Prepare a service and stop everything at the end. `env` is added to every daemon's environment."""
     port = free_port()
     given = {
         "PATH": os.environ["PATH"],
@@ -155,7 +155,7 @@ class Door:
             return response, json.loads(await response.read())
 
     async def until(self, path: str, holds: Any, *, seconds: float = PATIENCE) -> Any:
-        """The first body of `path` for which `holds(body)`."""
+        """Return the first body of `path` for which `holds(body)`."""
         last = ""
 
         async def read() -> Any:

@@ -134,7 +134,7 @@ def gone(pids: set[int], within_seconds: float) -> bool:
 
 @contextlib.contextmanager
 def stack_of(genesis: Genesis, folder: Path, *flags: str, env: dict[str, str] | None = None) -> Iterator[Stack]:
-    """A stack whose chains already carry the genesis, which takes seconds; gone afterwards."""
+    """Run a stack whose chains already carry the genesis, which takes seconds; remove it afterwards."""
     folder.chmod(0o755)  # as root, PostgreSQL runs as another user, who has to get in
     shutil.copytree(genesis.state.root, folder / "state")
     stack = Stack(folder / "state", folder / "output", *flags, env=env)

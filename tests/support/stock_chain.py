@@ -42,7 +42,7 @@ class StockChain(PlayedChain[StockContracts]):
         return Contract(self.feed(ticker).proxy, abi("LocalFeed"))
 
     def push(self, answer: int, at: int | None = None, ticker: str = "NVDA") -> None:
-        """A new round, in 8 decimals; at the chain's time by default."""
+        """Push a new round, in 8 decimals; at the chain's time by default."""
         self.send(
             self.feed_contract(ticker).call("push", answer, self.now if at is None else at), wallets.DEPLOYER.address
         )
@@ -97,7 +97,7 @@ class StockChain(PlayedChain[StockContracts]):
         return int(self.read(self.contracts.settler.call("marketCount")))
 
     def enter(self, wallet: Wallet, market_id: int, outcome: int, amount: int) -> None:
-        """A bet without the relay."""
+        """Place a bet without the relay."""
         self.send(self.contracts.token.call("approve", self.contracts.settler.address, amount), wallet.address)
         self.send(self.contracts.settler.call("enter", market_id, outcome, amount), wallet.address)
 
@@ -121,7 +121,7 @@ class StockChain(PlayedChain[StockContracts]):
         return StockBet(**{**values, **changes})
 
     def signed(self, wallet: Wallet, bet: StockBet) -> dict[str, Any]:
-        """The relay's body, signed by a library that knows nothing of our digest."""
+        """Return the relay's body, signed by a library that does not use our digest."""
         typed = bet.typed_data(self.deployment.token("USDG"))
         message = encode_typed_data(full_message={**typed, "message": _as_integers(typed["message"])})
         signature = Account.sign_message(message, wallet.private_key).signature

@@ -7,7 +7,7 @@ from typing import Any
 
 
 def changed(document: Any, path: str, value: Any = None) -> Any:
-    """A copy with the leaf at `path` (dots and positions) set to `value`, or to something near what it was."""
+    """Return a copy with the leaf at `path` (dots and positions) set to `value`, or to something near its value."""
     made = copy.deepcopy(document)
     *way, last = (int(part) if part.isdigit() else part for part in path.split("."))
     holder = made
@@ -20,7 +20,7 @@ def changed(document: Any, path: str, value: Any = None) -> Any:
 
 
 def another(value: Any) -> Any:
-    """Of the same form and not the same."""
+    """Return another value of the same form."""
     if isinstance(value, bool):
         return not value
     if isinstance(value, int | float):

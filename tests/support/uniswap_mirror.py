@@ -27,7 +27,7 @@ class MirrorPool(Pool):
 
     @classmethod
     def at(cls, sqrt_price: int, fee_pips: int, spacing: int) -> Self:
-        """A new pool at its first price."""
+        """Return a new pool at its first price."""
         return cls(fee_pips, spacing, sqrt_price, tick_at(sqrt_price))
 
     # ---------------------------------------------------------------- Providers
@@ -112,7 +112,7 @@ class MirrorPool(Pool):
 
 
 def price_after_token0(price: int, liquidity: int, amount: int, *, added: bool) -> int:
-    """The price, rounded up, once token0 was added to the pool or taken out of it."""
+    """Return the price, rounded up, after token0 was added to the pool or removed."""
     if amount == 0:
         return price
     numerator, product = liquidity << 96, amount * price
@@ -126,7 +126,7 @@ def price_after_token0(price: int, liquidity: int, amount: int, *, added: bool) 
 
 
 def price_after_token1(price: int, liquidity: int, amount: int, *, added: bool) -> int:
-    """The price, rounded down, once token1 was added to the pool or taken out of it."""
+    """Return the price, rounded down, after token1 was added to the pool or removed."""
     if added:
         after = price + (amount << 96) // liquidity
         if after > _MAX_UINT160:
@@ -148,7 +148,7 @@ class SwapStep(NamedTuple):
 
 
 def swap_step(price: int, target: int, liquidity: int, remaining: int, fee_pips: int) -> SwapStep:
-    """From `price` towards `target`, with `remaining` to put in (positive) or to get out (negative)."""
+    """Swap from `price` towards `target`, with `remaining` to put in (positive) or to get out (negative)."""
     down, exact_in = price >= target, remaining >= 0
     into, out = (amount0_between, amount1_between) if down else (amount1_between, amount0_between)
     if exact_in:

@@ -114,7 +114,7 @@ class World:
         self.compare()
 
     def _swapped(self, zero_for_one: bool, amount: int, limit: int) -> dict[str, Any]:
-        """An amount in; a negative one is an amount out, at any cost."""
+        """Swap an amount in, or if negative, out at any cost."""
         pair = (self.key.token0, self.key.token1) if zero_for_one else (self.key.token1, self.key.token0)
         router = Contract(self.exchange.router, artifact("SwapRouter").abi)
         common = (*pair, self.key.fee_pips, self.who.address, FOREVER)
@@ -149,7 +149,7 @@ class World:
 
 
 def any_ticks(dice: random.Random, world: World) -> tuple[int, int]:
-    """Two ends of a position: often near the price, sometimes everywhere."""
+    """Return the ends of a position: often near the price, sometimes everywhere."""
     spacing = world.mirror.spacing
     edge = MAX_TICK // spacing
     if dice.random() < 0.15:

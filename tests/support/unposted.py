@@ -64,7 +64,7 @@ def with_unposted_feed(chain: AgentChain, deployments: Path, folder: Path) -> tu
 
 
 def push(chain: AgentChain, value: int, source: PublishedFeed = _SOURCE) -> None:
-    """A reading of now."""
+    """Push a present reading."""
     chain.ask("evm_mine")
     feed = Contract(source.address, abi("LocalFeed"))
     chain.send(feed.call("push", value, chain.now), wallets.DEPLOYER.address)

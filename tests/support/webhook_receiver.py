@@ -55,7 +55,7 @@ class Receiver:
         return f"http://127.0.0.1:{self.port}/hook"
 
     def events(self) -> list[Any]:
-        """What was sent, without handshakes."""
+        """Return the deliveries without handshakes."""
         return [each.event for each in self.deliveries if each.event["type"] != "webhook.verify"]
 
     async def until(self, holds: Callable[[], bool], *, seconds: float = PATIENCE) -> None:
@@ -86,7 +86,7 @@ async def receiver() -> AsyncIterator[Receiver]:
 def registration(
     who: Wallet, url: str, *, service: str, issued: datetime | None = None, **changes: Any
 ) -> dict[str, Any]:
-    """A signed body; `changes` replace its fields afterwards."""
+    """Return a signed body; `changes` replace its fields afterwards."""
     message = registration_message(service, who.address.lower(), url, (issued or datetime.now(UTC)).isoformat())
     signature = Account.sign_message(encode_defunct(text=message), who.private_key).signature
     body = {"wallet": who.address, "url": url, "message": message, "signature": "0x" + bytes(signature).hex()}
@@ -94,7 +94,7 @@ def registration(
 
 
 async def registered(buyer: Buyer, who: Wallet, url: str) -> dict[str, Any]:
-    """The webhook as the 201 shows it, secret and all."""
+    """Return the webhook of the 201 answer, including its secret."""
     async with buyer.session.post(
         f"{buyer.service.api}/webhooks", json=registration(who, url, service=buyer.service.url)
     ) as response:

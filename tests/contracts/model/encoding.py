@@ -24,7 +24,7 @@ PER_FILE = 100
 
 
 def history(seed: str, number: int) -> History:
-    """The `number`-th history of a seed; any one can be made again alone."""
+    """Return the `number`-th history of a seed, independently of the others."""
     return generate(Random(f"{seed}:{number}"))
 
 
@@ -109,7 +109,7 @@ def _position(narrator: Narrator, entry: Entry) -> Iterator[int]:
 
 
 def _packed(*fields: tuple[int, int]) -> int:
-    """The fields from the lowest bits up, each as (value, width)."""
+    """Pack fields, each (value, width), from the lowest bits up."""
     word = shift = 0
     for value, width in fields:
         assert 0 <= value < 1 << width, (value, width)

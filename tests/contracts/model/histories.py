@@ -132,7 +132,7 @@ class History:
 
 
 def log_uniform(rng: Random, low: int, high: int) -> int:
-    """An integer in [low, high] whose number of digits, rather than whose value, is spread evenly."""
+    """Return an integer in [low, high] with a uniformly distributed number of digits."""
     bits = rng.randint(low.bit_length(), high.bit_length())
     return min(high, max(low, rng.randint(1 << (bits - 1), (1 << bits) - 1)))
 
@@ -330,5 +330,5 @@ class Generator:
 
 
 def generate(rng: Random, entries: tuple[int, int] = (8, 24)) -> History:
-    """One history; the same generator state gives the same one."""
+    """Generate a history; the same generator state gives the same one."""
     return Generator(rng, entries).make()

@@ -23,7 +23,7 @@ VOID_DELAY = 3_600
 
 
 def address(name: str) -> bytes:
-    """The 20 bytes that stand for one of the model's names."""
+    """Return the 20-byte address for one of the model's names."""
     return name.encode().rjust(20, b"\0")
 
 

@@ -77,7 +77,7 @@ class Model:
         return max(0, self.capacity(1 - side) - self.principal(side))
 
     def capacity(self, side: int) -> int:
-        """All that may vest into a side: kappa times its principal, and no more than the cap of the other side."""
+        """Return the most that may vest into a side: kappa times its principal, at most the cap of the other side."""
         return min(self.kappa * self.principal(side), self.side_cap)
 
     def demand(self, side: int) -> int:
@@ -143,11 +143,11 @@ class Model:
         return floor(Fraction(entry.accepted * entry.per_unit, SCALE))
 
     def exact_payout(self, entry: Entry) -> Fraction:
-        """The same without any rounding but that of the accepted amount itself."""
+        """Return the payout without rounding, except that of the accepted amount."""
         return Fraction(entry.accepted or 0) * (1 + sum(entry.promises))
 
     def rounding_bound(self, entry: Entry) -> Fraction:
-        """The most a payout can lie below its exact value: under 1/SCALE a unit for each promise, and one unit."""
+        """Return how far a payout may be below its exact value: under 1/SCALE a unit for each promise, and one unit."""
         return 1 + Fraction((entry.accepted or 0) * len(entry.promises), SCALE)
 
     def due(self, entry: Entry) -> Due:
