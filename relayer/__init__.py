@@ -8,7 +8,7 @@ Only the relayer holds keys that move money. One key on one chain is a lane, hel
     lane                       one lane, from taking its lease until it is lost
     policy                     limits: may a lane sign, what to pay, may a wallet's transaction be sent (pure)
     queries, preflight         what is queued, and whether the call would revert
-    assigning                  give it a nonce and sign it
+    assignment                 give it a nonce and sign it
     store                      store it before it is sent: every write to the database, fenced by the lane's epoch
     sending                    offer the stored bytes to the nodes; raise fees and cancel
     feed, following            the chain's head and reorgs; follow what was sent until it is final
