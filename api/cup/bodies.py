@@ -18,11 +18,10 @@ from core.cup import PaperStatus, betting, wheel
 from core.cup.amounts import number_of, percent
 from core.cup.betting import BetReceipt, PlacedBet, RoundTotals
 from core.cup.board import Board
-from core.cup.books import PaperMarket
+from core.cup.books import PaperMarket, PaperPosition, Summary
 from core.cup.outlook import PaperCaution, PaperCautionCode
 from core.cup.rounds import RouletteRound, RoundPhase
 from core.cup.trading import PaperReceipt
-from core.cup.wallets import PaperPosition, Summary
 from core.hexadecimal import hex_of
 from core.iso import iso_datetime
 from core.money import json_number, json_ratio_down, parts_of

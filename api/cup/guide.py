@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from api.cup import requests
 from api.cup.bodies import GuideBody, GuideStep, Meta
-from api.cup.requests import EXAMPLE_WALLET
-from core.cup import betting, messages, scoring
+from core.cup import betting, scoring
 from core.cup.rounds import HASHED_WITHIN_SECONDS
 
-_WALLET = EXAMPLE_WALLET
+_WALLET = requests.EXAMPLE_WALLET
 _ISSUED = "2026-11-21T12:00:00Z"
 
 
@@ -25,9 +25,9 @@ def body(meta: Meta, public_url: str) -> GuideBody:
             "wallet": "lower-case on the Wallet line",
             "amounts": "on the Size line without trailing zeros: 25, 25.5, 25.05",
             "issuedAt": "ISO-8601, sent exactly as signed, within 5 minutes of the server's time",
-            "trade": messages.trade_message(_WALLET, "SLUG", "yes", 2500, "TRADE-ID", _ISSUED),
-            "bet": messages.bet_message(_WALLET, 1, "colour:red", 2500, _ISSUED),
-            "enrollment": messages.enrolment_message(_WALLET, _ISSUED),
+            "trade": requests.trade_message(_WALLET, "SLUG", "yes", 2500, "TRADE-ID", _ISSUED),
+            "bet": requests.bet_message(_WALLET, 1, "colour:red", 2500, _ISSUED),
+            "enrollment": requests.enrolment_message(_WALLET, _ISSUED),
         },
         limits={
             "claimPaper": 10_000,
@@ -110,7 +110,7 @@ def _steps(base: str) -> list[GuideStep]:
             text="Sign this message with the wallet's key and send it. The same tradeId never trades twice, so you can "
             "send a request again if its answer was lost.",
             request={"method": "POST", "url": f"{base}/trade", "body": {**trade, **signed}},
-            message=messages.trade_message(_WALLET, "SLUG", "yes", 2500, "TRADE-ID", _ISSUED),
+            message=requests.trade_message(_WALLET, "SLUG", "yes", 2500, "TRADE-ID", _ISSUED),
         ),
         GuideStep(
             step=6,

@@ -1,21 +1,25 @@
-"""The models that validate requests of the tournament; they are also the input schemas of the MCP tools.
+"""The requests of the tournament: the models that validate them, and the messages that wallets sign for them.
 
-Amounts become integer cents; on the wire they are JSON numbers (in a query: decimal text) of pUSDC with at most two
-decimals.
+The models are also the input schemas of the MCP tools. Amounts become integer cents; on the wire they are JSON numbers
+(in a query: decimal text) of pUSDC with at most two decimals.
 """
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Final
 
+from eth_utils.crypto import keccak
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, WithJsonSchema
 from pydantic.alias_generators import to_camel
 
 from api.requests import WHOLE
-from core.cup import messages, rounds, wheel
+from core.cup import rounds, wheel
 from core.cup.amounts import MAX_CENTS, cents_of, text_of
 from core.cup.board import is_week
+from core.hexadecimal import bytes_of, hex_of
+from core.signatures import recover
 
 # Belongs to no one. The addresses of development tools are unsuitable, because their keys are public.
 EXAMPLE_WALLET = "0x" + "a1" * 20
@@ -51,7 +55,7 @@ def _amount_text(value: object) -> int:
 def _issued(value: object) -> object:
     if isinstance(value, str):
         try:
-            messages.parse_issued_at(value)
+            parse_issued_at(value)
         except (ValueError, OverflowError):
             raise ValueError("must be ISO-8601 with an offset, such as 2026-11-21T12:00:00Z") from None
     return value
@@ -244,3 +248,96 @@ class EnrolRequest(Request):
         AfterValidator(_storable),
         Field(json_schema_extra={"pattern": r"^[^\u0000]*$"}),
     ] = ""
+
+
+# ---------------------------------------------------------------- signed messages
+#
+# EIP-191 personal_sign, byte for byte. Lines are joined by newlines. No field can contain one (slugs and keys must
+# exist, ids and times match patterns), so two different requests never share a message.
+
+WINDOW: Final = timedelta(minutes=5)
+
+
+def trade_message(wallet: str, slug: str, side: str, size_cents: int, trade_id: str, issued_at: str) -> str:
+    return "\n".join(
+        (
+            "Service Cup paper trade",
+            f"Wallet: {wallet.lower()}",
+            f"Market: {slug}",
+            f"Side: {side}",
+            f"Size: {text_of(size_cents)} pUSDC",
+            f"Trade: {trade_id}",
+            f"Issued: {issued_at}",
+        )
+    )
+
+
+def bet_message(wallet: str, round_no: int, bet_key: str, stake_cents: int, issued_at: str) -> str:
+    return "\n".join(
+        (
+            "Service Cup roulette bet",
+            f"Wallet: {wallet.lower()}",
+            f"Round: {round_no}",
+            f"Bet: {bet_key}",
+            f"Size: {text_of(stake_cents)} pUSDC",
+            f"Issued: {issued_at}",
+        )
+    )
+
+
+def enrolment_message(wallet: str, issued_at: str) -> str:
+    return "\n".join(
+        (
+            "Service Cup agent enrollment",
+            f"Wallet: {wallet.lower()}",
+            "I operate this agent myself.",
+            f"Issued: {issued_at}",
+        )
+    )
+
+
+def signature_bytes(text: str) -> bytes | None:
+    """Parse a 0x-prefixed hex signature of 65 bytes; None if malformed."""
+    if not text.startswith(("0x", "0X")):
+        return None
+    try:
+        return bytes_of(text, 65)
+    except ValueError:
+        return None
+
+
+def signer_of(message: str, signature: bytes) -> str | None:
+    """Return the lower-case address that signed `message`, or None if the signature is invalid."""
+    parity = _parity(signature[64]) if len(signature) == 65 else None
+    if parity is None:
+        return None
+    signer = recover(keccak(_personal(message.encode())), signature[:64], parity)
+    return None if signer is None else hex_of(signer)
+
+
+def _personal(message: bytes) -> bytes:
+    """Return the bytes that EIP-191 personal_sign hashes."""
+    return b"\x19Ethereum Signed Message:\n%d%b" % (len(message), message)
+
+
+def _parity(v: int) -> int | None:
+    """Return the parity (0 or 1) encoded in a signature's last byte: 0 or 1, 27 or 28, or EIP-155 with a chain id; None
+    for any other value."""
+    if v in (0, 1):
+        return v
+    if v in (27, 28):
+        return v - 27
+    return (v - 35) % 2 if v >= 35 else None
+
+
+def parse_issued_at(text: str) -> datetime:
+    """Parse ISO-8601 with an offset or Z; ValueError otherwise."""
+    moment = datetime.fromisoformat(text)
+    if moment.tzinfo is None:
+        raise ValueError("the time has no offset")
+    return moment.astimezone(UTC)
+
+
+def in_window(text: str, now: datetime) -> bool:
+    """Return whether the time is within five minutes of `now`."""
+    return abs(parse_issued_at(text) - now) <= WINDOW

@@ -20,10 +20,9 @@ from limits import RateLimitItemPerDay, RateLimitItemPerHour, RateLimitItemPerMi
 from msgspec import UNSET
 
 from api.caching import TimedValue
-from api.cup import bodies, guide, intake, requests
-from api.cup.batcher import Batcher
+from api.cup import bodies, guide, requests
 from api.cup.boards import Boards
-from api.cup.intake import CheckedTrade, SignedTrade
+from api.cup.trades import Batcher, CheckedTrade, SignedTrade, check_trades
 from api.limits import RateLimits, network
 from api.operations import Body, Json
 from api.problems import Problem, invalid_part, unavailable
@@ -33,14 +32,11 @@ from core.cup import (
     betting,
     board,
     books,
-    enrolment,
     ledger,
-    messages,
     outlook,
     rounds,
     scoring,
     trading,
-    wallets,
 )
 from core.cup.amounts import MAX_CENTS, number_of
 from core.cup.ledger import snapshot, wallet_account
@@ -110,7 +106,7 @@ class CupService:
         self._limits = limits
         self._boards = Boards(pool)
         self._wheel: tuple[rounds.RouletteRound | None, TimedValue[ShownWheel]] = (None, TimedValue(self._read_wheel))
-        self._checks: Batcher[SignedTrade, CheckedTrade] = Batcher(partial(intake.check_trades, pool))
+        self._checks: Batcher[SignedTrade, CheckedTrade] = Batcher(partial(check_trades, pool))
         self._trades: Batcher[PaperOrder, PaperReceipt] = Batcher(self._place_trades)
 
     def meta(self) -> bodies.Meta:
@@ -163,7 +159,7 @@ class CupService:
 
     async def wallet(self, request: requests.WalletRequest, _caller: str) -> bodies.WalletBody:
         async with self._pool.connection() as connection:
-            summary = await wallets.summary(connection, request.wallet_address)
+            summary = await books.summary(connection, request.wallet_address)
         return bodies.wallet_body(self.meta(), request.wallet_address, summary)
 
     async def markets(self, request: requests.MarketsQuery, _caller: str) -> bodies.MarketsBody:
@@ -239,9 +235,9 @@ class CupService:
         if balance is None:
             await self._take_claim(caller)
             async with self._writing("the claim") as connection:
-                claimed = await wallets.claim(connection, request.wallet_address)
+                claimed = await ledger.claim(connection, request.wallet_address)
         else:
-            claimed = wallets.ClaimResult(balance, minted=False)
+            claimed = ledger.ClaimResult(balance, minted=False)
         return bodies.ClaimBody(
             meta=self.meta(),
             wallet_address=request.wallet_address,
@@ -292,7 +288,7 @@ class CupService:
         if request.wallet_address is None:
             raise invalid_part("field", "walletAddress", "is required for a real trade")
         trade_id, issued_at = request.trade_id or str(uuid.uuid4()), request.issued_at or iso_datetime(now_utc())
-        message = messages.trade_message(
+        message = requests.trade_message(
             request.wallet_address, request.slug, request.side, request.size_paper, trade_id, issued_at
         )
         raise _signature_required("trade", message, {"tradeId": trade_id, "issuedAt": issued_at})
@@ -310,7 +306,7 @@ class CupService:
             raise invalid_part("field", "walletAddress", "is required for a real bet")
         if request.round_no is None or request.issued_at is None or request.signature is None:
             raise await self._unsigned_bet(request.wallet_address, request)
-        message = messages.bet_message(
+        message = requests.bet_message(
             request.wallet_address, request.round_no, request.bet_key, request.stake_paper, request.issued_at
         )
         signature = _verified(request.wallet_address, message, request.signature)
@@ -338,7 +334,7 @@ class CupService:
         if round_no is None:
             async with self._pool.connection() as connection:
                 round_no = (await _live(connection)).round_no
-        message = messages.bet_message(wallet, round_no, request.bet_key, request.stake_paper, issued_at)
+        message = requests.bet_message(wallet, round_no, request.bet_key, request.stake_paper, issued_at)
         return _signature_required("bet", message, {"roundNo": round_no, "issuedAt": issued_at})
 
     async def _place_bet(self, bet: betting.RouletteBet) -> betting.BetReceipt:
@@ -346,18 +342,16 @@ class CupService:
             return await betting.place(connection, bet, self.open_time)
 
     async def enrol(self, request: requests.EnrolRequest, caller: str) -> bodies.EnrolBody:
-        message = messages.enrolment_message(request.wallet_address, request.issued_at)
+        message = requests.enrolment_message(request.wallet_address, request.issued_at)
         signature = _verified(request.wallet_address, message, request.signature)
         self._require_in_window(request.issued_at)
         async with self._pool.connection() as connection:
-            was_enrolled = await enrolment.is_enrolled(connection, request.wallet_address)
+            was_enrolled = await ledger.is_enrolled(connection, request.wallet_address)
         if not was_enrolled:
             await self._take_enrolment(caller)
         async with self._writing("the enrolment") as connection:
-            created = await enrolment.enrol(
-                connection, request.wallet_address, request.note, request.issued_at, signature
-            )
-            halted = await enrolment.trading_halted(connection)
+            created = await ledger.enrol(connection, request.wallet_address, request.note, request.issued_at, signature)
+            halted = await ledger.trading_halted(connection)
         return bodies.EnrolBody(
             meta=self.meta(),
             wallet_address=request.wallet_address,
@@ -409,7 +403,7 @@ class CupService:
         await self._limits.take(REPLAYS_EACH_CALLER, "cup_replay", caller, "Too many replays from this address.")
 
     def _require_in_window(self, issued_at: str) -> None:
-        if not messages.in_window(issued_at, now_utc()):
+        if not requests.in_window(issued_at, now_utc()):
             raise Problem(
                 401,
                 "invalid_signature",
@@ -443,9 +437,9 @@ def _signed_trade(request: requests.TradeRequest) -> SignedTrade | None:
     )
     if wallet is None or trade_id is None or issued_at is None or signature is None:
         return None
-    raw = messages.signature_bytes(signature) or b""
+    raw = requests.signature_bytes(signature) or b""
     order = PaperOrder(trade_id, wallet, request.slug, request.side, request.size_paper, issued_at, raw)
-    message = messages.trade_message(wallet, request.slug, request.side, request.size_paper, trade_id, issued_at)
+    message = requests.trade_message(wallet, request.slug, request.side, request.size_paper, trade_id, issued_at)
     return SignedTrade(order, message)
 
 
@@ -494,8 +488,8 @@ def _signature_required(what: str, message: str, signed: Json) -> Problem:
 
 def _verified(wallet: str, message: str, signature: str) -> bytes:
     """Return the signature's bytes if `wallet` signed `message` with it; raise a 401 otherwise."""
-    raw = messages.signature_bytes(signature)
-    if raw is None or messages.signer_of(message, raw) != wallet:
+    raw = requests.signature_bytes(signature)
+    if raw is None or requests.signer_of(message, raw) != wallet:
         raise _mismatch(message)
     return raw
 

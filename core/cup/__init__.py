@@ -1,8 +1,8 @@
 """The paper tournament, as used by the API and the keeper.
 
-- `amounts`, `messages`, `wheel`, `listing`: pure: cents, signed messages, the wheel and its draw, paper listings.
-- `ledger`: the only way amounts move. `wallets`, `books`, `trading`, `rounds`, `betting`, `settling`, `board` and
-  `enrolment` work on a connection in autocommit; each function opens its own transaction.
+- `amounts`, `wheel`, `listing`: pure: cents, the wheel and its draw, paper listings.
+- `ledger`: the only way amounts move. `books`, `trading`, `rounds`, `betting`, `settling` and `board` work on a
+  connection in autocommit; each function opens its own transaction.
 - `export` writes everything to one file, from which all of it can be recomputed.
 
 Amounts are integer cents of pUSDC. A `Refusal` says what a caller did wrong, with the status and code of the API.

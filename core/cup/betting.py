@@ -11,8 +11,7 @@ from psycopg.errors import UniqueViolation
 
 from core.cup import PaperStatus, Refusal, ledger, rounds, wheel
 from core.cup.amounts import number_of, text_of
-from core.cup.enrolment import require_may_trade
-from core.cup.ledger import round_account, wallet_account
+from core.cup.ledger import require_may_trade, round_account, wallet_account
 from core.cup.rounds import RouletteRound
 from core.cup.trading import WalletBusy, require_funds
 from core.db.engine import Connection

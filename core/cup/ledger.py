@@ -1,4 +1,6 @@
-"""The ledger: amounts move in transactions that sum to zero, each posted once by its key.
+"""The ledger of paper money, and who may use it: claims, and the enrolment that a trading halt asks for.
+
+Amounts move in transactions that sum to zero, each posted once by its key.
 
 The database enforces the invariants itself: triggers refuse unbalanced transactions, update the balances, let only the
 mint go negative, and refuse changes of written rows (core/db/migrations/baseline/2_cup.sql). All functions here work in
@@ -9,7 +11,10 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 
+from core.cup import Refusal
+from core.cup.amounts import CLAIM_CENTS
 from core.db.engine import Connection
 
 MINT = "mint"
@@ -94,3 +99,80 @@ async def pay_out(
     await lock_wallets(connection, sorted(paid))
     entries = {wallet_account(wallet): cents for wallet, cents in paid.items()}
     await post(connection, kind, key, entries | {account: -pool, MINT: pool - sum(paid.values())})
+
+
+# ---------------------------------------------------------------- claims
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimResult:
+    """The result of a claim: the wallet's balance, and whether it was minted just now."""
+
+    balance_cents: int
+    minted: bool
+
+
+async def claim(connection: Connection, wallet: str) -> ClaimResult:
+    """Mint the initial balance once; later claims only return the balance."""
+    account = wallet_account(wallet)
+    async with connection.transaction():
+        minted = await open_account(connection, account)
+        if minted:
+            await post(connection, "claim", wallet, {account: CLAIM_CENTS, MINT: -CLAIM_CENTS})
+        balance_cents = await balance(connection, account)
+    assert balance_cents is not None
+    return ClaimResult(balance_cents, minted)
+
+
+# ---------------------------------------------------------------- enrolment
+#
+# Agents sign that they run themselves. While live trading is halted, only enrolled agents trade; the operator's own
+# wallets cannot enroll.
+
+HALT_SWITCH = "cup_halted"
+
+# A condition on a wallet `w`, with the switch's name as `halt`: its live trades are halted.
+BARRED = (
+    "(EXISTS (SELECT FROM operator_switch WHERE name = %(halt)s AND is_on) AND NOT EXISTS ("
+    "SELECT FROM cup_enrolment e WHERE e.wallet = w AND NOT EXISTS ("
+    "SELECT FROM cup_house_wallet h WHERE h.wallet = e.wallet)))"
+)
+
+
+async def enrol(connection: Connection, wallet: str, note: str, issued_at: str, signature: bytes) -> bool:
+    """Enroll a wallet; return whether it is new (the first enrolment stands). House wallets are refused."""
+    async with connection.transaction():
+        if await connection.fetch_one("SELECT 1 FROM cup_house_wallet WHERE wallet = %s", (wallet,)) is not None:
+            raise Refusal(
+                403, "house_fleet_wallet", "This wallet belongs to one of the operator's own fleets and cannot enroll."
+            )
+        cursor = await connection.execute(
+            "INSERT INTO cup_enrolment (wallet, note, issued_at, signature) VALUES (%s, %s, %s, %s) "
+            "ON CONFLICT DO NOTHING",
+            (wallet, note, issued_at, signature),
+        )
+    return cursor.rowcount == 1
+
+
+async def is_enrolled(connection: Connection, wallet: str) -> bool:
+    return await connection.fetch_one("SELECT 1 FROM cup_enrolment WHERE wallet = %s", (wallet,)) is not None
+
+
+async def trading_halted(connection: Connection) -> bool:
+    return bool(await connection.fetch_value("SELECT is_on FROM operator_switch WHERE name = %s", (HALT_SWITCH,)))
+
+
+async def require_may_trade(connection: Connection, wallet: str) -> None:
+    """Refuse while trading is halted, unless the wallet is enrolled (and not the house's)."""
+    query = f"SELECT {BARRED} FROM (SELECT %(wallet)s::text AS w) AS u"  # noqa: S608
+    if await connection.fetch_value(query.encode(), {"wallet": wallet, "halt": HALT_SWITCH}) is not False:
+        raise halted()
+
+
+def halted() -> Refusal:
+    return Refusal(
+        503,
+        "cup_agent_trades_halted",
+        "Live trading is halted for wallets that are not enrolled. Enroll this wallet (POST /agent/enroll) and "
+        "send the same request again. Reads and simulations still work, and your balance and bets are unchanged.",
+    )

@@ -11,7 +11,7 @@ import psycopg
 from psycopg.errors import UniqueViolation
 
 from core.agent.book import Book
-from core.cup import Refusal, books, enrolment, ledger
+from core.cup import Refusal, books, ledger
 from core.cup.amounts import number_of, text_of
 from core.cup.books import PaperMarket
 from core.db.engine import Connection
@@ -56,7 +56,7 @@ def simulate(market: PaperMarket, side: str, size_cents: int, balance_cents: int
 
 async def require_allowed(connection: Connection, wallet: str, size_cents: int, balance_cents: int) -> None:
     """Refuse a trade that the wallet may not make in any market."""
-    await enrolment.require_may_trade(connection, wallet)
+    await ledger.require_may_trade(connection, wallet)
     require_funds(balance_cents, size_cents)
 
 
@@ -164,9 +164,9 @@ class _Wallet:
 async def _lock_wallets(connection: Connection, wallets: Collection[str]) -> dict[str, _Wallet]:
     """Lock the wallets that are free. A settlement may hold many for long; only their orders wait."""
     rows = await connection.fetch_all(
-        f"SELECT w, {enrolment.BARRED}, EXISTS (SELECT FROM cup_account WHERE account = 'wallet:' || w) "  # noqa: S608
+        f"SELECT w, {ledger.BARRED}, EXISTS (SELECT FROM cup_account WHERE account = 'wallet:' || w) "  # noqa: S608
         "FROM unnest(%(wallets)s::text[]) AS u(w)".encode(),
-        {"wallets": list(wallets), "halt": enrolment.HALT_SWITCH},
+        {"wallets": list(wallets), "halt": ledger.HALT_SWITCH},
     )
     locked = {wallet: _Wallet(barred, None if claimed else 0) for wallet, barred, claimed in rows}
     for wallet, cents in (await ledger.lock_free_wallets(connection, wallets)).items():
@@ -201,7 +201,7 @@ class _Group:
         market.require_open(self.now)
         wallet = self.wallets[order.wallet]
         if wallet.barred:
-            raise enrolment.halted()
+            raise ledger.halted()
         balance = wallet.balance_cents
         if balance is None:
             raise WalletBusy

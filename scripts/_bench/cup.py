@@ -29,7 +29,7 @@ from urllib.parse import urlsplit
 import uvloop
 
 from api.__main__ import freeze_loaded_objects
-from core.cup import rounds, wallets, wheel
+from core.cup import ledger, rounds, wheel
 from core.cup.board import week_of
 from core.cup.ledger import round_account, wallet_account
 from core.cup.rounds import RouletteRound
@@ -121,7 +121,7 @@ async def _trades(cup: Cup, trades: int) -> LoadResult:
     signers = [Signer() for _ in range(TRADERS)]
     async with await connect(cup.database_url) as connection:
         for signer in signers:
-            await wallets.claim(connection, signer.address)
+            await ledger.claim(connection, signer.address)
     now = datetime.now(UTC)
     signed = (signers[n % TRADERS].trade(slugs[n % MARKETS], "yes", 100, at=now) for n in range(WARMUP + trades))
     requests = [post(_port(cup), "/api/cup/v1/trade", json.dumps(each)) for each in signed]
@@ -149,7 +149,7 @@ async def _rounds(database_url: str, bettors: int) -> tuple[float, float]:
     bare: list[float] = []
     async with await connect(database_url, autocommit=True) as connection:
         for name in names:
-            await wallets.claim(connection, name)
+            await ledger.claim(connection, name)
         now = datetime.now(UTC)
         for _ in range(ROUNDS):
             live = await rounds.open_next(connection, now, 31337, 1, 0)

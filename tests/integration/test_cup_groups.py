@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from core.cup import Refusal, ledger, trading, wallets
+from api.cup.requests import signature_bytes
+from core.cup import Refusal, ledger, trading
 from core.cup.books import find
-from core.cup.messages import signature_bytes
 from core.db.engine import Connection, connect
 from tests.support.cup_check import cup_faults, read_cup
 from tests.support.cup_rig import Cup, Signer, cup_door, now
@@ -42,7 +42,7 @@ def order(signer: Signer, slug: str, cents: int, side: str = "yes", trade_id: st
 
 async def claimed(connection: Connection) -> Signer:
     signer = Signer()
-    await wallets.claim(connection, signer.address)
+    await ledger.claim(connection, signer.address)
     return signer
 
 
@@ -224,7 +224,7 @@ async def test_claims_wait_for_no_other_wallet(cup: Cup, connection: Connection)
     """All paper comes from one account: endless claims must not block every other claim and settlement."""
     first, second = Signer(), Signer()
     async with await connect(cup.database_url) as other, other.transaction():
-        await wallets.claim(other, first.address)
+        await ledger.claim(other, first.address)
         async with asyncio.timeout(PATIENCE):
-            assert (await wallets.claim(connection, second.address)).minted
+            assert (await ledger.claim(connection, second.address)).minted
     await exact(connection)

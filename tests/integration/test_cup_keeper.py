@@ -20,7 +20,7 @@ from core.config import KeeperSettings, load
 from core.contracts.deployments import load_deployment
 from core.contracts.feeds import PublishedFeed
 from core.contracts.statuses import MarketKind
-from core.cup import books, rounds, settling, trading, wallets, wheel
+from core.cup import books, ledger, rounds, settling, trading, wheel
 from core.cup.ledger import wallet_account
 from core.db.engine import conninfo, make_engine, make_pool
 from keeper.cup import follow_markets, spin
@@ -181,7 +181,7 @@ async def test_a_listing_that_is_gone_for_good_gives_its_stakes_back(
         await manual.run(follow_markets)
         async with manual.keeper.pool.connection() as connection:
             signer = Signer()
-            await wallets.claim(connection, signer.address)
+            await ledger.claim(connection, signer.address)
             for slug in (gone, running):
                 order = trading.PaperOrder(
                     f"on {slug}", signer.address, slug, "yes", 500, "2026-11-21T12:00:00Z", b"\x01" * 65
@@ -218,7 +218,7 @@ async def test_a_market_that_cannot_be_settled_holds_up_no_other(anvil: StartAnv
         await manual.run(follow_markets)
         async with manual.keeper.pool.connection() as connection:
             signer = Signer()
-            await wallets.claim(connection, signer.address)
+            await ledger.claim(connection, signer.address)
             for slug in (broken, sound):
                 order = trading.PaperOrder(
                     f"on {slug}", signer.address, slug, "yes", 500, "2026-11-21T12:00:00Z", b"\x01" * 65

@@ -8,7 +8,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from core.cup import Refusal, enrolment
+from core.cup import Refusal, ledger
 from core.db.engine import connect, conninfo
 from core.db.leader import lock_key
 from core.paths import REPOSITORY
@@ -117,4 +117,4 @@ async def test_a_wallet_registered_as_the_manual_says_cannot_enroll(fresh_databa
         wallet = "0x" + "AB" * 20
         await connection.execute(statement.replace("0xWALLET", wallet).encode())
         with pytest.raises(Refusal, match="operator's own fleets"):
-            await enrolment.enrol(connection, wallet.lower(), "", "2026-11-21T12:00:00Z", b"\x01" * 65)
+            await ledger.enrol(connection, wallet.lower(), "", "2026-11-21T12:00:00Z", b"\x01" * 65)

@@ -12,7 +12,8 @@ from typing import Any
 from eth_account import Account
 from eth_account.messages import encode_defunct
 
-from core.cup import messages, wheel
+from api.cup import requests
+from core.cup import wheel
 from scripts._stack.wallets import Wallet
 from tests.simulator.clients import Bet, Clients, Outcome
 
@@ -114,7 +115,7 @@ class CupCrowd(Clients[PaperBet]):
         chosen = listed["markets"][0] if self.dice.random() < 0.8 else self.dice.choice(listed["markets"])
         side = self.dice.choice([each["key"] for each in chosen["outcomes"]])
         amount, trade = self.dice.randrange(1, MAX_TRADE), f"sim-{self.dice.getrandbits(64):016x}"
-        message = messages.trade_message(wallet.address, chosen["slug"], side, amount, trade, self._now)
+        message = requests.trade_message(wallet.address, chosen["slug"], side, amount, trade, self._now)
         body = {"slug": chosen["slug"], "side": side, "sizePaper": amount / 100, "tradeId": trade}
         return self._signed(wallet, amount, "/trade", body, message, ("trade", trade))
 
@@ -126,7 +127,7 @@ class CupCrowd(Clients[PaperBet]):
         row = ("bet", (number, wallet.address.lower(), key))
         if any(each.row == row for each in self.bets):  # a wallet has one bet on a key
             return None
-        message = messages.bet_message(wallet.address, number, key, amount, self._now)
+        message = requests.bet_message(wallet.address, number, key, amount, self._now)
         body = {"roundNo": number, "betKey": key, "stakePaper": amount / 100}
         return self._signed(wallet, amount, "/roulette/bet", body, message, row)
 

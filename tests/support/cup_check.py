@@ -10,8 +10,9 @@ from typing import Any, Final
 
 from psycopg.rows import dict_row
 
+from api.cup import requests
 from core.agent.book import Book
-from core.cup import messages, scoring, wheel
+from core.cup import scoring, wheel
 from core.cup.amounts import CLAIM_CENTS
 from core.cup.board import ALL_TIME, week_of
 from core.cup.books import FEE_BPS
@@ -137,11 +138,11 @@ class _Check:
 
     def _enrolments(self) -> None:
         for row in self._rows["enrolment"]:
-            message = messages.enrolment_message(row["wallet"], row["issued_at"])
+            message = requests.enrolment_message(row["wallet"], row["issued_at"])
             self._signed(f"the enrolment of {row['wallet']}", row, message)
 
     def _signed(self, what: str, row: CupRow, message: str) -> None:
-        signer = messages.signer_of(message, row["signature"])
+        signer = requests.signer_of(message, row["signature"])
         self._expect(signer == row["wallet"], f"{what} is not signed by {row['wallet']}")
 
     # ---------------------------------------------------------------- markets
@@ -168,7 +169,7 @@ class _Check:
             side = sides[outcome]["key"]
             # Its wallet may well sign for less than nothing: it would have a stake back before that is lost.
             self._expect(size > 0, f"{what} is of {size} cents")
-            message = messages.trade_message(row["wallet"], slug, side, size, row["trade_id"], row["issued_at"])
+            message = requests.trade_message(row["wallet"], slug, side, size, row["trade_id"], row["issued_at"])
             self._signed(what, row, message)
             in_time = market["opens_at"] <= row["at"] < closes
             self._expect(in_time, f"{what} came while the market took no trades")
@@ -244,7 +245,7 @@ class _Check:
         for row in bets:
             what, stake, wallet = f"bet {number}:{row['bet_key']} of {row['wallet']}", row["stake_cents"], row["wallet"]
             self._expect(row["bet_key"] in wheel.OUTCOMES, f"{what} is on no outcome of the wheel")
-            self._signed(what, row, messages.bet_message(wallet, number, row["bet_key"], stake, row["issued_at"]))
+            self._signed(what, row, requests.bet_message(wallet, number, row["bet_key"], stake, row["issued_at"]))
             self._posts(
                 f"bet:{number}:{wallet}:{row['bet_key']}",
                 {wallet_account(wallet): -stake, round_account(number): stake},

@@ -21,13 +21,14 @@ from pydantic import SecretStr
 
 from api.app import application, bounded, serve
 from api.context import open_context
+from api.cup import requests
 from api.cup.surface import cup_surface
 from api.openapi import docs_surface
 from api.operations import Surface
 from core.agent.document import Specification
 from core.config import ApiSecrets, Settings
 from core.contracts.statuses import MarketKind
-from core.cup import books, messages, rounds
+from core.cup import books, rounds
 from core.cup.listing import PaperListing, PaperSide, listing_of
 from core.cup.rounds import RouletteRound
 from core.db.engine import Connection, connect
@@ -148,7 +149,7 @@ class Signer:
 
     def trade(self, slug: str, side: str, cents: int, trade_id: str | None = None, at: datetime | None = None) -> Any:
         trade_id, issued = trade_id or str(uuid.uuid4()), iso(at or now())
-        message = messages.trade_message(self.address, slug, side, cents, trade_id, issued)
+        message = requests.trade_message(self.address, slug, side, cents, trade_id, issued)
         return {
             "walletAddress": self.address,
             "slug": slug,
@@ -161,7 +162,7 @@ class Signer:
 
     def bet(self, round_no: int, bet_key: str, cents: int, at: datetime | None = None) -> dict[str, Any]:
         issued = iso(at or now())
-        message = messages.bet_message(self.address, round_no, bet_key, cents, issued)
+        message = requests.bet_message(self.address, round_no, bet_key, cents, issued)
         return {
             "walletAddress": self.address,
             "roundNo": round_no,
@@ -173,7 +174,7 @@ class Signer:
 
     def enrolment(self, at: datetime | None = None, **more: Any) -> dict[str, Any]:
         issued = iso(at or now())
-        signature = self.sign(messages.enrolment_message(self.address, issued))
+        signature = self.sign(requests.enrolment_message(self.address, issued))
         return {"walletAddress": self.address, "issuedAt": issued, "signature": signature, **more}
 
 

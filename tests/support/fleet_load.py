@@ -22,8 +22,8 @@ import aiohttp
 from eth_account import Account
 from eth_account.messages import encode_defunct
 
+from api.cup.requests import bet_message, trade_message
 from core.contracts.statuses import Form
-from core.cup.messages import bet_message, trade_message
 from core.cup.wheel import OUTCOMES
 from core.hexadecimal import hex_of
 from core.money import USD

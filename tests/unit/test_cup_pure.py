@@ -18,11 +18,12 @@ from eth_utils.exceptions import ValidationError
 from hypothesis import given
 from hypothesis import strategies as st
 
+from api.cup import requests
 from core.agent.bet import market_key
 from core.agent.book import Book
 from core.agent.document import draft_document
 from core.contracts.statuses import MarketKind
-from core.cup import messages, wheel
+from core.cup import wheel
 from core.cup.amounts import cents_of, percent, text_of
 from core.cup.board import is_week, week_of
 from core.cup.books import FEE_BPS, paper_book
@@ -36,7 +37,7 @@ ISSUED = "2026-11-21T12:00:00Z"
 
 
 def test_trade_message() -> None:
-    assert messages.trade_message(WALLET, "bnkr-100m", "yes", 2550, "t-1", ISSUED) == (
+    assert requests.trade_message(WALLET, "bnkr-100m", "yes", 2550, "t-1", ISSUED) == (
         "Service Cup paper trade\n"
         "Wallet: 0xabcdef0123456789abcdef0123456789abcdef01\n"
         "Market: bnkr-100m\n"
@@ -48,7 +49,7 @@ def test_trade_message() -> None:
 
 
 def test_bet_message() -> None:
-    assert messages.bet_message(WALLET, 7, "num:17:yes", 1000, ISSUED) == (
+    assert requests.bet_message(WALLET, 7, "num:17:yes", 1000, ISSUED) == (
         "Service Cup roulette bet\n"
         "Wallet: 0xabcdef0123456789abcdef0123456789abcdef01\n"
         "Round: 7\n"
@@ -59,7 +60,7 @@ def test_bet_message() -> None:
 
 
 def test_enrolment_message() -> None:
-    assert messages.enrolment_message(WALLET, ISSUED) == (
+    assert requests.enrolment_message(WALLET, ISSUED) == (
         "Service Cup agent enrollment\n"
         "Wallet: 0xabcdef0123456789abcdef0123456789abcdef01\n"
         "I operate this agent myself.\n"
@@ -70,12 +71,12 @@ def test_enrolment_message() -> None:
 def test_the_signer_is_recovered_and_garbage_has_none() -> None:
     account = Account.create()
     signature = bytes(account.sign_message(encode_defunct(text="hello")).signature)
-    assert messages.signer_of("hello", signature) == account.address.lower()
-    assert messages.signer_of("hallo", signature) != account.address.lower()
+    assert requests.signer_of("hello", signature) == account.address.lower()
+    assert requests.signer_of("hallo", signature) != account.address.lower()
     for bad in (b"", b"\x00" * 65, b"\xff" * 65, signature[:64]):
-        assert messages.signer_of("hello", bad) is None
+        assert requests.signer_of("hello", bad) is None
     for text in ("", "0x", "0x" + "zz" * 65, "0x" + "00" * 64, "00" * 65):
-        assert messages.signature_bytes(text) is None
+        assert requests.signature_bytes(text) is None
 
 
 _EDGES = [number.to_bytes(32) for number in (0, 1, SECPK1_N - 1, SECPK1_N, 2**256 - 1)]
@@ -88,7 +89,7 @@ def test_every_signature_is_whose_the_library_says(r: bytes, s: bytes, v: int, m
         expected = Account.recover_message(encode_defunct(text=message), signature=r + s + bytes([v])).lower()
     except (BadSignature, ValidationError, ValueError):
         expected = None
-    assert messages.signer_of(message, r + s + bytes([v])) == expected
+    assert requests.signer_of(message, r + s + bytes([v])) == expected
 
 
 @given(st.text(max_size=300), st.sampled_from([0, 27, 35]), st.booleans())
@@ -96,7 +97,7 @@ def test_a_right_signature_is_good_in_each_of_its_spellings(message: str, base: 
     signed = SIGNER.sign_message(encode_defunct(text=message))
     s, v = (SECPK1_N - signed.s, 55 - signed.v) if high else (signed.s, signed.v)
     signature = signed.r.to_bytes(32) + s.to_bytes(32) + bytes([v - 27 + base])
-    assert messages.signer_of(message, signature) == SIGNER.address.lower()
+    assert requests.signer_of(message, signature) == SIGNER.address.lower()
 
 
 @pytest.mark.parametrize(("cents", "text"), [(2500, "25"), (2550, "25.5"), (2505, "25.05"), (1, "0.01"), (0, "0")])

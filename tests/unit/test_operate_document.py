@@ -127,7 +127,7 @@ def test_reindex_forgets_all_that_is_read_of_a_chain_and_nothing_else() -> None:
 
 
 def test_switches_are_those_that_are_read() -> None:
-    from core.cup.enrolment import HALT_SWITCH
+    from core.cup.ledger import HALT_SWITCH
     from core.db.switches import TRADING_PAUSED
 
     assert set(SWITCHES) == {TRADING_PAUSED, HALT_SWITCH}

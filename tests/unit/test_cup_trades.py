@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from api.cup.batcher import Batcher
+from api.cup.trades import Batcher
 
 
 class Bench:

@@ -1,11 +1,22 @@
-"""Batches concurrent calls: one transaction, one thread, one round trip for all of them."""
+"""Signed trades: checked and placed in batches, one transaction, one thread and one round trip for all that wait.
+
+Checks come before anything is written: the signatures, in a thread off the event loop; the markets and earlier trades
+of the same ids, with one round trip to the database.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextvars import Context
+from dataclasses import dataclass
 from typing import Generic, TypeVar
+
+from api.cup import requests
+from core.cup import books, trading
+from core.cup.books import PaperMarket
+from core.cup.trading import PaperOrder, PlacedTrade
+from core.db.engine import ConnectionPool
 
 Q = TypeVar("Q")
 A = TypeVar("A")
@@ -59,3 +70,41 @@ class Batcher(Generic[Q, A]):
                 answer.set_exception(each)
             else:
                 answer.set_result(each)
+
+
+@dataclass(frozen=True, slots=True)
+class SignedTrade:
+    """A trade as received: an order with its signature, and the message that the wallet must have signed."""
+
+    order: PaperOrder
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedTrade:
+    """The result of checking a trade: `market` is None for an unknown slug, `earlier` is the trade with the same id."""
+
+    signed: bool
+    market: PaperMarket | None
+    earlier: PlacedTrade | None
+
+
+async def check_trades(pool: ConnectionPool, trades: Sequence[SignedTrade]) -> list[CheckedTrade | Exception]:
+    """Check several signed trades at once, as a `Batcher` gathers them."""
+    signed, (markets, earlier) = await asyncio.gather(asyncio.to_thread(_signed, trades), _read(pool, trades))
+    return [
+        CheckedTrade(right, markets.get(trade.order.slug), earlier.get(trade.order.trade_id))
+        for trade, right in zip(trades, signed, strict=True)
+    ]
+
+
+async def _read(
+    pool: ConnectionPool, trades: Sequence[SignedTrade]
+) -> tuple[dict[str, PaperMarket], dict[str, PlacedTrade]]:
+    async with pool.connection() as connection:
+        markets = await books.find_all(connection, list({trade.order.slug for trade in trades}))
+        return markets, await trading.placed(connection, [trade.order.trade_id for trade in trades])
+
+
+def _signed(trades: Sequence[SignedTrade]) -> list[bool]:
+    return [requests.signer_of(trade.message, trade.order.signature) == trade.order.wallet for trade in trades]
