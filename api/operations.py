@@ -76,6 +76,26 @@ class DocumentedAnswer:
 
 
 @dataclass(frozen=True, slots=True)
+class Answers:
+    """Documents the answers of a surface's operations. `usual`: the errors that most of them share, by status."""
+
+    error: type[Body]
+    usual: Mapping[int, str]
+
+    def __call__(
+        self, success: str, model: type[Body], *usual: int, errors: Mapping[int, str] | None = None
+    ) -> dict[int, DocumentedAnswer]:
+        """Return the success, the usual errors with these statuses, and further `errors`."""
+        described = {**{status: self.usual[status] for status in usual}, **(errors or {})}
+        documented = {status: self.refusal(description, status) for status, description in described.items()}
+        return {200: DocumentedAnswer(success, model), **documented}
+
+    def refusal(self, description: str, status: int = 400) -> DocumentedAnswer:
+        headers = {"Retry-After": "Seconds to wait."} if status == 429 else {}
+        return DocumentedAnswer(description, self.error, headers)
+
+
+@dataclass(frozen=True, slots=True)
 class Operation:
     """One method on one path (`/api/markets/{id}`).
 

@@ -15,7 +15,7 @@ from api.cup.download import Download
 from api.cup.mcp import cup_mcp
 from api.cup.service import CupService, ServiceMethod
 from api.limits import RequestQuota, caller_ip
-from api.operations import Body, DocumentedAnswer, Handler, Operation, Surface
+from api.operations import Answers, Body, DocumentedAnswer, Handler, Operation, Surface
 from api.problems import Problem
 from api.requests import read_json, read_path, read_query, validated_body
 from api.tools import CORS
@@ -51,15 +51,8 @@ async def cup_surface(context: Context) -> AsyncIterator[Surface]:
 
     rest = RestHandlers(settings, service)
     download = Download(settings, service, context.limits, context.read_url)
-    quota = RequestQuota(context.limits, settings, _RATE)
-    operations = quota.counted(
-        (
-            *_wallet_operations(rest, service),
-            *_market_operations(rest, service),
-            *_roulette_operations(rest, service),
-            *_agent_operations(rest, service, download),
-        )
-    )
+    quota = RequestQuota(context.limits, settings, _answers.refusal("`rate_limited`", 429))
+    operations = quota.counted(_operations(rest, service, download))
     mcp = cup_mcp(settings, service, operations, error_body)
     async with pool, mcp.running():
         yield Surface(
@@ -74,34 +67,30 @@ async def cup_surface(context: Context) -> AsyncIterator[Surface]:
         )
 
 
-def _error(description: str) -> DocumentedAnswer:
-    return DocumentedAnswer(description, bodies.CupError)
-
-
-_CLOSED = "`cup_closed`: the tournament is not running"
-_BAD = _error("`invalid_request`: `details` names the field.")
-_RATE = DocumentedAnswer("`rate_limited`", bodies.CupError, {"Retry-After": "Seconds to wait."})
-_AWAY = _error("`unavailable`: the database cannot be reached; try again.")
+_CLOSED = "`cup_closed`: the tournament is not running."
 _HALTED = "`cup_agent_trades_halted`: enroll the wallet and send the same request again; or `unavailable`."
-_SIGNED = {
-    401: _error("`invalid_signature`, with `reason`."),
-    402: _error("`insufficient_funds`, with `balance` and `needed`."),
-    429: _RATE,
-    503: _error(_HALTED),
-}
-_BODY = {413: _error("`payload_too_large`"), 415: _error("`unsupported_media_type`")}
+_answers = Answers(
+    bodies.CupError,
+    {
+        400: "`invalid_request`: `details` names the field.",
+        401: "`invalid_signature`, with `reason`.",
+        402: "`insufficient_funds`, with `balance` and `needed`.",
+        404: "`market_not_found`",
+        409: _CLOSED,
+        413: "`payload_too_large`",
+        415: "`unsupported_media_type`",
+        429: "`rate_limited`",
+        503: "`unavailable`: the database cannot be reached; try again.",
+    },
+)
 
 
 def _get(
-    path: str,
-    handler: Handler,
-    summary: str,
-    model: type[Body],
-    errors: Mapping[int, DocumentedAnswer] | None = None,
-    **more: Any,
+    path: str, handler: Handler, summary: str, model: type[Body], errors: Mapping[int, str] | None = None, **more: Any
 ) -> Operation:
-    answers = {200: DocumentedAnswer("Cached for a few seconds.", model), 409: _error(f"{_CLOSED}."), 503: _AWAY}
-    return Operation("GET", f"{BASE}{path}", handler, summary, {**answers, **(errors or {})}, **more)
+    usual = (409, 503) if "query" not in more and "path_parameters" not in more else (400, 409, 503)
+    answers = _answers("Cached for a few seconds.", model, *usual, errors=errors)
+    return Operation("GET", f"{BASE}{path}", handler, summary, answers, **more)
 
 
 def _post(
@@ -110,29 +99,17 @@ def _post(
     method: ServiceMethod[M, B],
     asked: type[M],
     summary: str,
+    description: str,
     model: type[Body],
-    errors: Mapping[int, DocumentedAnswer] | None = None,
-    description: str = "",
+    *usual: int,
+    errors: Mapping[int, str] | None = None,
 ) -> Operation:
-    answers = {
-        200: DocumentedAnswer("Done, or simulated.", model),
-        400: _BAD,
-        409: _error(f"{_CLOSED}."),
-        **_BODY,
-        503: _AWAY,
-    }
-    return Operation(
-        "POST",
-        f"{BASE}{path}",
-        rest.post(method, asked),
-        summary,
-        {**answers, **(errors or {})},
-        description=description,
-        body=asked,
-    )
+    answers = _answers("Done, or simulated.", model, 400, 409, 413, 415, 429, 503, *usual, errors=errors)
+    handler = rest.post(method, asked)
+    return Operation("POST", f"{BASE}{path}", handler, summary, answers, description=description, body=asked)
 
 
-def _wallet_operations(rest: RestHandlers, service: CupService) -> tuple[Operation, ...]:
+def _operations(rest: RestHandlers, service: CupService, download: Download) -> tuple[Operation, ...]:
     return (
         _post(
             rest,
@@ -140,31 +117,23 @@ def _wallet_operations(rest: RestHandlers, service: CupService) -> tuple[Operati
             service.claim,
             requests.WalletRequest,
             "Claim 10,000 pUSDC, once",
-            bodies.ClaimBody,
-            {429: _RATE},
             "A repeated claim answers `minted: false` and the present balance. No signature is needed. Limits: 500 "
             "wallets a day per address, 1,000 a day per network, 5,000 an hour in total.",
+            bodies.ClaimBody,
         ),
         _get(
             "/wallet/{address}",
             rest.get(service.wallet, read_wallet),
             "A wallet's balance and positions",
             bodies.WalletBody,
-            {400: _BAD},
             path_parameters=requests.WalletPath,
             description="For a wallet that never claimed all amounts are 0.",
         ),
-    )
-
-
-def _market_operations(rest: RestHandlers, service: CupService) -> tuple[Operation, ...]:
-    return (
         _get(
             "/markets",
             rest.query(service.markets, requests.MarketsQuery),
             "Open paper markets",
             bodies.MarketsBody,
-            {400: _BAD},
             query=requests.MarketsQuery,
             description="Earliest `deadlineAt` first: trading ends then, before the deciding reading is taken.",
         ),
@@ -174,10 +143,9 @@ def _market_operations(rest: RestHandlers, service: CupService) -> tuple[Operati
             "Quote a stake",
             bodies.QuoteBody,
             {
-                400: _BAD,
-                404: _error("`market_not_found`"),
-                409: _error(f"`market_closed`; {_CLOSED}."),
-                422: _error("`invalid_side`, with `validSides`."),
+                404: "`market_not_found`",
+                409: f"`market_closed`; {_CLOSED}",
+                422: "`invalid_side`, with `validSides`.",
             },
             path_parameters=requests.MarketPath,
             query=requests.QuoteQuery,
@@ -188,21 +156,22 @@ def _market_operations(rest: RestHandlers, service: CupService) -> tuple[Operati
             service.trade,
             requests.TradeRequest,
             "Place or simulate a paper trade",
-            bodies.TradeBody,
-            {
-                **_SIGNED,
-                404: _error("`market_not_found`"),
-                409: _error(f"`market_closed`; `trade_conflict`: the tradeId belongs to another trade; {_CLOSED}."),
-                422: _error("`invalid_side` with `validSides`; `signature_required` with `expectedMessage`."),
-            },
             "Each `tradeId` trades once: the same request again answers the first receipt with `replay: true`.",
+            bodies.TradeBody,
+            401,
+            402,
+            404,
+            errors={
+                409: f"`market_closed`; `trade_conflict`: the tradeId belongs to another trade; {_CLOSED}",
+                422: "`invalid_side` with `validSides`; `signature_required` with `expectedMessage`.",
+                503: _HALTED,
+            },
         ),
         _get(
             "/leaderboard",
             rest.query(service.board, requests.BoardQuery),
             "Realized profit, ranked",
             bodies.BoardBody,
-            {400: _BAD},
             query=requests.BoardQuery,
             description="All time, or for one ISO week (UTC), by when the profit was realized; on a tie the earlier "
             "wallet ranks first.",
@@ -210,17 +179,12 @@ def _market_operations(rest: RestHandlers, service: CupService) -> tuple[Operati
         _get(
             "/getting-started", rest.get(service.getting_started, lambda _: None), "Onboarding guide", bodies.GuideBody
         ),
-    )
-
-
-def _roulette_operations(rest: RestHandlers, service: CupService) -> tuple[Operation, ...]:
-    return (
         _get(
             "/roulette",
             rest.query(service.round, requests.RoundQuery, "public, max-age=1"),
             "The live roulette round",
             bodies.RouletteRoundBody,
-            {400: _BAD, 503: _error("`no_round`: the first round has not opened; or `unavailable`.")},
+            {503: "`no_round`: the first round has not opened; or `unavailable`."},
             query=requests.RoundQuery,
             description="42 markets with their pools, the commitment, and past rounds with seed and beacon. The pools "
             "may be half a second old, but include all bets of the `wallet` in the query. Cached for a second.",
@@ -231,34 +195,29 @@ def _roulette_operations(rest: RestHandlers, service: CupService) -> tuple[Opera
             service.bet,
             requests.BetRequest,
             "Place or simulate a roulette bet",
-            bodies.BetBody,
-            {
-                **_SIGNED,
-                409: _error(f"`round_closed`, with `roundNo`; `bet_conflict`; {_CLOSED}."),
-                422: _error(
-                    "`invalid_bet_key` with `validKeys`; `stake_out_of_bounds` with `bounds`; `signature_required` "
-                    "with `expectedMessage`."
-                ),
-                503: _error(f"`no_round`: the first round has not opened; {_HALTED}"),
-            },
             "A wallet can bet once per round and key: the same request again answers its receipt with `replay: true`. "
             "The pools of a simulation may be half a second old, but include all bets of its `walletAddress`.",
+            bodies.BetBody,
+            401,
+            402,
+            errors={
+                409: f"`round_closed`, with `roundNo`; `bet_conflict`; {_CLOSED}",
+                422: "`invalid_bet_key` with `validKeys`; `stake_out_of_bounds` with `bounds`; `signature_required` "
+                "with `expectedMessage`.",
+                503: f"`no_round`: the first round has not opened; {_HALTED}",
+            },
         ),
-    )
-
-
-def _agent_operations(rest: RestHandlers, service: CupService, download: Download) -> tuple[Operation, ...]:
-    return (
         _post(
             rest,
             "/agent/enroll",
             service.enrol,
             requests.EnrolRequest,
             "Enroll an agent's wallet",
-            bodies.EnrolBody,
-            {401: _SIGNED[401], 403: _error("`house_fleet_wallet`"), 429: _RATE},
             "An enrolled wallet can trade while live trading is halted. Limits: 500 wallets a day per address, 1,000 "
             "per network.",
+            bodies.EnrolBody,
+            401,
+            errors={403: "`house_fleet_wallet`"},
         ),
         Operation(
             "GET",
@@ -267,9 +226,9 @@ def _agent_operations(rest: RestHandlers, service: CupService, download: Downloa
             "Ledger, rounds, trades, bets and boards as one file",
             {
                 200: DocumentedAnswer("JSON Lines.", content_type="application/x-ndjson"),
-                409: _error(f"{_CLOSED}."),
-                429: _RATE,
-                503: _error("`busy`: too many exports are running; `unavailable`: the database cannot be reached."),
+                409: _answers.refusal(_CLOSED),
+                429: _answers.refusal("`rate_limited`", 429),
+                503: _answers.refusal("`busy`: too many exports are running; `unavailable`: the database is down."),
             },
             description="Everything needed to recompute balances, books, spins, payouts and boards. "
             "The last line has the number of lines before it.",

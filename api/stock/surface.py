@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
+from typing import Any
 
 from api.context import Context
 from api.limits import RequestQuota
-from api.operations import DocumentedAnswer, Handler, Operation, Surface
+from api.operations import Answers, DocumentedAnswer, Handler, Operation, Surface
 from api.solvency import solvency_watches
 from api.stock.bets import NONCE_FORMULA
 from api.stock.bodies.markets import MarketDetailBody, MarketsBody, PricesBody
@@ -125,7 +126,7 @@ async def stock_surface(context: Context) -> AsyncIterator[Surface]:
     proof = Proof(context, sources, solvency)
     context.spawn("stock proof", proof.run())
     cron = Cron(context.secrets.cron_secret, context.pool)
-    quota = RequestQuota(context.limits, settings, _RATE)
+    quota = RequestQuota(context.limits, settings, _answers.refusal("`rate_limited`", 429))
     reads = StockReads(context, sources, quota)
     health = Health(context, sources)
     operations = quota.counted(
@@ -149,82 +150,69 @@ async def stock_surface(context: Context) -> AsyncIterator[Surface]:
         )
 
 
-def _error(description: str) -> DocumentedAnswer:
-    return DocumentedAnswer(description, ErrorBody)
+_answers = Answers(
+    ErrorBody,
+    {
+        400: "`invalid_request`",
+        404: "`market_not_found`: there is no market with this id.",
+        429: "`rate_limited`",
+        503: "`unavailable`: the chain has not been read since the service started.",
+    },
+)
+_NOT_DEPLOYED = "`not_deployed`, `unavailable`"
 
 
-_UNAVAILABLE = _error("`unavailable`: the chain has not been read since the service started.")
-_RATE = DocumentedAnswer("`rate_limited`", ErrorBody, {"Retry-After": "Seconds to wait."})
+def _get(path: str, handler: Handler, summary: str, answers: dict[int, DocumentedAnswer], **more: Any) -> Operation:
+    return Operation("GET", path, handler, summary, answers, **more)
 
 
 def _market_operations(reads: StockReads, proof: Proof, health: Health) -> tuple[Operation, ...]:
     return (
-        Operation(
-            "GET",
+        _get(
             "/api/prices",
             reads.prices,
             "Latest oracle reading of every ticker",
-            {200: DocumentedAnswer("The prices; `status` says whether they are live.", PricesBody)},
+            _answers("The prices; `status` says whether they are live.", PricesBody),
             description="Cached for 15 s.",
             timed=False,
         ),
-        Operation(
-            "GET",
+        _get(
             "/api/markets",
             reads.markets,
             "Markets, newest first",
-            {
-                200: DocumentedAnswer("The markets.", MarketsBody),
-                400: _error("`invalid_request`"),
-                429: _RATE,
-                503: _UNAVAILABLE,
-            },
+            _answers("The markets.", MarketsBody, 400, 429, 503),
             description="Cached for 15 s. Without parameters: all unsettled markets and the newest 1,000 settled ones. "
             "With `limit` and `before`: a page of markets in any state; `nextBefore` is the `before` of the next page.",
             query=MarketsQuery,
             timed=False,
         ),
-        Operation(
-            "GET",
+        _get(
             "/api/markets/{id}",
             reads.market,
             "One market with every position",
-            {
-                200: DocumentedAnswer("The market.", MarketDetailBody),
-                404: _error("`market_not_found`: there is no market with this id."),
-                429: _RATE,
-                503: _UNAVAILABLE,
-            },
+            _answers("The market.", MarketDetailBody, 404, 429, 503),
             description="Cached for 5 s. Positions are in the order of entry, the seed first.",
             path_parameters=MarketPath,
             timed=False,
         ),
-        Operation(
-            "GET",
+        _get(
             "/api/positions",
             reads.positions,
             "One address's positions across markets",
-            {
-                200: DocumentedAnswer("The positions.", OwnerBody),
-                400: _error("`invalid_request`: `owner` is missing or not an address."),
-                429: _RATE,
-                503: _UNAVAILABLE,
-            },
+            _answers("The positions.", OwnerBody, 400, 429, 503),
             description="Cached for 5 s by the caller. 30 requests a minute per IP. The address is never logged. "
             "`totals` cover all its positions, not only those on this page.",
             query=OwnerQuery,
         ),
-        Operation(
-            "GET",
+        _get(
             "/api/proof",
             proof.get,
             "Counters, settled markets, the refund drill, fee sweeps, solvency",
-            {200: DocumentedAnswer("The proof page's data.", ProofBody), 503: _UNAVAILABLE},
+            _answers("The proof page's data.", ProofBody, 503),
             description="Cached for 60 s. Each number comes with the contract call that verifies it.",
             timed=False,
         ),
-        Operation(
-            "GET",
+        _get(
             "/api/health",
             health.get,
             "Is everything working that the markets need?",
@@ -244,49 +232,50 @@ def _relay_operations(relay: Relay, ready_to_sign: Handler, receipts: BetReceipt
             "/api/relay/enter",
             relay.enter,
             "Relay a signed bet, without gas",
-            {
-                200: DocumentedAnswer("Sent; `receipt` is its state.", RelayBody),
-                400: _error("`invalid_request`, `bad_signature`, `contract_signer`, `expired`, `amount_out_of_bounds`"),
-                403: _error("`region_blocked`"),
-                404: _error("`market_not_found`"),
-                409: _error("`market_closed`, `already_used`"),
-                413: _error("`payload_too_large`"),
-                415: _error("`unsupported_media_type`"),
-                422: _error("`insufficient_balance`, `simulation_failed`"),
-                429: _RATE,
-                502: _error("`relay_failed`"),
-                503: _error("`busy` (with `retryAfter`), `relay_unavailable`, `not_deployed`"),
-            },
+            _answers(
+                "Sent; `receipt` is its state.",
+                RelayBody,
+                404,
+                429,
+                errors={
+                    400: "`invalid_request`, `bad_signature`, `contract_signer`, `expired`, `amount_out_of_bounds`",
+                    403: "`region_blocked`",
+                    409: "`market_closed`, `already_used`",
+                    413: "`payload_too_large`",
+                    415: "`unsupported_media_type`",
+                    422: "`insufficient_balance`, `simulation_failed`",
+                    502: "`relay_failed`",
+                    503: "`busy` (with `retryAfter`), `relay_unavailable`, `not_deployed`",
+                },
+            ),
             description=RELAY_DESCRIPTION,
             body=RelayRequest,
         ),
-        Operation(
-            "GET",
+        _get(
             "/api/relay/typed-data",
             ready_to_sign,
             "A bet ready to sign",
-            {
-                200: DocumentedAnswer("What to sign, and the relay's body without the signature.", TypedDataBody),
-                400: _error("`invalid_request`, `amount_out_of_bounds`"),
-                404: _error("`market_not_found`"),
-                409: _error("`market_closed`"),
-                503: _error("`not_deployed`, `unavailable`"),
-            },
+            _answers(
+                "What to sign, and the relay's body without the signature.",
+                TypedDataBody,
+                404,
+                errors={400: "`invalid_request`, `amount_out_of_bounds`", 409: "`market_closed`", 503: _NOT_DEPLOYED},
+            ),
             description="Pass the result to `eth_signTypedData_v4`, add `signature` to `request`, and post that to "
             "/api/relay/enter.",
             query=TypedDataQuery,
         ),
-        Operation(
-            "GET",
+        _get(
             "/api/relay/receipt",
             receipts.get,
             "The state of a signed bet",
-            {
-                200: DocumentedAnswer("Its block, its position, and whether they are final.", ReceiptBody),
-                400: _error("`invalid_request`"),
-                429: _RATE,
-                503: _error("`not_deployed`, `unavailable`"),
-            },
+            _answers(
+                "Its block and position, and whether they are final.",
+                ReceiptBody,
+                400,
+                429,
+                errors={503: _NOT_DEPLOYED},
+            ),
             description="Found by signer and nonce, no matter who sent it. Poll until `receipt` is `final`. Never "
             "cached. 60 requests a minute per IP.",
             query=ReceiptQuery,
@@ -296,17 +285,19 @@ def _relay_operations(relay: Relay, ready_to_sign: Handler, receipts: BetReceipt
 
 def _cron_operations(cron: Cron) -> tuple[Operation, ...]:
     return (
-        Operation(
-            "GET",
+        _get(
             "/api/cron/{job}",
             cron.run,
             "Run a keeper job now (scheduler only)",
-            {
-                200: DocumentedAnswer("The keeper's report.", CronReport),
-                401: _error("`unauthorized`: not the cron secret."),
-                404: _error("`not_found`: no such job."),
-                503: _error("`keeper_unavailable`: no keeper took the job, or it is still running."),
-            },
+            _answers(
+                "The keeper's report.",
+                CronReport,
+                errors={
+                    401: "`unauthorized`: not the cron secret.",
+                    404: "`not_found`: no such job.",
+                    503: "`keeper_unavailable`: no keeper took the job, or it is still running.",
+                },
+            ),
             description="Jobs: `open`, `resolve`, `deliver`. Each is idempotent.",
             path_parameters=CronPath,
             security="cronSecret",
