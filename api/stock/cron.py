@@ -17,8 +17,10 @@ from aiohttp import web
 from pydantic import SecretStr
 
 from api.caching import json_response
+from api.operations import Body
 from api.problems import Problem, not_found
-from api.stock.bodies.operating import CronJob, CronReport
+from api.stock.bodies.parts import HexHash, UnixSeconds
+from api.stock.requests import CronJob
 from core.db.engine import ConnectionPool
 from core.errors import DatabaseError
 from core.log import get_logger
@@ -29,6 +31,31 @@ log = get_logger(__name__)
 JOBS: tuple[CronJob, ...] = get_args(CronJob)
 WAIT_SECONDS = 55.0
 POLL_SECONDS = 0.25
+
+
+class CronAction(Body):
+    kind: str
+    target: str
+    status: str
+    tx_hash: HexHash | None
+    detail: str | None
+
+
+class CronSkip(Body):
+    target: str
+    reason: str
+
+
+class CronReport(Body):
+    """What a keeper job did, skipped and failed to do. Running it again repeats nothing."""
+
+    job: CronJob
+    ok: bool
+    started_at: UnixSeconds
+    finished_at: UnixSeconds
+    actions: list[CronAction]
+    skipped: list[CronSkip]
+    errors: list[str]
 
 
 class Cron:

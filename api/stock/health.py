@@ -12,7 +12,8 @@ from aiohttp import web
 from api.caching import TimedValue, json_response
 from api.context import Context
 from api.database import DATABASE_ERRORS
-from api.stock.bodies.operating import CheckBody, HealthBody
+from api.operations import Body
+from api.stock.bodies.parts import UnixSeconds
 from api.stock.facts import ListedMarket, MarketsSnapshot
 from api.stock.rows import read_allowed_feeds, read_undelivered
 from api.stock.sources import StockSources
@@ -41,6 +42,21 @@ FEED_SLACK_SECONDS = 3600
 
 CheckFinding = tuple[bool, str]
 NO_RPC: CheckFinding = (False, "no RPC URL is configured for the stock chain")
+
+
+class CheckBody(Body):
+    name: str
+    ok: bool
+    detail: str
+
+
+class HealthBody(Body):
+    """The checks of the stock markets: 200 if all pass, 503 otherwise."""
+
+    ok: bool
+    deployed: bool
+    now_sec: UnixSeconds
+    checks: list[CheckBody]
 
 
 class Health:

@@ -28,8 +28,8 @@ from api.stock.bodies.markets import MarketBody, MarketDetailBody, MarketsBody, 
 from api.stock.bodies.positions import OwnedPositionBody, OwnerBody, PositionBody
 from api.stock.facts import HeldPosition, ListedMarket, MarketsSnapshot, Oracle
 from api.stock.index import StockIndex
+from api.stock.market_view import owner_bodies, position_body
 from api.stock.owned import NO_TOTALS, OwnerPage, read_owner_page
-from api.stock.position_view import owner_bodies, position_body
 from api.stock.requests import POSITIONS_LISTED, MarketsQuery, OwnerQuery
 from api.stock.rows import MAX_SETTLED, read_positions
 from api.stock.sources import StockSources

@@ -14,8 +14,7 @@ from api.requests import read_query
 from api.stock.bodies.relay import ReceiptBody
 from api.stock.facts import EntryReceipt
 from api.stock.index import StockIndex
-from api.stock.market_view import head_body
-from api.stock.position_view import position_body
+from api.stock.market_view import head_body, position_body
 from api.stock.requests import ReceiptQuery
 from api.stock.rows import read_receipt
 from api.stock.sources import StockSources

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from api.requests import WHOLE
-from api.stock.bodies.operating import CronJob
 
 UINT256_MAX = 2**256 - 1
 _ADDRESS = r"^0[xX][0-9a-fA-F]{40}$"
@@ -54,6 +53,9 @@ class OwnerQuery(BaseModel):
             description="Only positions entered before this one: `nextBefore` of the previous page.",
         ),
     ] = None
+
+
+CronJob = Literal["open", "resolve", "deliver"]
 
 
 class CronPath(BaseModel):

@@ -13,14 +13,13 @@ from api.operations import Answers, DocumentedAnswer, Handler, Operation, Surfac
 from api.solvency import solvency_watches
 from api.stock.bets import NONCE_FORMULA
 from api.stock.bodies.markets import MarketDetailBody, MarketsBody, PricesBody
-from api.stock.bodies.operating import CronReport, HealthBody
 from api.stock.bodies.parts import ErrorBody
 from api.stock.bodies.positions import OwnerBody
 from api.stock.bodies.proof import ProofBody
 from api.stock.bodies.relay import ReceiptBody, RelayBody, TypedDataBody
 from api.stock.chain import StockContracts
-from api.stock.cron import Cron
-from api.stock.health import Health
+from api.stock.cron import Cron, CronReport
+from api.stock.health import Health, HealthBody
 from api.stock.index import StockIndex
 from api.stock.mcp import stock_mcp
 from api.stock.oracle import OracleWatch

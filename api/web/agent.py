@@ -9,9 +9,8 @@ from aiohttp import web
 from api.agent.reads import AgentReads
 from api.operations import Json
 from api.web import figures
-from api.web.answers import exact
 from api.web.charts import Chart, ChartLine, Level, Unit
-from api.web.templating import Pages
+from api.web.templating import Pages, exact
 
 
 async def agent_market_page(pages: Pages, reads: AgentReads, request: web.Request) -> web.StreamResponse:

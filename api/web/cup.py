@@ -14,8 +14,7 @@ from api.cup import requests
 from api.cup.service import CupService, ServiceMethod
 from api.operations import Body, Json
 from api.problems import Problem
-from api.web.answers import PRIVATE, REVALIDATE, exact, owner_of
-from api.web.templating import Pages
+from api.web.templating import PRIVATE, REVALIDATE, Pages, exact, owner_of
 from core.cup.board import is_week
 from core.cup.wheel import REDS
 

@@ -1,22 +1,131 @@
-"""The home page: open markets of both kinds, the latest bets, and the contracts' solvency."""
+"""The home page: open markets of both kinds, the latest bets, and the contracts' solvency.
+
+Reading the latest bets touches a bounded number of rows, however long the history. It is cached until the index
+changes; while the database is unavailable the last one is shown.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import Hashable
+from dataclasses import dataclass
 from functools import partial
+from typing import Any, Literal
 
 from aiohttp import web
 from msgspec import structs
+from sqlalchemy import Select, literal_column, select
+from sqlalchemy.ext.asyncio import AsyncEngine
 
+from api.agent.facts import ListedMarket as AgentMarket
 from api.agent.reads import AgentReads
+from api.database import DATABASE_ERRORS
+from api.problems import Problem
 from api.stock.bodies.proof import ProofBody
+from api.stock.facts import SIDES
+from api.stock.facts import ListedMarket as StockMarket
 from api.stock.proof import Proof
 from api.stock.reads import StockReads
 from api.web import figures
-from api.web.answers import await_or_none, exact, or_none
-from api.web.recent_activity import MarketActivity
-from api.web.stock_view import without_empty_readings
-from api.web.templating import Pages
+from api.web.stock import without_empty_readings
+from api.web.templating import Pages, await_or_none, exact, or_none
+from core.chain import checksum
+from core.db.schema.index_agent import agent_stake
+from core.db.schema.index_stock import stock_position
+from core.log import get_logger
+
+log = get_logger(__name__)
+
+BETS_SHOWN = 10
+READ_SECONDS = 1.0
+# After a failed read, visitors get the last bets for this long instead of waiting for the next failure.
+AGAIN_SECONDS = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class LatestBet:
+    """A bet in the list of latest bets. `side` is UP or DOWN on a stock market, else the outcome's name; `amount` in
+    token units."""
+
+    kind: Literal["stock", "agent"]
+    at: int
+    who: str
+    side: str
+    amount: int
+    market: str
+    href: str
+
+
+class MarketActivity:
+    """A cache of the newest bets."""
+
+    def __init__(self, engine: AsyncEngine, stock: StockReads, agent: AgentReads | None) -> None:
+        self._engine = engine
+        self._stock = stock
+        self._agent = agent
+        self._lock = asyncio.Lock()
+        self._stamp: Hashable = object()
+        self._bets: tuple[LatestBet, ...] | None = None
+        self._failed_at = -AGAIN_SECONDS
+
+    async def bets(self, stamp: Hashable) -> tuple[LatestBet, ...] | None:
+        """Return the newest bets, newest first, reading them again if `stamp` has changed; None if never read."""
+        async with self._lock:
+            if stamp != self._stamp and time.monotonic() - self._failed_at >= AGAIN_SECONDS:
+                try:
+                    async with asyncio.timeout(READ_SECONDS):
+                        self._bets = await self._read()
+                    self._stamp = stamp
+                except (*DATABASE_ERRORS, Problem) as error:
+                    self._failed_at = time.monotonic()
+                    log.warning("failed to read the latest bets", action="pages.index_unreadable", why=error)
+            return self._bets
+
+    async def _read(self) -> tuple[LatestBet, ...]:
+        bets: list[LatestBet] = []
+        async with self._engine.connect() as connection:
+            rows = (await connection.execute(newest_stock_bets(BETS_SHOWN))).all()
+            listed = await self._stock.listed({row.market_id for row in rows})
+            bets += [_stock_bet(row, listed[row.market_id]) for row in rows if row.market_id in listed]
+            if self._agent is not None:
+                rows = (await connection.execute(newest_agent_bets(BETS_SHOWN))).all()
+                markets = await self._agent.supported_markets({row.market_id for row in rows})
+                bets += [_agent_bet(row, markets[row.market_id]) for row in rows if row.market_id in markets]
+        return tuple(sorted(bets, key=lambda each: each.at, reverse=True)[:BETS_SHOWN])
+
+
+def newest_stock_bets(limit: int) -> Select[Any]:
+    columns = stock_position.c
+    return (
+        select(columns.market_id, columns.entered_by, columns.outcome, columns.offered, columns.entered_at)
+        .where(columns.vintage > literal_column("0"))  # as the partial index has it
+        .order_by(columns.entered_at.desc(), columns.position_id.desc())
+        .limit(limit)
+    )
+
+
+def newest_agent_bets(limit: int) -> Select[Any]:
+    columns = agent_stake.c
+    return (
+        select(columns.market_id, columns.wallet, columns.outcome, columns.amount, columns.staked_at)
+        .where(columns.outcome.is_not(None))
+        .order_by(columns.staked_at.desc(), columns.stake_id.desc())
+        .limit(limit)
+    )
+
+
+def _stock_bet(row: Any, market: StockMarket) -> LatestBet:
+    return LatestBet(
+        "stock", row.entered_at, checksum(row.entered_by), SIDES[row.outcome], row.offered, market.ticker, market.href
+    )
+
+
+def _agent_bet(row: Any, market: AgentMarket) -> LatestBet:
+    label = market.outcomes[row.outcome].label
+    href = f"/markets/{market.slug}"
+    return LatestBet("agent", row.staked_at, checksum(row.wallet), label, row.amount, market.words.short_title, href)
+
 
 SETTLED_SHOWN = 8
 CLOSED_SHOWN = 6

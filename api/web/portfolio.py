@@ -1,9 +1,16 @@
-"""The portfolio page: an address's bets on all three surfaces, their payouts if right, and its wins and losses."""
+"""The portfolio page: an address's bets on all three surfaces, their payouts if right, and its profit and loss.
+
+The chart of profit and loss covers the positions on the page, so that a long history costs no more than a short one.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from itertools import accumulate
 
 from aiohttp import web
 from limits import parse
@@ -13,13 +20,89 @@ from api.cup import requests
 from api.cup.service import CupService
 from api.limits import RateLimits, caller_ip
 from api.operations import Json
+from api.stock.bodies.positions import OwnerBody
 from api.stock.reads import StockReads
-from api.web import cup
-from api.web.answers import PRIVATE, await_or_none, owner_of
-from api.web.results import collect_results, results_chart
-from api.web.templating import Pages
+from api.web import cup, figures
+from api.web.charts import Chart, ChartLine, Level, Tone, Unit
+from api.web.templating import PRIVATE, Pages, await_or_none, owner_of
 from core.config import Settings
-from core.money import loads, to_json
+from core.money import USD, loads, to_json
+
+
+@dataclass(frozen=True, slots=True)
+class SettledBet:
+    """A bet on a market that has ended: its time, the market's end, and the profit (negative for a loss)."""
+
+    entered_at: int
+    at: int
+    won: int
+
+
+@dataclass(frozen=True, slots=True)
+class Results:
+    """The settled bets in both tokens, in the order of the markets' ends."""
+
+    stock: Sequence[SettledBet] = ()
+    agent: Sequence[SettledBet] = ()
+
+    @property
+    def stock_won(self) -> int:
+        return sum(each.won for each in self.stock)
+
+    @property
+    def agent_won(self) -> int:
+        return sum(each.won for each in self.agent)
+
+
+def collect_results(stock: OwnerBody, agent: Json | None) -> Results:
+    """Collect an address's results from its positions. A refund of a stake that was never accepted counts as
+    nothing."""
+    bets = [] if agent is None else agent["positions"]
+    return Results(
+        _in_order(
+            SettledBet(each.entered_at or 0, each.final_time, int(each.settlement.net) - int(each.accepted))
+            for each in stock.positions
+            if not each.open and each.accepted is not None
+        ),
+        _in_order(
+            SettledBet(figures.unix(each["filledAt"]), figures.unix(each["endsAt"]), int(Decimal(each["pnlUsd"]) * USD))
+            for each in bets
+            if each["status"] != "open"
+        ),
+    )
+
+
+def results_chart(results: Results, now: int) -> Chart | None:
+    """Chart the running total of each token's results; None if nothing is settled."""
+    both = [*results.stock, *results.agent]
+    if not both:
+        return None
+    start = min(each.entered_at for each in both)
+    end = max(now, *(each.at for each in both))
+    tokens: tuple[tuple[str, Tone, Sequence[SettledBet]], ...]
+    tokens = (("USDG", "main", results.stock), ("USDC", "quiet", results.agent))
+    lines, levels, sentences = [], [Level(0, "")], []
+    for token, tone, some in tokens:
+        if some:
+            sums = list(accumulate(each.won for each in some))
+            points = [(start, 0), *zip((each.at for each in some), sums, strict=True), (end, sums[-1])]
+            lines.append(ChartLine(points, tone, label=token))
+            levels.append(Level(sums[-1], f"{token} {figures.signed(sums[-1])}", tone))
+            sentences.append(f"{figures.signed(sums[-1])} {token} over {len(some)} bet{'' if len(some) == 1 else 's'}")
+    return Chart(
+        title="Profit and loss, running total",
+        summary=f"{' and '.join(sentences)}.",
+        lines=lines,
+        start=start,
+        end=end,
+        levels=levels,
+        unit=Unit(USD, 2),
+    )
+
+
+def _in_order(results: Iterable[SettledBet]) -> tuple[SettledBet, ...]:
+    return tuple(sorted(results, key=lambda each: each.at))
+
 
 # An open page refreshes 24 times a minute.
 OWNER_RATE = parse("60/minute")

@@ -17,8 +17,7 @@ from api.openapi import OpenApi, ServiceDescription
 from api.operations import Json, Operation, Surface
 from api.problems import not_found
 from api.stock.reads import StockReads
-from api.web.answers import or_none
-from api.web.templating import Pages
+from api.web.templating import Pages, or_none
 
 JSON_TYPE = "application/json"
 # An address without positions, for examples.

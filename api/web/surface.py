@@ -26,21 +26,17 @@ from api.stock.chain import STOCK_TOKEN_SYMBOL
 from api.stock.proof import Proof
 from api.stock.reads import StockReads
 from api.web.agent import agent_market_page
-from api.web.answers import HTML, SECURITY, TEXT, fixed
 from api.web.assets import PREFIX as ASSETS
 from api.web.assets import load_assets
-from api.web.crawlers import APP, MANIFEST, ROBOTS, XML, Sitemap
 from api.web.cup import CupPages
-from api.web.guide import guide_text, identity_document, paid_resources
-from api.web.history import ChartHistory
-from api.web.home import HomePage
+from api.web.documents import APP, MANIFEST, ROBOTS, XML, Sitemap, guide_text, identity_document, paid_resources
+from api.web.home import HomePage, MarketActivity
 from api.web.portfolio import PortfolioPage
 from api.web.proof import proof_page
-from api.web.recent_activity import MarketActivity
 from api.web.reference import Reference
 from api.web.sharing import PNG, SharePictures
-from api.web.stock import StockPages
-from api.web.templating import NAVIGATION, Pages
+from api.web.stock import ChartHistory, StockPages
+from api.web.templating import HTML, NAVIGATION, SECURITY, TEXT, Pages, fixed
 from core.config import Settings
 from core.contracts.deployments import Deployment, load_deployment
 from core.errors import ConfigError

@@ -29,7 +29,7 @@ from api.context import Context, open_context
 from api.followed_index import Archive
 from api.stock.index import StockIndex
 from api.stock.reads import MARKETS_LISTED
-from api.web.recent_activity import AGAIN_SECONDS
+from api.web.home import AGAIN_SECONDS
 from core.config import ApiSecrets, Settings
 from core.contracts.deployments import load_deployment
 from core.db.engine import conninfo

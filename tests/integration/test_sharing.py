@@ -27,11 +27,11 @@ class SlowMarkets:
         self.asked = 0
         self.shown = 0
 
-    async def outcome(self, _name: str) -> dict[str, Any]:
+    async def result_of(self, _name: str) -> dict[str, Any]:
         self.asked += 1
         return {}
 
-    async def bundle(self, name: str) -> dict[str, Any]:
+    async def research_bundle(self, name: str) -> dict[str, Any]:
         await self.released.wait()
         self.shown += 1
         times = {"deadlineAt": "2026-01-01T00:00:00Z", "opensAt": None}

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from api.stock.bodies.operating import CronReport
+from api.stock.cron import CronReport
 from scripts._stack import wallets
 from tests.support.bodies import hold
 from tests.support.service import Door

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 from aiohttp.test_utils import make_mocked_request
 
-from api.stock.bodies.operating import CheckBody
-from api.stock.health import SHARED_SECONDS, Health
+from api.stock.health import SHARED_SECONDS, CheckBody, Health
 from core.stock.sessions import TradingDay, trading_day
 from scripts._stack import wallets
 from tests.support.service import Door

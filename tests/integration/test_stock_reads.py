@@ -14,9 +14,10 @@ import psycopg
 import pytest
 
 from api.stock.bodies.markets import MarketsBody, PricesBody
-from api.stock.bodies.operating import CronReport, HealthBody
 from api.stock.bodies.positions import OwnerBody
 from api.stock.bodies.proof import ProofBody
+from api.stock.cron import CronReport
+from api.stock.health import HealthBody
 from core.chain import Contract
 from core.contracts.abi import abi
 from core.db.engine import connect, conninfo

@@ -8,9 +8,9 @@ import pytest
 
 from api.agent.index import AgentIndex
 from api.stock.bodies.markets import MarketsBody, PricesBody
-from api.stock.bodies.operating import HealthBody
 from api.stock.bodies.positions import OwnerBody
 from api.stock.bodies.proof import ProofBody
+from api.stock.health import HealthBody
 from core.db.engine import make_engine
 from core.paths import REPOSITORY
 from scripts._stack import wallets

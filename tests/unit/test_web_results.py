@@ -7,7 +7,7 @@ from typing import Any
 
 from api.stock.bodies.positions import OwnedPositionBody, OwnerBody, OwnerTotalsBody, SettlementBody
 from api.web import figures
-from api.web.results import Results, SettledBet, collect_results, results_chart
+from api.web.portfolio import Results, SettledBet, collect_results, results_chart
 
 OWNER = "0x" + "11" * 20
 
