@@ -6,7 +6,7 @@ The page's script draws them (bundles/charts.ts); without scripts the page shows
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Literal
 
 import orjson
@@ -77,19 +77,9 @@ class Chart:
     def draw(self, name: str) -> Markup:
         """Return the summary as markup, with the data for the script. `name` must be unique on the page."""
         low, high = self._bounds()
-        figures = {
-            "name": name,
-            "title": self.title,
-            "summary": self.summary,
-            "start": self.start,
-            "end": self.end,
-            "low": low,
-            "high": high,
-            "lines": [{**asdict(each), "points": list(each.points)} for each in self.lines if each.points],
-            "levels": [asdict(each) for each in self.levels],
-            "marks": [asdict(each) for each in self.marks],
-            **asdict(self.unit),
-        }
+        own = {each.name: getattr(self, each.name) for each in fields(self)}
+        lines = [each for each in self.lines if each.points]
+        figures = {**own, **asdict(self.unit), "lines": lines, "name": name, "low": low, "high": high}
         return Markup('<p class="chart" data-chart="{}">{}</p>').format(orjson.dumps(figures).decode(), self.summary)
 
     def _bounds(self) -> tuple[int, int]:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from aiohttp import web
@@ -27,16 +25,6 @@ POCKETS = (
     0, 32, 15, 19, 4, 21, 2, 25, 17, 34, 6, 27, 13, 36, 11, 30, 8, 23, 10, 5, 24, 16, 33, 1, 20, 14, 31, 9, 22, 18, 29,
     7, 28, 12, 35, 3, 26,
 )  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class Pocket:
-    """A slice of the drawn wheel: its outline, and the angle of its number."""
-
-    number: int
-    colour: str
-    path: str
-    degrees: str
 
 
 class CupPages:
@@ -74,7 +62,7 @@ class CupPages:
                 "live": live,
                 "groups": [each for each in live["markets"] if not each["id"].startswith("num:")],
                 "numbers": [markets[f"num:{number}"] for number in range(37)],
-                "wheel": WHEEL,
+                "pockets": POCKETS,
                 "reds": REDS,
             }
 
@@ -113,25 +101,3 @@ async def read(service: CupService, method: ServiceMethod[R, B], asked: R) -> Js
     """Return the API's answer as builtins, with exact numbers."""
     body: Json = exact(await service.answer(method, asked, "pages"))
     return body
-
-
-def draw_wheel() -> tuple[Pocket, ...]:
-    """Draw the slices around (0, 0), the first at the top."""
-    outer, inner, step = 96, 62, 2 * math.pi / len(POCKETS)
-    drawn = []
-    for place, number in enumerate(POCKETS):
-        start, end = (place - 0.5) * step, (place + 0.5) * step
-        corners = [
-            (math.sin(a) * r, -math.cos(a) * r) for a, r in ((start, outer), (end, outer), (end, inner), (start, inner))
-        ]
-        (ax, ay), (bx, by), (cx, cy), (dx, dy) = corners
-        path = (
-            f"M{ax:.2f} {ay:.2f}A{outer} {outer} 0 0 1 {bx:.2f} {by:.2f}L{cx:.2f} {cy:.2f}"
-            f"A{inner} {inner} 0 0 0 {dx:.2f} {dy:.2f}Z"
-        )
-        colour = "green" if number == 0 else "red" if number in REDS else "black"
-        drawn.append(Pocket(number, colour, path, f"{math.degrees(place * step):.2f}"))
-    return tuple(drawn)
-
-
-WHEEL = draw_wheel()

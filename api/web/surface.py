@@ -32,7 +32,6 @@ from api.web.cup import CupPages
 from api.web.documents import APP, MANIFEST, ROBOTS, XML, Sitemap, guide_text, identity_document, paid_resources
 from api.web.home import HomePage, MarketActivity
 from api.web.portfolio import PortfolioPage
-from api.web.proof import proof_page
 from api.web.reference import Reference
 from api.web.sharing import PNG, SharePictures
 from api.web.stock import ChartHistory, StockPages
@@ -90,7 +89,16 @@ def _pages(
     yield _page("/", HomePage(pages, reads, proof, agent, activity).get, "Live markets")
     history = ChartHistory(context.engine, stock.chain_id)
     yield _page("/m/{id}", StockPages(pages, reads, history, stock).market, "A stock market")
-    yield _page("/proof", partial(proof_page, pages, proof, base), "Proof of what was done")
+
+    async def proof_page(request: web.Request) -> web.StreamResponse:
+        body, tag = await proof.shown()
+
+        async def render() -> bytes:
+            return pages.render("proof.html", path="/proof", proof=body, base=base)
+
+        return await pages.answer(request, "proof", tag, render)
+
+    yield _page("/proof", proof_page, "Where the money went, and how to verify it")
     portfolio = PortfolioPage(pages, (reads, agent, service), context.limits, context.settings)
     yield _page("/positions", portfolio.get, "An address's positions")
     cup = CupPages(pages, service)
