@@ -3,15 +3,54 @@
 from __future__ import annotations
 
 import heapq
+from typing import Annotated
 
-from msgspec import structs
+from msgspec import Meta, structs
 
-from api.stock.bodies.quotes import BetQuoteBody, QuoteBasisBody, QuoteBody, QuotesBody
+from api.operations import Body
+from api.stock.bodies.parts import Side, UsdgUnits
 from api.stock.facts import FAMILIES, SIDES, ListedMarket, MarketsSnapshot
 from core.money import USD
 from core.stock.likely import HISTORY, PRECISION, STUDY_MARKETS, elapsed, likely, usual_volume
 
 EXAMPLE_STAKES = (1 * USD, 10 * USD, 100 * USD)
+
+
+class QuoteBasisBody(Body):
+    """The basis of a quote."""
+
+    usual_volume: Annotated[UsdgUnits, Meta(description="The usual volume of such a market, without its seed.")]
+    settled_markets: Annotated[int, Meta(ge=0, description="The number of settled markets of this family it is from.")]
+    text: str
+
+
+class QuoteBody(Body):
+    """The estimate for a bet made now, with the usual later bets. Its minimum payout if right is `accepted`."""
+
+    side: Side
+    amount: UsdgUnits
+    accepted: Annotated[UsdgUnits, Meta(description="The part that the market would accept in this block.")]
+    likely_payout: Annotated[UsdgUnits, Meta(description="The likely payout if its side wins, after the fee.")]
+    break_even_pct: Annotated[
+        float | None,
+        Meta(
+            description="The chance of winning, in percent, that the bet needs to break even on average. 100: no "
+            "profit is possible any more. Null if nothing is accepted.",
+        ),
+    ]
+
+
+class BetQuoteBody(QuoteBody):
+    """The quote of one bet, with its basis."""
+
+    rests_on: QuoteBasisBody
+
+
+class QuotesBody(Body):
+    """Quotes of example stakes on either side; none while no bets are accepted."""
+
+    bets: list[QuoteBody]
+    rests_on: QuoteBasisBody
 
 
 def quote(listed: ListedMarket, snapshot: MarketsSnapshot, outcome: int, amount: int) -> BetQuoteBody:

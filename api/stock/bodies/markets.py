@@ -24,7 +24,7 @@ from api.stock.bodies.parts import (
     UsdgUnits,
 )
 from api.stock.bodies.positions import PositionBody
-from api.stock.bodies.quotes import QuotesBody
+from api.stock.quoting import QuotesBody
 
 VoidReasonName = Literal["flat", "stale", "paused", "timeout"]
 PreviewName = Literal["NOT READY", "UP", "DOWN", "FLAT", "STALE", "BAD PROOF", "PAUSED", "BAD ANSWER"]

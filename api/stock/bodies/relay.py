@@ -10,7 +10,7 @@ from api.operations import Body
 from api.stock.bodies.markets import HeadBody
 from api.stock.bodies.parts import HexAddress, HexHash, Integer, ReadAt, Stale, UnixSeconds
 from api.stock.bodies.positions import PositionBody
-from api.stock.bodies.quotes import BetQuoteBody
+from api.stock.quoting import BetQuoteBody
 
 
 class EscapeKit(Body):
