@@ -140,7 +140,7 @@ def test_pressing_again_continues_the_signed_bet(site: Site, visitor: Visitor, k
 
 
 @pytest.mark.thorough
-def test_a_service_that_asks_for_an_hour_is_not_asked_without_pause(site: Site, visitor: Visitor) -> None:
+def test_a_retry_after_of_an_hour_does_not_cause_a_busy_loop(site: Site, visitor: Visitor) -> None:
     slug = site.open_agent_market("bnkr-asks-for-an-hour")
     page = _priced(visitor, slug, "2", DEV[6])
     asked: list[bool] = []
@@ -167,7 +167,7 @@ def _bet_on_the_stock(page: Page) -> None:
 
 
 @pytest.mark.thorough
-def test_a_stock_bet_is_not_given_up_for_the_line_it_is_asked_over(site: Site, visitor: Visitor) -> None:
+def test_a_stock_bet_survives_a_bad_connection(site: Site, visitor: Visitor) -> None:
     """The answer is lost as the connection moves to a closed region: the bet is on the chain, and the page shows it."""
     market = site.open_market(ticker="NVDA")
     visit, _ = visitor.with_wallet(DEV[3])
@@ -197,7 +197,7 @@ def test_a_stock_bet_is_not_given_up_for_the_line_it_is_asked_over(site: Site, v
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("acknowledged", [True, False])
-def test_a_stock_bet_is_not_given_up_for_a_firewalls_word(site: Site, visitor: Visitor, acknowledged: bool) -> None:
+def test_a_stock_bet_survives_a_firewalls_refusal(site: Site, visitor: Visitor, acknowledged: bool) -> None:
     """It was passed on, and the relay's word of it came first or not; then a firewall says no, in JSON."""
     market = site.open_market(ticker="NVDA")
     visit, _ = visitor.with_wallet(DEV[3])
@@ -297,7 +297,7 @@ def test_paper_bets_work_when_the_devices_clock_is_wrong(site: Site, visitor: Vi
     expect(page.locator("#paper-status")).to_have_text(re.compile("^Done: 25 pUSDC"))
 
 
-def test_a_wrong_clock_is_named_where_it_spoils_a_payment(site: Site, visitor: Visitor) -> None:
+def test_a_wrong_device_clock_is_named_when_a_payment_fails(site: Site, visitor: Visitor) -> None:
     slug = site.open_agent_market("bnkr-wrong-clock")
     visit, _ = visitor.with_wallet(DEV[7])
     visit.page.add_init_script(WRONG_CLOCK)

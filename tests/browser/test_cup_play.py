@@ -127,7 +127,7 @@ def test_a_key_that_is_being_made_is_waited_for(site: Site, visitor: Visitor) ->
     visit.clean()
 
 
-def test_a_forged_spin_is_found_out(site: Site, visitor: Visitor) -> None:
+def test_a_forged_spin_fails_the_check(site: Site, visitor: Visitor) -> None:
     site.end_round()
     site.until("/api/cup/v1/roulette", lambda body: len(body["history"]) >= 1, ROUND_MS / 1000)
     visit = visitor.visit()

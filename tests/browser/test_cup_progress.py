@@ -56,7 +56,7 @@ def _player(visit: Visit, path: str) -> str:
     return address
 
 
-def test_a_paper_trade_goes_on_after_a_reload_and_is_one(site: Site, visitor: Visitor) -> None:
+def test_a_paper_trade_survives_a_reload_and_counts_once(site: Site, visitor: Visitor) -> None:
     site.until("/api/cup/v1/markets", lambda body: body["count"] >= 2)
     visit = visitor.visit()
     wallet = _player(visit, "/cup")
@@ -79,7 +79,7 @@ def test_a_paper_trade_goes_on_after_a_reload_and_is_one(site: Site, visitor: Vi
     expect(page.locator("#paper-status")).to_have_text("")
 
 
-def test_a_trade_whose_answer_says_nothing_is_still_that_trade(site: Site, visitor: Visitor) -> None:
+def test_a_trade_with_an_unreadable_answer_is_sent_again_unchanged(site: Site, visitor: Visitor) -> None:
     """A proxy answered in the service's place: pressing again sends the same trade and does not trade twice."""
     site.until("/api/cup/v1/markets", lambda body: body["count"] >= 2)
     visit = visitor.visit()
@@ -102,7 +102,7 @@ def test_a_trade_whose_answer_says_nothing_is_still_that_trade(site: Site, visit
 
 
 @pytest.mark.thorough
-def test_a_paper_trade_that_its_market_did_not_wait_for_takes_nothing(site: Site, visitor: Visitor) -> None:
+def test_a_paper_trade_after_the_deadline_takes_nothing(site: Site, visitor: Visitor) -> None:
     """Nothing of it reached the service before trades ended; the page that is loaded again says so and forgets it."""
     slug = site.open_agent_market("bnkr-paper-closes-early")
     paper = site.until("/api/cup/v1/markets", lambda body: any(each["slug"] == slug for each in body["markets"]), 30)
@@ -130,7 +130,7 @@ def test_a_paper_trade_that_its_market_did_not_wait_for_takes_nothing(site: Site
 
 
 @pytest.mark.thorough
-def test_a_roulette_bet_goes_on_after_a_reload_and_is_one(site: Site, visitor: Visitor) -> None:
+def test_a_roulette_bet_survives_a_reload_and_counts_once(site: Site, visitor: Visitor) -> None:
     visit = visitor.visit()
     wallet = _player(visit, "/roulette")
     live = site.betting(25)
@@ -159,7 +159,7 @@ def test_a_roulette_bet_goes_on_after_a_reload_and_is_one(site: Site, visitor: V
 
 
 @pytest.mark.thorough
-def test_a_roulette_bet_that_comes_too_late_is_not_laid_on_the_next_round(site: Site, visitor: Visitor) -> None:
+def test_a_late_roulette_bet_is_not_placed_on_the_next_round(site: Site, visitor: Visitor) -> None:
     """Nothing of it reached the service before its round closed; the page says so and forgets it."""
     visit = visitor.visit()
     wallet = _player(visit, "/roulette")

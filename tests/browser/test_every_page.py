@@ -117,7 +117,7 @@ def test_a_page(site: Site, visitor: Visitor, axe: str, name: str, size: Size, r
         ),
     ],
 )
-def test_a_page_stays_right_while_it_lives(site: Site, visitor: Visitor, name: str) -> None:
+def test_a_live_page_stays_correct(site: Site, visitor: Visitor, name: str) -> None:
     """Its parts are renewed while it is open, without an error and without moving what stands below."""
     visit = visitor.visit()
     visit.open(path_of(site, name))
@@ -178,7 +178,7 @@ def test_nothing_that_a_lister_wrote_is_shown(site: Site, visitor: Visitor) -> N
     visit.clean()
 
 
-def test_an_address_that_is_none_is_said_to_be_none(site: Site, visitor: Visitor) -> None:
+def test_an_invalid_address_is_reported(site: Site, visitor: Visitor) -> None:
     visit = visitor.visit()
     response = visit.page.goto(site.url + '/positions?owner="><script>1</script>')
     assert response is not None

@@ -92,7 +92,7 @@ def test_all_four_bets_within_a_minute_of_opening_the_page(site: Site, visitor: 
     assert visit.foreign == []
 
 
-def test_what_more_bets_would_bring_is_what_they_bring(site: Site, visitor: Visitor) -> None:
+def test_the_payout_shown_for_more_bets_is_what_they_bring(site: Site, visitor: Visitor) -> None:
     market = site.open_market(ticker="NVDA")
     visit = visitor.visit()
     visit.open(f"/m/{market}")
@@ -138,7 +138,7 @@ def test_an_agent_market_requests_a_quote_once_a_visitor_starts_to_bet(site: Sit
     visit.clean()
 
 
-def test_a_stock_bet_that_a_reload_interrupts_is_one_bet(site: Site, visitor: Visitor) -> None:
+def test_a_stock_bet_interrupted_by_a_reload_is_placed_once(site: Site, visitor: Visitor) -> None:
     market = site.open_market(ticker="NVDA")
     before = len(site.stock.positions(market))
     visit = visitor.visit()

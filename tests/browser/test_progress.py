@@ -86,7 +86,7 @@ def test_a_market_that_closes_before_the_block_takes_nothing(site: Site, visitor
 
 
 @pytest.mark.thorough
-def test_a_bet_refused_in_a_block_that_is_undone_is_shown_as_taken(site: Site, visitor: Visitor) -> None:
+def test_a_bet_refused_in_a_replaced_block_is_shown_as_accepted(site: Site, visitor: Visitor) -> None:
     market = site.open_market(strike_in=60, lasts=120, ticker="NVDA")
     before, began = len(site.stock.positions(market)), site.stock.block
     visit = visitor.visit()
@@ -153,7 +153,7 @@ def test_an_answer_that_only_asks_for_patience_refuses_nothing(site: Site, visit
 
 
 @pytest.mark.thorough
-def test_a_bet_the_relay_will_not_send_now_is_shown_with_the_way_around_it(site: Site, visitor: Visitor) -> None:
+def test_a_bet_the_relay_cannot_send_comes_with_its_escape_kit(site: Site, visitor: Visitor) -> None:
     """Its wallet's money is on its way: the page says so, not that nothing is known, and offers to send it oneself."""
     market = site.open_market(ticker="NVDA")
     visit = visitor.visit()

@@ -102,7 +102,7 @@ def test_a_declined_signature_sends_nothing(site: Site, visitor: Visitor) -> Non
     visit.clean()
 
 
-def test_an_amount_that_cannot_be_bet_is_said_at_once(site: Site, visitor: Visitor) -> None:
+def test_an_invalid_amount_is_reported_at_once(site: Site, visitor: Visitor) -> None:
     visit = visitor.visit("phone")
     visit.open(f"/m/{site.markets['live']}")
     for typed, said in (
@@ -123,7 +123,7 @@ def test_an_amount_that_cannot_be_bet_is_said_at_once(site: Site, visitor: Visit
     visit.clean()
 
 
-def test_a_bet_beyond_the_room_says_what_comes_back(site: Site, visitor: Visitor) -> None:
+def test_a_bet_beyond_the_headroom_shows_its_refund(site: Site, visitor: Visitor) -> None:
     """With a seed of 1 a side takes 9 from one bet at most."""
     market = site.open_market(seed=1 * USDG)
     visit = visitor.visit()

@@ -69,7 +69,7 @@ async def whole_export(cup: Cup) -> bytes:
 
 
 @pytest.mark.thorough
-async def test_readers_who_do_not_read_keep_no_connection(cup: Cup) -> None:
+async def test_stalled_readers_keep_no_connection(cup: Cup) -> None:
     async with silent(cup), silent(cup, "198.51.100.2"):
         await are_open(cup, download.AT_ONCE)
         refused = await cup.get("/export")
@@ -84,7 +84,7 @@ async def test_readers_who_do_not_read_keep_no_connection(cup: Cup) -> None:
 
 
 @pytest.mark.thorough
-async def test_one_address_does_not_keep_the_others_from_the_file(cup: Cup) -> None:
+async def test_one_address_cannot_block_the_export_for_others(cup: Cup) -> None:
     """Each of its downloads may take five minutes."""
     async with silent(cup):
         await are_open(cup, 1)
@@ -96,7 +96,7 @@ async def test_one_address_does_not_keep_the_others_from_the_file(cup: Cup) -> N
         await whole_export(cup)
 
 
-async def test_a_reader_who_never_gets_done_is_cut_off(cup: Cup, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_reader_that_takes_too_long_is_cut_off(cup: Cup, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(download, "SLOW_SECONDS", 60.0)  # no single piece is what ends it
     monkeypatch.setattr(download, "MAX_SECONDS", 2.0)
     await are_open(cup, 0)  # until it is noticed that a reader of the test before went away, he has his place
@@ -111,7 +111,7 @@ async def test_a_reader_who_never_gets_done_is_cut_off(cup: Cup, monkeypatch: py
         assert b'{"type":"end"' not in received
 
 
-async def test_losing_the_database_during_an_export_breaks_the_file_off(cup: Cup) -> None:
+async def test_losing_the_database_during_an_export_aborts_it(cup: Cup) -> None:
     """No other answer is written into the one under way, and no client is left waiting for more."""
     await are_open(cup, 0)
     async with silent(cup) as reader:

@@ -55,7 +55,7 @@ async def test_an_address_opens_only_so_many_wallets_a_day(cup: Cup) -> None:
     assert (await post(cup, "/wallet", fresh(), BYSTANDER)).body["minted"] is True
 
 
-async def test_a_key_made_for_one_enrolment_is_no_way_round(cup: Cup, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_enrolments_of_new_wallets_are_limited_per_address(cup: Cup, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cup_service, "ENROLMENTS_EACH_CALLER", RateLimitItemPerHour(2))
     address, signers = "203.0.113.11", [Signer() for _ in range(3)]
     answers = [await post(cup, "/agent/enroll", each.enrolment(), address) for each in signers]
@@ -120,9 +120,7 @@ async def test_a_network_enrolls_and_writes_only_what_two_addresses_would(
     assert (await post(cup, "/trade", signers[2].trade(slug, "yes", 100), BYSTANDER)).status == 200
 
 
-async def test_what_a_wallet_is_refused_takes_no_room_from_its_neighbours(
-    cup: Cup, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_refused_requests_do_not_count_against_the_network(cup: Cup, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cup_service, "WRITES_EACH_WALLET", RateLimitItemPerMinute(1))
     monkeypatch.setattr(cup_service, "WRITES_EACH_CALLER", RateLimitItemPerMinute(2, 2))  # windows of their own
     monkeypatch.setattr(cup_service, "WRITES_EACH_NETWORK", RateLimitItemPerMinute(2, 3))

@@ -268,7 +268,7 @@ async def test_every_part_of_a_round_is_from_one_moment(cup: Cup, monkeypatch: p
     await cup.finish_round(live.round_no)
 
 
-async def test_all_who_look_at_the_wheel_share_its_reading(cup: Cup, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_visitors_share_one_reading_of_the_wheel(cup: Cup, monkeypatch: pytest.MonkeyPatch) -> None:
     """A bettor sees its bet at once, in all parts of the answer."""
     live, read, readings = await cup.open_round(), betting.round_totals, []
 

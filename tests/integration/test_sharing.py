@@ -107,7 +107,7 @@ async def test_many_behind_one_address_see_the_picture_that_is_drawn_for_one(sit
     assert site.markets.shown == 1
 
 
-async def test_a_drawing_keeps_its_place_when_who_asked_for_it_leaves(site: Site) -> None:
+async def test_a_drawing_keeps_its_place_when_its_client_disconnects(site: Site) -> None:
     """Otherwise a caller who asks and leaves has a picture of every market drawn."""
     async with asyncio.TaskGroup() as tasks:
         many = [tasks.create_task(site.ask("203.0.113.1", f"m{number}")) for number in range(MAX_WAITING_EACH)]

@@ -158,7 +158,7 @@ async def says(door: Door, name: str, ok: bool, detail: str, *, seconds: float =
     await until(is_said, lambda: f"{detail!r}, not {found}", seconds, pause=0.1)
 
 
-async def test_all_who_look_within_a_second_share_one_asking(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_requests_within_a_second_share_one_health_check(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = 0
 
     async def ask(_health: Health) -> list[CheckBody]:

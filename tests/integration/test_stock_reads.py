@@ -411,7 +411,7 @@ async def test_browsers_may_call_from_anywhere(door: Door) -> None:
     "header",
     [None, "", "Bearer", "Bearer wrong", f"bearer {CRON_SECRET}", f"Basic {CRON_SECRET}", CRON_SECRET, "Bearer ü"],
 )
-async def test_cron_refuses_everybody_else(door: Door, header: str | None) -> None:
+async def test_cron_refuses_callers_without_the_secret(door: Door, header: str | None) -> None:
     for job in ("open", "nothing"):  # which jobs exist is not revealed
         response, body = await door.get(f"/api/cron/{job}", headers={} if header is None else {"Authorization": header})
         assert (response.status, body["error"]) == (401, "unauthorized")

@@ -221,7 +221,7 @@ async def test_a_wallet_whose_bets_come_back_whole_has_us_send_a_few_and_no_more
     await refused(door, elsewhere, 429, "rate_limited", "refunded almost entirely")
 
 
-async def test_what_is_on_its_way_is_not_promised_twice(service: StockService, door: Door) -> None:
+async def test_money_of_pending_bets_is_not_reserved_twice(service: StockService, door: Door) -> None:
     """A wallet whose bets were true so far has one dollar left, and signs eight bets over it within one block's time:
     seven would be mined and revert, at our expense."""
     chain, wallet = service.chain, wallets.wallet("eight bets over one dollar")

@@ -116,7 +116,7 @@ def test_amounts_survive_every_way_in(cents: int) -> None:
 @pytest.mark.parametrize(
     "value", ["1.005", 1.005, Decimal("0.001"), "1e2", "x", True, None, float("nan"), float("inf")]
 )
-def test_what_is_no_amount(value: object) -> None:
+def test_invalid_amounts(value: object) -> None:
     with pytest.raises(ValueError, match="amount"):
         cents_of(value)
 

@@ -46,7 +46,7 @@ def shown() -> Boards:
     return Boards(cast(ConnectionPool, SimpleNamespace(connection=nullcontext)))
 
 
-async def test_however_many_ask_a_board_is_read_once_at_a_time(reads: SlowReads, shown: Boards) -> None:
+async def test_concurrent_requests_share_one_reading_of_a_board(reads: SlowReads, shown: Boards) -> None:
     async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as tasks:
         for _ in range(3):
             tasks.create_task(shown.get(ALL_TIME))
@@ -57,7 +57,7 @@ async def test_however_many_ask_a_board_is_read_once_at_a_time(reads: SlowReads,
         reads.released.set()
 
 
-async def test_boards_that_are_not_asked_for_are_forgotten(reads: SlowReads, shown: Boards) -> None:
+async def test_unused_boards_are_dropped(reads: SlowReads, shown: Boards) -> None:
     reads.released.set()
     for week in range(MAX_BOARDS + 1):
         await shown.get(ALL_TIME)

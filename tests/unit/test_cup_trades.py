@@ -35,7 +35,7 @@ async def _asked(batches: Batcher[int, int], *numbers: int) -> list[asyncio.Task
     return tasks
 
 
-async def test_what_comes_meanwhile_is_the_next_batch() -> None:
+async def test_calls_that_arrive_during_a_batch_form_the_next_one() -> None:
     bench = Bench()
     batches = Batcher(bench.work, most=2)
     tasks = await _asked(batches, 1, 2, 3, 4)
@@ -46,7 +46,7 @@ async def test_what_comes_meanwhile_is_the_next_batch() -> None:
     assert await batches.ask(7) == 14
 
 
-async def test_a_refusal_is_its_callers_own_and_a_failure_is_everybodys() -> None:
+async def test_a_refusal_goes_to_its_caller_and_a_failure_to_all() -> None:
     bench = Bench()
     tasks = await _asked(Batcher(bench.work), 1, 2, -1) + await _asked(Batcher(bench.work), 1, -2, 3)
     bench.go.set()
@@ -57,7 +57,7 @@ async def test_a_refusal_is_its_callers_own_and_a_failure_is_everybodys() -> Non
     assert isinstance(failed_too, RuntimeError)
 
 
-async def test_who_goes_away_takes_nothing_from_the_others() -> None:
+async def test_a_cancelled_caller_does_not_affect_the_others() -> None:
     bench = Bench()
     first, gone, waiting = await _asked(Batcher(bench.work), 1, 2, 3)
     first.cancel()

@@ -22,6 +22,6 @@ def test_a_demo_key_is_given_on_local_chains() -> None:
 
 
 @pytest.mark.parametrize("kinds", [(LIVE, LOCAL), (LOCAL, LIVE), (LIVE, LIVE)])
-def test_a_demo_key_beside_a_live_chain_stops_the_service(kinds: tuple[object, ...]) -> None:
+def test_a_demo_key_next_to_a_live_chain_stops_the_service(kinds: tuple[object, ...]) -> None:
     with pytest.raises(ConfigError, match="VPM_DEMO_WALLET_KEY is sent to every visitor, but Base is not a local"):
         demo_wallet(KEY, kinds)  # type: ignore[arg-type]

@@ -16,7 +16,7 @@ from api.stock.reads import StockReads
 from api.stock.sources import StockSources
 
 
-async def test_a_market_that_is_forgotten_as_its_page_is_made_is_shown_all_the_same(
+async def test_a_market_dropped_from_memory_during_rendering_is_still_shown(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(reads, "CACHED_MARKETS_BYTES", 1)
@@ -38,7 +38,7 @@ async def test_a_market_that_is_forgotten_as_its_page_is_made_is_shown_all_the_s
 
 
 @pytest.mark.parametrize("is_away", [True, False])
-async def test_a_list_that_ends_early_says_where_it_goes_on(is_away: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_cut_list_says_where_the_next_page_starts(is_away: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """In memory are the newest settled markets; what follows is in a database that may be away."""
 
     def listed(number: int) -> Any:

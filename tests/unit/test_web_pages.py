@@ -35,7 +35,7 @@ def pages() -> Pages:
     return Pages(Assets({}, {}, "1"), "http://127.0.0.1:1", {}, {})
 
 
-async def test_a_page_is_rendered_once_for_all_who_come_meanwhile(pages: Pages) -> None:
+async def test_concurrent_requests_share_one_rendering(pages: Pages) -> None:
     slow = Slow()
     async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as tasks:
         asked = [tasks.create_task(pages.last_rendering("cup", 1, slow.render)) for _ in range(5)]
