@@ -15,7 +15,7 @@ from api.agent.bodies.quotes import QuoteBody
 from api.agent.bodies.research import ResearchBody
 from api.agent.bodies.results import ResultBody
 from api.agent.bodies.trades import Challenge, TradeBody, TradeProofBody
-from api.agent.discover.search import DiscoverBody, DiscoverQuery, Discovery
+from api.agent.discovery import DiscoverBody, DiscoverQuery, Discovery
 from api.agent.notices import bodies as event_bodies
 from api.agent.notices import requests as event_requests
 from api.agent.notices.channels import EventChannels

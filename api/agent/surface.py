@@ -13,7 +13,7 @@ from api.agent import routes
 from api.agent.bodies.parts import RATE
 from api.agent.chain import AgentContracts, Balances
 from api.agent.describe import DESCRIPTION
-from api.agent.discover.search import Discovery
+from api.agent.discovery import Discovery
 from api.agent.errors import error_body, problem
 from api.agent.index import AgentIndex
 from api.agent.links import Links

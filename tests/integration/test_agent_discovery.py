@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from api.agent.discover.search import DiscoverBody
+from api.agent.discovery import DiscoverBody
 from api.agent.sentiment import SentimentBody
 from api.operations import Body
 from core.money import loads

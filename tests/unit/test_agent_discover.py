@@ -13,9 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api.agent.discover.gate import silence
-from api.agent.discover.rank import BROWSE, most_active, rank_markets, terms_of
-from api.agent.discover.words import folded, scanned, words_of
+from api.agent.discovery import BROWSE, most_active, rank_markets, terms_of
+from api.agent.search_text import folded, scanned, silence, words_of
 from api.agent.trade.orders import check_open
 from api.problems import Problem
 from core.contracts.statuses import MarketKind

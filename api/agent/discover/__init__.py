@@ -1,1 +1,0 @@
-"""`GET /discover`: markets for a text. `docs/discovery.md` has the formulas."""
