@@ -16,11 +16,9 @@ from msgspec import Raw
 
 from api.agent import projection
 from api.agent.bodies import markets as shown
-from api.agent.bodies.numbers import usd
-from api.agent.bodies.parts import NETWORK, Freshness, chain_meta, freshness, meta
-from api.agent.bodies.platform import AgentReadiness, Funding, ReadinessBody
+from api.agent.bodies.markets import AgentResult, ResultBody, result
+from api.agent.bodies.parts import NETWORK, Freshness, chain_meta, freshness, meta, usd
 from api.agent.bodies.positions import PositionsBody, position, summary
-from api.agent.bodies.quotes import QuoteBody, quote
 from api.agent.bodies.research import (
     AgentResearch,
     DataFreshness,
@@ -32,14 +30,14 @@ from api.agent.bodies.research import (
     related,
     rules,
 )
-from api.agent.bodies.results import AgentResult, ResultBody, result
-from api.agent.bodies.trades import TradeProofBody, proof
+from api.agent.bodies.trades import QuoteBody, TradeProofBody, proof, quote
 from api.agent.chain import AgentContracts, Balances
 from api.agent.cursors import MARKETS, STAKES, MarketSortKey, StakeSortKey, market_sort_key
 from api.agent.errors import problem
 from api.agent.facts import ListedMarket, MarketsSnapshot, Stake, deciding_times, key_from_name
 from api.agent.index import AgentIndex
 from api.agent.links import Links
+from api.agent.platform import AgentReadiness, Funding, ReadinessBody
 from api.agent.requests import (
     EXAMPLE_WALLET,
     MIN_SIZE,

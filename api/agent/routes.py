@@ -7,19 +7,15 @@ from typing import Any
 
 from api.agent import describe
 from api.agent import requests as models
-from api.agent.bodies.markets import Markets, OneMarket
+from api.agent.bodies import events as event_bodies
+from api.agent.bodies.markets import Markets, OneMarket, ResultBody
 from api.agent.bodies.parts import BAD, NO_DATABASE, NO_WALLET, RATE, answers, refusal
-from api.agent.bodies.platform import GettingStarted, HealthBody, ReadinessBody, StatsBody
 from api.agent.bodies.positions import PositionsBody
-from api.agent.bodies.quotes import QuoteBody
 from api.agent.bodies.research import ResearchBody
-from api.agent.bodies.results import ResultBody
-from api.agent.bodies.trades import Challenge, TradeBody, TradeProofBody
+from api.agent.bodies.trades import Challenge, QuoteBody, TradeBody, TradeProofBody
 from api.agent.discovery import DiscoverBody, DiscoverQuery, Discovery
-from api.agent.notices import bodies as event_bodies
-from api.agent.notices import requests as event_requests
-from api.agent.notices.channels import EventChannels
-from api.agent.platform import Platform
+from api.agent.notices.events import EventChannels
+from api.agent.platform import GettingStarted, HealthBody, Platform, ReadinessBody, StatsBody
 from api.agent.reads import AgentReads
 from api.agent.sentiment import Sentiment, SentimentBody, SentimentQuery
 from api.agent.trade import x402
@@ -225,8 +221,8 @@ def events(channels: EventChannels) -> tuple[Operation, ...]:
                 429: RATE,
             },
             description=describe.STREAM,
-            query=event_requests.EventsQuery,
-            headers=event_requests.EventsHeaders,
+            query=models.EventsQuery,
+            headers=models.EventsHeaders,
             timed=False,
         ),
         _get(
@@ -235,7 +231,7 @@ def events(channels: EventChannels) -> tuple[Operation, ...]:
             "List a wallet's events in order",
             answers("A page of events.", event_bodies.ReplayBody, 400, 422, 500),
             description=describe.REPLAY,
-            query=event_requests.ReplayQuery,
+            query=models.ReplayQuery,
         ),
         _get(
             "/resolved",
@@ -243,7 +239,7 @@ def events(channels: EventChannels) -> tuple[Operation, ...]:
             "List the results of a wallet's markets",
             answers("A page of events.", event_bodies.ResolvedBody, 400, 422, 500),
             description=describe.RESOLVED,
-            query=event_requests.ResolvedQuery,
+            query=models.ResolvedQuery,
         ),
         Operation(
             "POST",
@@ -258,14 +254,14 @@ def events(channels: EventChannels) -> tuple[Operation, ...]:
                 500: NO_DATABASE,
             },
             description=describe.REGISTER,
-            body=event_requests.WebhookRequest,
+            body=models.WebhookRequest,
         ),
         _get(
             "/webhooks/{id}",
             channels.webhooks.show,
             "Get a webhook's state",
             answers("The registration, without its secret.", event_bodies.WebhookBody, 500) | gone,
-            path_parameters=event_requests.WebhookPath,
+            path_parameters=models.WebhookPath,
         ),
         Operation(
             "DELETE",
@@ -273,7 +269,7 @@ def events(channels: EventChannels) -> tuple[Operation, ...]:
             channels.webhooks.remove,
             "Remove a webhook",
             answers("It was removed.", event_bodies.DeletedBody, 500) | gone,
-            path_parameters=event_requests.WebhookPath,
+            path_parameters=models.WebhookPath,
         ),
         Operation(
             "POST",
@@ -282,6 +278,6 @@ def events(channels: EventChannels) -> tuple[Operation, ...]:
             "Send a test event",
             answers("The event, and whether it was delivered.", event_bodies.TestBody, 400, 429, 500) | gone,
             description=describe.TEST,
-            path_parameters=event_requests.WebhookPath,
+            path_parameters=models.WebhookPath,
         ),
     )

@@ -15,8 +15,7 @@ from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from api.agent.bodies.markets import odds
-from api.agent.bodies.numbers import usd
-from api.agent.bodies.parts import AgentMarketTimes, ChainAnswer, chain_meta, times
+from api.agent.bodies.parts import AgentMarketTimes, ChainAnswer, chain_meta, times, usd
 from api.agent.errors import problem
 from api.agent.facts import MarketsSnapshot
 from api.agent.index import AgentIndex

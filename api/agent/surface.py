@@ -18,7 +18,7 @@ from api.agent.errors import error_body, problem
 from api.agent.index import AgentIndex
 from api.agent.links import Links
 from api.agent.mcp import AgentMcp
-from api.agent.notices.channels import EventChannels
+from api.agent.notices.events import EventChannels
 from api.agent.platform import Platform
 from api.agent.reads import AgentReads
 from api.agent.sentiment import Sentiment

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from api.agent.bodies.events import event_body
 from api.agent.links import Links
-from api.agent.notices.bodies import event_body
-from api.agent.notices.requests import ResolvedQuery
+from api.agent.requests import ResolvedQuery
 from core.agent.notices import submitted
 from core.agent.notices.kinds import EventType, source_of
 from core.agent.notices.log import MICROS, Draft, append, undo_above

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from api.agent.notices.bodies import AgentEvent
+from api.agent.bodies.events import AgentEvent
 from core.db.engine import make_pool
 from core.outbox import KEEPER, IntentRequest, enqueue
 from scripts._stack import wallets

@@ -9,9 +9,9 @@ import msgspec
 import pytest
 
 from api.agent.bodies.markets import Markets, OneMarket
-from api.agent.bodies.platform import GettingStarted, HealthBody, ReadinessBody, StatsBody
-from api.agent.bodies.quotes import QuoteBody
 from api.agent.bodies.research import ResearchBody
+from api.agent.bodies.trades import QuoteBody
+from api.agent.platform import GettingStarted, HealthBody, ReadinessBody, StatsBody
 from api.operations import Body
 from core.agent.bet import market_key
 from core.iso import iso

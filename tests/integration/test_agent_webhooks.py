@@ -10,7 +10,7 @@ import pytest
 from eth_account import Account
 from eth_account.messages import encode_defunct
 
-from api.agent.notices.ownership import registration_message
+from api.agent.notices.webhooks import registration_message
 from core.db.engine import make_pool
 from scripts._stack import wallets
 from tests.support.agent_payments import PLAIN_CODE

@@ -18,8 +18,7 @@ from api.agent import routes
 from api.agent.errors import error_body
 from api.agent.links import Links
 from api.agent.notices import events as event_channels
-from api.agent.notices.channels import EventChannels
-from api.agent.notices.events import NoticeHub
+from api.agent.notices.events import EventChannels, NoticeHub
 from api.app import application, serve
 from api.context import open_context
 from api.operations import Surface

@@ -16,7 +16,7 @@ from aiohttp import web
 from eth_account import Account
 from eth_account.messages import encode_defunct
 
-from api.agent.notices.ownership import registration_message
+from api.agent.notices.webhooks import registration_message
 from scripts._stack.wallets import Wallet
 from tests.support.buyer import Buyer
 from tests.support.serving import serving

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from api.agent import cursors as pages
 from api.agent import projection
-from api.agent.bodies import markets, positions, quotes, research, results, trades
+from api.agent.bodies import markets, positions, research, trades
 from api.agent.facts import Ending, FeedRound, Holding, ListedMarket, Stake
 from api.agent.links import Links
 from api.agent.trade.orders import MAX_POINTS, check_impact, check_open, largest_size, max_unmoving
@@ -48,7 +48,7 @@ def ending(winner: int | None) -> Ending:
 
 
 def quoted(made: ListedMarket, outcome: int, got: Quote) -> Any:
-    return quotes.quote(
+    return trades.quote(
         made,
         outcome,
         got,
@@ -105,7 +105,7 @@ def test_a_market_that_ended_shows_its_result_and_no_odds() -> None:
         assert shown["result"] is None
         assert sum(each["impliedPct"] for each in shown["outcomes"]) == 100
     answered = Ending(0, 120 * 10**8, 7, 100 * 10**8, 5, 9, bytes(32))
-    result = numbers(results.result(market(book=book, ending=answered), LINKS))
+    result = numbers(markets.result(market(book=book, ending=answered), LINKS))
     assert (result["startReadingUsd"], result["endReadingUsd"]) == (100, 120)
 
 
@@ -118,8 +118,8 @@ def test_suggested_limits_bear_a_small_bet_that_comes_first(stakes: tuple[tuple[
         got = book.quote(0, size)
         then = book.staked(0, USD)[0].quote(0, size)
         assert then.shares < got.shares
-        assert then.shares >= quotes.suggested_min_shares(got)
-        dearest = quotes.suggested_max_cents(got)
+        assert then.shares >= trades.suggested_min_shares(got)
+        dearest = trades.suggested_max_cents(got)
         assert dearest is not None
         assert then.net * 100 <= dearest * then.shares
 
@@ -188,7 +188,7 @@ def test_a_market_held_on_one_side_alone_gives_every_stake_back(winner: int) -> 
     ended = market(book=book, ending=ending(winner))
     shown = numbers(positions.position(ended, held(0, got), LINKS))
     assert (shown["status"], shown["pnlUsd"], shown["payoutUsd"]) == ("resolved-refunded", 0, 10)
-    result = results.result(ended, LINKS)
+    result = markets.result(ended, LINKS)
     assert (result.payout_per_share_usd, result.refunded) == (None, True)
 
 
@@ -204,7 +204,7 @@ def many_against_few() -> tuple[Book, Quote, Quote, Quote]:
 def test_where_shares_are_not_paid_alike_there_is_no_payout_per_share_and_positions_have_the_exact_one() -> None:
     book, early, late, other = many_against_few()
     ended = market(book=book, ending=ending(0))
-    result = numbers(results.result(ended, LINKS))
+    result = numbers(markets.result(ended, LINKS))
     assert (result["payoutPerShareUsd"], result["refunded"]) == (None, False)
     paid = [numbers(positions.position(ended, held(0, got), LINKS))["payoutUsd"] for got in (early, late)]
     per_share = [payout / (Decimal(got.shares) / USD) for payout, got in zip(paid, (early, late), strict=True)]
@@ -213,7 +213,7 @@ def test_where_shares_are_not_paid_alike_there_is_no_payout_per_share_and_positi
         assert payout * USD == book.payout(0, got.amount, got.shares) >= got.net  # never less than stake less fee
     assert sum(paid) * USD <= book.net_pool
     # The other side is paid alike: a dollar a share is there.
-    alike = numbers(results.result(market(book=book, ending=ending(1)), LINKS))
+    alike = numbers(markets.result(market(book=book, ending=ending(1)), LINKS))
     assert alike["payoutPerShareUsd"] == Decimal(book.net_pool * 10**6 // other.shares) / 10**6
 
 
@@ -248,7 +248,7 @@ def test_every_body_that_shows_a_market_names_its_times_to_the_second(kind: Mark
         trades.ProofMarket(**markets.market_facts(made, LINKS, NOW)),
         markets.market_ref(made, agent_markets.snapshot(made), LINKS),
         research.rules(made, LINKS),
-        results.result(made, LINKS),
+        markets.result(made, LINKS),
         positions.position(made, held(0, got), LINKS),
         quoted(made, 0, got),
     ]

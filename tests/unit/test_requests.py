@@ -10,7 +10,6 @@ import pytest
 from annotated_types import BaseMetadata
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
-import api.agent.notices.requests
 import api.agent.requests
 import api.cup.requests
 import api.stock.requests
@@ -57,7 +56,7 @@ def _of(metadata: Any) -> Iterator[str]:
 
 
 def test_every_pattern_of_a_request_has_its_words() -> None:
-    modules = (api.agent.requests, api.agent.notices.requests, api.cup.requests, api.stock.requests)
+    modules = (api.agent.requests, api.agent.requests, api.cup.requests, api.stock.requests)
     found = {pattern for module in modules for pattern in patterns(module)}
     assert len(found) >= 8
     assert found <= PATTERNS.keys()

@@ -9,8 +9,7 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from api.agent import projection
-from api.agent.bodies.numbers import average_cents, prices, usd
-from api.agent.bodies.parts import ChainAnswer, ProjectedBet, times
+from api.agent.bodies.parts import ChainAnswer, ProjectedBet, average_cents, prices, times, usd
 from api.agent.facts import Holding, ListedMarket, Stake
 from api.agent.links import Links
 from api.agent.projection import Projection

@@ -8,8 +8,7 @@ from typing import Literal
 
 from api.agent import projection
 from api.agent.bodies.markets import AgentMarketRef, BookStats, Ladder, Odds, TokenSnapshot
-from api.agent.bodies.numbers import average_cents, feed_usd, pct, percents, usd
-from api.agent.bodies.parts import AgentMarketTimes, ChainAnswer, times
+from api.agent.bodies.parts import AgentMarketTimes, ChainAnswer, average_cents, feed_usd, pct, percents, times, usd
 from api.agent.facts import FeedRound, ListedMarket, Stake, deciding_times
 from api.agent.links import Links
 from api.operations import Body

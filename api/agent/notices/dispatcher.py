@@ -18,9 +18,9 @@ from datetime import UTC, datetime, timedelta
 
 import orjson
 
+from api.agent.bodies.events import endpoint_event, event_body
 from api.agent.links import Links
 from api.agent.notices import endpoints as store
-from api.agent.notices.bodies import endpoint_event, event_body
 from api.agent.notices.endpoints import Reliability, WebhookEndpoint
 from api.agent.notices.sending import MAX_SECONDS, AddressBusy, DeliveryResult, WebhookSender
 from api.database import DATABASE_ERRORS

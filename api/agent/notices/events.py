@@ -10,24 +10,30 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
+import resource
 from collections import defaultdict
 from collections.abc import Collection, Iterator
 
 from aiohttp import web
 
 from api import streams
+from api.agent.bodies.events import ReplayBody, ResolvedBody, event_body, stream_frame
 from api.agent.bodies.parts import meta
 from api.agent.errors import problem
 from api.agent.links import Links
-from api.agent.notices.bodies import ReplayBody, ResolvedBody, event_body, stream_frame
-from api.agent.notices.requests import LAST_EVENT_ID, EventsQuery, ReplayQuery, ResolvedQuery
-from api.agent.requests import checked_wallet
+from api.agent.notices.dispatcher import Dispatcher
+from api.agent.notices.sending import DeliverySigner, WebhookSender
+from api.agent.notices.targets import TargetResolver
+from api.agent.notices.webhooks import Webhooks
+from api.agent.requests import LAST_EVENT_ID, EventsQuery, ReplayQuery, ResolvedQuery, checked_wallet
 from api.agent.storage import storage
 from api.caching import json_response
+from api.context import Context
 from api.database import DATABASE_ERRORS
 from api.limits import ConcurrencyLimiter, LimiterFull, caller_ip
 from api.requests import read_query
 from core.agent.notices.reading import next_seq, notices_from, resolutions_after
+from core.chain import ChainClient
 from core.config import Settings
 from core.db.channels import AGENT_EVENT, Resync, listen
 from core.db.engine import ConnectionPool
@@ -46,6 +52,7 @@ REPLAY_SECONDS = 5.0
 PAGE = 200
 MAX_STREAMS = 10_000
 MAX_PER_CALLER = 100
+OPEN_FILES = 65_536
 
 _FULL = "The service has reached its limit of open streams."
 
@@ -237,3 +244,30 @@ def _after(last_event_id: str) -> int:
             hint="Send the id of the last event received, a whole number, or leave the header out.",
         )
     return int(last_event_id) + 1
+
+
+class EventChannels:
+    """All channels for wallets' events: streams, replay, webhooks. `client` is None without an RPC URL."""
+
+    def __init__(self, context: Context, links: Links, client: ChainClient | None) -> None:
+        _raise_file_limit()
+        settings, key = context.settings, context.secrets.attestation_key
+        self._hub = NoticeHub(context.write_url, context.pool, links)
+        self.events = Events(settings, self._hub, context.pool, links)
+        targets = TargetResolver(allow_private=settings.allow_private_webhooks)
+        signer = DeliverySigner(None if key is None else key.get_secret_value())
+        sender = WebhookSender(signer, targets)
+        self.webhooks = Webhooks(context, client, links, targets, sender)
+        self._dispatcher = Dispatcher(context.write_url, context.pool, sender, links)
+
+    def start(self, context: Context) -> None:
+        context.spawn("agent event signals", self._hub.run())
+        context.spawn("webhook dispatcher", self._dispatcher.run())
+
+
+def _raise_file_limit() -> None:
+    """Raise the limit of open files: each stream is one, and the default of 1,024 is too low."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    limit = OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, OPEN_FILES)
+    if soft != resource.RLIM_INFINITY and soft < limit:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))

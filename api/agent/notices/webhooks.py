@@ -1,21 +1,23 @@
-"""`/webhooks`: registering, showing, testing and removing webhooks."""
+"""`/webhooks`: registering, showing, testing and removing webhooks.
+
+To register a webhook, the wallet signs a dated text with the service, wallet and URL.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import re
 import secrets
 import time
-from datetime import UTC, datetime
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from functools import partial
 
 from aiohttp import web
+from eth_account.messages import encode_defunct
 from limits import parse
 
-from api.agent.bodies.parts import meta
-from api.agent.errors import problem
-from api.agent.links import Links
-from api.agent.notices import endpoints as store
-from api.agent.notices.bodies import (
+from api.agent.bodies.events import (
     AgentEvent,
     AgentWebhookRegistration,
     DeletedBody,
@@ -23,25 +25,110 @@ from api.agent.notices.bodies import (
     WebhookBody,
     endpoint_event,
 )
+from api.agent.bodies.parts import meta
+from api.agent.errors import problem
+from api.agent.links import Links
+from api.agent.notices import endpoints as store
 from api.agent.notices.endpoints import WebhookEndpoint
-from api.agent.notices.ownership import Registration, digest_of
-from api.agent.notices.requests import BODY_LIMIT, WebhookPath, WebhookRequest
 from api.agent.notices.sending import AddressBusy, WebhookSender
 from api.agent.notices.targets import TargetRefused, TargetResolver, checked_url
-from api.agent.requests import checked_wallet
+from api.agent.requests import WEBHOOK_BODY_LIMIT, WebhookPath, WebhookRequest, checked_wallet
 from api.agent.storage import storage
 from api.caching import json_response
 from api.context import Context
 from api.limits import caller_ip
+from api.payments.authorization import accepts_signature
 from api.problems import Problem
 from api.requests import read_json, read_path, validated_body
 from core.agent.notices.kinds import EventType
 from core.agent.notices.reading import newest_seq, next_seq
-from core.chain import ChainClient
+from core.chain import ChainClient, RpcError
 from core.db.channels import AGENT_EVENT, notify
 from core.hexadecimal import bytes_of, hex_of
 from core.iso import iso_datetime
+from core.log import get_logger
 from core.money import to_json
+from core.signatures import message_hash, signer_of, with_usual_v
+
+log = get_logger(__name__)
+
+TITLE = "Service webhook registration"
+VALID_FOR = timedelta(minutes=10)
+_FORM = re.compile(
+    re.escape(TITLE) + r"\nService: (?P<service>[^\n]+)\nWallet: (?P<wallet>0x[0-9a-f]{40})\nURL: (?P<url>[^\n]+)"
+    r"\nIssued: (?P<issued>[^\n]+)"
+)
+
+
+def registration_message(service: str, wallet: str, url: str, issued: str) -> str:
+    return f"{TITLE}\nService: {service}\nWallet: {wallet}\nURL: {url}\nIssued: {issued}"
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """A registration that the wallet must have signed recently. service: our origin; now: the time of the check."""
+
+    service: str
+    wallet: str
+    url: str
+    now: datetime
+
+    def check_message(self, message: str) -> None:
+        """Raise 422 unless the text names this service, wallet and URL and is at most ten minutes old."""
+        parts = _FORM.fullmatch(message)
+        issued = None
+        with contextlib.suppress(ValueError):
+            issued = None if parts is None else datetime.fromisoformat(parts["issued"])
+        if issued is not None and issued.tzinfo is None:
+            issued = issued.replace(tzinfo=UTC)
+        if parts is None:
+            why = "The message does not have the five lines of a registration."
+        elif parts["service"] != self.service:
+            why = "The message names another service."
+        elif parts["wallet"] != self.wallet:
+            why = "The message names another wallet."
+        elif parts["url"] != self.url:
+            why = "The message names another URL."
+        elif issued is None:
+            why = "The message's time is not ISO-8601."
+        elif abs(self.now - issued) > VALID_FOR:
+            why = "The message's time is more than 10 minutes from now."
+        else:
+            return
+        raise self.unproven(why)
+
+    async def check_signature(
+        self, client: ChainClient | None, message: str, signature: str, timeout_seconds: float
+    ) -> None:
+        """Raise 422 unless the wallet signed, with its key (EIP-191) or through its contract (ERC-1271)."""
+        try:
+            raw = bytes_of(signature)
+        except ValueError:
+            raise self.unproven("The signature is not hexadecimal.") from None
+        digest = digest_of(message)
+        raw = with_usual_v(raw)
+        if (signer := signer_of(digest, raw)) is not None and signer.lower() == self.wallet:
+            return
+        if client is not None:
+            try:
+                if await accepts_signature(client, self.wallet, digest, raw, timeout_seconds):
+                    return
+            except RpcError as error:
+                log.warning("failed to check a contract wallet's signature", action="agent.no_chain", why=error)
+                raise problem("internal_error", "The signature cannot be checked on Base at the moment.") from None
+        raise self.unproven("The signature is not the wallet's signature of this message.")
+
+    def unproven(self, why: str) -> Exception:
+        """Return a 422 with the exact text that would be accepted now."""
+        text = registration_message(self.service, self.wallet, self.url, self.now.isoformat(timespec="seconds"))
+        hint = f"Sign exactly these five lines with personal_sign, and send them as `message`:\n{text}"
+        return problem("invalid_wallet", why, hint=hint, details={"message": text})
+
+
+def digest_of(message: str) -> bytes:
+    """Return the digest that personal_sign signs."""
+    return message_hash(encode_defunct(text=message))
+
 
 REGISTRATIONS = parse("10/minute")
 REGISTRATIONS_A_DAY = parse("200/day")  # wallets are free, and the handshake of each is retried for an hour
@@ -74,7 +161,7 @@ class Webhooks:
         self._sender = sender
 
     async def register(self, request: web.Request) -> web.StreamResponse:
-        asked = validated_body(WebhookRequest, await read_json(request, limit=BODY_LIMIT))
+        asked = validated_body(WebhookRequest, await read_json(request, limit=WEBHOOK_BODY_LIMIT))
         wallet = checked_wallet(asked.wallet)
         who = caller_ip(request, self._settings)
         await self._limits.take(REGISTRATIONS, "agent-webhooks", who, "An address may register 10 webhooks a minute.")

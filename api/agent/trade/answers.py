@@ -12,8 +12,7 @@ from eth_account import Account
 from eth_account.signers.local import LocalAccount
 
 from api.agent import projection
-from api.agent.bodies.numbers import average_cents, usd
-from api.agent.bodies.parts import meta, times
+from api.agent.bodies.parts import average_cents, meta, times, usd
 from api.agent.bodies.trades import AgentTradeReceipt, EscapeKit, ReceiptPosition, TradeBody, receipt
 from api.agent.chain import AgentContracts
 from api.agent.errors import problem
