@@ -123,16 +123,15 @@ def _ceiling(candidate: Candidate, max_gas: int) -> int:
 
 
 def _request(candidate: Candidate, sender: bytes, max_gas: int, block: str) -> tuple[str, list[Any]] | None:
-    if candidate.gas_limit is not None and not candidate.simulate:
+    """Return the request that estimates its gas, and fails if it would revert; None if its gas limit is given."""
+    if candidate.gas_limit is not None:
         return None
     call = {"from": hex_of(sender), "to": hex_of(candidate.call.to), "data": hex_of(candidate.call.data)}
     if candidate.call.value_wei:
         call["value"] = hex(candidate.call.value_wei)
-    if candidate.gas_limit is None:
-        if candidate.call.kind in GAS_CEILINGS:
-            call["gas"] = hex(_ceiling(candidate, max_gas))
-        return "eth_estimateGas", [call, block]
-    return "eth_call", [{**call, "gas": hex(candidate.gas_limit)}, block]
+    if candidate.call.kind in GAS_CEILINGS:
+        call["gas"] = hex(_ceiling(candidate, max_gas))
+    return "eth_estimateGas", [call, block]
 
 
 def _refusal(candidate: Candidate, answer: str | RpcError, terms: CheckTerms) -> IntentRefusal | None:

@@ -32,12 +32,12 @@ class IntentRequest:
     """A transaction to send once.
 
     key: permanently unique; enqueueing the same key again changes nothing. group: the lanes that may send it. kind: a
-    word for metrics and people. to: 0x address; data: call data. gas_limit: gas units; None to estimate before signing.
-    simulate: call it before signing; a revert ends it without using a nonce. replay_safe: the contract itself refuses a
-    second landing, so after a foreign transaction took its nonce it may be sent again before finality. priority: higher
-    goes first. not_after: Unix seconds of the chain's clock; later it is refused, or cancelled if already sent.
-    depends_on: the id of an intent that must succeed first. payer: the user's wallet whose signature it carries, if
-    any; its reverts count against that wallet.
+    word for metrics and people. to: 0x address; data: call data. gas_limit: gas units; None to estimate before signing,
+    so that a call that would revert ends without using a nonce. replay_safe: the contract itself refuses a second
+    landing, so after a foreign transaction took its nonce it may be sent again before finality. priority: higher goes
+    first. not_after: Unix seconds of the chain's clock; later it is refused, or cancelled if already sent. depends_on:
+    the id of an intent that must succeed first. payer: the user's wallet whose signature it carries, if any; its
+    reverts count against that wallet.
     """
 
     key: str
@@ -48,7 +48,6 @@ class IntentRequest:
     data: bytes = b""
     value_wei: int = 0
     gas_limit: int | None = None
-    simulate: bool = True
     replay_safe: bool = False
     priority: int = 0
     not_after: int | None = None
@@ -127,8 +126,8 @@ def intent_columns(table: str = "outbox_intent") -> str:
 _COLUMNS = intent_columns()
 _INSERT = f"""
 INSERT INTO outbox_intent (key, fingerprint, chain_id, lane_group, kind, to_address, data, value_wei, gas_limit,
-                           simulate, replay_safe, priority, not_after, depends_on, payer)
-VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
+                           replay_safe, priority, not_after, depends_on, payer)
+VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
 ON CONFLICT (key) DO NOTHING RETURNING {_COLUMNS}
 """  # noqa: S608 - constants only
 
@@ -148,7 +147,6 @@ async def enqueue(connection: Connection, request: IntentRequest) -> Intent:
         request.data,
         request.value_wei,
         request.gas_limit,
-        request.simulate,
         request.replay_safe,
         request.priority,
         request.not_after,

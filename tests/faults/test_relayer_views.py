@@ -121,7 +121,7 @@ async def test_a_send_whose_answer_is_lost_is_pending_and_found_by_its_receipt(
     async with replace(rig, rpc_url=losing.url).relayer(rig.spec(signer)):
         await rig.reaches(await rig.ask_for(rig.transfer()), IntentState.MINED)
         losing.loses_answers = True
-        request = rig.transfer(simulate=False)
+        request = rig.transfer()
         asked = await rig.ask_for(request)
         offered = await rig.reaches(asked, IntentState.SENT)
         assert offered.tx_hash is not None

@@ -315,7 +315,7 @@ async def test_a_hole_is_filled_and_a_call_cancelled_through_the_service_once_it
         await kms.all_mined_once(requests, asked)
         assert await rig.client.eth.get_transaction_count(checksum(kms.aws_key.address)) == 2
 
-        impossible, behind = rig.transfer(gas_limit=70_000_000, simulate=False), rig.transfer()
+        impossible, behind = rig.transfer(gas_limit=70_000_000), rig.transfer()
         asked = await rig.ask_for_many([impossible, behind])
         await rig.reaches(asked[0], IntentState.SIGNED, IntentState.SENT)
         kms.aws.down = True

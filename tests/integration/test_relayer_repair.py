@@ -281,7 +281,7 @@ async def test_a_late_transaction_in_flight_is_cancelled_and_can_never_land(rig:
 async def test_a_noop_takes_the_nonce_of_a_transaction_no_node_accepts(rig: Rig) -> None:
     """More gas than a block holds: the node refuses it for good, and those behind it must not wait for ever."""
     signer = await rig.new_signer()
-    impossible = rig.transfer(gas_limit=70_000_000, simulate=False)
+    impossible = rig.transfer(gas_limit=70_000_000)
     behind = rig.transfer()
     asked = await rig.ask_for_many([impossible, behind])
     async with rig.relayer(rig.spec(signer), policy=replace(QUICK, max_gas=100_000_000)):

@@ -334,7 +334,6 @@ def candidate(**changes: object) -> Candidate:
     made = Candidate(
         call=CALL,
         gas_limit=None,
-        simulate=True,
         age_seconds=0.0,
         depends_on_state=None,
         depends_on_outcome=None,

@@ -66,7 +66,6 @@ outbox_intent = Table(
     Column("data", LargeBinary, nullable=False),
     Column("value_wei", Uint256, nullable=False),
     Column("gas_limit", BigInteger),  # null: estimated before signing
-    Column("simulate", Boolean, nullable=False),
     Column("replay_safe", Boolean, nullable=False),  # the contract refuses a second landing
     Column("priority", SmallInteger, nullable=False),
     Column("not_after", ChainTime),

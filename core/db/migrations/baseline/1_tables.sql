@@ -938,7 +938,6 @@ CREATE TABLE outbox_intent (
     data BYTEA NOT NULL,
     value_wei NUMERIC(78, 0) NOT NULL,
     gas_limit BIGINT,
-    simulate BOOLEAN NOT NULL,
     replay_safe BOOLEAN NOT NULL,
     priority SMALLINT NOT NULL,
     not_after BIGINT,
