@@ -120,6 +120,8 @@ class Dispatcher:
         busy = Counter(self._working.values())
         try:
             async with asyncio.timeout(5), self._pool.connection() as connection:
+                if not await store.any_due(connection):
+                    return False
                 for reliability, most in MAX_AT_ONCE.items():
                     room = min(AT_ONCE - len(self._working) - len(endpoints), most - busy[reliability])
                     if room > 0:

@@ -190,17 +190,23 @@ async def retry_now(connection: Connection, endpoint: WebhookEndpoint, next_seq:
 
 # ---------------------------------------------------------------- sending
 
+_IS_DUE = "w.status <> 'disabled' AND w.attempt_at <= now() AND (w.lease IS NULL OR w.lease_until < now())"
+_ANY_DUE = f"SELECT EXISTS (SELECT FROM agent_webhook w WHERE {_IS_DUE})"  # noqa: S608 - constants only
 _CLAIM = f"""
 WITH due AS (
     SELECT w.id FROM agent_webhook w
-    WHERE w.status <> 'disabled' AND w.attempt_at <= now() AND (w.lease IS NULL OR w.lease_until < now())
-        AND {_RELIABILITY} = %(reliability)s
+    WHERE {_IS_DUE} AND {_RELIABILITY} = %(reliability)s
     ORDER BY CASE %(reliability)s WHEN 'unproven' THEN w.attempts END, w.attempt_at LIMIT %(limit)s
     FOR UPDATE OF w SKIP LOCKED
 )
 UPDATE agent_webhook w SET lease = gen_random_uuid(), lease_until = now() + make_interval(secs => %(seconds)s)
 FROM due WHERE w.id = due.id RETURNING {_COLUMNS}
 """  # noqa: S608 - constants only
+
+
+async def any_due(connection: Connection) -> bool:
+    """Return whether any endpoint is due. Asked first, as most events concern no endpoint."""
+    return bool(await connection.fetch_value(_ANY_DUE.encode()))
 
 
 async def claim(connection: Connection, limit: int, reliability: Reliability) -> list[WebhookEndpoint]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from core.agent.notices.kinds import EventType, correction_source, event_id
 from core.agent.notices.payloads import correction_payload
-from core.db.channels import AGENT_EVENT, notify
+from core.db.channels import AGENT_EVENT
 from core.db.engine import Connection
 from core.metrics import counter
 
@@ -73,12 +73,8 @@ async def append(connection: Connection, drafts: Sequence[Draft]) -> None:
     added = 0
     for start in range(0, len(drafts), ROWS_AT_ONCE):
         added += await _append(connection, wallets, drafts[start : start + ROWS_AT_ONCE])
-    await _store_wallets(connection, wallets)
     if added:
-        # During a backfill too, whose commits a database crash may lose: a reader continues after the number it has
-        # seen, and must not miss another event that would then get the same number.
-        await connection.execute("SET LOCAL synchronous_commit = on")
-        await notify(connection, AGENT_EVENT, wallets)
+        await _store_wallets(connection, wallets)
 
 
 async def lock_wallet(connection: Connection, wallet: bytes) -> int:
@@ -113,7 +109,6 @@ async def undo_above(connection: Connection, block: int) -> None:
         at.next_seq += 1
     await _insert(connection, rows)
     await _store_wallets(connection, wallets)
-    await notify(connection, AGENT_EVENT, wallets)
 
 
 async def _append(connection: Connection, wallets: dict[bytes, _Wallet], drafts: Sequence[Draft]) -> int:
@@ -170,13 +165,21 @@ async def _lock(connection: Connection, wallets: Iterable[bytes]) -> dict[bytes,
 
 
 async def _store_wallets(connection: Connection, wallets: dict[bytes, _Wallet]) -> None:
+    """Store the wallets' next numbers, and signal their events.
+
+    The commit is durable during a backfill too, whose commits a database crash may lose: a reader continues after the
+    number it has seen, and must not miss another event that would then get the same number.
+    """
     await connection.execute(
-        "UPDATE agent_event_wallet w SET next_seq = u.seq, chain_micros = u.micros"
-        " FROM unnest(%b::bytea[], %b::bigint[], %b::bigint[]) AS u (wallet, seq, micros) WHERE w.wallet = u.wallet",
+        "WITH stored AS (UPDATE agent_event_wallet w SET next_seq = u.seq, chain_micros = u.micros"
+        " FROM unnest(%b::bytea[], %b::bigint[], %b::bigint[]) AS u (wallet, seq, micros) WHERE w.wallet = u.wallet)"
+        " SELECT set_config('synchronous_commit', 'on', true), pg_notify(%s, %s)",
         (
             list(wallets),
             [each.next_seq for each in wallets.values()],
             [each.chain_micros for each in wallets.values()],
+            AGENT_EVENT.name,
+            AGENT_EVENT.write(wallets),
         ),
     )
 
@@ -185,12 +188,17 @@ async def _insert(connection: Connection, rows: Sequence[_Row]) -> None:
     if not rows:
         return
     await connection.execute(
-        # In binary (%b): as text, the driver scans each array element for characters to escape, which took half of the
-        # indexer's time on agent markets.
-        "INSERT INTO agent_event (wallet, seq, source, occurrence, corrects, type, market_id, trade_id, at_micros,"
+        # Webhooks that had caught up are woken, since there is something to push again. In binary (%b): as text, the
+        # driver scans each array element for characters to escape, which took half of the indexer's time on agent
+        # markets.
+        "WITH woken AS (UPDATE agent_webhook SET attempt_at = now() WHERE wallet = ANY(%b) AND attempt_at = 'infinity'"
+        " AND (trade_id IS NULL OR trade_id = ANY(%b)))"
+        " INSERT INTO agent_event (wallet, seq, source, occurrence, corrects, type, market_id, trade_id, at_micros,"
         " block_number, payload) SELECT * FROM unnest(%b::bytea[], %b::bigint[], %b::bytea[], %b::smallint[],"
         " %b::bytea[], %b::text[], %b::text[], %b::bytea[], %b::bigint[], %b::bigint[], %b::text[])",
         (
+            list({each.draft.wallet for each in rows}),
+            list({each.draft.trade_id for each in rows if each.draft.trade_id is not None}),
             [each.draft.wallet for each in rows],
             [each.seq for each in rows],
             [each.draft.source for each in rows],
@@ -204,18 +212,5 @@ async def _insert(connection: Connection, rows: Sequence[_Row]) -> None:
             [each.draft.payload for each in rows],
         ),
     )
-    await _wake(connection, rows)
     for each in rows:
         WRITTEN.labels(each.draft.type.value).inc()
-
-
-async def _wake(connection: Connection, rows: Sequence[_Row]) -> None:
-    """Wake the webhooks that had caught up, since there is something to push again."""
-    await connection.execute(
-        "UPDATE agent_webhook SET attempt_at = now() WHERE wallet = ANY(%b) AND attempt_at = 'infinity'"
-        " AND (trade_id IS NULL OR trade_id = ANY(%b))",
-        (
-            list({each.draft.wallet for each in rows}),
-            list({each.draft.trade_id for each in rows if each.draft.trade_id is not None}),
-        ),
-    )
