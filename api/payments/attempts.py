@@ -11,16 +11,13 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from api.payments.authorization import Authorization
-from core.chain import Call
+from api.payments.authorization import SignedCall
 from core.chain.finality import final_block
 from core.db.engine import Connection
 from core.outbox import (
     ENDED,
-    RELAY,
     Intent,
     IntentConflict,
-    IntentRequest,
     IntentState,
     MinedOutcome,
     enqueue,
@@ -47,21 +44,6 @@ class BetKey:
 
     values: Mapping[str, Any]
     prefix: str
-
-    def intent(self, attempt: int, kind: str, chain_id: int, call: Call, authorization: Authorization) -> IntentRequest:
-        """Build the intent of an attempt. The contract takes an authorization once, so it may be sent again at any
-        time."""
-        return IntentRequest(
-            key=f"{self.prefix}:{attempt}",
-            chain_id=chain_id,
-            group=RELAY,
-            kind=kind,
-            to=call.to,
-            data=call.data,
-            replay_safe=True,
-            not_after=authorization.valid_before,
-            payer=authorization.payer,
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +122,7 @@ class Attempts:
         connection: Connection,
         key: BetKey,
         row: Mapping[str, Any],
-        request: Callable[[int], IntentRequest],
+        signed: SignedCall,
         *,
         after: int,
         funds: Funds,
@@ -154,17 +136,16 @@ class Attempts:
         `row`: the other columns of the bet. `check`: the surface's own checks, run under the lock.
         """
         values = {**key.values, **row}
-        wanted = request(after + 1)
         lock = b"SELECT pg_advisory_xact_lock(hashtextextended(encode(%s, 'hex'), %s))"
-        await connection.execute(lock, (values[self._payer], wanted.chain_id), prepare=True)
+        await connection.execute(lock, (values[self._payer], signed.chain_id), prepare=True)
         known = await self.find(connection, key)
         if known is not None and known.number != after:
             return known
         if check is not None:
             await check()
-        await self._check_funds(connection, values, wanted.chain_id, funds)
+        await self._check_funds(connection, values, signed.chain_id, funds)
         try:
-            intent = await enqueue(connection, wanted)
+            intent = await enqueue(connection, signed.intent(f"{key.prefix}:{after + 1}"))
         except IntentConflict as conflict:
             if not self._key_is_bet:
                 raise

@@ -1,4 +1,4 @@
-"""EIP-3009 authorizations, and signatures by contract wallets (ERC-1271)."""
+"""EIP-3009 authorizations, the calls they pay for, and signatures by contract wallets (ERC-1271)."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ from typing import Any
 from x402.mechanisms.evm.constants import EIP1271_MAGIC_VALUE, IS_VALID_SIGNATURE_ABI
 
 from core import eip3009
-from core.chain import Abi, ChainClient, Contract, RpcError, checksum
+from core.chain import Abi, Call, ChainClient, Contract, RpcError, checksum
 from core.contracts.deployments import Token
 from core.hexadecimal import hex_of
+from core.outbox import RELAY, IntentRequest
 
 # The gas a contract wallet may use to check a signature: several times what a check costs, and far below what nodes
 # allow.
 SIGNATURE_GAS = 5_000_000
+MAX_JSON_INTEGER = 2**53 - 1  # above it, JavaScript rounds
 _ERC1271 = Abi(IS_VALID_SIGNATURE_ABI)  # type: ignore[arg-type]  # x402 does not annotate it
 
 
@@ -53,6 +55,40 @@ class Authorization:
             "types": {"EIP712Domain": list(eip3009.DOMAIN_FIELDS), form: list(eip3009.FIELDS)},
             "primaryType": form,
             "message": {name: str(part) for name, part in (self._message | {"nonce": hex_of(self.nonce)}).items()},
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class SignedCall:
+    """A call that places a bet with the authorization that pays for it. Anyone may send it."""
+
+    kind: str
+    chain_id: int
+    call: Call
+    authorization: Authorization
+
+    def intent(self, key: str) -> IntentRequest:
+        """Build an intent to send it. The contract takes an authorization once, so it may be sent again at any time."""
+        return IntentRequest(
+            key=key,
+            chain_id=self.chain_id,
+            group=RELAY,
+            kind=self.kind,
+            to=self.call.to,
+            data=self.call.data,
+            replay_safe=True,
+            not_after=self.authorization.valid_before,
+            payer=self.authorization.payer,
+        )
+
+    @property
+    def escape_kit(self) -> dict[str, Any]:
+        """Return the call as answers show it, so that the payer can send it without us."""
+        return {
+            "to": self.call.to,
+            "data": hex_of(self.call.data),
+            "chainId": self.chain_id,
+            "expiresAt": min(self.authorization.valid_before, MAX_JSON_INTEGER),
         }
 
 

@@ -11,11 +11,9 @@ from typing import Any
 
 from eth_abi.abi import encode
 from eth_utils.crypto import keccak
-from msgspec import to_builtins
 
 from api.payments.attempts import Attempts, BetKey
-from api.payments.authorization import Authorization
-from api.stock.bodies.relay import EscapeKit
+from api.payments.authorization import Authorization, SignedCall
 from api.stock.chain import StockContracts
 from api.stock.requests import RelayRequest
 from core.chain import Call, Contract, checksum
@@ -23,7 +21,6 @@ from core.contracts.deployments import Token
 from core.db.engine import Connection
 from core.eip3009 import RECEIVE
 from core.hexadecimal import bytes_of, hex_of
-from core.outbox import IntentRequest
 from core.signatures import signer_of, with_usual_v
 
 ENTER_TYPEHASH = keccak(text="Enter(uint256 marketId,uint8 outcome,uint256 amount,bytes32 salt)")
@@ -102,12 +99,12 @@ ATTEMPTS = Attempts(
 
 @dataclass(frozen=True, slots=True)
 class RelayedBet:
-    """A bet submitted to the relay. is_signed: by its wallet's key. call: the call that places it, with the signature
-    in the form the token accepts. named_chain, named_settler: from its body, if present."""
+    """A bet submitted to the relay. is_signed: by its wallet's key. signed: the call that places it, with the
+    signature in the form the token accepts. named_chain, named_settler: from its body, if present."""
 
     bet: StockBet
     is_signed: bool
-    call: Call
+    signed: SignedCall
     key: BetKey
     named_chain: int | None
     named_settler: str | None
@@ -129,31 +126,12 @@ class RelayedBet:
         usual = with_usual_v(signature)
         is_signed = signer_of(bet.digest(token), usual) == bet.signer
         call = bet.call(contracts.settler, usual if is_signed else signature)
-        return cls(bet, is_signed, call, bet_key(bet), body.chain_id, body.service_vpm)
+        signed = SignedCall("enter", chain_id, call, bet.authorization)
+        return cls(bet, is_signed, signed, bet_key(bet), body.chain_id, body.service_vpm)
 
     @property
     def nonce_hex(self) -> str:
         return hex_of(self.key.values["nonce"])
-
-    @property
-    def escape_kit(self) -> EscapeKit:
-        """Return the call, so that the bettor can send it without us."""
-        return EscapeKit(
-            to=self.call.to,
-            data=hex_of(self.call.data),
-            chain_id=self.bet.chain_id,
-            expires_at=min(self.bet.valid_before, 2**53 - 1),
-        )
-
-    @property
-    def kit(self) -> dict[str, Any]:
-        """Return the escape kit as a refusal shows it."""
-        kit: dict[str, Any] = to_builtins(self.escape_kit)
-        return kit
-
-    def intent(self, attempt: int) -> IntentRequest:
-        """Build the intent of attempt number `attempt`."""
-        return self.key.intent(attempt, "enter", self.bet.chain_id, self.call, self.bet.authorization)
 
     @property
     def row(self) -> dict[str, Any]:

@@ -103,7 +103,7 @@ def check_wallet(relayed: RelayedBet, facts: ChainFacts) -> None:
             "contract_signer",
             "The signing wallet is a smart contract; gasless bets need a regular wallet's signature. Send the call "
             "in escapeKit yourself: the token asks your wallet to confirm the signature (ERC-1271).",
-            extra={"escapeKit": relayed.kit},
+            extra={"escapeKit": relayed.signed.escape_kit},
         )
 
 

@@ -16,6 +16,7 @@ from typing import Literal
 
 from aiohttp import web
 from limits import parse
+from msgspec import convert
 
 from api.caching import json_response
 from api.context import Context
@@ -28,7 +29,7 @@ from api.problems import Problem
 from api.requests import read_json, validated_body
 from api.stock import bets, checks
 from api.stock.bets import ATTEMPTS, RelayedBet
-from api.stock.bodies.relay import RelayBody
+from api.stock.bodies.relay import EscapeKit, RelayBody
 from api.stock.chain import STOCK_TOKEN_SYMBOL
 from api.stock.landing import ChainFacts, find_landing, find_position, read_facts
 from api.stock.requests import RelayRequest
@@ -124,7 +125,7 @@ class RelaySubmission(Submission[RelayBody]):
 
     def __init__(self, relay: Relay, relayed: RelayedBet, blocked: Problem | None, until: float) -> None:
         self.key = relayed.key
-        self.escape_kit = relayed.kit
+        self.escape_kit = relayed.signed.escape_kit
         self._relay = relay
         self._relayed = relayed
         self._blocked = blocked
@@ -193,7 +194,7 @@ class RelaySubmission(Submission[RelayBody]):
             raise checks.relayer_unavailable()
         try:
             # An unverified signature would let a stranger run a contract wallet's code on our node.
-            call = self._relayed.call if self._relayed.is_signed else None
+            call = self._relayed.signed.call if self._relayed.is_signed else None
             return await read_facts(self._client, self._contracts, self._relayed.bet, call, self._request_seconds)
         except RpcError as error:
             log.warning("RPC unavailable for the relay", action="relay.no_chain", why=error)
@@ -227,7 +228,7 @@ class RelaySubmission(Submission[RelayBody]):
                 connection.transaction(),
             ):
                 return await ATTEMPTS.add(
-                    connection, self.key, relayed.row, relayed.intent, after=self._attempts, funds=funds
+                    connection, self.key, relayed.row, relayed.signed, after=self._attempts, funds=funds
                 )
         except FundsReserved as reserved:
             raise checks.funds_reserved(reserved.args[0], funds.amount) from None
@@ -341,7 +342,7 @@ def relay_body(
         position_id=position,
         block_number=None if block is None else str(block),
         final=final,
-        escape_kit=relayed.escape_kit,
+        escape_kit=convert(relayed.signed.escape_kit, EscapeKit),
     )
 
 

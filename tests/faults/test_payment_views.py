@@ -1,4 +1,4 @@
-"""The agents' door on a node whose answers about one payment do not go together.
+"""The agents' API on a node whose answers about one payment do not go together.
 
 A bet on the chain is never called refused, and its payer is not asked to pay again: what one read of the chain missed
 is found in the next one, or in the index.
@@ -123,7 +123,7 @@ def stakes_of(service: AgentService, body: dict[str, Any]) -> int:
 
 @FORMS
 @pytest.mark.thorough
-async def test_a_bet_mined_while_it_is_looked_at_has_its_receipt(
+async def test_a_bet_mined_while_it_is_checked_gets_its_receipt(
     service: AgentService, node: TornNode, buyer: Buyer, form: Form
 ) -> None:
     """The same call twice at once: between two views of the first one's look the bet of the second one lands."""
@@ -143,7 +143,7 @@ async def test_a_bet_mined_while_it_is_looked_at_has_its_receipt(
 
 
 @FORMS
-async def test_a_read_that_misses_the_stake_of_a_booked_payment_says_nothing_untrue(
+async def test_a_read_without_the_stake_of_a_booked_payment_is_retriable(
     service: AgentService, node: TornNode, buyer: Buyer, form: Form
 ) -> None:
     """The first call's look begins when the second one's bet stands, and finds its payment booked, and no stake."""
@@ -163,9 +163,7 @@ async def test_a_read_that_misses_the_stake_of_a_booked_payment_says_nothing_unt
     assert stakes_of(service, body) == 1
 
 
-async def test_nodes_that_have_not_got_the_head_yet_are_asked_again(
-    service: AgentService, node: TornNode, buyer: Buyer
-) -> None:
+async def test_nodes_without_the_head_are_asked_again(service: AgentService, node: TornNode, buyer: Buyer) -> None:
     """Behind one address, one of two nodes is a block late: every bet has its receipt all the same."""
     bets = [await signed_bet(buyer, service, form) for form in (*Form, *Form)]
     node.views = (0, 1)
@@ -177,7 +175,7 @@ async def test_nodes_that_have_not_got_the_head_yet_are_asked_again(
 
 
 @pytest.mark.parametrize("fills", [False, True], ids=["its key is used", "it filled the pot"])
-async def test_a_bet_that_its_payer_brought_is_not_refused_for_what_it_did_itself(
+async def test_a_bet_that_its_payer_sent_is_not_refused_for_its_own_effects(
     service: AgentService, node: TornNode, buyer: Buyer, fills: bool
 ) -> None:
     """The relayer is away, so she sends the kit, and then the same request again. The relayer learns that the contract
@@ -208,7 +206,7 @@ async def test_a_bet_that_its_payer_brought_is_not_refused_for_what_it_did_itsel
     assert stakes_of(service, body) == 1
 
 
-async def test_a_bet_that_lands_while_it_is_looked_at_is_not_refused(
+async def test_a_bet_that_lands_while_it_is_checked_is_not_refused(
     service: AgentService, node: TornNode, buyer: Buyer
 ) -> None:
     """She sends the kit, and the same request again, whose quote expires before it is answered. By then the index

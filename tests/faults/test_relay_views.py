@@ -1,4 +1,4 @@
-"""The public door on a load-balanced node whose views of the chain are some blocks apart.
+"""The relay on a load-balanced node whose views of the chain are some blocks apart.
 
 A bet that is on the chain is never said to be refused or not sent, whichever view answered: then its bettor would sign
 another. What the node behind a call has not seen yet is unknown, and the same body is asked for again.
@@ -121,7 +121,7 @@ async def outcome_is_reported(
 
 
 @pytest.mark.thorough
-async def test_the_contract_refuses_what_it_has_and_the_next_view_knows_nothing_of_it(
+async def test_a_landed_bet_fails_simulation_and_the_next_view_lags(
     service: StockService, node: HazyNode, door: Door, market: int, has_index: bool
 ) -> None:
     """The simulation meets the newest view, the question for the authorization one that lags."""
@@ -131,10 +131,10 @@ async def test_the_contract_refuses_what_it_has_and_the_next_view_knows_nothing_
 
 
 @pytest.mark.thorough
-async def test_the_relayer_refuses_what_landed_and_the_doors_own_view_lags(
+async def test_the_relayer_refuses_a_landed_bet_and_the_apis_view_lags(
     service: StockService, node: HazyNode, door: Door, market: int, has_index: bool
 ) -> None:
-    """Everything the door asks lags, so that the bet is queued; the relayer sees that it is spent."""
+    """Everything the API reads lags, so that the bet is queued; the relayer sees that it is spent."""
     _, body, transaction = await landed(service, market, "seen by the relayer alone", indexed=has_index)
     node.lag_of = lambda _method, _params: BEHIND
     await outcome_is_reported(node, door, body, transaction, indexed=has_index)
@@ -163,7 +163,7 @@ async def relayers_node(service: StockService, door: Door) -> AsyncIterator[Hazy
 
 @pytest.mark.parametrize("has_index", ["without the index"], indirect=True)
 @pytest.mark.parametrize("is_placed", [True, False])
-async def test_the_relayer_refuses_what_landed_for_another_reason_than_that(
+async def test_the_relayer_refuses_a_landed_bet_for_another_reason(
     service: StockService,
     node: HazyNode,
     relayers_node: HazyNode,
@@ -172,7 +172,7 @@ async def test_the_relayer_refuses_what_landed_for_another_reason_than_that(
     has_index: bool,
     is_placed: bool,
 ) -> None:
-    """New bets are paused after it landed, and the door's view has seen neither. is_placed: whether the relayer's nodes
+    """New bets are paused after it landed, and the API's view has seen neither. is_placed: whether the relayer's nodes
     agree on a block in which the bet is refused."""
     chain = service.chain
     _, body, transaction = await landed(service, market, "before the pause", indexed=has_index)
@@ -187,7 +187,7 @@ async def test_the_relayer_refuses_what_landed_for_another_reason_than_that(
 
 
 @pytest.mark.parametrize("newest", ["all but the authorization", "the balance alone"])
-async def test_the_money_is_gone_because_the_bet_has_it(
+async def test_the_balance_is_low_because_the_bet_has_landed(
     service: StockService, node: HazyNode, door: Door, market: int, has_index: bool, newest: str
 ) -> None:
     """The balance is that of the newest view, the authorization's state that of one that lags."""
@@ -202,7 +202,7 @@ async def test_the_money_is_gone_because_the_bet_has_it(
 
 
 @pytest.mark.thorough
-async def test_a_used_authorization_stays_used_though_the_next_view_knows_nothing_of_it(
+async def test_a_used_authorization_stays_used_if_the_next_view_lags(
     service: StockService, node: HazyNode, door: Door, market: int, has_index: bool
 ) -> None:
     """The first question meets the newest view, every later one a view that lags."""
@@ -220,7 +220,7 @@ async def test_a_used_authorization_stays_used_though_the_next_view_knows_nothin
     await outcome_is_reported(node, door, body, transaction, indexed=has_index)
 
 
-async def test_what_every_view_refuses_is_refused(
+async def test_a_bet_that_every_view_refuses_is_refused(
     service: StockService, node: HazyNode, door: Door, market: int
 ) -> None:
     """Nothing of it is on the chain: unknown is not the answer to everything."""

@@ -15,7 +15,7 @@ import pytest
 
 from api.agent.bodies.trades import TradeBody
 from api.agent.trade import x402
-from api.agent.trade.payment import payment_call
+from api.agent.trade.payment import settle_call
 from core.agent.bet import Bet, bet_hash, idem_hash
 from core.chain import checksum
 from core.db.engine import conninfo
@@ -287,7 +287,7 @@ async def test_a_wallet_has_one_book_for_all_its_stakes(buyer: Buyer, service: A
     _, challenge = await buyer.post(bet("main", who, "no", 4))
     envelope = sign(challenge["accepts"][0], who, now=chain.now, nonce=bound)
     payment = x402.decode(header(envelope)["X-PAYMENT"], x402.Seller.of(contracts))
-    chain.send(payment_call(contracts, "settle", brought, payment), partner.address)
+    chain.send(settle_call(contracts, brought, payment).call, partner.address)
     async with asyncio.timeout(PATIENCE):
         while True:
             _, body = await buyer.get("/positions", wallet=who.address)

@@ -224,7 +224,7 @@ async def test_one_transfer_pays_for_one_authorization(buyer: Buyer, service: Ag
     hers = await asked(buyer, victim, market)
     chain, gifts = service.chain, unbooked(service)
     chain.send(spending(chain, hers.envelope), STRANGER.address)
-    # The API has taken in nothing of the second yet: its payer brings it afterwards.
+    # The API does not know the second yet: its payer submits it afterwards.
     away = sign(second.offer, thief, now=chain.now, nonce=nonce_of(second.envelope), to=accomplice)
     caller = wallets.wallet(f"many calls {market}").address
     chain.give(caller, 4 * USD)
@@ -284,7 +284,7 @@ async def test_a_signature_that_embeds_another_payers_nonce_finds_nothing(
 
 
 @pytest.mark.thorough
-async def test_two_payers_racing_both_have_their_stake(buyer: Buyer, service: AgentService, market: str) -> None:
+async def test_two_racing_payers_both_get_their_stake(buyer: Buyer, service: AgentService, market: str) -> None:
     one, other = payer(service, "one"), payer(service, "other")
     offers = [await asked(buyer, one, market), await asked(buyer, other, market)]
     chain = service.chain
@@ -299,7 +299,7 @@ async def test_two_payers_racing_both_have_their_stake(buyer: Buyer, service: Ag
 
 @pytest.mark.parametrize("comes_back", ["with it", "without it", "never", "late", "after the keeper"])
 @pytest.mark.thorough
-async def test_a_payment_sent_past_us_is_its_payers_stake(
+async def test_a_payment_sent_without_us_becomes_its_payers_stake(
     buyer: Buyer, service: AgentService, market: str, comes_back: str
 ) -> None:
     who, chain = payer(service, "honest"), service.chain
@@ -323,7 +323,7 @@ async def test_a_payment_sent_past_us_is_its_payers_stake(
 
 
 @pytest.mark.thorough
-async def test_a_payment_first_brought_after_it_was_used_is_kept_for_its_bet(
+async def test_a_payment_submitted_after_it_was_used_is_booked_for_its_bet(
     buyer: Buyer, service: AgentService, market: str
 ) -> None:
     """The API had never seen it. One call is enough: the keeper books it, though the payer does not come back."""
@@ -345,7 +345,7 @@ async def test_a_payment_first_brought_after_it_was_used_is_kept_for_its_bet(
 
 
 @pytest.mark.thorough
-async def test_what_was_paid_is_accounted_for_before_a_bet_is_refused(buyer: Buyer, service: AgentService) -> None:
+async def test_payments_are_accounted_for_before_a_bet_is_refused(buyer: Buyer, service: AgentService) -> None:
     """The market closes before its payer comes: she is answered that her money goes back, not that it closed."""
     chain, who = service.chain, payer(service, "honest")
     market = chain.list(f"m-{secrets.token_hex(4)}", closes_at=chain.now + 300)
@@ -464,7 +464,7 @@ BURNS_WHILE_EMPTY = "0x3a1515600054151660" + "1957" + YES_CODE[2:] + "5b601956"
 
 
 @pytest.mark.parametrize(("code", "is_sent"), [(BURNS_A_LOT, False), (BURNS_WHEN_MINED, True)])
-async def test_a_payer_with_code_burns_no_more_than_a_settlements_ceiling(
+async def test_a_contract_wallet_burns_at_most_the_gas_limit_of_a_settlement(
     buyer: Buyer, service: AgentService, market: str, code: str, is_sent: bool
 ) -> None:
     """If the simulation shows the burning, nothing is sent; if only the block shows it, it is capped."""
@@ -485,7 +485,7 @@ async def test_a_payer_with_code_burns_no_more_than_a_settlements_ceiling(
     assert (gas <= ceiling, bool(sent)) == (True, is_sent)
 
 
-async def test_a_payer_with_code_burns_our_gas_a_few_times_and_no_more(
+async def test_a_contract_wallet_burns_our_gas_only_a_few_times(
     buyer: Buyer, service: AgentService, market: str
 ) -> None:
     """The wallet calls its signature valid in every simulation; no other payer is the worse for it."""
@@ -493,7 +493,7 @@ async def test_a_payer_with_code_burns_our_gas_a_few_times_and_no_more(
     account, honest = payer(service, "burner"), payer(service, "honest")
     chain.ask("anvil_setCode", account.address, BURNS_WHEN_MINED)
     answers = []
-    for size in range(1, 8):  # of sizes that differ, so that none is another's twin
+    for size in range(1, 8):  # of sizes that differ, so that none duplicates another
         theirs = await asked(buyer, account, market, size, signature=b"\x12" * 65)
         answers.append(await buyer.post(theirs.body, headers=theirs.headers))
     burnt = rows(
@@ -512,7 +512,7 @@ async def test_a_payer_with_code_burns_our_gas_a_few_times_and_no_more(
     assert response.status == 200, paid
 
 
-async def test_reverts_of_five_wallets_shut_no_newcomer_with_the_same_code_out(
+async def test_reverts_of_five_wallets_do_not_exclude_a_newcomer_with_the_same_code(
     buyer: Buyer, service: AgentService, market: str
 ) -> None:
     """The newcomer binds its payment to its bet. The others' refusals carry the escape kit."""
@@ -529,7 +529,7 @@ async def test_reverts_of_five_wallets_shut_no_newcomer_with_the_same_code_out(
         envelope["payload"]["signature"] = "0x" + "12" * 65
         return await buyer.post(trade, headers=header(envelope))
 
-    for size in range(1, 5):  # of sizes that differ, so that none is another's twin
+    for size in range(1, 5):  # of sizes that differ, so that none duplicates another
         for burner in burners:
             response, refused = await pays(burner, size)
             assert response.status == 429, refused
@@ -550,7 +550,7 @@ async def test_reverts_of_five_wallets_shut_no_newcomer_with_the_same_code_out(
 
 
 @pytest.mark.parametrize("kind", [0, 2])
-async def test_bets_end_in_the_second_that_the_market_names(buyer: Buyer, service: AgentService, kind: int) -> None:
+async def test_bets_end_in_the_second_shown(buyer: Buyer, service: AgentService, kind: int) -> None:
     """Before anything that decides is measured; no quote, lock or payment outlives it."""
     chain, who = service.chain, payer(service, "honest", usd=100)
     name = chain.list(f"m-{secrets.token_hex(4)}", kind=kind, closes_at=chain.now + 600)

@@ -1,4 +1,4 @@
-"""Every refusal of the agent surface, provoked through the door, with the whole error body."""
+"""Every refusal of the agent surface, provoked through the API, with the whole error body."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ from tests.support.signed_bets import add_trade
 from tests.waiting import until
 
 DEV = wallets.DEV
+UNSERVED = 1  # a chain that no relayer serves
 POOR = wallets.wallet("a wallet without money")
 
 
@@ -85,7 +86,7 @@ async def test_a_bet_is_refused(buyer: Buyer, change: dict[str, Any], status: in
     check_body(response, body, status, code)
 
 
-async def test_the_balance_is_looked_at_only_when_a_payment_is_offered(buyer: Buyer, service: AgentService) -> None:
+async def test_the_balance_is_checked_only_with_a_payment(buyer: Buyer, service: AgentService) -> None:
     """Before that it is a warning: of a quote that names the wallet, and of a simulation."""
     body = bet("near", POOR)
     response, challenge = await buyer.post(body)
@@ -101,7 +102,7 @@ async def test_the_balance_is_looked_at_only_when_a_payment_is_offered(buyer: Bu
     assert "wallet_underfunded" not in [each["code"] for each in unnamed["quote"]["warnings"]]
 
 
-async def test_the_refusal_of_a_bet_too_large_names_the_largest_that_fits(buyer: Buyer) -> None:
+async def test_a_bet_that_is_too_large_is_refused_with_the_largest_size(buyer: Buyer) -> None:
     response, refused = await buyer.post(bet("small", DEV[0]))
     check_body(response, refused, 422, "pool_impact_exceeded")
     largest = refused["details"]["largestSizeUsd"]
@@ -117,7 +118,7 @@ async def test_the_refusal_of_a_bet_too_large_names_the_largest_that_fits(buyer:
     assert 10 < refused["details"]["largestSizeUsd"] < size
 
 
-async def test_a_market_whose_one_side_was_filled_takes_bets_on_the_other(buyer: Buyer, service: AgentService) -> None:
+async def test_a_market_with_one_full_side_takes_bets_on_the_other(buyer: Buyer, service: AgentService) -> None:
     chain, who = service.chain, DEV[1]
     identity = (await buyer.get("/markets/filled"))[1]["market"]["id"]
     market = chain.read(chain.contracts.settlement.call("market", chain.key("filled")))
@@ -175,7 +176,9 @@ async def test_a_bad_payment_is_a_fresh_challenge(buyer: Buyer, service: AgentSe
         assert body["accepts"][0]["scheme"] == "exact"
 
 
-async def test_a_lock_serves_one_trade_of_its_own_kind(buyer: Buyer, service: AgentService, database_url: str) -> None:
+async def test_a_price_lock_is_good_for_one_matching_trade(
+    buyer: Buyer, service: AgentService, database_url: str
+) -> None:
     _, body = await buyer.get("/quote", marketId="near", side="yes", sizeUsd=25)
     quote = body["quote"]
     assert quote["tier"] == "locked"
@@ -210,7 +213,7 @@ async def test_quotes_are_limited(buyer: Buyer) -> None:
     check_body(*answers[-1], 429, "rate_limited")
 
 
-async def test_balances_are_not_read_without_end(buyer: Buyer) -> None:
+async def test_balance_reads_are_limited(buyer: Buyer) -> None:
     """Each asks a node, whose limit would otherwise hit all bets."""
     wallets = [f"0x{number:040x}" for number in range(1, 62)]
     answers = [await buyer.get(f"/wallet/{wallet}/readiness", ip="192.0.2.77") for wallet in wallets]
@@ -236,15 +239,15 @@ async def test_trades_are_limited_and_a_pair_counts_once(buyer: Buyer, service: 
 async def test_the_payer_of_an_accepted_payment_may_ask_for_its_outcome(
     buyer: Buyer, service: AgentService, database_url: str
 ) -> None:
-    """Ten trades are on their way that another API process took in: asking this one after each is no bet."""
+    """Another API process accepted ten trades that are in flight: asking this one for each is no bet."""
     who, ip, market = wallets.wallet("who asks"), "192.0.2.10", service.chain.key("near")
-    bodies = [bet("near", who, size=1 + number / 100) for number in range(10)]  # none is another's twin
+    bodies = [bet("near", who, size=1 + number / 100) for number in range(10)]  # none duplicates another
     async with make_pool(database_url, size=1, autocommit=True) as pool, pool.connection() as connection:
         for body in bodies:
             amount = round(body["sizeUsd"] * USD)
             trade = Bet(market, 0, amount, 0, who.address.lower(), idem_hash(body["idemKey"]))
             async with connection.transaction():
-                await add_trade(connection, trade, trade.idem_hash, trade.idem_hash, group="unserved")
+                await add_trade(connection, trade, trade.idem_hash, trade.idem_hash, chain_id=UNSERVED)
     answers = await asyncio.gather(*(buyer.post(body, ip=ip) for body in bodies))
     assert {said["message"] for _, said in answers} == {answers[0][1]["message"]}
     assert "settling" in answers[0][1]["message"]
@@ -252,7 +255,7 @@ async def test_the_payer_of_an_accepted_payment_may_ask_for_its_outcome(
     assert response.status == 402, said
 
 
-async def test_a_strangers_calls_use_up_no_wallets_minute(buyer: Buyer, service: AgentService) -> None:
+async def test_a_strangers_calls_do_not_use_up_a_wallets_rate(buyer: Buyer, service: AgentService) -> None:
     """A settled authorization lies open on the chain; sent again with other keys it counts against its sender."""
     who, stranger = DEV[7], "192.0.2.9"
     settled = bet("near", who, size=2)
@@ -282,7 +285,7 @@ JUNK = {"X-PAYMENT": "x"}
         ({"idemKey": "settled-before-0001"}, "its payment", 200),
     ],
 )
-async def test_a_payment_header_does_not_switch_the_limit_off(
+async def test_a_payment_header_does_not_bypass_the_limit(
     buyer: Buyer, service: AgentService, change: dict[str, Any], headers: Any, answer: int
 ) -> None:
     # A new address for each case: one alone may trade 300 times a minute.
@@ -339,7 +342,7 @@ async def test_the_operators_switch_is_seen_within_two_seconds(
 
 
 async def test_the_same_bet_under_a_new_key_waits_for_the_first(buyer: Buyer, service: AgentService) -> None:
-    """While the first is on its way (nothing is mined) a twin is refused; once it has settled, it is a new bet."""
+    """While the first is in flight (nothing is mined) a duplicate is refused; once it has settled, it is a new bet."""
     who, chain = DEV[6], service.chain
     first, second = bet("near", who, size=7), bet("near", who, size=7)
     with chain.held():

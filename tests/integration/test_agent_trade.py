@@ -1,4 +1,4 @@
-"""Real trades through the door: challenge, payment, receipt, replay; checked on chain."""
+"""Real trades through the API: challenge, payment, receipt, replay; checked on chain."""
 
 from __future__ import annotations
 
@@ -233,7 +233,7 @@ async def test_the_same_key_at_once_settles_once(buyer: Buyer, service: AgentSer
 
 
 @pytest.mark.parametrize("has_code", [False, True])
-async def test_a_nonce_of_one_form_with_the_signature_of_the_other_is_refused_with_words(
+async def test_a_signature_in_the_wrong_form_is_refused_with_a_reason(
     buyer: Buyer, service: AgentService, market: str, has_code: bool
 ) -> None:
     who, chain = DEV[5], service.chain
@@ -281,10 +281,10 @@ async def reverted(buyer: Buyer, service: AgentService, body: dict[str, Any], en
     assert "not final" in refused["message"], refused
 
 
-async def test_a_bet_that_a_stranger_settles_first_is_no_refusal(
+async def test_a_bet_that_a_stranger_settles_first_gets_its_receipt(
     buyer: Buyer, service: AgentService, market: str
 ) -> None:
-    """A stranger copies the call that is on its way, and pays more to be before it in the block. The relayer learns
+    """A stranger copies the call in flight, and pays more to be before it in the block. The relayer learns
     that its call was refused before the index shows the stake."""
     chain, who = service.chain, DEV[6]
     body = bet(market, who)
@@ -317,7 +317,7 @@ async def test_a_bet_that_a_stranger_settles_first_is_no_refusal(
     assert answer["replay"] is True, answer
 
 
-async def test_every_refusal_of_a_bet_that_a_block_refused_says_whether_it_is_final(
+async def test_a_refusal_after_a_revert_says_whether_it_is_final(
     buyer: Buyer, service: AgentService, market: str
 ) -> None:
     """She has spent the money; if the chain undoes both, it is there again, and the bet is still signed."""
@@ -343,7 +343,7 @@ async def test_every_refusal_of_a_bet_that_a_block_refused_says_whether_it_is_fi
     assert (response.status, refused["error"]) == (422, "insufficient_balance"), refused
 
 
-async def test_the_authorization_of_a_failed_payment_serves_no_other_bet(
+async def test_the_authorization_of_a_failed_payment_pays_for_no_other_bet(
     buyer: Buyer, service: AgentService, market: str
 ) -> None:
     """Anyone can read it in the failed transaction, and it stays valid for two minutes."""
@@ -389,7 +389,7 @@ async def test_a_contract_wallet_pays_by_erc1271(buyer: Buyer, service: AgentSer
     assert service.chain.stake(account.address, body["idemKey"])
 
 
-async def test_a_signature_that_the_token_would_not_take_is_a_fresh_challenge(
+async def test_a_signature_that_the_token_refuses_is_a_fresh_challenge(
     buyer: Buyer, service: AgentService, market: str
 ) -> None:
     """Wrapped for a wallet that is yet to be made, as ERC-6492 says: we could unwrap it, the token hands it on as it

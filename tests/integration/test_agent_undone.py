@@ -77,7 +77,7 @@ async def not_shown(buyer: Buyer, market: str) -> None:
 
 
 @pytest.mark.thorough
-async def test_a_bet_undone_with_its_market_is_over_and_not_charged(buyer: Buyer, service: AgentService) -> None:
+async def test_a_bet_undone_with_its_market_ends_without_a_charge(buyer: Buyer, service: AgentService) -> None:
     played, payer = service.chain, DEV[3]
     began, had = played.block, service.chain.balance(payer.address)
     market = played.list("undone")
@@ -119,10 +119,8 @@ async def test_a_bet_undone_with_its_market_is_over_and_not_charged(buyer: Buyer
     assert (response.status, said["error"]) == (404, "market_not_found")
 
 
-async def test_a_payment_for_a_market_that_a_fork_undid_just_before_is_not_sent_and_says_so(
-    buyer: Buyer, service: AgentService
-) -> None:
-    """The payer saw the market and signed; nothing of it was ever taken in, so the answer is for good."""
+async def test_a_payment_for_a_market_that_a_fork_undid_is_not_sent(buyer: Buyer, service: AgentService) -> None:
+    """The payer saw the market and signed; nothing of it was accepted, so the answer is final."""
     played, payer = service.chain, DEV[5]
     began, had = played.block, service.chain.balance(payer.address)
     times = {"closes_at": played.now + 1_200, "ends_at": played.now + 3 * HOUR}
@@ -144,9 +142,7 @@ async def test_a_payment_for_a_market_that_a_fork_undid_just_before_is_not_sent_
     assert service.chain.balance(payer.address) == had
 
 
-async def test_a_payment_that_was_brought_for_a_bet_is_not_called_unsent_for_want_of_another_market(
-    buyer: Buyer, service: AgentService
-) -> None:
+async def test_a_payment_sent_for_one_bet_is_not_called_unsent_for_another(buyer: Buyer, service: AgentService) -> None:
     """It is sent; a payer who read that it never will be would pay a second time."""
     body, paid = await ready(buyer, service, service.chain.list("there"), DEV[6])
     response, taken = await buyer.post(body, headers=paid)

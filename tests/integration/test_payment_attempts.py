@@ -44,7 +44,7 @@ def trade(number: int, amount: int = 5_000_000) -> Bet:
 
 async def add_stock_bet(connection: Connection, number: int, amount: int, after: int, funds: Funds) -> Attempt:
     bet = relayed(number, amount)
-    return await STOCK_ATTEMPTS.add(connection, bet.key, bet.row, bet.intent, after=after, funds=funds)
+    return await STOCK_ATTEMPTS.add(connection, bet.key, bet.row, bet.signed, after=after, funds=funds)
 
 
 async def add_agent_trade(connection: Connection, number: int, amount: int, after: int, funds: Funds) -> Attempt:
@@ -155,14 +155,15 @@ async def test_only_a_key_that_commits_to_the_bet_finds_the_intent_of_another_bo
     """A stock bet may be signed again for another window; an idempotency key may be used for another trade."""
     first, bet = relayed(1), relayed(1).bet
     later = replace(bet, valid_before=bet.valid_before + 60)
-    another = replace(first, bet=later, call=later.call(SETTLER, bytes(65)))
+    signed = replace(first.signed, call=later.call(SETTLER, bytes(65)), authorization=later.authorization)
+    another = replace(first, bet=later, signed=signed)
     async with pool.connection() as connection, connection.transaction():
         stored = await STOCK_ATTEMPTS.add(
-            connection, first.key, first.row, first.intent, after=0, funds=Funds(10**9, 1)
+            connection, first.key, first.row, first.signed, after=0, funds=Funds(10**9, 1)
         )
         await connection.execute("DELETE FROM relay_bet")
         again = await STOCK_ATTEMPTS.add(
-            connection, another.key, another.row, another.intent, after=0, funds=Funds(10**9, 1)
+            connection, another.key, another.row, another.signed, after=0, funds=Funds(10**9, 1)
         )
         assert again.intent == stored.intent
     async with pool.connection() as connection:

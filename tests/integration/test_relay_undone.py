@@ -35,7 +35,7 @@ def service(
 
 
 @pytest.mark.thorough
-async def test_a_booked_bet_that_is_on_its_way_again_is_pending_and_no_new_one_is_asked_for(
+async def test_a_confirmed_bet_whose_block_is_undone_is_pending_again(
     service: StockService,
 ) -> None:
     played = service.chain
@@ -67,7 +67,7 @@ async def test_a_booked_bet_that_is_on_its_way_again_is_pending_and_no_new_one_i
 
 
 @pytest.mark.thorough
-async def test_a_bet_that_a_stranger_brought_and_a_fork_undid_is_sent_and_not_called_booked(
+async def test_a_strangers_bet_that_a_fork_undid_is_sent_again(
     service: StockService,
 ) -> None:
     played = service.chain

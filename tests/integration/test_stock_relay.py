@@ -1,4 +1,4 @@
-"""Signed bets through the public door, on a real chain with a real indexer and relayer."""
+"""Signed bets through the public API, on a real chain with a real indexer and relayer."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def service(stock_venue: StockService) -> StockService:
     return stock_venue
 
 
-async def test_a_wallet_without_eth_bets_through_the_door(service: StockService, door: Door) -> None:
+async def test_a_wallet_without_eth_bets_through_the_relay(service: StockService, door: Door) -> None:
     chain, wallet = service.chain, wallets.DEV[0]
     market = chain.open_market()
     chain.ask("anvil_setBalance", wallet.address, "0x0")
@@ -61,7 +61,7 @@ async def test_a_wallet_without_eth_bets_through_the_door(service: StockService,
     assert position["offered"] == 5 * USDG
 
 
-async def test_a_receipt_goes_on_from_its_block_to_the_final_one(service: StockService, door: Door) -> None:
+async def test_a_receipt_goes_from_pending_to_confirmed_to_final(service: StockService, door: Door) -> None:
     """The same for a bet that its wallet sent itself; an unknown nonce is not pending for ever."""
     chain, wallet = service.chain, wallets.DEV[0]
     market = chain.open_market()
@@ -88,9 +88,7 @@ async def test_a_receipt_goes_on_from_its_block_to_the_final_one(service: StockS
     assert (response.status, body["error"]) == (400, "invalid_request")
 
 
-async def test_a_receipt_is_of_one_block_however_far_back_the_markets_in_memory_are(
-    service: StockService, door: Door
-) -> None:
+async def test_a_receipt_is_of_one_block_even_if_the_markets_in_memory_lag(service: StockService, door: Door) -> None:
     """Otherwise a matched batch is shown as unmatched, or as matched with a market that lacks a part of it."""
     chain, wallet, url = service.chain, wallets.DEV[0], service.env["DATABASE_URL"]
     chain_id, market = chain.deployment.chain_id, chain.open_market()
@@ -140,9 +138,7 @@ async def refused(door: Door, body: object, status: int, code: str, *words: str,
     return dict(answer)
 
 
-async def test_a_bet_that_its_side_has_no_room_for_is_refused_before_it_costs_gas(
-    service: StockService, door: Door
-) -> None:
+async def test_a_bet_on_a_full_side_is_refused_before_it_costs_gas(service: StockService, door: Door) -> None:
     """Sent, it would be booked and given back whole, and both at our expense, again and again with the same money."""
     chain, wallet = service.chain, wallets.DEV[5]
     market = chain.open_market(seed=USDG)
@@ -157,7 +153,7 @@ async def test_a_bet_that_its_side_has_no_room_for_is_refused_before_it_costs_ga
     assert other > 0
 
 
-async def test_one_cancelled_authorization_repeats_no_log_query_and_raises_no_alarm(
+async def test_a_cancelled_authorization_needs_no_log_query_and_raises_no_alarm(
     service: StockService, door: Door, market: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The index holds the cancellation, however long ago it was. Looked for in the logs of the last hours it was not
@@ -182,9 +178,7 @@ async def test_one_cancelled_authorization_repeats_no_log_query_and_raises_no_al
     assert found.absent
 
 
-async def test_a_wallet_whose_bets_come_back_whole_has_us_send_a_few_and_no_more(
-    service: StockService, door: Door
-) -> None:
+async def test_a_wallet_whose_bets_are_returned_is_refused_after_a_few(service: StockService, door: Door) -> None:
     """In one block many bets share what room there is: all but a crumb of each comes back, at our expense."""
     chain, wallet = service.chain, wallets.DEV[4]
     wallet_bytes = bytes.fromhex(wallet.address[2:])
@@ -221,7 +215,7 @@ async def test_a_wallet_whose_bets_come_back_whole_has_us_send_a_few_and_no_more
     await refused(door, elsewhere, 429, "rate_limited", "refunded almost entirely")
 
 
-async def test_money_of_pending_bets_is_not_reserved_twice(service: StockService, door: Door) -> None:
+async def test_pending_bets_reserve_the_wallets_funds(service: StockService, door: Door) -> None:
     """A wallet whose bets were true so far has one dollar left, and signs eight bets over it within one block's time:
     seven would be mined and revert, at our expense."""
     chain, wallet = service.chain, wallets.wallet("eight bets over one dollar")
@@ -471,7 +465,7 @@ async def test_eleven_bets_a_minute_from_one_signer(service: StockService, door:
     await refused(door, chain.signed(poor, chain.bet(poor, market)), 429, "rate_limited", "10 requests a minute")
 
 
-async def test_of_two_faults_the_earlier_check_speaks(service: StockService, door: Door, market: int) -> None:
+async def test_of_two_faults_the_earlier_check_is_reported(service: StockService, door: Door, market: int) -> None:
     """Each step of the ladder has the faults of all that follow it; the last have what cannot be had together alone."""
     chain, wallet = service.chain, wallets.wallet("a wallet without USDG")
     safe = chain.deployment.safe
@@ -545,7 +539,7 @@ def entries_of(service: StockService, bet: StockBet) -> int:
     return sum(view["owner"] == bet.signer.lower() for view in views)
 
 
-async def test_a_confirmed_signature_is_used_up(service: StockService, door: Door, market: int) -> None:
+async def test_a_confirmed_bet_is_already_used(service: StockService, door: Door, market: int) -> None:
     chain, wallet = service.chain, wallets.wallet("one bet only")
     chain.send(chain.contracts.token.call("mint", wallet.address, 50 * USDG), wallets.DEPLOYER.address)
     bet = chain.bet(wallet, market)

@@ -86,7 +86,7 @@ async def test_a_slow_block_is_pending_then_confirmed(service: StockService, doo
     assert len(chain.positions(market)) == 2 + 1
 
 
-async def test_a_bettor_who_was_cut_off_gets_her_answer_when_she_asks_again(
+async def test_a_bettor_who_lost_the_connection_gets_the_answer_on_retry(
     service: StockService, door: Door, market: int
 ) -> None:
     """Her connection drops while the relay waits for the block. No answer arrived, so her bet is not "used" yet."""
@@ -149,7 +149,7 @@ async def test_a_bet_mined_after_the_bell_is_reverted(service: StockService, doo
     assert "final" not in answer
 
 
-async def test_a_bet_that_a_block_refused_which_is_undone_may_be_taken(service: StockService, door: Door) -> None:
+async def test_a_reverted_bet_may_be_taken_after_its_block_is_undone(service: StockService, door: Door) -> None:
     """The chain replaces a block after the bell by one before it: the bet is signed, and it is taken."""
     chain, wallet = service.chain, bettor(service, "late, and then not")
     short = chain.open_market(strike_in=600, lasts=600)

@@ -449,7 +449,7 @@ async def _callback(pool: ConnectionPool, name: str) -> bytes:
     trade = Bet(bytes(32), 0, 5_000_000, 0, "0x" + wallet.hex(), keccak(text=f"key of {name}"))
     async with pool.connection() as connection, connection.transaction():
         nonce, hook = keccak(text=f"nonce of {name}"), "https://example.org/hook"
-        await add_trade(connection, trade, trade_id, nonce, intent_key=f"test:{name}", callback_url=hook)
+        await add_trade(connection, trade, trade_id, nonce, callback_url=hook)
         await connection.execute(
             "UPDATE agent_webhook SET created_at = now() - interval '2 days' WHERE trade_id = %s", (trade_id,)
         )
@@ -457,14 +457,17 @@ async def _callback(pool: ConnectionPool, name: str) -> bytes:
 
 
 async def test_a_callback_whose_trade_never_settles_ends_a_day_later(pool: ConnectionPool) -> None:
-    on_its_way, _refused, tried_again, placed = [
+    on_its_way, refused, tried_again, placed = [
         await _callback(pool, name) for name in ("on its way", "refused", "tried again", "placed")
     ]
-    fail = b"UPDATE outbox_intent SET state = 'failed', reason = 'TooFewShares' WHERE key = %s"
+    fail = (
+        b"UPDATE outbox_intent SET state = 'failed', reason = 'TooFewShares' "
+        b"WHERE id = (SELECT intent_id FROM agent_trade WHERE bet_hash = %s)"
+    )
     wallet = keccak(text="placed")[:20]
     async with pool.connection() as connection:
-        for name in ("refused", "tried again", "placed"):
-            await connection.execute(fail, (f"test:{name}",))
+        for each in (refused, tried_again, placed):
+            await connection.execute(fail, (each,))
         await webhook_store.add_callback(
             connection, keccak(text="tried again")[:20], tried_again, "https://example.org/hook"
         )
@@ -475,7 +478,7 @@ async def test_a_callback_whose_trade_never_settles_ends_a_day_later(pool: Conne
         left = await (await connection.execute("SELECT trade_id FROM agent_webhook")).fetchall()
         assert {bytes(row[0]) for row in left} == {on_its_way, tried_again, placed}
         await connection.execute("UPDATE agent_webhook SET created_at = now() - interval '2 days'")
-        await connection.execute(fail, ("test:on its way",))
+        await connection.execute(fail, (on_its_way,))
         await webhook_store.delete_expired(connection)
         left = await (await connection.execute("SELECT trade_id FROM agent_webhook")).fetchall()
     assert [bytes(row[0]) for row in left] == [placed]

@@ -1,4 +1,4 @@
-"""Who bets over the agent API: what she signs, and her calls at the door."""
+"""A buyer on the agent API: what it signs, and its calls."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def header(envelope: Mapping[str, Any]) -> dict[str, str]:
 
 
 class Buyer:
-    """A client at the door. Each call comes from `ip`, a new one unless given, so limits stay apart.
+    """A client of the API. Each call comes from `ip`, a new one unless given, so limits stay apart.
 
     Markets may be named as the test listed them; what is sent is their id.
     """

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from api.agent.trade import store
 from api.payments.attempts import Attempt, Funds
+from api.payments.authorization import Authorization, SignedCall
 from api.stock.bets import RelayedBet, StockBet, bet_key
 from core.agent.bet import Bet
 from core.chain import Contract, checksum
 from core.contracts.abi import abi
 from core.db.engine import Connection
-from core.outbox import RELAY, IntentRequest
 
 CHAIN, BASE = 4663, 8453
 SETTLER = Contract("0x" + "11" * 20, abi("VestedMarkets"))
@@ -19,7 +19,8 @@ WALLET = checksum("0x" + "31" * 20)
 def relayed(salt: int, amount: int = 5_000_000) -> RelayedBet:
     """Return a bet on a stock market."""
     bet = StockBet(CHAIN, SETTLER.address, WALLET, 1, 0, amount, 0, 2**40, salt.to_bytes(32))
-    return RelayedBet(bet, True, bet.call(SETTLER, bytes(65)), bet_key(bet), None, None)
+    signed = SignedCall("enter", CHAIN, bet.call(SETTLER, bytes(65)), bet.authorization)
+    return RelayedBet(bet, True, signed, bet_key(bet), None, None)
 
 
 async def add_trade(
@@ -28,23 +29,19 @@ async def add_trade(
     bet_hash: bytes,
     nonce: bytes,
     *,
+    chain_id: int = BASE,
     after: int = 0,
     funds: Funds | None = None,
-    group: str = RELAY,
-    intent_key: str | None = None,
     callback_url: str | None = None,
 ) -> Attempt:
-    """Store an attempt of an agent's trade as the API does, with an intent that does nothing."""
-    key = store.bet_key(BASE, bet.wallet, bet.idem_hash)
-
-    def request(attempt: int) -> IntentRequest:
-        return IntentRequest(intent_key or f"{key.prefix}:{attempt}", BASE, group, "settle", "0x" + "11" * 20, nonce)
-
+    """Store an attempt of an agent's trade as the API does, with a call that settles nothing."""
+    payment = Authorization(bet.wallet, SETTLER.address, bet.amount, 0, 2**40, nonce)
     return await store.add_attempt(
         connection,
-        store.SignedBet(bet, bet_hash, nonce, b""),
-        key,
-        request,
+        store.bet_key(chain_id, bet.wallet, bet.idem_hash),
+        bet,
+        bet_hash,
+        SignedCall("settle", chain_id, SETTLER.call("finalizeVintage", int.from_bytes(nonce)), payment),
         after=after,
         funds=Funds(10**12, 1) if funds is None else funds,
         quote_id=None,

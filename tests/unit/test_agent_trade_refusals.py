@@ -67,7 +67,7 @@ SETTLED = [
 
 
 @pytest.mark.parametrize("refusal", USED, ids=lambda each: each.message[:40])
-def test_as_long_as_it_is_not_known_what_became_of_it_the_answer_can_be_asked_for_again(refusal: Problem) -> None:
+def test_a_refusal_with_an_unknown_outcome_is_retriable(refusal: Problem) -> None:
     assert refusal.code in RETRIABLE
     assert not any(each in words(refusal) for each in PAY_AGAIN)
     assert "again" in words(refusal)
@@ -109,13 +109,13 @@ def fits_in_the_wallets_minute(refusal: Problem) -> bool:
 
 
 @pytest.mark.parametrize("refusal", SETTLED, ids=lambda each: each.message[:40])
-def test_what_was_used_up_asks_for_no_other_payment(refusal: Problem) -> None:
+def test_a_used_payment_never_leads_to_a_request_for_another(refusal: Problem) -> None:
     assert refusal.code == "payment_invalid"
     assert not any(each in words(refusal) for each in PAY_AGAIN)
 
 
 @pytest.mark.parametrize("refusal", SETTLED[1:], ids=lambda each: each.message[:40])
-def test_a_payment_that_is_over_says_whether_money_moved(refusal: Problem) -> None:
+def test_a_final_payment_refusal_says_whether_money_moved(refusal: Problem) -> None:
     by_the_chain = refusal.message == "The token said no."
     assert refusal.extra["moneyMoved"] is not by_the_chain
     assert trade_refusals.cancelled(TX).extra["moneyMoved"] is False

@@ -77,7 +77,7 @@ def test_numbers_may_be_strings_or_integers() -> None:
 
 
 @given(st.text(max_size=200))
-def test_no_header_is_a_crash(text: str) -> None:
+def test_a_malformed_header_is_refused(text: str) -> None:
     with pytest.raises(PaymentRejected):
         x402.decode(text, SELLER)
 
@@ -89,7 +89,7 @@ def test_no_header_is_a_crash(text: str) -> None:
         max_leaves=8,
     )
 )
-def test_no_json_is_a_crash(content: object) -> None:
+def test_malformed_json_is_refused(content: object) -> None:
     with pytest.raises(PaymentRejected):
         x402.decode(header(content), SELLER)
     with pytest.raises(PaymentRejected):
@@ -126,13 +126,13 @@ def checked(payment: Authorization, *, closes_at: int = CLOSES) -> None:
         ({"validBefore": NOW + 181}, "validBefore"),
     ],
 )
-def test_what_does_not_pay_for_the_offer_is_named(change: dict[str, Any], name: str) -> None:
+def test_a_payment_that_does_not_match_the_offer_is_refused_by_field(change: dict[str, Any], name: str) -> None:
     checked(decoded())
     with pytest.raises(PaymentRejected, match=name):
         checked(decoded(**change))
 
 
-def test_no_payment_is_good_for_longer_than_bets_are_taken() -> None:
+def test_a_payment_is_valid_no_longer_than_bets_are_taken() -> None:
     """But for what payers' clocks differ by; and the last seconds can still be used."""
     assert [paying.seconds_to_pay(NOW, NOW + left) for left in (3_600, 120, 30, 0, -5)] == [120, 120, 30, 0, 0]
     checked(decoded(validBefore=NOW + 30 + 60), closes_at=NOW + 30)
@@ -187,7 +187,7 @@ EXTRA = {
 }
 
 
-def test_the_challenge_says_what_either_form_signs() -> None:
+def test_the_challenge_has_what_either_form_signs() -> None:
     body = offer().challenge(None, {})
     assert list(body) == ["x402Version", "error", "accepts"]
     assert (body["x402Version"], body["error"]) == (1, None)
@@ -207,7 +207,7 @@ def test_the_challenge_says_what_either_form_signs() -> None:
     assert offer().challenge("Too late.", SIGNED)["extensions"] == SIGNED
 
 
-def test_version_2_asks_for_the_same() -> None:
+def test_version_2_asks_for_the_same_payment() -> None:
     header = offer().required(None, SIGNED)
     decoded_header = orjson.loads(base64.b64decode(header))
     assert decode_payment_required_header(header).accepts[0].get_amount() == "5000000"
@@ -231,7 +231,7 @@ def test_version_2_asks_for_the_same() -> None:
         jsonschema.validate(each["info"], each["schema"])
 
 
-def test_its_header_never_outgrows_what_proxies_take() -> None:
+def test_the_challenge_header_stays_within_what_proxies_accept() -> None:
     """What lists services goes first; the terms and the signed offer stay."""
     long = offer("d" * 3_000, "\x01" * 200).required("e" * 300, SIGNED)
     assert len(long) <= 4_096
@@ -271,7 +271,7 @@ def test_only_the_terms_that_matter_are_compared() -> None:
         ({"amount": 5_000_000}, "accepted.amount is missing or malformed."),
     ],
 )
-def test_other_terms_than_ours_are_named(terms: dict[str, Any], said: str) -> None:
+def test_different_terms_are_refused_by_name(terms: dict[str, Any], said: str) -> None:
     with pytest.raises(PaymentRejected) as why:
         x402.decode(header(envelope_v2(terms)), SELLER)
     assert str(why.value) == said
@@ -281,7 +281,7 @@ def test_other_terms_than_ours_are_named(terms: dict[str, Any], said: str) -> No
     ("change", "name"),
     [({"scheme": "upto"}, "scheme"), ({"network": "base-sepolia"}, "network"), ({"payload": {}}, "payload")],
 )
-def test_the_first_version_has_terms_of_its_own(change: dict[str, Any], name: str) -> None:
+def test_version_1_checks_scheme_and_network(change: dict[str, Any], name: str) -> None:
     with pytest.raises(PaymentRejected, match=name):
         x402.decode(header({**envelope(), **change}), SELLER)
 

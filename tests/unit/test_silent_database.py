@@ -63,7 +63,7 @@ def submission() -> RelaySubmission:
     return RelaySubmission(Relay(*parts()), relayed(1), None, asyncio.get_running_loop().time())
 
 
-async def test_while_her_block_is_awaited_what_was_known_before_stands() -> None:
+async def test_a_bet_stays_pending_if_the_database_hangs_while_it_is_awaited() -> None:
     async with asyncio.timeout(PATIENCE):
         context, _ = parts()
         payments = Payments(context, "stock", ATTEMPTS, "")
@@ -71,7 +71,7 @@ async def test_while_her_block_is_awaited_what_was_known_before_stands() -> None
     assert (answer.receipt, answer.tx_hash) == ("pending", SENT.tx_hash_hex)
 
 
-async def test_before_her_bet_is_asked_for_nothing_may_have_landed() -> None:
+async def test_a_bet_that_cannot_be_enqueued_is_unavailable_and_not_unknown() -> None:
     context, sources = parts()
     context.payments = ConcurrencyLimiter(1, 1)
     context.settings.trust_proxy = False

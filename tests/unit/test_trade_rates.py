@@ -27,7 +27,7 @@ def trade(wallet: int, key: int) -> Any:
 
 
 async def called(trade_rates: TradeRates, asked: Any, *, paid: bool = False, settled: bool = False) -> None:
-    """Counts a call for what is not on its way, as the trade endpoint does."""
+    """Count a call for a trade that is not in flight, as the trade endpoint does."""
     if await trade_rates.count_call(REQUEST, asked, paid=paid):
         await trade_rates.count_trade(REQUEST, asked, paid=paid, settled=settled)
 
@@ -41,7 +41,7 @@ async def test_wallets_behind_one_address_have_their_ten_bets_a_minute_each(trad
         await called(trade_rates, trade(0, BETS))
 
 
-async def test_an_address_that_names_ever_other_wallets_comes_to_an_end(trade_rates: TradeRates) -> None:
+async def test_an_address_is_limited_however_many_wallets_it_names(trade_rates: TradeRates) -> None:
     """Any call may cost a node two requests, even a repeated one with a made-up payment."""
     for wallet in range(150):
         for _ in range(2):
@@ -56,7 +56,7 @@ async def test_an_address_that_names_ever_other_wallets_comes_to_an_end(trade_ra
 async def test_a_wallet_over_its_limit_is_refused_before_anything_is_read(
     trade_rates: TradeRates, monkeypatch: pytest.MonkeyPatch, address: str
 ) -> None:
-    """What a wallet has on its way is read before its ten are counted; behind an untrusted proxy all callers
+    """A wallet's trades in flight are read before its ten are counted; behind an untrusted proxy all callers
     seem to be the machine."""
     monkeypatch.setattr(rates, "caller_ip", lambda _request, _settings: address)
     for call in range(120):
@@ -66,7 +66,7 @@ async def test_a_wallet_over_its_limit_is_refused_before_anything_is_read(
     await trade_rates.count_call(REQUEST, trade(1, 0), paid=False)
 
 
-async def test_the_first_receipt_counts_with_its_bet_and_every_other_by_itself(trade_rates: TradeRates) -> None:
+async def test_the_first_receipt_counts_with_its_bet_and_later_ones_count_alone(trade_rates: TradeRates) -> None:
     """However long ten bets took, a payer asked to come back for the receipts gets them."""
     for key in range(BETS):
         await called(trade_rates, trade(0, key))

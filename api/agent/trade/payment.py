@@ -8,9 +8,9 @@ names. The first eight bytes of the nonce, a fixed mark, distinguish the two.
 from __future__ import annotations
 
 from api.agent.chain import AgentContracts
-from api.payments.authorization import Authorization
+from api.payments.authorization import Authorization, SignedCall
 from core.agent.bet import BOUND_ONLY, ZERO_ADDRESS, Bet, bound_nonce, is_marked
-from core.chain import Call, checksum
+from core.chain import checksum
 from core.contracts.statuses import Form
 from core.eip3009 import RECEIVE, TRANSFER
 
@@ -98,10 +98,10 @@ def wrong_form(form: Form) -> str:
     )
 
 
-def payment_call(contracts: AgentContracts, name: str, bet: Bet, payment: Authorization) -> Call:
-    """Build the call `settle` or `credit` for a payment; their arguments are the same."""
-    return contracts.settlement.call(
-        name,
+def settle_call(contracts: AgentContracts, bet: Bet, payment: Authorization) -> SignedCall:
+    """Build the call that settles a bet with its payment."""
+    call = contracts.settlement.call(
+        "settle",
         (
             bet.market_id,
             bet.outcome,
@@ -121,3 +121,4 @@ def payment_call(contracts: AgentContracts, name: str, bet: Bet, payment: Author
             payment.signature,
         ),
     )
+    return SignedCall("settle", contracts.chain_id, call, payment)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -11,10 +10,10 @@ from api.agent.errors import problem
 from api.agent.notices.endpoints import add_callback
 from api.agent.trade import refusals as trade_refusals
 from api.payments.attempts import Attempt, Attempts, BetKey, Funds
+from api.payments.authorization import SignedCall
 from core.agent.bet import ZERO_ADDRESS, Bet
 from core.db.engine import Connection
 from core.hexadecimal import bytes_of
-from core.outbox import IntentRequest
 
 LOCK_SECONDS = 60
 GUARD_SECONDS = 60
@@ -121,41 +120,31 @@ async def check_duplicate(connection: Connection, trade: Bet) -> None:
         raise trade_refusals.duplicate_in_flight(row[0])
 
 
-@dataclass(frozen=True, slots=True)
-class SignedBet:
-    """A bet and the payment its payer signed for it. `arguments`: both, encoded for `settle` and `credit`."""
-
-    bet: Bet
-    bet_hash: bytes
-    nonce: bytes
-    arguments: bytes
-
-    @property
-    def wallet(self) -> bytes:
-        return bytes_of(self.bet.wallet)
-
-
-async def record_authorization(connection: Connection, signed: SignedBet, callback_url: str | None) -> None:
+async def record_authorization(
+    connection: Connection, bet: Bet, bet_hash: bytes, signed: SignedCall, callback_url: str | None
+) -> None:
     """Record which bet an authorization pays for; refuse it if that was another bet before.
 
     A failed transaction makes its authorization public, so it pays for the bet it was first sent for, or nothing. And
     if its payment reaches the contract without us, the keeper books it by this row alone.
     """
-    bet = signed.bet
-    values = (signed.wallet, signed.nonce, signed.bet_hash, bet.idem_hash, bet.amount, signed.arguments)
+    wallet = bytes_of(bet.wallet)
+    arguments = signed.call.data[4:]  # what follows the selector is the same for `settle` and the keeper's `credit`
+    values = (wallet, signed.authorization.nonce, bet_hash, bet.idem_hash, bet.amount, arguments)
     row = await connection.fetch_one(_RECORD, values, prepare=True)
     assert row is not None
-    if row[0] != signed.bet_hash:
+    if row[0] != bet_hash:
         raise trade_refusals.authorization_taken()
     if callback_url is not None:
-        await add_callback(connection, signed.wallet, signed.bet_hash, callback_url)
+        await add_callback(connection, wallet, bet_hash, callback_url)
 
 
 async def add_attempt(
     connection: Connection,
-    signed: SignedBet,
     key: BetKey,
-    request: Callable[[int], IntentRequest],
+    bet: Bet,
+    bet_hash: bytes,
+    signed: SignedCall,
     *,
     after: int,
     funds: Funds,
@@ -163,23 +152,22 @@ async def add_attempt(
     callback_url: str | None,
 ) -> Attempt:
     """Record the payment and enqueue its transaction, in the caller's database transaction; see `Attempts.add`."""
-    bet, wallet = signed.bet, signed.wallet
 
     async def check() -> None:
-        await record_authorization(connection, signed, callback_url)
+        await record_authorization(connection, bet, bet_hash, signed, callback_url)
         await check_duplicate(connection, bet)
         if quote_id is not None:
-            await _use_lock(connection, quote_id, wallet, bet.idem_hash)
+            await _use_lock(connection, quote_id, bytes_of(bet.wallet), bet.idem_hash)
 
     row = {
         "market_id": bet.market_id,
         "outcome": bet.outcome,
         "amount": bet.amount,
         "builder": None if bet.builder == ZERO_ADDRESS else bytes_of(bet.builder),
-        "bet_hash": signed.bet_hash,
-        "nonce": signed.nonce,
+        "bet_hash": bet_hash,
+        "nonce": signed.authorization.nonce,
     }
-    return await ATTEMPTS.add(connection, key, row, request, after=after, funds=funds, check=check)
+    return await ATTEMPTS.add(connection, key, row, signed, after=after, funds=funds, check=check)
 
 
 async def _use_lock(connection: Connection, quote_id: str, wallet: bytes, idem_hash: bytes) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Sequence
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from aiohttp import web
 
@@ -27,24 +27,23 @@ from api.agent.trade import store
 from api.agent.trade.answers import Attester, TradeAnswers
 from api.agent.trade.orders import SIMPLE_MAX, Order, OrderEntry
 from api.agent.trade.outcomes import PreviousTrade, TradeOutcomes, check_same
-from api.agent.trade.payment import PRIMARY_TYPES, form_of, is_bound_to, payment_call
+from api.agent.trade.payment import PRIMARY_TYPES, form_of, is_bound_to, settle_call
 from api.agent.trade.rates import TradeRates
 from api.context import Context
 from api.database import DATABASE_ERRORS
 from api.head import chain_now
 from api.operations import Handler
 from api.payments.attempts import Attempt, Funds, FundsReserved
-from api.payments.authorization import Authorization, accepts_signature
+from api.payments.authorization import Authorization, SignedCall, accepts_signature
 from api.payments.pipeline import Payments, Submission
 from api.problems import Problem
 from core.agent.bet import idem_hash
 from core.chain import ChainClient, RpcError, checksum
 from core.contracts.statuses import Form
-from core.hexadecimal import hex_of
 from core.log import get_logger
 from core.metrics import counter
 from core.money import decimal_text
-from core.outbox import RELAY, Intent, IntentRequest, MinedOutcome, report
+from core.outbox import RELAY, Intent, MinedOutcome, report
 from core.signatures import signer_of
 
 log = get_logger(__name__)
@@ -210,11 +209,13 @@ class TradeSubmission(Submission[web.StreamResponse]):
         # Anyone could have copied such a payment from the chain, so it does not count towards the wallet's rate.
         if past.paid_for not in (None, order.hash):
             raise trade_refusals.authorization_taken()
-        self.escape_kit = self._make_escape_kit(order, payment)
+        signed = settle_call(self._service.contracts, order.bet, payment)
+        # The call that anyone may send instead of us, if the authorization is bound to this bet.
+        self.escape_kit = signed.escape_kit if is_bound_to(payment, order.hash) else None
         await self._check_lanes()
         _check_balance(order, facts)
         await self._service.rates.count_payment(order.request)
-        attempt = await self._enqueue(order, payment, Funds(facts.balance, facts.block))
+        attempt = await self._enqueue(order, signed, Funds(facts.balance, facts.block))
         if attempt.is_new:
             self._order = order
         else:  # another call with this key was faster: wait for its attempt
@@ -274,14 +275,8 @@ class TradeSubmission(Submission[web.StreamResponse]):
         if not lanes.works:
             raise trade_refusals.unavailable("the relayer is down or out of gas")
 
-    async def _enqueue(self, order: Order, payment: Authorization, funds: Funds) -> Attempt:
+    async def _enqueue(self, order: Order, signed: SignedCall, funds: Funds) -> Attempt:
         """Record the payment and store an attempt, unless another call did so first. `funds`: the wallet's balance."""
-        contracts = self._service.contracts
-        call = payment_call(contracts, "settle", order.bet, payment)
-
-        def request(attempt: int) -> IntentRequest:
-            return self.key.intent(attempt, "settle", contracts.chain_id, call, payment)
-
         try:
             async with (
                 asyncio.timeout(ENQUEUE_SECONDS),
@@ -291,9 +286,10 @@ class TradeSubmission(Submission[web.StreamResponse]):
             ):
                 return await store.add_attempt(
                     connection,
-                    self._signed_bet(order, payment),
                     self.key,
-                    request,
+                    order.bet,
+                    order.hash,
+                    signed,
                     after=self._past.attempts,
                     funds=funds,
                     quote_id=order.request.quote_id if order.bet.amount > SIMPLE_MAX else None,
@@ -306,23 +302,6 @@ class TradeSubmission(Submission[web.StreamResponse]):
             message = "The trade may or may not have been recorded; send it again with the same idemKey."
             raise problem("internal_error", message) from None
 
-    def _signed_bet(self, order: Order, payment: Authorization) -> store.SignedBet:
-        # Everything after the selector, which is the same for `settle` and `credit`.
-        arguments = payment_call(self._service.contracts, "credit", order.bet, payment).data[4:]
-        return store.SignedBet(order.bet, order.hash, payment.nonce, arguments)
-
-    def _make_escape_kit(self, order: Order, payment: Authorization) -> dict[str, Any] | None:
-        """Return the call that anyone may send instead of us, if the authorization is bound to this bet."""
-        if not is_bound_to(payment, order.hash):
-            return None
-        call = payment_call(self._service.contracts, "settle", order.bet, payment)
-        return {
-            "to": call.to,
-            "data": hex_of(call.data),
-            "chainId": self._service.contracts.chain_id,
-            "expiresAt": payment.valid_before,
-        }
-
     async def _handle_used_authorization(
         self, order: Order, payment: Authorization, facts: PaymentFacts, *, fault: str | None
     ) -> web.StreamResponse:
@@ -334,9 +313,8 @@ class TradeSubmission(Submission[web.StreamResponse]):
                 free_connection(self._service.pool) as connection,
                 connection.transaction(),
             ):
-                await store.record_authorization(
-                    connection, self._signed_bet(order, payment), order.request.callback_url
-                )
+                signed = settle_call(self._service.contracts, order.bet, payment)
+                await store.record_authorization(connection, order.bet, order.hash, signed, order.request.callback_url)
         stake = await self._service.outcomes.used(payment, order.bet.amount, facts, fault=fault)
         if stake.idem_hash != order.bet.idem_hash:
             raise trade_refusals.has_paid(stake)
