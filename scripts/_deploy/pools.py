@@ -23,20 +23,20 @@ from scripts._deploy.session import DeploySession, ScriptRefused, ask_node
 _JSON_SAFE = 2**53  # JSON numbers from here on lose their last digits
 
 
-class _Asked(BaseModel):
+class _StrictModel(BaseModel):
     """A part of the file, without unknown fields or type conversions."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
-class AskedPool(_Asked):
+class PoolRequest(_StrictModel):
     """A pool's address and display name."""
 
     address: AddressText
     name: Annotated[str, Field(min_length=1, max_length=80)]
 
 
-class FeedRequest(_Asked):
+class FeedRequest(_StrictModel):
     """A requested feed: durations in seconds, `pot_cap` and `feed_cap` in USD."""
 
     token: AddressText
@@ -46,7 +46,7 @@ class FeedRequest(_Asked):
     max_age: Seconds
     pot_cap: Annotated[int, Field(ge=7)]  # the lister's minimum: a share for each of seven outcomes
     feed_cap: Annotated[int, Field(ge=1)]
-    pools: Annotated[list[AskedPool], Field(min_length=1, max_length=2)]
+    pools: Annotated[list[PoolRequest], Field(min_length=1, max_length=2)]
 
 
 _FILE: TypeAdapter[dict[FeedKey, FeedRequest]] = TypeAdapter(dict[FeedKey, FeedRequest])

@@ -31,7 +31,7 @@ def main(argv: list[str] | None = None) -> int:
     try:
         if options.command == "record":
             return record.main(options)
-        print("\n".join(lines(asyncio.run(cost_of(options)))))
+        print("\n".join(report_lines(asyncio.run(cost_of(options)))))
     except VpmError as error:
         prefix = "the node does not answer: " if isinstance(error, RpcError) else ""
         print(f"vpm feed {options.command}: {prefix}{error.sentence()}", file=sys.stderr)
@@ -119,7 +119,7 @@ def _usdc(deployment: Deployment, folder: Path) -> str:
     return deployment.token("USDC").address
 
 
-def lines(cost: CostReport) -> list[str]:
+def report_lines(cost: CostReport) -> list[str]:
     """Return the lines of the report."""
     cap, asked = cost.cap, cost.asked
     shown = [

@@ -67,7 +67,7 @@ def main(options: argparse.Namespace) -> int:
 
 async def _run(options: argparse.Namespace, account: LocalAccount | None) -> int:
     async with ChainProvider([node_url(options.rpc, RPC_URLS)], chain_id=None, timeout_seconds=30.0) as rpc:
-        chain = await PinnedChain.at(rpc, options.deployments, None)
+        chain = await PinnedChain.connect(rpc, options.deployments, None)
         feeds = select_feeds(chain.deployment, options.feeds)
         since = None if options.since is None else parse_since(options.since, chain.head.timestamp)
         for feed in feeds:

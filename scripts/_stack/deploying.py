@@ -28,7 +28,7 @@ from scripts._stack.ape import ACCOUNT, Ape, ape_lock
 from scripts._stack.chain_setup import LocalNode
 from scripts._stack.chains import LocalChain
 from scripts._stack.contracts import compile_all
-from scripts._stack.state import State, write_json, write_whole
+from scripts._stack.state import State, write_atomically, write_json
 from scripts._stack.supervisor import run_together
 
 OBSERVED = "BNKR/daily_volume"
@@ -80,7 +80,7 @@ def _save(chain: LocalChain, state: State) -> None:
     """Save a chain before its contracts are indexed. anvil saves only every half minute; a stack that was killed
     earlier would lose its contracts while the database still had them."""
     dump = gzip.decompress(bytes_of(ask(chain.url, "anvil_dumpState", timeout_seconds=60)))
-    write_whole(state.chain(chain.name), dump)
+    write_atomically(state.chain(chain.name), dump)
 
 
 def _summary(chains: Sequence[LocalChain], state: State) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from scripts._local.ports import free_port
 from scripts._stack.options import StackError
 
 
-def write_whole(path: Path, content: bytes) -> None:
+def write_atomically(path: Path, content: bytes) -> None:
     """Write a file atomically and readable by its owner only: other programs poll for it, and a start may be killed."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(path.name + ".new")
@@ -28,7 +28,7 @@ def write_whole(path: Path, content: bytes) -> None:
 
 
 def write_json(path: Path, what: Mapping[str, Any]) -> None:
-    write_whole(path, json.dumps(what, indent=2).encode() + b"\n")
+    write_atomically(path, json.dumps(what, indent=2).encode() + b"\n")
 
 
 @dataclass(frozen=True)

@@ -47,7 +47,7 @@ class Supervisor:
         if answers is not None:
             await asyncio.to_thread(wait_until, answers, running, READY_SECONDS, plan.name)
 
-    async def finish(self, plan: SpawnPlan) -> None:
+    async def run_to_completion(self, plan: SpawnPlan) -> None:
         """Run a part until it exits; raise ProcessError if it fails."""
         self._one_shot.add(plan.name)
         running = self._begin(plan)

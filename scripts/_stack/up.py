@@ -128,7 +128,7 @@ async def _database(state: State, supervisor: Supervisor) -> str:
     if note:
         print(f"    {note}")
     with step("database schema"):
-        await supervisor.finish(module("migrate", "core.db.migrate", env={"DATABASE_URL": url}))
+        await supervisor.run_to_completion(module("migrate", "core.db.migrate", env={"DATABASE_URL": url}))
     return url
 
 
@@ -141,7 +141,7 @@ async def _chains(options: Options, state: State, supervisor: Supervisor) -> dic
     chains = {started.name: started for started in await run_together(*map(one, CHAIN_IDS))}
     with step("contracts; a first start deploys them through ape"):
         described = json.dumps([asdict(each) for each in chains.values()])
-        await supervisor.finish(module("deploy", "scripts._stack", str(state.root), described))
+        await supervisor.run_to_completion(module("deploy", "scripts._stack", str(state.root), described))
     return chains
 
 

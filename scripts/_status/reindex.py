@@ -33,11 +33,11 @@ SHARED = [name for name in _tables(index_shared, index) if name not in ("chain_a
 OWN = {"base": _tables(index_agent), "stock": _tables(index_stock)}
 
 
-class InUse(VpmError):
+class IndexerRunning(VpmError):
     """An indexer follows the chain, so it cannot be reindexed."""
 
 
-def forget(url: str, chain: str, chain_id: int) -> dict[str, int]:
+def delete_index(url: str, chain: str, chain_id: int) -> dict[str, int]:
     """Delete a chain's rows in one transaction; return the counts by table."""
     removed: dict[str, int] = {}
     try:
@@ -48,7 +48,7 @@ def forget(url: str, chain: str, chain_id: int) -> dict[str, int]:
         key = lock_key(f"indexer:{chain}")
         row = connection.execute("SELECT pg_try_advisory_xact_lock(%s)", (key,)).fetchone()
         if row is None or not row[0]:
-            raise InUse(f"an indexer follows {chain}; stop every indexer first.")
+            raise IndexerRunning(f"an indexer follows {chain}; stop every indexer first.")
         for table in (*SHARED, "chain_cursor"):
             delete = sql.SQL("DELETE FROM {} WHERE chain_id = %s").format(sql.Identifier(table))
             removed[table] = connection.execute(delete, (chain_id,)).rowcount
@@ -68,7 +68,7 @@ def main(argv: list[str] | None = None) -> int:
         if not options.yes:
             print(f"This deletes the index of {deployment.name}; the indexer then builds it again. Add --yes to do it.")
             return 1
-        removed = forget(settings.database_url.get_secret_value(), options.chain, deployment.chain_id)
+        removed = delete_index(settings.database_url.get_secret_value(), options.chain, deployment.chain_id)
     except VpmError as error:
         print(f"vpm reindex: {error.sentence()}", file=sys.stderr)
         return 2

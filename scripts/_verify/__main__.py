@@ -55,7 +55,7 @@ async def run(options: argparse.Namespace) -> tuple[PinnedChain, Subject, Findin
     subject, findings = subject_of(options.subject, options.service), Findings()
     url = node_url(options.rpc, "VPM_BASE_RPC_URLS" if subject.kind.chain == "base" else "VPM_STOCK_RPC_URLS")
     async with ChainProvider([url], chain_id=None, timeout_seconds=30.0) as rpc:
-        chain = await PinnedChain.at(rpc, options.deployments, options.block)
+        chain = await PinnedChain.connect(rpc, options.deployments, options.block)
         chain.attester = options.attester or chain.attester
         # The proof page covers both chains, and each node confirms its part.
         if chain.name != subject.kind.chain and subject.kind is not SubjectKind.PROOF:

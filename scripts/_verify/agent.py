@@ -326,7 +326,7 @@ def check_words(market: AgentMarket, stated: dict[str, Any], findings: Findings)
         "settlesAfter": market.terms.settles_after,
         "startAt": market.spec.start_at or None,
     }
-    findings.fields({name: seconds(stated[name]) for name in times if stated.get(name) is not None}, times)
+    findings.fields({name: unix_seconds(stated[name]) for name in times if stated.get(name) is not None}, times)
 
 
 # ---------------------------------------------------------------- one stake
@@ -423,7 +423,7 @@ def status_of(market: AgentMarket, event: ev.Staked) -> str:
     return "resolved-won" if event.outcome == market.winner else "resolved-lost"
 
 
-def seconds(text: Any) -> int | None:
+def unix_seconds(text: Any) -> int | None:
     """Return the Unix time of an ISO-8601 text, or None."""
     try:
         return int(datetime.fromisoformat(text).timestamp())

@@ -63,7 +63,7 @@ class PinnedChain:
     _feeds: dict[str, FeedReader] = field(default_factory=dict)
 
     @classmethod
-    async def at(cls, rpc: ChainProvider, deployments: Path, block: int | None) -> PinnedChain:
+    async def connect(cls, rpc: ChainProvider, deployments: Path, block: int | None) -> PinnedChain:
         """Return the chain that the node serves; raise NotCheckable if no deployment file describes it."""
         client = ChainClient(rpc)
         chain_id = await client.eth.chain_id

@@ -151,9 +151,9 @@ def decimal_units(value: Any, decimals: int) -> int | None:
 
 
 def _comparison(stated: Any, actual: Any, equal: bool) -> str:
-    return str(actual) if equal else f"the document says {_short(stated)}, the chain says {_short(actual)}"
+    return str(actual) if equal else f"the document says {_truncated(stated)}, the chain says {_truncated(actual)}"
 
 
-def _short(value: Any) -> str:
+def _truncated(value: Any) -> str:
     text = "nothing" if value is None else str(value)
     return text if len(text) <= 90 else text[:87] + "..."

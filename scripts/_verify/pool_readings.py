@@ -35,7 +35,7 @@ class Observation:
     tick_cumulative: int  # int56, wraps
     seconds_per_liquidity: int  # times 2**128; uint160, wraps
 
-    def then(self, time: int, tick: int, liquidity: int) -> Observation:
+    def next(self, time: int, tick: int, liquidity: int) -> Observation:
         """Return the next observation, at `time`, given the tick and liquidity since this one."""
         passed = time - self.time
         per_liquidity = (passed << 128) // (liquidity or 1)  # rounded down

@@ -130,7 +130,7 @@ class _Venue:
                 case ev.FeesSwept():
                     self.swept += event.amount
 
-    def of(self, market_id: int) -> list[DecodedLog]:
+    def logs_of(self, market_id: int) -> list[DecodedLog]:
         return self._of.get(market_id, [])
 
     @property
@@ -159,7 +159,7 @@ async def _check_settled(chain: PinnedChain, rows: list[dict[str, Any]], venue: 
             continue
         market = StockMarket(market_id, chain.head.number, now)
         market.registered, market.settled = specs.get(market_id), ends.get(market_id)
-        fold_into(market, venue.of(market_id))
+        fold_into(market, venue.logs_of(market_id))
         _check_row(market, row, venue, findings.about(f"market {market_id}"))
         await check_settlement(chain, market, findings)
 

@@ -28,8 +28,8 @@ from scripts._verify.agent import (
     find_stake,
     key_of,
     read_market,
-    seconds,
     status_of,
+    unix_seconds,
 )
 from scripts._verify.chain import DecodedLog, PinnedChain, is_hash
 from scripts._verify.claims import Findings, NotCheckable, objects
@@ -178,7 +178,9 @@ def _check_trade(market: AgentMarket, stake: DecodedLog, stated: dict[str, Any],
 
 async def _check_time(chain: PinnedChain, stake: DecodedLog, stated: Any, findings: Findings) -> None:
     if stated is not None:
-        findings.same("recorded at", seconds(stated), await chain.time_of(stake.block), f"time of block {stake.block}")
+        findings.same(
+            "recorded at", unix_seconds(stated), await chain.time_of(stake.block), f"time of block {stake.block}"
+        )
 
 
 async def _check_bet(chain: PinnedChain, stake: DecodedLog, findings: Findings) -> None:

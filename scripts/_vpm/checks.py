@@ -165,7 +165,7 @@ def _run_paths(paths: Sequence[Path], extra: Sequence[str]) -> int:
     runs = [partial(_call, None, *forge_test, each, env=PROFILE) for each in solidity]
     if python:
         runs.append(partial(_call, None, sys.executable, "-m", "pytest", *python, *extra))
-    return _all(*runs)
+    return _run_all(*runs)
 
 
 def _problem_with(path: Path) -> str | None:
@@ -186,13 +186,15 @@ def _nice(output: Output, *argv: str | Path, env: dict[str, str] | None = None) 
     return _call(output, *NICE, *argv, env=env)
 
 
-def _all(*calls: Callable[[], int]) -> int:
+def _run_all(*calls: Callable[[], int]) -> int:
     """Run all of them even if one fails, so that one run shows everything."""
     return max([abs(call()) for call in calls], default=0)
 
 
 def _lint(output: Output) -> int:
-    return _all(lambda: _nice(output, "ruff", "check", "."), lambda: _nice(output, "ruff", "format", "--check", "."))
+    return _run_all(
+        lambda: _nice(output, "ruff", "check", "."), lambda: _nice(output, "ruff", "format", "--check", ".")
+    )
 
 
 def _types(output: Output) -> int:
@@ -200,7 +202,7 @@ def _types(output: Output) -> int:
     python, typescript = (REPOSITORY / "api" / "clients" / name for name in ("python", "typescript"))
     # mypy's cache depends on the settings: with a shared cache each run would discard the other's.
     client_cache, src = ("--cache-dir", REPOSITORY / ".mypy_cache" / "client"), {"MYPYPATH": str(python / "src")}
-    return _all(
+    return _run_all(
         lambda: _mypy(output),
         lambda: _nice(output, "mypy", *client_cache, "--config-file", python / "pyproject.toml", env=src),
         lambda: _nice(output, REPOSITORY / "node_modules" / ".bin" / "tsc", "--noEmit", "-p", typescript),

@@ -77,7 +77,7 @@ class Case:
         for step in rest:
             changed = (step.tick, step.liquidity) != (at.tick, at.liquidity)
             if changed and step.time > observations[-1].time:
-                observations.append(observations[-1].then(step.time, at.tick, at.liquidity))
+                observations.append(observations[-1].next(step.time, at.tick, at.liquidity))
             at = step
         return PoolState(observations, at.tick, at.liquidity)
 

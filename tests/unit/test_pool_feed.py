@@ -58,7 +58,7 @@ def test_what_does_not_fit_is_out_of_range() -> None:
 
 def pool(liquidity: int) -> PoolState:
     start = Observation(10_000, 0, 0)
-    return PoolState([start, start.then(13_000, -276_324, liquidity)], -276_300, liquidity)
+    return PoolState([start, start.next(13_000, -276_324, liquidity)], -276_300, liquidity)
 
 
 def test_a_reading_is_refused_for_what_the_pool_lacks() -> None:
