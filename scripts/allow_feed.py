@@ -1,4 +1,4 @@
-"""Lets agent markets be listed on a feed: `ape run allow_feed --network URL --facts FILE --account ALIAS [--feed KEY]`.
+"""Allows feeds for agent markets: `ape run allow_feed --network URL --deployment FILE --account ALIAS [--feed KEY]`.
 
 Without --feed it allows every feed of the file that is not allowed with its numbers yet. Each needs a fresh positive
 reading: a published feed's publisher posts it first; a pool feed's newest is recorded here, with --send. The script

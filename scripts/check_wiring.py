@@ -1,4 +1,4 @@
-"""Compares the deployed contracts with their deployment file: `ape run check_wiring --network URL --facts FILE`."""
+"""Compares contracts with their deployment file: `ape run check_wiring --network URL --deployment FILE`."""
 
 from pathlib import Path
 from typing import Any
@@ -12,9 +12,9 @@ from scripts._deploy.command import connected
 
 
 @connected
-def cli(provider: Any, facts: str) -> None:
+def cli(provider: Any, deployment: str) -> None:
     """Check code, constructor arguments, bounds, feeds, owners and roles; exit with 1 if anything differs."""
-    findings = wiring.check(provider, project, Contract, load_deployment(Path(facts)))
+    findings = wiring.check(provider, project, Contract, load_deployment(Path(deployment)))
     for one in findings:
         click.echo(one.line())
     still_open = sum(one.open for one in findings)

@@ -1,4 +1,4 @@
-"""Condemns a feed whose publisher lies: `ape run condemn_feed --network URL --facts FILE --account ALIAS --feed KEY`.
+"""Condemns a lying publisher's feed: `ape run condemn_feed --network URL --deployment FILE --account ALIAS --feed KEY`.
 
 This is final and public: every unsettled market on the feed is voided, all stakes on them are refunded in full, and the
 feed can never be used again. The script prints what the Safe's owners have to sign; on a local stack, where the owners'

@@ -1,4 +1,4 @@
-"""Deploys the Base side: `ape run deploy_base --network URL --account ALIAS --facts deployments/base.json ...`."""
+"""Deploys the Base side: `ape run deploy_base --network URL --account ALIAS --deployment deployments/base.json ...`."""
 
 from collections.abc import Mapping
 from typing import Any

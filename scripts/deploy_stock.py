@@ -1,4 +1,4 @@
-"""Deploys the stock markets: `ape run deploy_stock --network URL --account ALIAS --facts FILE ...`."""
+"""Deploys the stock markets: `ape run deploy_stock --network URL --account ALIAS --deployment FILE ...`."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Hands ownership to the Safe: `ape run hand_over --network URL --facts FILE --account ALIAS`.
+"""Hands ownership to the Safe: `ape run hand_over --network URL --deployment FILE --account ALIAS`.
 
 It prints the transactions with which the Safe accepts ownership, for its owners to sign in their own wallets; on a
 local stack, where the owners' keys are known (VPM_SAFE_OWNER_KEYS), it executes them.

@@ -1,4 +1,4 @@
-"""Stops or resumes new bets: `ape run pause --network URL --facts FILE --account ALIAS [--resume]`.
+"""Stops or resumes new bets: `ape run pause --network URL --deployment FILE --account ALIAS [--resume]`.
 
 A guardian's account stops new bets at once. With any other account, and for `--resume`, which only the Safe can do, the
 script prints what the Safe's owners have to sign; on a local stack, where their keys are known (VPM_SAFE_OWNER_KEYS),

@@ -160,7 +160,7 @@ class PoolFeed(_Decides):
     There is a reading for each multiple of `stepSeconds`. It is good unless a pool was too thin. A pool without trades
     for `maxQuietSeconds` stops new markets. `supply` counts the token's smallest units; `quote` is the token that
     counts as one USD. `potCapEvidence` refers to evidence that its markets may hold more than `./vpm feed cost`
-    computes, and `borneCapUnits` is what that command computed then; null if it could not.
+    computes, and `supportedCapUnits` is what that command computed then; null if it could not.
     """
 
     kind: Literal["pool"]
@@ -173,7 +173,7 @@ class PoolFeed(_Decides):
     step_seconds: Seconds
     max_quiet_seconds: Seconds
     pot_cap_evidence: Annotated[str, Field(min_length=1, max_length=400)] | None = None
-    borne_cap_units: Annotated[int, Field(ge=1)] | None = None
+    supported_cap_units: Annotated[int, Field(ge=1)] | None = None
 
     @property
     def max_lag_seconds(self) -> int:

@@ -34,18 +34,18 @@ async def check_caps(run: JobRun) -> None:
         if not terms["allowed"]:
             run.report.skip(feed.key, "the Safe does not allow its feed")
             continue
-        to_bear = _to_bear(feed, terms["feedCap"])
-        if to_bear is None:
-            run.report.skip(feed.key, "its cap was set on evidence, but the deployment file has no borneCapUnits")
+        required = _required_cap(feed, terms["feedCap"])
+        if required is None:
+            run.report.skip(feed.key, "its cap was set on evidence, but the deployment file has no supportedCapUnits")
             continue
         factories = run.chain.deployment.pool_factories
         try:
-            borne = await live_cap_units(run.chain.client, factories, feed, bounds["feeBps"])
+            supported = await live_cap_units(run.chain.client, factories, feed, bounds["feeBps"])
         except (CostUnknown, NoPool) as unknown:
             run.report.skip(feed.key, f"its cap cannot be computed: {unknown.sentence()}")
             continue
-        shares[feed.key] = borne / to_bear
-        await _conclude(run, feed.key, borne, to_bear)
+        shares[feed.key] = supported / required
+        await _conclude(run, feed.key, supported, required)
     metrics.set_by_feed(metrics.FEED_CAP_SUPPORTED, shares)
 
 
@@ -54,21 +54,21 @@ def _watches(run: JobRun) -> bool:
     return not run.chain.is_local if chosen is None else chosen
 
 
-def _to_bear(feed: PoolFeed, feed_cap: int) -> int | None:
+def _required_cap(feed: PoolFeed, feed_cap: int) -> int | None:
     """Return the cap that the pools must support: the Safe's, or what they supported when the Safe set a higher one on
     evidence."""
     if feed.pot_cap_evidence is None:
         return feed_cap
-    return None if feed.borne_cap_units is None else min(feed_cap, feed.borne_cap_units)
+    return None if feed.supported_cap_units is None else min(feed_cap, feed.supported_cap_units)
 
 
-async def _conclude(run: JobRun, key: str, borne: int, to_bear: int) -> None:
+async def _conclude(run: JobRun, key: str, supported: int, required: int) -> None:
     """Record whether the pools support enough of the cap; log a change once."""
-    enough, before = borne * 100 >= MIN_PERCENT * to_bear, await supports_its_cap(run, key)
+    enough, before = supported * 100 >= MIN_PERCENT * required, await supports_its_cap(run, key)
     await run.claimed_since(_subject(key), ENOUGH if enough else TOO_LITTLE)
     if enough == before or run.dry_run:
         return
-    of = f"its pools support {borne} of the required {to_bear} units"
+    of = f"its pools support {supported} of the required {required} units"
     if enough:
         log.info(f"listing on {key} resumes: {of}", action="keeper.cap_is_back", feed=key)
     else:

@@ -119,7 +119,7 @@ def evidence_of(given: str) -> str:
 
 def with_evidence(facts: Deployment, feed: PoolFeed, evidence: str, limit: PoolLimit) -> Deployment:
     """Return the deployment with the evidence for a feed's cap, and the cap computed from its pools."""
-    shown = {"pot_cap_evidence": evidence, "borne_cap_units": limit.units or None}
+    shown = {"pot_cap_evidence": evidence, "supported_cap_units": limit.units or None}
     changed = PoolFeed.model_validate(feed.model_dump() | shown)
     feeds = tuple(changed if each == feed else each for each in facts.feeds)
     return Deployment.model_validate(facts.model_dump() | {"feeds": feeds})

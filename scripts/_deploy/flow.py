@@ -30,7 +30,7 @@ def deployment_options(function: Callable[..., Any]) -> Callable[..., Any]:
         ),
         click.option("--safe-owner", "safe_owners", multiple=True, help="an owner of a new Safe (repeatable)"),
         click.option("--safe", help="the address of an existing Safe (default: create one)"),
-        click.option("--out", help="the deployment file to write (default: the facts file)"),
+        click.option("--out", help="the deployment file to write (default: the one read)"),
     ):
         function = option(function)
     return function

@@ -188,7 +188,7 @@ def _place_pools(node: LocalNode, usdc: str, state: State, until: int | None) ->
 
 async def _deploy(chain: LocalChain, state: State, started: Ape) -> None:
     path = str(state.deployment(chain.name))
-    common = ["--network", chain.url, "--account", ACCOUNT, "--facts", path]
+    common = ["--network", chain.url, "--account", ACCOUNT, "--deployment", path]
     safe = ["--threshold", str(wallets.SAFE_THRESHOLD)]
     for owner in wallets.SAFE_OWNERS:
         safe += ["--safe-owner", owner.address]

@@ -68,7 +68,8 @@ class Operator:
     def _run(self, more: tuple[str, ...], answer: str, env: dict[str, str]) -> subprocess.CompletedProcess[str]:
         self.sent = 0
         with live_looking(self.chain.url, self._on_send) as node:
-            options = ["--network", node, "--account", ALIAS, "--facts", str(REPOSITORY / "deployments" / "stock.json")]
+            file = str(REPOSITORY / "deployments" / "stock.json")
+            options = ["--network", node, "--account", ALIAS, "--deployment", file]
             options += ["--out", str(self.out), "--opener", wallets.OPENER.address, "--send"]
             for owner in wallets.SAFE_OWNERS:
                 options += ["--safe-owner", owner.address]

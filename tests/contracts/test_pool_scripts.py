@@ -65,7 +65,7 @@ def pooled(local_genesis: Genesis, tmp_path_factory: pytest.TempPathFactory) -> 
 @pytest.mark.thorough
 def test_a_pool_feed_is_deployed_allowed_and_checked(pooled: Pooled, facts: Path, ape_folder: Path) -> None:
     url, file = pooled.chain.url, facts / "base.json"
-    where = ["--network", url, "--facts", str(file)]
+    where = ["--network", url, "--deployment", str(file)]
     sending = [*where, "--account", ape.ACCOUNT]
     untouched = file.read_bytes()
 
@@ -257,7 +257,7 @@ def test_a_pool_that_no_listed_factory_made_is_refused(
         ask(url, "anvil_setStorageAt", fake, f"0x{slot:064x}", value)
     asked = pooled.file.with_name("fake.toml")
     asked.write_text(pooled.file.read_text().replace(real, to_checksum_address(fake)).replace(KEY, "FAKE/market_cap"))
-    sending = ["--network", url, "--facts", str(facts / "base.json"), "--account", ape.ACCOUNT]
+    sending = ["--network", url, "--deployment", str(facts / "base.json"), "--account", ape.ACCOUNT]
     done = _ape(ape_folder, "deploy_pools", *sending, "--pools", str(asked))
     assert done.returncode != 0
     assert said in " ".join(done.stderr.split())

@@ -68,7 +68,7 @@ def _ape(ape_folder: Path, *arguments: str, owners: int = 0) -> subprocess.Compl
 
 def _options(url: str, facts: Path) -> list[str]:
     """Return the options of a script that the deployer runs."""
-    return ["--network", url, "--account", ape.ACCOUNT, "--facts", str(facts)]
+    return ["--network", url, "--account", ape.ACCOUNT, "--deployment", str(facts)]
 
 
 def _standing(chain: RunningChain) -> tuple[str, str]:
@@ -87,7 +87,8 @@ def test_check_wiring_confirms_a_deployment_and_names_what_differs(
     stock_chain: RunningChain, base_chain: RunningChain, facts: Path, ape_folder: Path
 ) -> None:
     for chain in (stock_chain, base_chain):
-        done = _ape(ape_folder, "check_wiring", "--network", chain.url, "--facts", str(facts / f"{chain.name}.json"))
+        file = str(facts / f"{chain.name}.json")
+        done = _ape(ape_folder, "check_wiring", "--network", chain.url, "--deployment", file)
         assert done.returncode == 0, done.stdout + done.stderr
         assert "0 wrong" in done.stdout
         assert "WRONG" not in done.stdout
@@ -97,7 +98,8 @@ def test_check_wiring_confirms_a_deployment_and_names_what_differs(
     damaged["safe"]["threshold"] = 3
     (facts / "damaged").mkdir()
     (facts / "damaged" / "stock.json").write_text(json.dumps(damaged))
-    done = _ape(ape_folder, "check_wiring", "--network", stock_chain.url, "--facts", str(facts / "damaged/stock.json"))
+    file = str(facts / "damaged" / "stock.json")
+    done = _ape(ape_folder, "check_wiring", "--network", stock_chain.url, "--deployment", file)
     assert done.returncode == 1
     assert "WRONG MarketLister kappa is 10, the file says 31" in done.stdout
     assert "WRONG Safe threshold is 2, the file says 3" in done.stdout
@@ -114,7 +116,7 @@ def test_check_wiring_compares_the_code_with_the_sources(
     other = genuine[:-100] + ("1" if genuine[-100] == "0" else "0") + genuine[-99:]
     ask(stock_chain.url, "anvil_setCode", resolver, other)
     try:
-        done = _ape(ape_folder, "check_wiring", "--network", stock_chain.url, "--facts", str(facts / "stock.json"))
+        done = _ape(ape_folder, "check_wiring", "--network", stock_chain.url, "--deployment", str(facts / "stock.json"))
     finally:
         ask(stock_chain.url, "anvil_setCode", resolver, genuine)
     assert done.returncode == 1, done.stdout + done.stderr
@@ -138,7 +140,7 @@ def test_check_wiring_refuses_a_safe_of_one_signature_or_of_other_code(
         ask(url, "anvil_setStorageAt", owner, "0x0", f"0x{int(other, 16):064x}")
         ask(url, "anvil_setStorageAt", owner, "0x4", f"0x{1:064x}")
         with live_looking(url) as live:
-            done = _ape(ape_folder, "check_wiring", "--network", live, "--facts", str(facts / "stock.json"))
+            done = _ape(ape_folder, "check_wiring", "--network", live, "--deployment", str(facts / "stock.json"))
     finally:
         ask(url, "evm_revert", node)
     assert done.returncode == 1, done.stdout + done.stderr
@@ -179,7 +181,7 @@ def test_check_wiring_refuses_what_was_allowed_before_the_safe_owned_the_lister(
         file = json.loads((facts / "base.json").read_text())
         file["contracts"]["AgentLister"]["address"] = mine
         (tmp_path / "base.json").write_text(json.dumps(file))
-        done = _ape(ape_folder, "check_wiring", "--network", url, "--facts", str(tmp_path / "base.json"))
+        done = _ape(ape_folder, "check_wiring", "--network", url, "--deployment", str(tmp_path / "base.json"))
     finally:
         ask(url, "evm_revert", node)
     assert f"WRONG nothing was listed in AgentLister before the Safe owned it, but in {allowed}" in done.stdout, (
@@ -240,7 +242,7 @@ def test_a_guardian_pauses_at_once_and_only_the_safe_resumes(
     stock_chain: RunningChain, facts: Path, ape_folder: Path
 ) -> None:
     chain, view = stock_chain, "0x" + keccak(text="entriesPaused()")[:4].hex()
-    where = ["--network", chain.url, "--facts", str(facts / f"{chain.name}.json")]
+    where = ["--network", chain.url, "--deployment", str(facts / f"{chain.name}.json")]
     guardian, stranger = [*where, "--account", "guardian"], [*where, "--account", ape.ACCOUNT]
 
     # Any other account gets what the Safe has to sign, and one of its two signatures is not enough.
@@ -270,7 +272,7 @@ def test_a_guardian_pauses_at_once_and_only_the_safe_resumes(
 @pytest.mark.thorough
 def test_the_same_command_pauses_base(base_chain: RunningChain, facts: Path, ape_folder: Path) -> None:
     view = "0x" + keccak(text="paused()")[:4].hex()
-    where = ["--network", base_chain.url, "--facts", str(facts / "base.json")]
+    where = ["--network", base_chain.url, "--deployment", str(facts / "base.json")]
     assert _ape(ape_folder, "pause", *where, "--account", "guardian").returncode == 0
     assert _view(base_chain, "SettlementWallet", view)
     assert _ape(ape_folder, "pause", *where, "--account", ape.ACCOUNT, "--resume", owners=2).returncode == 0
@@ -300,7 +302,7 @@ def test_a_power_that_was_kept_is_found(base_chain: RunningChain, facts: Path, a
         _as_safe(base_chain, "AgentLister", "setFeed", *others)
         _as_safe(base_chain, "Pauser", "transferOwnership", deployer)
         file = facts / "base.json"
-        done = _ape(ape_folder, "check_wiring", "--network", base_chain.url, "--facts", str(file))
+        done = _ape(ape_folder, "check_wiring", "--network", base_chain.url, "--deployment", str(file))
     finally:
         ask(base_chain.url, "evm_revert", before)
     assert done.returncode == 1, done.stdout + done.stderr
@@ -332,7 +334,7 @@ def test_a_feed_that_was_kept_is_found_on_the_stock_chain(
         _as_safe(chain, "MarketLister", "setFeed", one.proxy, one.stock_token, "OTHER", *ages, True)
         enable = Contract(chain.deployment.safe.address, safe_abi()).call("enableModule", module)
         send_all(LocalNode(chain.url), [enable], chain.deployment.safe.address)
-        done = _ape(ape_folder, "check_wiring", "--network", chain.url, "--facts", str(facts / "stock.json"))
+        done = _ape(ape_folder, "check_wiring", "--network", chain.url, "--deployment", str(facts / "stock.json"))
     finally:
         ask(chain.url, "evm_revert", before)
     assert done.returncode == 1, done.stdout + done.stderr
@@ -352,8 +354,8 @@ def test_feeds_are_allowed_dropped_and_condemned_by_the_safe(
     base_chain: RunningChain, facts: Path, ape_folder: Path
 ) -> None:
     source = base_chain.deployment.published_feeds[0]
-    options = ["--network", base_chain.url, "--facts", str(facts / "base.json"), "--account", ape.ACCOUNT]
-    wiring = ["check_wiring", "--network", base_chain.url, "--facts", str(facts / "base.json")]
+    options = ["--network", base_chain.url, "--deployment", str(facts / "base.json"), "--account", ape.ACCOUNT]
+    wiring = ["check_wiring", "--network", base_chain.url, "--deployment", str(facts / "base.json")]
     before = ask(base_chain.url, "evm_snapshot")
     try:
         done = _ape(ape_folder, "allow_feed", *options, "--feed", source.key, "--drop", owners=2)
@@ -409,7 +411,7 @@ def _read_anew(chain: RunningChain, feed: str) -> None:
 
 @pytest.mark.thorough
 def test_hand_over_finds_nothing_left(base_chain: RunningChain, facts: Path, ape_folder: Path) -> None:
-    options = ["--network", base_chain.url, "--facts", str(facts / "base.json"), "--account", ape.ACCOUNT]
+    options = ["--network", base_chain.url, "--deployment", str(facts / "base.json"), "--account", ape.ACCOUNT]
     done = _ape(ape_folder, "hand_over", *options, owners=2)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "nothing to hand over" in done.stdout

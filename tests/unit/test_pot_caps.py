@@ -64,4 +64,4 @@ def test_the_deployment_file_keeps_it(tmp_path: Path) -> None:
     facts = load_deployment(FOLDER / "base.json").model_copy(update={"feeds": (FEED,)})
     write_deployment(with_evidence(facts, FEED, "ipfs://x", PoolLimit(7, "")), path)
     (kept,) = (each for each in load_deployment(path).pool_feeds if each.key == FEED.key)
-    assert kept.model_dump() == FEED.model_dump() | {"pot_cap_evidence": "ipfs://x", "borne_cap_units": 7}
+    assert kept.model_dump() == FEED.model_dump() | {"pot_cap_evidence": "ipfs://x", "supported_cap_units": 7}
