@@ -34,13 +34,13 @@ from core.service.cancelling import cancel_and_wait
 from scripts._stack.chains import CHAIN_IDS
 from tests.support.cup_check import cup_faults, read_cup
 from tests.support.cup_rig import UNACCOUNTED
+from tests.support.faulty_proxy import FaultyProxy, Mood
 from tests.support.fleet import Fleet, FleetSize, fleet
 from tests.support.fleet_checks import faults, offered_by, warm
 from tests.support.fleet_load import Load, LoadReport, Promise
 from tests.support.genesis import Genesis
-from tests.support.hanging import REDIS, Redis, hung, pid_of_postgres, redis_server
-from tests.support.hazy_node import HazyNode
-from tests.support.moody_proxy import Mood, MoodyProxy
+from tests.support.hung_servers import REDIS, Redis, hung, pid_of_postgres, redis_server
+from tests.support.inconsistent_node import InconsistentNode
 
 pytestmark = pytest.mark.thorough
 
@@ -63,13 +63,13 @@ QUICK = {
 }
 
 
-class ChaoticNode(HazyNode):
+class ChaoticNode(InconsistentNode):
     """A hazy node that also takes the moods of a bad one."""
 
     async def _serve(self, request: web.Request) -> web.StreamResponse:
         if self.mood is Mood.FAITHFUL:
             return await super()._serve(request)
-        return await MoodyProxy._serve(self, request)
+        return await FaultyProxy._serve(self, request)
 
     def clear(self) -> None:
         self.mood, self.receipt_delay, self.views, self.logs_lost = Mood.FAITHFUL, (0.0, 0.0), (0,), 0.0

@@ -22,7 +22,7 @@ from scripts._local.ports import free_port
 from scripts._local.postgres import UNSAFE_BUT_FAST, PostgresServer, prepare_postgres, start_postgres
 from scripts._stack.daemons import CUP_WINDOW
 from tests.support.cup_rig import UNACCOUNTED
-from tests.support.hanging import hung, pid_of_postgres
+from tests.support.hung_servers import hung, pid_of_postgres
 from tests.support.service import Service, serving
 from tests.waiting import until
 

@@ -26,7 +26,7 @@ from tests.support import questions
 from tests.support.agent_chain import AgentChain
 from tests.support.agent_service import AgentService
 from tests.support.buyer import Buyer, bet, header, sign
-from tests.support.hazy_node import HazyNode
+from tests.support.inconsistent_node import InconsistentNode
 from tests.support.keeper_stakes import bound
 from tests.waiting import until
 
@@ -35,7 +35,7 @@ pytestmark = [pytest.mark.timeout(180)]
 FORMS = pytest.mark.parametrize("form", list(Form), ids=lambda form: form.name.lower())
 
 
-class TornNode(HazyNode):
+class TornNode(InconsistentNode):
     """A node that answers views of one batch far apart, or one of them wrongly.
 
     held: what the first caller waits for until it is `released`, a method or the selector of a view; `waits` says that

@@ -19,7 +19,7 @@ import pytest
 from api.stock.bets import StockBet
 from core.chain import Call
 from scripts._stack import wallets
-from tests.support.hazy_node import HazyNode
+from tests.support.inconsistent_node import InconsistentNode
 from tests.support.service import Door
 from tests.support.stock_chain import FLAT_PRICE, USDG
 from tests.support.stock_service import StockService
@@ -42,9 +42,9 @@ def service(stock_venue: StockService) -> StockService:
 
 
 @pytest.fixture
-async def node(service: StockService) -> AsyncIterator[HazyNode]:
+async def node(service: StockService) -> AsyncIterator[InconsistentNode]:
     """Put the API alone behind a node; the indexer and the relayer ask the chain itself."""
-    async with HazyNode(service.chain.url, 7) as node:
+    async with InconsistentNode(service.chain.url, 7) as node:
         node.head_seconds = 0.0
         await asyncio.to_thread(service.start, "api", VPM_STOCK_RPC_URLS=node.url)
         yield node
@@ -52,7 +52,7 @@ async def node(service: StockService) -> AsyncIterator[HazyNode]:
 
 
 @pytest.fixture
-async def door(service: StockService, node: HazyNode) -> AsyncIterator[Door]:
+async def door(service: StockService, node: InconsistentNode) -> AsyncIterator[Door]:
     async with aiohttp.ClientSession() as session:
         yield Door(session, service.url)
 
@@ -107,7 +107,7 @@ async def landed(
 
 
 async def outcome_is_reported(
-    node: HazyNode, door: Door, body: dict[str, Any], transaction: str, *, indexed: bool
+    node: InconsistentNode, door: Door, body: dict[str, Any], transaction: str, *, indexed: bool
 ) -> None:
     """Check that the outcome is reported, never a refusal: at once if the index has it, else once the nodes do."""
     response, answer = await door.post("/api/relay/enter", body)
@@ -122,7 +122,7 @@ async def outcome_is_reported(
 
 @pytest.mark.thorough
 async def test_a_landed_bet_fails_simulation_and_the_next_view_lags(
-    service: StockService, node: HazyNode, door: Door, market: int, has_index: bool
+    service: StockService, node: InconsistentNode, door: Door, market: int, has_index: bool
 ) -> None:
     """The simulation meets the newest view, the question for the authorization one that lags."""
     bet, body, transaction = await landed(service, market, "brought by a stranger", indexed=has_index)
@@ -132,7 +132,7 @@ async def test_a_landed_bet_fails_simulation_and_the_next_view_lags(
 
 @pytest.mark.thorough
 async def test_the_relayer_refuses_a_landed_bet_and_the_apis_view_lags(
-    service: StockService, node: HazyNode, door: Door, market: int, has_index: bool
+    service: StockService, node: InconsistentNode, door: Door, market: int, has_index: bool
 ) -> None:
     """Everything the API reads lags, so that the bet is queued; the relayer sees that it is spent."""
     _, body, transaction = await landed(service, market, "seen by the relayer alone", indexed=has_index)
@@ -141,14 +141,14 @@ async def test_the_relayer_refuses_a_landed_bet_and_the_apis_view_lags(
 
 
 @pytest.fixture
-async def relayers_node(service: StockService, door: Door) -> AsyncIterator[HazyNode]:
+async def relayers_node(service: StockService, door: Door) -> AsyncIterator[InconsistentNode]:
     """Put the relayer behind a node and wait until its lanes work."""
 
     async def restarted(**env: str) -> None:
         await asyncio.to_thread(service.stop, "relayer")
         await asyncio.to_thread(service.start, "relayer", **env)
 
-    async with HazyNode(service.chain.url, 8) as node:
+    async with InconsistentNode(service.chain.url, 8) as node:
         node.head_seconds = 0.0
         await restarted(VPM_STOCK_RPC_URLS=node.url)
 
@@ -165,8 +165,8 @@ async def relayers_node(service: StockService, door: Door) -> AsyncIterator[Hazy
 @pytest.mark.parametrize("is_placed", [True, False])
 async def test_the_relayer_refuses_a_landed_bet_for_another_reason(
     service: StockService,
-    node: HazyNode,
-    relayers_node: HazyNode,
+    node: InconsistentNode,
+    relayers_node: InconsistentNode,
     door: Door,
     market: int,
     has_index: bool,
@@ -188,7 +188,7 @@ async def test_the_relayer_refuses_a_landed_bet_for_another_reason(
 
 @pytest.mark.parametrize("newest", ["all but the authorization", "the balance alone"])
 async def test_the_balance_is_low_because_the_bet_has_landed(
-    service: StockService, node: HazyNode, door: Door, market: int, has_index: bool, newest: str
+    service: StockService, node: InconsistentNode, door: Door, market: int, has_index: bool, newest: str
 ) -> None:
     """The balance is that of the newest view, the authorization's state that of one that lags."""
     bet, body, transaction = await landed(service, market, "bet all she had", usd=5, indexed=has_index)
@@ -203,7 +203,7 @@ async def test_the_balance_is_low_because_the_bet_has_landed(
 
 @pytest.mark.thorough
 async def test_a_used_authorization_stays_used_if_the_next_view_lags(
-    service: StockService, node: HazyNode, door: Door, market: int, has_index: bool
+    service: StockService, node: InconsistentNode, door: Door, market: int, has_index: bool
 ) -> None:
     """The first question meets the newest view, every later one a view that lags."""
     bet, body, transaction = await landed(service, market, "first seen and then not", indexed=has_index)
@@ -221,7 +221,7 @@ async def test_a_used_authorization_stays_used_if_the_next_view_lags(
 
 
 async def test_a_bet_that_every_view_refuses_is_refused(
-    service: StockService, node: HazyNode, door: Door, market: int
+    service: StockService, node: InconsistentNode, door: Door, market: int
 ) -> None:
     """Nothing of it is on the chain: unknown is not the answer to everything."""
     chain, deployer = service.chain, wallets.DEPLOYER.address

@@ -24,9 +24,9 @@ from relayer.feed import ChainFeed
 from relayer.policy import FeePolicy
 from scripts._local.ports import free_port
 from tests.conftest import Anvil, StartAnvil
-from tests.support.hazy_node import HazyNode
-from tests.support.measured import measured
+from tests.support.inconsistent_node import InconsistentNode
 from tests.support.outbox_history import history
+from tests.support.registry_metrics import measured
 from tests.support.relayer_rig import GWEI, QUICK, Rig, rigged
 from tests.waiting import until
 
@@ -42,14 +42,14 @@ def chain(module_anvil: StartAnvil) -> Anvil:
 
 
 @pytest.fixture
-async def node(chain: Anvil) -> AsyncIterator[HazyNode]:
+async def node(chain: Anvil) -> AsyncIterator[InconsistentNode]:
     print(f"seed {SEED}")
-    async with HazyNode(chain.url, SEED) as node:
+    async with InconsistentNode(chain.url, SEED) as node:
         yield node
 
 
 @pytest.fixture
-async def rig(fresh_database_url: str, node: HazyNode) -> AsyncIterator[Rig]:
+async def rig(fresh_database_url: str, node: InconsistentNode) -> AsyncIterator[Rig]:
     """Return a rig that uses the chain directly; only its relayers use the hazy node."""
     async with rigged(fresh_database_url, node.target, 31340) as rig:
         yield replace(rig, rpc_url=node.url)
@@ -68,7 +68,7 @@ async def noops(rig: Rig) -> int:
 
 
 async def test_a_missing_receipt_while_another_url_is_down_delays_no_other_transaction(
-    rig: Rig, node: HazyNode
+    rig: Rig, node: InconsistentNode
 ) -> None:
     signer = await rig.new_signer()
     async with replace(rig, more_urls=(f"http://127.0.0.1:{free_port()}",)).relayer(rig.spec(signer)):
@@ -84,7 +84,7 @@ async def test_a_missing_receipt_while_another_url_is_down_delays_no_other_trans
         assert (await rig.read(missing)).state is IntentState.SENT
 
 
-class SendLosingNode(HazyNode):
+class SendLosingNode(InconsistentNode):
     """A node that loses transactions: once `swallows`, it answers with their hash and does not pass them on; once
     `loses_answers`, it passes them on and the connection breaks."""
 
@@ -143,7 +143,7 @@ async def test_a_transaction_the_first_url_loses_is_sent_through_the_second(rig:
     assert await rig.balances([each.to for each in requests]) == [1] * 3
 
 
-class ForgetfulNode(HazyNode):
+class ForgetfulNode(InconsistentNode):
     """A node that, once switched, reports every key as never used, and may have lost every receipt, too."""
 
     def __init__(self, target: str, *, has_receipts: bool) -> None:
@@ -180,7 +180,7 @@ async def test_an_ended_intent_is_not_reopened_while_any_url_has_its_receipt(rig
 
 @pytest.mark.parametrize("lie", [3, -2])
 @pytest.mark.thorough
-async def test_one_wrong_nonce_changes_nothing(rig: Rig, node: HazyNode, lie: int) -> None:
+async def test_one_wrong_nonce_changes_nothing(rig: Rig, node: InconsistentNode, lie: int) -> None:
     signer = await rig.new_signer()
     async with rig.relayer(rig.spec(signer)):
         first = await rig.ask_for_many([rig.transfer() for _ in range(3)])
@@ -199,7 +199,7 @@ async def test_one_wrong_nonce_changes_nothing(rig: Rig, node: HazyNode, lie: in
     assert await noops(rig) == 0
 
 
-async def test_a_wrong_nonce_at_the_start_changes_nothing(rig: Rig, node: HazyNode) -> None:
+async def test_a_wrong_nonce_at_the_start_changes_nothing(rig: Rig, node: InconsistentNode) -> None:
     signer = await rig.new_signer()
     async with rig.relayer(rig.spec(signer)):
         await rig.reaches(await rig.ask_for(rig.transfer()), IntentState.FINAL)
@@ -212,7 +212,7 @@ async def test_a_wrong_nonce_at_the_start_changes_nothing(rig: Rig, node: HazyNo
 
 
 @pytest.mark.thorough
-async def test_a_foreign_transaction_is_named_before_its_nonce_is_given_up(rig: Rig, node: HazyNode) -> None:
+async def test_a_foreign_transaction_is_named_before_its_nonce_is_given_up(rig: Rig, node: InconsistentNode) -> None:
     """Another transaction of the same key takes the nonce of one that may land twice: its hash is written down."""
     signer = await rig.new_signer()
     await rig.ask("evm_setIntervalMining", 0)
@@ -236,7 +236,7 @@ async def test_a_foreign_transaction_is_named_before_its_nonce_is_given_up(rig: 
 
 
 @pytest.mark.thorough
-async def test_without_proof_a_nonce_is_not_given_up(rig: Rig, node: HazyNode) -> None:
+async def test_without_proof_a_nonce_is_not_given_up(rig: Rig, node: InconsistentNode) -> None:
     """The node keeps no state of old blocks, so it cannot be known who took the nonce: unknown, not requeued."""
     node.pruned = True
     signer = await rig.new_signer()
@@ -264,7 +264,7 @@ async def test_without_proof_a_nonce_is_not_given_up(rig: Rig, node: HazyNode) -
     assert done.nonce == 1
 
 
-async def test_an_intent_that_landed_under_a_former_nonce_is_not_refused(rig: Rig, node: HazyNode) -> None:
+async def test_an_intent_that_landed_under_a_former_nonce_is_not_refused(rig: Rig, node: InconsistentNode) -> None:
     """An intent back in the queue whose own transaction landed after all (an older relayer gave it up too soon): the
     contract refuses it as spent, and it ends as what it is, mined."""
     signer = await rig.new_signer()
@@ -290,7 +290,7 @@ async def test_an_intent_that_landed_under_a_former_nonce_is_not_refused(rig: Ri
     assert await rig.nonce(signer) == 1
 
 
-async def test_a_node_that_is_behind_from_the_start_is_no_reorg(rig: Rig, node: HazyNode) -> None:
+async def test_a_node_that_is_behind_from_the_start_is_no_reorg(rig: Rig, node: InconsistentNode) -> None:
     async with rigged(rig.database_url, node.url, 31340) as behind:
         feed = ChainFeed(behind.client, "test", 31340, finality_blocks=8, poll_seconds=0.1)
         await rig.mine(8)
@@ -302,7 +302,7 @@ async def test_a_node_that_is_behind_from_the_start_is_no_reorg(rig: Rig, node: 
         assert feed.reorgs == 0
 
 
-async def test_a_refusal_names_only_a_block_at_which_it_holds(rig: Rig, node: HazyNode) -> None:
+async def test_a_refusal_names_only_a_block_at_which_it_holds(rig: Rig, node: InconsistentNode) -> None:
     """One node refuses the call by its newest block; the one that names a block stands before what refused it."""
     target = "0x" + secrets.token_hex(20)
     await rig.mine(8)
@@ -321,7 +321,7 @@ def calls(rig: Rig, target: str) -> IntentRequest:
     return rig.transfer(to=target, value_wei=0, gas_limit=None)
 
 
-async def test_noops_count_against_the_allowance(rig: Rig, node: HazyNode) -> None:
+async def test_noops_count_against_the_allowance(rig: Rig, node: InconsistentNode) -> None:
     """Unowned nonces are filled only as far as the hour's gas allows."""
     signer = await rig.new_signer()
     store = await rig.dead_holder(signer, next_nonce=40)
@@ -344,7 +344,7 @@ async def test_noops_count_against_the_allowance(rig: Rig, node: HazyNode) -> No
     assert 0 < filled <= 10
 
 
-async def test_nothing_becomes_final_before_its_block_was_confirmed(rig: Rig, node: HazyNode) -> None:
+async def test_nothing_becomes_final_before_its_block_was_confirmed(rig: Rig, node: InconsistentNode) -> None:
     """Deep enough, and still the node does not show the block: it may be another by now."""
     signer = await rig.new_signer()
     async with replace(rig, finality_blocks=1000).relayer(rig.spec(signer)):

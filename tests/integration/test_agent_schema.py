@@ -13,7 +13,7 @@ from scripts._local.ports import DIRECT
 from scripts._stack import wallets
 from tests.support.agent_service import AgentService
 from tests.support.buyer import Buyer, bet
-from tests.support.generated import generated_requests
+from tests.support.generated_requests import generated_requests
 from tests.support.webhook_receiver import registered, registration
 
 pytestmark = [pytest.mark.thorough, pytest.mark.timeout(900)]

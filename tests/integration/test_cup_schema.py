@@ -12,7 +12,7 @@ from core.contracts.statuses import MarketKind
 from core.cup import settling
 from core.db.engine import connect
 from tests.support.cup_rig import BASE, Signer, cup_door, now
-from tests.support.generated import generated_requests
+from tests.support.generated_requests import generated_requests
 
 
 @pytest.mark.timeout(600)

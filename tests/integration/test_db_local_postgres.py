@@ -27,7 +27,7 @@ from scripts._local.postgres import (
     start_postgres,
 )
 from scripts._local.process import SpawnPlan, start_process
-from tests.support.forgetting import forget_postgres
+from tests.support.postgres_cleanup import forget_postgres
 from tests.waiting import wait
 
 

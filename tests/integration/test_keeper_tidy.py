@@ -11,8 +11,8 @@ from core.db.engine import connect
 from core.outbox import Intent, IntentConflict, IntentRequest, IntentState, enqueue
 from tests.support.genesis import Genesis
 from tests.support.keeper_rig import Rig, body, rigged
-from tests.support.measured import measured
 from tests.support.outbox_history import history
+from tests.support.registry_metrics import measured
 
 pytestmark = pytest.mark.timeout(240)
 

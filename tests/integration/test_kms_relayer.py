@@ -22,7 +22,7 @@ from relayer.kms.signer import KmsPatience, KmsSigner
 from relayer.queries import LaneQueries
 from tests.conftest import StartAnvil
 from tests.support.alert_rules import ALERTS
-from tests.support.hazy_node import HazyNode
+from tests.support.inconsistent_node import InconsistentNode
 from tests.support.kms_clouds import REGION, Aws, Key, served
 from tests.support.relayer_rig import ETHER, QUICK, Relayers, Rig, relayer_processes, rigged
 from tests.waiting import until
@@ -218,7 +218,7 @@ async def test_killed_between_signature_and_store_nothing_is_lost(kms: Kms) -> N
 @pytest.mark.thorough
 async def test_killed_between_store_and_send_the_stored_bytes_are_sent_even_without_the_service(kms: Kms) -> None:
     kms.use(kms.names[0])
-    async with HazyNode(kms.rig.rpc_url, seed=1) as node:
+    async with InconsistentNode(kms.rig.rpc_url, seed=1) as node:
         node.deaf = True
         kms.relayers.more["VPM_BASE_RPC_URLS"] = node.url
         process = kms.relayers.start()

@@ -30,7 +30,7 @@ from api.stock.relay import RelaySubmission
 from core.agent.bet import Bet
 from core.db.engine import Connection, ConnectionPool, make_pool
 from core.outbox import IntentConflict
-from tests.support.mined import mined, spent
+from tests.support.mined_bets import mined, spent
 from tests.support.signed_bets import BASE, SETTLER, WALLET, add_trade, relayed
 
 AT_ONCE = 6

@@ -19,8 +19,8 @@ from relayer.sending import LaneSender
 from relayer.signing import LocalSigner
 from relayer.store import LaneStore
 from relayer.transactions import LaneTransactions
-from tests.support.measured import measured
 from tests.support.outbox_history import history
+from tests.support.registry_metrics import measured
 from tests.support.relayer_rig import QUICK, Rig, chain, rig
 from tests.waiting import PATIENCE, until
 

@@ -14,8 +14,8 @@ from relayer.following import POLL_SECONDS, Follower
 from relayer.policy import LanePolicy
 from relayer.signing import LocalSigner, Signed, SignerUnavailable, Unsigned
 from scripts._local.ports import free_port
-from tests.support.measured import measured
 from tests.support.outbox_history import history
+from tests.support.registry_metrics import measured
 from tests.support.relayer_rig import ETHER, GWEI, QUICK, Rig, chain, rig
 from tests.waiting import until
 

@@ -13,7 +13,7 @@ from eth_account.signers.local import LocalAccount
 from core.chain import Call, ChainClient, ChainProvider, Contract, ContractReverted, Log, RpcError, RpcErrorKind
 from core.chain.wire import data_bytes, quantity
 from tests.conftest import Anvil, StartAnvil
-from tests.support.hazy_node import HazyNode
+from tests.support.inconsistent_node import InconsistentNode
 
 # The mnemonic's first two accounts.
 ALICE: LocalAccount = Account.from_key("0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80")
@@ -34,7 +34,7 @@ ECHO_ABI: list[dict[str, Any]] = [
 NUMBER = "43" + "600052" + "60206000f3"  # returns the number of the block it runs in
 
 
-class BusyNode(HazyNode):
+class BusyNode(InconsistentNode):
     """A node on which a block is mined between any two answers of a batch."""
 
     async def _answer(self, call: dict[str, Any]) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from limits import parse
 from api.limits import RateLimits
 from api.problems import Problem
 from scripts._local.ports import free_port
-from tests.support.hanging import REDIS, Redis, redis_server
+from tests.support.hung_servers import REDIS, Redis, redis_server
 from tests.waiting import until
 
 TWICE = parse("2/minute")

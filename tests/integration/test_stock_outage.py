@@ -16,7 +16,7 @@ from api.stock.bodies.positions import OwnerBody
 from api.stock.bodies.proof import ProofBody
 from scripts._stack import wallets
 from tests.support.bodies import hold
-from tests.support.cut import Cut, cuttable
+from tests.support.cuttable_proxy import Cut, cuttable
 from tests.support.genesis import Genesis, RunningChain
 from tests.support.service import Door
 from tests.support.stock_chain import FLAT_PRICE, USDG, StockChain

@@ -9,7 +9,7 @@ from schemathesis import Case
 
 from scripts._local.ports import answers
 from scripts._stack import wallets
-from tests.support.generated import generated_requests
+from tests.support.generated_requests import generated_requests
 from tests.support.stock_chain import FLAT_PRICE, USDG
 from tests.support.stock_service import CRON_SECRET, StockService
 from tests.waiting import until

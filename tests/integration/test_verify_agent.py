@@ -21,10 +21,10 @@ from scripts._verify.__main__ import main
 from tests.support.agent_chain import CAP, HOUR, AgentChain
 from tests.support.agent_payments import spending
 from tests.support.agent_service import AgentService, agent_service
+from tests.support.altered_documents import changed
 from tests.support.buyer import Buyer, bet, sign
+from tests.support.external_feeds import SILENT_KEY, list_unposted, push, with_unposted_feed
 from tests.support.genesis import Genesis, RunningChain
-from tests.support.tampering import changed
-from tests.support.unposted import SILENT_KEY, list_unposted, push, with_unposted_feed
 from tests.waiting import until
 
 DEV = wallets.DEV

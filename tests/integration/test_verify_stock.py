@@ -14,11 +14,11 @@ import pytest
 
 from scripts._stack import wallets
 from scripts._verify.__main__ import main
+from tests.support.altered_documents import changed
 from tests.support.genesis import Genesis, RunningChain
 from tests.support.service import Door
 from tests.support.stock_chain import FLAT_PRICE, USDG, StockChain
 from tests.support.stock_service import StockService, stock_service
-from tests.support.tampering import changed
 
 DEV = wallets.DEV
 

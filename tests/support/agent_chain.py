@@ -18,7 +18,7 @@ from core.contracts.statuses import AgentMarketStatus, MarketKind
 from core.feeds.grid import grid_time
 from core.money import USD
 from scripts._stack.wallets import DEV, Wallet
-from tests.support.played_chain import PlayedChain
+from tests.support.chain_driver import ChainDriver
 
 VIRTUAL_LIQUIDITY = 1_000 * USD
 CAP = 100_000_000 * 10**8
@@ -26,7 +26,7 @@ HOUR, DAY = 3_600, 86_400
 
 
 @dataclass(frozen=True)
-class AgentChain(PlayedChain[AgentContracts]):
+class AgentChain(ChainDriver[AgentContracts]):
     """Base with the contracts of the agent markets. `ids`: of the markets listed here, by the names the test gives
     them."""
 

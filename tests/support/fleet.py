@@ -41,7 +41,7 @@ from scripts._stack.chains import CHAIN_IDS
 from scripts._stack.daemons import metrics_variable
 from scripts._stack.deploying import lanes
 from scripts._stack.state import State
-from tests.support.moody_proxy import MoodyProxy
+from tests.support.faulty_proxy import FaultyProxy
 from tests.support.prometheus import samples
 from tests.support.questions import Asking
 from tests.support.read_replica import Pair
@@ -86,7 +86,7 @@ class Fleet:
     database: PostgresServer
     database_url: str
     urls: dict[str, str]
-    proxies: dict[str, MoodyProxy]
+    proxies: dict[str, FaultyProxy]
     postgres: RunningProcess
     asking: Asking
     session: aiohttp.ClientSession
@@ -336,7 +336,7 @@ async def fleet(
     size: FleetSize,
     *,
     patience: float = 1.0,
-    proxy: Callable[[str], MoodyProxy] = MoodyProxy,
+    proxy: Callable[[str], FaultyProxy] = FaultyProxy,
     common: Mapping[str, str] = MappingProxyType({}),
     pair: Pair | None = None,
 ) -> AsyncIterator[Fleet]:

@@ -24,7 +24,7 @@ from core.contracts.statuses import AgentMarketStatus, Family, MarketKind, Stake
 from core.db.channels import CHAIN_INDEXED, IndexStep
 from core.db.engine import conninfo
 from core.money import USD
-from tests.support.sums import sum_all
+from tests.support.history_sums import sum_all
 
 BASE_CHAIN, STOCK_CHAIN = 8453, 46_630
 TOKENS = tuple(f"T{number:02}" for number in range(1, 21))

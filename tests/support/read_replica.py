@@ -16,7 +16,7 @@ from core.db.engine import conninfo
 from scripts._local.ports import free_port
 from scripts._local.postgres import PostgresServer, prepare_postgres, start_postgres
 from scripts._local.process import RunningProcess
-from tests.support.forgetting import forget_postgres
+from tests.support.postgres_cleanup import forget_postgres
 from tests.waiting import PATIENCE, wait
 
 

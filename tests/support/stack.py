@@ -16,8 +16,8 @@ from typing import Any
 from core.paths import REPOSITORY
 from scripts._local.ports import free_port
 from scripts._stack.daemons import DAEMONS
-from tests.support.forgetting import forget_postgres
 from tests.support.genesis import Genesis
+from tests.support.postgres_cleanup import forget_postgres
 
 DAEMON_NAMES = set(DAEMONS)
 READY_SECONDS = 300  # seconds on an idle machine; compilers may run at the same time

@@ -20,13 +20,13 @@ from core.contracts.deployments import Deployment
 from core.contracts.feeds import PriceFeed
 from scripts._stack import wallets
 from scripts._stack.wallets import Wallet
-from tests.support.played_chain import PlayedChain
+from tests.support.chain_driver import ChainDriver
 
 USDG = 10**6
 FLAT_PRICE = 187_40000000
 
 
-class StockChain(PlayedChain[StockContracts]):
+class StockChain(ChainDriver[StockContracts]):
     @classmethod
     def on(cls, url: str, deployment: Deployment, *, mine_after: bool = False) -> StockChain:
         contracts = StockContracts.of(deployment)

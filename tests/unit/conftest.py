@@ -1,3 +1,3 @@
-from tests.support.nothing_started import nothing_is_started
+from tests.support.no_side_effects import nothing_is_started
 
 __all__ = ["nothing_is_started"]

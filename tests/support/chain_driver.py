@@ -24,7 +24,7 @@ class Reverted(Exception):
 
 
 @dataclass(frozen=True)
-class PlayedChain(Generic[K]):
+class ChainDriver(Generic[K]):
     """A local chain that a test plays on. `mine_after`: for one that mines on demand, so that each transaction sent
     here gets its block."""
 

@@ -11,13 +11,13 @@ from typing import Any
 import orjson
 from aiohttp import web
 
-from tests.support.moody_proxy import MoodyProxy
+from tests.support.faulty_proxy import FaultyProxy
 
 _STATE = {"eth_call": 1, "eth_getTransactionCount": 1, "eth_getBalance": 1, "eth_getCode": 1, "eth_estimateGas": 1}
 _NOT_THERE = {"code": -32000, "message": "header not found"}
 
 
-class HazyNode(MoodyProxy):
+class InconsistentNode(FaultyProxy):
     """A proxy that answers rightly, but not all at once and not always the same.
 
     receipt_delay: seconds from when a receipt exists until it is given, drawn for each transaction. views: how far

@@ -22,9 +22,9 @@ class Mood(StrEnum):
     FORGETFUL = "forgetful"  # right answers, but no logs in any range: a node whose search for them is behind
 
 
-class MoodyProxy:
-    """A proxy before a node that can be made to fail: `async with MoodyProxy(target) as proxy`; `proxy.url` serves what
-    `target` does, as `proxy.mood` lets it."""
+class FaultyProxy:
+    """A proxy of a node that can be made to fail: `async with FaultyProxy(target) as proxy`; `proxy.url` serves the
+    target's answers, with the faults of `proxy.mood`."""
 
     def __init__(self, target: str, seed: int = 7) -> None:
         self.target = target
