@@ -1,4 +1,4 @@
-"""The agent side as a world: paid bets on up/down rounds of a published feed, from the listing to the payout."""
+"""A world of the agent side: paid bets on up/down rounds of a published feed, from the listing to the payout."""
 
 from __future__ import annotations
 

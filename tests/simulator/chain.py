@@ -1,4 +1,4 @@
-"""The chain: anvil with the true contracts, a block when virtual time says so, and forks that undo some of them."""
+"""The chain: anvil with the real contracts, blocks in virtual time, and forks that undo some of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What all clients have in common: how they call, insist on an answer, and record it."""
+"""The common part of all clients: they send, repeat until the answer is definite, and record it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Virtual time: what every clock that the service reads says, in Python and in SQL."""
+"""Virtual time for every clock that the service reads, in Python and in SQL."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The contracts as a judge asks them: straight from the chain, at any block."""
+"""Reads the contracts for the judge, directly from the chain, at any block."""
 
 from __future__ import annotations
 

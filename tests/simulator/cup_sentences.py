@@ -1,4 +1,4 @@
-"""The five sentences of the cup, asked of its tables and the chain when all is over."""
+"""Checks the five sentences of the cup against its tables and the chain at the end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The cup as a world: paper markets next to those of the agent side, from the listing to the payout, and the wheel."""
+"""A world of the cup: paper markets next to the agent side's, from the listing to the payout, and the wheel."""
 
 from __future__ import annotations
 

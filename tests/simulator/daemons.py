@@ -1,4 +1,4 @@
-"""The service's processes: the daemons' own main parts, started, killed and started again in one event loop."""
+"""The service's processes: the daemons' main parts, started, killed and restarted in one event loop."""
 
 from __future__ import annotations
 

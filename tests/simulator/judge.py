@@ -1,4 +1,4 @@
-"""The judge of either side: what is asked of both when all is over, and in which order."""
+"""The judge of each side: its checks at the end, in order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The five sentences by name, and what was found against them."""
+"""The five sentences by name, and the violations found."""
 
 from __future__ import annotations
 

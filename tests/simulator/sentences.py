@@ -1,4 +1,4 @@
-"""The five sentences of the agent side, asked of the chain and the tables when all is over."""
+"""Checks the five sentences of the agent side against the chain and the tables at the end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The sides of the service that a world can be of."""
+"""The sides of the service that a world can simulate."""
 
 from __future__ import annotations
 

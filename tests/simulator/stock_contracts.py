@@ -1,4 +1,4 @@
-"""The stock contracts as a judge asks them: straight from the chain, and every log of theirs."""
+"""Reads the stock contracts and all their logs for the judge, directly from the chain."""
 
 from __future__ import annotations
 

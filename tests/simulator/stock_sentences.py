@@ -1,4 +1,4 @@
-"""The five sentences of the stock side, asked of VestedMarkets, its logs and the tables when all is over."""
+"""Checks the five sentences of the stock side against VestedMarkets, its logs and the tables at the end."""
 
 from __future__ import annotations
 

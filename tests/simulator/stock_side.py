@@ -1,4 +1,4 @@
-"""The stock side as a world: signed bets on short markets, from the listing to the payout."""
+"""A world of the stock side: signed bets on short markets, from the listing to the payout."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The material of a story: what each side of the service gets from its world."""
+"""The course of a world: what each side of the service does in it."""
 
 from __future__ import annotations
 

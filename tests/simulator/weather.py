@@ -1,4 +1,4 @@
-"""How rough a world is."""
+"""The settings for how rough a world is."""
 
 from __future__ import annotations
 

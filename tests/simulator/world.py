@@ -1,4 +1,4 @@
-"""One seed: a world from its first block to the last sentence."""
+"""A world for one seed, from its first block to the last check."""
 
 from __future__ import annotations
 

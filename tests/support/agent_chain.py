@@ -1,4 +1,4 @@
-"""Playing on a local Base: markets, observations, results."""
+"""Drives a local Base: markets, observations, results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Agent markets as the index would hold them, made up for tests without I/O."""
+"""Agent markets as the index would have them, made for tests without I/O."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What strangers and payers can do with a payment past the API: on the token, with their own keys and higher tips."""
+"""Payments that strangers and payers make directly on the token, with their own keys and higher tips."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The agent surface as it runs."""
+"""The agent surface as real processes."""
 
 from __future__ import annotations
 

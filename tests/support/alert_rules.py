@@ -1,4 +1,4 @@
-"""The alert rules as data, and the metrics an expression is about."""
+"""The alert rules as data, and the metrics of an expression."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Documents with one thing changed, for tests of the code that should notice."""
+"""Documents with one altered value, for tests of the code that should notice."""
 
 from __future__ import annotations
 

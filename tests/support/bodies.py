@@ -1,4 +1,4 @@
-"""Holding an answer to the struct that describes it."""
+"""Checks an answer against the struct that describes it."""
 
 from __future__ import annotations
 

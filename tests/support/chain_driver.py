@@ -1,4 +1,4 @@
-"""Playing on a local chain: its time, its blocks, calls and transactions. Blocking, one request at a time."""
+"""Drives a local chain: time, blocks, calls and transactions. Blocking, one request at a time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bets by our client libraries, each library asked in the same words."""
+"""Bets placed with our client libraries, through one interface for all of them."""
 
 from __future__ import annotations
 

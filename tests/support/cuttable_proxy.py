@@ -1,4 +1,4 @@
-"""A TCP proxy that can be cut, as a cable can: for taking a database or a node away from running processes."""
+"""A TCP proxy that can be cut, to take a database or a node away from running processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far properties are tried: enough in every run, and a campaign with `VPM_TEST_LONG=1`."""
+"""The number of cases of property tests: enough in every run, and a campaign with `VPM_TEST_LONG=1`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The descriptions that the service publishes of itself: OpenAPI documents and tools, without a database or a node."""
+"""The published descriptions of the service, OpenAPI documents and tools, without a database or a node."""
 
 from __future__ import annotations
 

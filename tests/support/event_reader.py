@@ -1,4 +1,4 @@
-"""A reader of event streams as the HTML standard has it, and one that never gives up."""
+"""A reader of event streams by the HTML standard, and one that always reconnects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Feeds that we do not post to, like Chainlink's, on a local Base; one of them falls silent."""
+"""Feeds of other publishers, like Chainlink's, on a local Base; one of them goes silent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What became of each bet of the load: on the chains, in the ledger and on the public pages, once each."""
+"""Checks each bet of the load, exactly once: on the chains, in the ledger and on the public pages."""
 
 from __future__ import annotations
 

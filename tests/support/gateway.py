@@ -1,4 +1,4 @@
-"""What stands before a service: it passes calls on, and answers some of them itself, as proxies and firewalls do."""
+"""A gateway in front of a service: passes calls on and answers some itself, as proxies and firewalls do."""
 
 from __future__ import annotations
 

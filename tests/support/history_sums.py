@@ -1,4 +1,4 @@
-"""Sums over tables that a test filled itself, as the indexer makes them at the end of a chain's history."""
+"""Sums over tables that a test filled, as the indexer makes them at the end of a chain's history."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The image as its Dockerfile makes it, without a container: its files, packages and variables, and nothing else."""
+"""The image as its Dockerfile makes it, without a container: its files, packages and variables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the indexer wrote, for comparing one database with another and with the chain's own state."""
+"""The indexer's tables, to compare one database with another and with the chain's state."""
 
 from __future__ import annotations
 

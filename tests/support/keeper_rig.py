@@ -1,4 +1,4 @@
-"""A whole small service for tests of the keeper: both chains, a database, and the real daemons as processes."""
+"""A small service for tests of the keeper: both chains, a database, and the real daemons as processes."""
 
 from __future__ import annotations
 

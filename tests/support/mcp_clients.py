@@ -1,4 +1,4 @@
-"""Official clients of MCP servers, as agents have them: each lists the tools and calls those it is given."""
+"""Official clients of MCP servers, as agents use them: each lists the tools and calls the given ones."""
 
 from __future__ import annotations
 

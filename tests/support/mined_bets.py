@@ -1,4 +1,4 @@
-"""Bets that were asked for, as they stand once the relayer, or the index of the token, has seen them in a block."""
+"""Bets as they are once the relayer, or the token's index, has seen them in a block."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Unit tests and studies start no process and open no connection."""
+"""Keeps unit tests and studies from starting processes and opening connections."""
 
 from __future__ import annotations
 

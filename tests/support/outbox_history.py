@@ -1,4 +1,4 @@
-"""The table `outbox_history`: every change of an intent's state, as a trigger writes it down."""
+"""Reads the table `outbox_history`, in which a trigger records every change of an intent's state."""
 
 from __future__ import annotations
 

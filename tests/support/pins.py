@@ -1,4 +1,4 @@
-"""The pins of a lock of Python packages."""
+"""Reads the pins of a lock of Python packages."""
 
 from __future__ import annotations
 

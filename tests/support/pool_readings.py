@@ -1,4 +1,4 @@
-"""Which reading of a pool feed counts at a moment, as the contract says it."""
+"""The pool feed's rule for the reading that counts at a moment, as in the contract."""
 
 from __future__ import annotations
 

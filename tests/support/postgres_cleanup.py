@@ -1,4 +1,4 @@
-"""Leaving nothing of an embedded PostgreSQL behind."""
+"""Removes the data of an embedded PostgreSQL."""
 
 from __future__ import annotations
 

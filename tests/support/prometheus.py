@@ -1,4 +1,4 @@
-"""The figures of a /metrics page."""
+"""Reads the samples of a /metrics page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Prometheus's own checker of rules, a Debian package (prometheus) that CI installs."""
+"""Prometheus's checker of rules, from the Debian package prometheus, which CI installs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rounds from memory: the resolver's `preview` made of the mirror's parts, and what drives these."""
+"""Rounds in memory, and the resolver's `preview` computed with the mirror."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An application of a test's own, on a port of this machine."""
+"""Serves a test's application on a port of this machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Histories of stakes over the real mirror, for tests that say what every book keeps."""
+"""Histories of stakes over the mirror, for tests of the books' invariants."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A running `./vpm up`, as a person has it."""
+"""A running `./vpm up`, as a user has it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Holding the bodies of the stock surface to the contracts' own views at the block they were made of."""
+"""Checks the bodies of the stock surface against the contracts' views at the bodies' blocks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The stock surface as it runs."""
+"""The stock surface as real processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A pool on a local chain and its mirror, played together: each step is done on both and every number compared."""
+"""A pool on a local chain and its mirror: each step is done on both and every number compared."""
 
 from __future__ import annotations
 
