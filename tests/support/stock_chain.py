@@ -1,4 +1,4 @@
-"""Playing on a local stock chain: prices, markets, bets.
+"""Drives a local stock chain: prices, markets, bets.
 
 Every transaction is mined at once in its own block; `block.number` is what contracts call the vintage.
 """
