@@ -30,8 +30,8 @@ UNPRIVILEGED = 65534
 SUPERUSER = "vpm"
 LOCK, STATUS_LINE = "postmaster.pid", 8
 MARK = "data-is-elsewhere"
-"""A file with a random name part of the private data folder, in the state folder it belongs to: a state folder that is
-removed and made again, or copied, does not find the data of the first."""
+"""A file in a state folder whose data is kept elsewhere. Its random content is part of the private folder's name, so
+that a state folder that is made again, or copied, does not find the data of the first."""
 
 # Data would not survive a power cut, which tests do not need.
 UNSAFE_BUT_FAST: Mapping[str, str] = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
