@@ -14,7 +14,7 @@ from core.log import get_logger
 from core.outbox.lanes import LaneStatus
 from relayer import metrics
 from relayer.nonces import find_transaction_by_nonce
-from relayer.policy import CONTRACTS_SHARE, Admission, LaneSnapshot, expected_price, lane_status
+from relayer.policy import CONTRACTS_SHARE, Admission, LaneSnapshot, PayerBook, PayerKind, expected_price, lane_status
 from relayer.preflight import Checked, CheckTerms, check, refuse_without_node
 from relayer.queries import LaneQueries
 from relayer.sending import LaneParts
@@ -133,7 +133,7 @@ class Assigner:
         until = time.monotonic() + self._policy.defer_seconds
         for intent_id, why in checked.deferred.items():
             self._deferred[intent_id] = until
-            log.info(why, action="relayer.deferred", intent=intent_id, chain=self._transactions.chain)
+            log.info(why, action="relayer.deferred", intent=intent_id, **self._transactions.where)
         await self._refuse(checked.refused)
         if checked.ready:
             await self._sign(checked.ready)
@@ -144,10 +144,12 @@ class Assigner:
         if not payers:
             return
         codes = {each.payer_code for each in checked.ready if each.payer_code is not None}
-        records = await self._queries.payer_records(payers, codes)
-        # Rounded down, against the contract wallets.
-        allowance = self._policy.gas_per_hour_wei // CONTRACTS_SHARE
-        book = self._transactions.payer_book(*records, terms.market, allowance)
+        book = PayerBook(
+            *await self._queries.payer_records(payers, codes),
+            burnt_wei=self._transactions.burnt_wei[PayerKind.CONTRACT],
+            unmined_wei=self._transactions.expected_gas_wei(terms.market, (PayerKind.CONTRACT,)),
+            allowance_wei=self._policy.gas_per_hour_wei // CONTRACTS_SHARE,  # rounded down
+        )
         candidates, checked.ready = checked.ready, []
         for each in candidates:
             worst_wei = each.gas_limit * expected_price(each.fees, terms.market)

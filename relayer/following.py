@@ -56,12 +56,8 @@ class Follower:
                 try:
                     await self.poll_once()
                 except RpcError as error:
-                    log.warning(
-                        error.message,
-                        action="relayer.follow_failed",
-                        chain=self._transactions.chain,
-                        kind=error.kind.value,
-                    )
+                    where = self._transactions.where
+                    log.warning(error.message, action="relayer.follow_failed", **where, kind=error.kind.value)
 
     async def poll_once(self) -> None:
         """Read the chain once, and act on what it shows."""
@@ -208,7 +204,7 @@ class Follower:
             log.warning(
                 mined.reason or "",
                 action=f"relayer.{mined.outcome.value}",
-                chain=self._transactions.chain,
+                **self._transactions.where,
                 intent=transaction.intent_id,
                 kind=transaction.call.kind,
                 code=mined.code,

@@ -16,16 +16,7 @@ from core.errors import ConfigError
 from core.hexadecimal import bytes_of, hex_of
 from core.outbox.lanes import RELAY
 from relayer.kms.aws import AwsKey, aws_client
-from relayer.kms.signer import (
-    KeyServiceAway,
-    KmsDenied,
-    KmsFault,
-    KmsKey,
-    KmsPatience,
-    KmsSigner,
-    address_of,
-    with_retries,
-)
+from relayer.kms.signer import KmsKey, KmsPatience, KmsSigner, address_of, with_retries
 from relayer.leases import LaneSpec
 from relayer.signing import LocalSigner, Signer, SignerUnavailable
 
@@ -132,27 +123,24 @@ async def _keys(
 
 
 async def _open(name: KeyName, key: KmsKey, patience: KmsPatience) -> KmsSigner:
-    address = name.address
-    if address is None:
-        try:
-            address = address_of(await with_retries(key.public_key, patience), key.name)
-        except KmsDenied as error:
-            raise _refused(key, error) from None
-        except KmsFault as error:
-            raise KeyServiceAway(
-                f"Cannot read the public key of {key.name}. {error.message}",
-                hint="Append # and its address in VPM_RELAYER_KEYSTORES; its lanes then start without the service.",
-            ) from None
+    try:
+        address = name.address or address_of(await with_retries(key, key.public_key, patience), key.name)
+    except SignerUnavailable as error:
+        if not error.retriable:
+            raise _unusable(error) from None
+        raise SignerUnavailable(
+            f"Cannot read the public key of {key.name}. {error.message}",
+            hint="Append # and its address in VPM_RELAYER_KEYSTORES; its lanes then start without the service.",
+        ) from None
     signer = KmsSigner(key, address, patience)
     try:
         await signer.check()
     except SignerUnavailable as error:
         if not error.retriable:
-            raise _refused(key, error) from None
+            raise _unusable(error) from None
         signer.fail(error.message)  # its lanes start, and sign once the service does
     return signer
 
 
-def _refused(key: KmsKey, error: KmsDenied | SignerUnavailable) -> ConfigError:
-    reason = error.message if key.name in error.message else f"{key.name}: {error.message}"
-    return ConfigError(f"A key of VPM_RELAYER_KEYSTORES cannot be used. {reason}", hint=error.hint)
+def _unusable(error: SignerUnavailable) -> ConfigError:
+    return ConfigError(f"A key of VPM_RELAYER_KEYSTORES cannot be used. {error.message}", hint=error.hint)

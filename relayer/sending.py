@@ -113,11 +113,11 @@ class LaneSender:
         """Act on a node's answer; return True if the bytes did not reach the node's pool or the chain."""
         transaction.unfunded = isinstance(answer, RpcError) and answer.kind is RpcErrorKind.INSUFFICIENT_FUNDS
         if isinstance(answer, str):
-            metrics.SENDS.labels(self._transactions.chain, "accepted").inc()
+            metrics.SENDS.labels(self._transactions.where["chain"], "accepted").inc()
             self.out_of_funds = None
             self._offered.append(transaction)
             return False
-        metrics.SENDS.labels(self._transactions.chain, answer.kind.value).inc()
+        metrics.SENDS.labels(self._transactions.where["chain"], answer.kind.value).inc()
         match answer.kind:
             case RpcErrorKind.ALREADY_KNOWN | RpcErrorKind.REPLACEMENT_UNDERPRICED:
                 # The pool has these bytes, or others with this nonce; the receipt will show which one landed.
@@ -138,7 +138,7 @@ class LaneSender:
         log.warning(
             answer.message,
             action="relayer.not_accepted",
-            chain=self._transactions.chain,
+            **self._transactions.where,
             nonce=transaction.nonce,
             intent=transaction.intent_id,
             kind=answer.kind.value,
@@ -273,7 +273,7 @@ class Replacer:
             log.info(
                 "cancelling" if attempt.is_cancel else "raising the fees",
                 action="relayer.replaced",
-                chain=self._transactions.chain,
+                **self._transactions.where,
                 intent=transaction.intent_id,
                 nonce=transaction.nonce,
                 max_fee_wei=attempt.fees.max_fee_wei,

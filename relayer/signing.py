@@ -15,7 +15,7 @@ import rlp
 from coincurve import PrivateKey
 from eth_utils.crypto import keccak as keccak256
 
-from core.errors import VpmError
+from core.errors import EXIT_UNAVAILABLE, VpmError
 from core.hexadecimal import hex_of
 
 _TYPE = b"\x02"
@@ -89,9 +89,10 @@ class Signed:
 
 
 class SignerUnavailable(VpmError):
-    """An error: the signer cannot sign now. Nothing signed exists that could be sent, so the intents can wait."""
+    """An error: the signer cannot sign now, so the intents wait. If not retriable, a person must act first."""
 
     code = "signer_unavailable"
+    exit_code = EXIT_UNAVAILABLE
     default_retriable = True
 
 

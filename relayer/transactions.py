@@ -10,7 +10,7 @@ from enum import StrEnum
 
 from core.outbox.states import TRANSITIONS, IntentState, MinedOutcome
 from relayer import metrics
-from relayer.policy import FeeMarket, Patience, PayerBook, PayerKind, PayerRecord, expected_price
+from relayer.policy import FeeMarket, Patience, PayerKind, expected_price
 from relayer.signing import Fees, Signed, Unsigned
 
 
@@ -247,8 +247,6 @@ class LaneTransactions:
     """
 
     def __init__(self, chain: str, lane: str, next_nonce: int) -> None:
-        self.chain = chain
-        self.lane = lane
         self.where = {"chain": chain, "lane": lane}
         self.next_nonce = next_nonce
         self.unmined: dict[int, LaneTransaction] = {}
@@ -339,13 +337,6 @@ class LaneTransactions:
             if each.payer_kind in kinds
         )
 
-    def payer_book(
-        self, wallets: dict[bytes, PayerRecord], codes: dict[bytes, PayerRecord], market: FeeMarket, allowance_wei: int
-    ) -> PayerBook:
-        """Return these records with what contract wallets have burnt on this lane, and may still burn."""
-        unmined_wei = self.expected_gas_wei(market, (PayerKind.CONTRACT,))
-        return PayerBook(wallets, codes, self.burnt_wei[PayerKind.CONTRACT], unmined_wei, allowance_wei)
-
     def _add_mined(self, transaction: LaneTransaction) -> None:
         assert transaction.block_number is not None
         assert transaction.block_hash is not None
@@ -358,8 +349,8 @@ class LaneTransactions:
         transaction.state, transaction.state_since = state, now
 
     def _measure(self, kind: str, before: IntentState, after: IntentState, seconds: float) -> None:
-        metrics.CHANGES.labels(self.chain, self.lane, kind, before.value, after.value).inc()
-        metrics.STATE_SECONDS.labels(self.chain, before.value, after.value).observe(max(0.0, seconds))
+        metrics.CHANGES.labels(**self.where, kind=kind, before=before.value, after=after.value).inc()
+        metrics.STATE_SECONDS.labels(self.where["chain"], before.value, after.value).observe(max(0.0, seconds))
 
     def _update_gauges(self) -> None:
         metrics.IN_FLIGHT.labels(**self.where).set(len(self.unmined))

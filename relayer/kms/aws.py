@@ -9,11 +9,12 @@ from typing import Any
 
 from core.config.lanes import KeyName
 from core.errors import ConfigError
-from relayer.kms.signer import KmsDenied, KmsFault, KmsThrottled
+from relayer.kms.signer import SignerThrottled
+from relayer.signing import SignerUnavailable
 
 ALGORITHM = "ECDSA_SHA_256"
 # Temporary errors; the others need a person.
-_PASSING = ("DependencyTimeoutException", "KMSInternalException", "KeyUnavailableException", "InternalFailure")
+_TEMPORARY = ("DependencyTimeoutException", "KMSInternalException", "KeyUnavailableException", "InternalFailure")
 _THROTTLED = ("ThrottlingException", "LimitExceededException", "RequestLimitExceeded", "TooManyRequestsException")
 
 
@@ -26,14 +27,37 @@ class AwsKey:
         self._key = name.key
 
     async def public_key(self) -> bytes:
-        return bytes((await _request(self._client.get_public_key(KeyId=self._key)))["PublicKey"])
+        return bytes((await self._request(self._client.get_public_key(KeyId=self._key)))["PublicKey"])
 
     async def sign(self, digest: bytes) -> bytes:
         # With DIGEST the service hashes nothing; the algorithm's name only gives the digest's length.
-        answer = await _request(
+        answer = await self._request(
             self._client.sign(KeyId=self._key, Message=digest, MessageType="DIGEST", SigningAlgorithm=ALGORITHM)
         )
         return bytes(answer["Signature"])
+
+    async def _request(self, call: Any) -> dict[str, Any]:
+        from botocore import exceptions  # type: ignore[import-untyped]  # noqa: PLC0415
+
+        try:
+            return dict(await call)
+        except exceptions.ClientError as error:
+            fault = error.response.get("Error", {})
+            code, status = fault.get("Code", ""), error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+            answer = f"AWS KMS answered {code}: {fault.get('Message', '')}".rstrip(": ")
+            if code in _THROTTLED or status == 429:
+                raise SignerThrottled(f"{self.name} does not sign. {answer}") from None
+            is_temporary = code in _TEMPORARY or status >= 500
+            hint = "" if is_temporary else _HINTS.get(code, _MANUAL)
+            raise SignerUnavailable(f"{self.name} does not sign. {answer}", hint=hint, retriable=is_temporary) from None
+        except (exceptions.NoCredentialsError, exceptions.PartialCredentialsError) as error:
+            raise SignerUnavailable(
+                f"{self.name} does not sign. No AWS credentials: {error}", hint=_CREDENTIALS, retriable=False
+            ) from None
+        except exceptions.BotoCoreError as error:
+            raise SignerUnavailable(
+                f"{self.name} does not sign. AWS KMS did not answer: {type(error).__name__}"
+            ) from None
 
 
 @contextlib.asynccontextmanager
@@ -56,26 +80,6 @@ async def aws_client(region: str, *, at_once: int, try_seconds: float) -> AsyncI
     )
     async with get_session().create_client("kms", region_name=region, config=config) as client:
         yield client
-
-
-async def _request(call: Any) -> dict[str, Any]:
-    from botocore import exceptions  # type: ignore[import-untyped]  # noqa: PLC0415
-
-    try:
-        return dict(await call)
-    except exceptions.ClientError as error:
-        fault = error.response.get("Error", {})
-        code, status = str(fault.get("Code", "")), error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
-        sentence = f"AWS KMS answered {code}: {fault.get('Message', '')}".rstrip(": ")
-        if code in _THROTTLED or status == 429:
-            raise KmsThrottled(sentence) from None
-        if code in _PASSING or status >= 500:
-            raise KmsFault(sentence) from None
-        raise KmsDenied(sentence, hint=_HINTS.get(code, _MANUAL)) from None
-    except (exceptions.NoCredentialsError, exceptions.PartialCredentialsError) as error:
-        raise KmsDenied(f"No AWS credentials: {error}", hint=_CREDENTIALS) from None
-    except exceptions.BotoCoreError as error:
-        raise KmsFault(f"AWS KMS did not answer: {type(error).__name__}") from None
 
 
 _CREDENTIALS = "Give the relayer a role, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY."

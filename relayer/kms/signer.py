@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_der_public_key
 from eth_utils.crypto import keccak
 
-from core.errors import EXIT_UNAVAILABLE, ConfigError, VpmError
+from core.errors import ConfigError
 from core.hexadecimal import hex_of
 from core.log import get_logger
 from core.signatures import recover
@@ -29,27 +29,14 @@ from relayer.signing import Signature, Signed, Signer, SignerUnavailable, Unsign
 log = get_logger(__name__)
 
 
-class KmsFault(VpmError):
-    """An error: the key service did not answer, or had an internal error. A retry may help."""
-
-    code = "kms_fault"
-    default_retriable = True
-
-
-class KmsThrottled(KmsFault):
+class SignerThrottled(SignerUnavailable):
     """An error: the key service throttles us."""
 
-    code = "kms_throttled"
-
-
-class KmsDenied(VpmError):
-    """An error: the key service will not sign until a person changes permissions, the name or the key's state."""
-
-    code = "kms_denied"
+    code = "signer_throttled"
 
 
 class KmsKey(Protocol):
-    """A key in a key service. Each call is one request, and raises KmsFault or KmsDenied if it fails."""
+    """A key in a key service. Each call is one request, and raises SignerUnavailable if it fails."""
 
     @property
     def name(self) -> str:
@@ -111,14 +98,6 @@ FIRST_PROBE_SECONDS = 0.5
 MAX_PROBE_SECONDS = 15.0
 # Signed to check that the key signs. It cannot be a transaction, whose bytes begin with its type.
 PROBE = keccak(b"vpm relayer: does this key sign?")
-
-
-class KeyServiceAway(VpmError):
-    """An error: the key service did not answer, and the setting does not include the key's address."""
-
-    code = "key_service_away"
-    exit_code = EXIT_UNAVAILABLE
-    default_retriable = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,13 +163,7 @@ class KmsSigner(Signer):
 
     async def check(self) -> None:
         """Request the public key and a signature; raise ConfigError if it is the wrong key."""
-        try:
-            async with asyncio.timeout(self._patience.try_seconds):
-                public_key = await self._key.public_key()
-        except (KmsFault, KmsDenied) as error:
-            raise signer_unavailable(self._key.name, error) from None
-        except TimeoutError:
-            raise SignerUnavailable(f"{self._key.name} does not answer.") from None
+        public_key = await try_once(self._key, self._key.public_key, self._patience)
         address = address_of(public_key, self._key.name)
         if address != self.address:
             raise ConfigError(
@@ -205,10 +178,7 @@ class KmsSigner(Signer):
 
     async def _signature(self, digest: bytes) -> Signature:
         """Return a signature; raise SignerUnavailable if there is none in time, or if it is wrong."""
-        try:
-            der = await with_retries(lambda: self._timed(digest), self._patience)
-        except (KmsFault, KmsDenied) as error:
-            raise signer_unavailable(self._key.name, error) from None
+        der = await with_retries(self._key, lambda: self._timed(digest), self._patience)
         try:
             return signature_of(der, digest, self.address)
         except ValueError as error:
@@ -225,11 +195,11 @@ class KmsSigner(Signer):
             der = await self._key.sign(digest)
             answer = "signed"
             return der
-        except KmsThrottled:
+        except SignerThrottled:
             answer = "throttled"
             raise
-        except KmsDenied:
-            answer = "denied"
+        except SignerUnavailable as error:
+            answer = "away" if error.retriable else "denied"
             raise
         finally:
             metrics.SIGNATURES.labels(self.label, answer).inc()
@@ -250,24 +220,24 @@ class KmsSigner(Signer):
         self._troubled.clear()
 
 
-def signer_unavailable(name: str, error: KmsFault | KmsDenied) -> SignerUnavailable:
-    """Return the error that names the key; it is retriable if the service's error is."""
-    return SignerUnavailable(f"{name} does not sign. {error.message}", hint=error.hint, retriable=error.retriable)
+async def try_once(key: KmsKey, request: Callable[[], Awaitable[T]], patience: KmsPatience) -> T:
+    """Send one request; raise SignerUnavailable if it fails or times out."""
+    try:
+        async with asyncio.timeout(patience.try_seconds):
+            return await request()
+    except TimeoutError:
+        raise SignerUnavailable(f"{key.name} did not answer within {patience.try_seconds:g} s.") from None
 
 
-async def with_retries(ask: Callable[[], Awaitable[T]], patience: KmsPatience) -> T:
-    """Retry while the service throttles or does not answer; raise the last KmsFault on timeout, KmsDenied at once."""
+async def with_retries(key: KmsKey, request: Callable[[], Awaitable[T]], patience: KmsPatience) -> T:
+    """Retry a request while the service throttles or does not answer; raise the last SignerUnavailable on timeout."""
     loop = asyncio.get_running_loop()
     deadline, pause = loop.time() + patience.seconds, FIRST_PAUSE_SECONDS
     while True:
         try:
-            async with asyncio.timeout(patience.try_seconds):
-                return await ask()
-        except TimeoutError:
-            fault = KmsFault(f"It did not answer within {patience.try_seconds:g} s.")
-        except KmsFault as error:
-            fault = error
-        if loop.time() + pause >= deadline:
-            raise fault
+            return await try_once(key, request, patience)
+        except SignerUnavailable as error:
+            if not error.retriable or loop.time() + pause >= deadline:
+                raise
         await asyncio.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311
         pause = min(2 * pause, MAX_PAUSE_SECONDS)

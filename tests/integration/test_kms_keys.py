@@ -16,7 +16,7 @@ from core.config import RelayerSecrets, load
 from core.errors import ConfigError
 from core.service.cancelling import cancel_and_wait
 from relayer.keys import NamedKey, open_kms_keys
-from relayer.kms.signer import PROBE, KeyServiceAway, KmsPatience, KmsSigner
+from relayer.kms.signer import PROBE, KmsPatience, KmsSigner
 from relayer.signing import Fees, SignerUnavailable, Unsigned
 from tests.support.kms_clouds import REGION, Aws, Key, served
 from tests.waiting import until
@@ -194,7 +194,7 @@ async def test_wrong_credentials_are_named_and_never_shown(service: Opened, monk
 async def test_a_service_down_at_start_stops_only_keys_without_an_address(service: Opened) -> None:
     name, key = service.add()
     service.cloud.down = True
-    with pytest.raises(KeyServiceAway, match="Cannot read the public key"):
+    with pytest.raises(SignerUnavailable, match="Cannot read the public key"):
         async with service.keys(f"base:relay={name}"):
             pass
     async with service.signer(f"{name}#{key.address}") as signer:
