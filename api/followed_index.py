@@ -18,6 +18,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from api.database import DATABASE_ERRORS
 from core.db.channels import CHAIN_INDEXED, IndexStep, Resync, Subscription
+from core.db.engine import consistent_read
 from core.log import get_logger
 
 log = get_logger(__name__)
@@ -124,8 +125,7 @@ class FollowedIndex(Generic[V]):
         all_again = self._all_again or time.monotonic() < self._all_again_until
         self._all_again = False
         try:
-            async with asyncio.timeout(READ_SECONDS), self._engine.connect() as connection:
-                await connection.execution_options(isolation_level="REPEATABLE READ")
+            async with asyncio.timeout(READ_SECONDS), consistent_read(self._engine) as connection:
                 read = await self._read(connection, None if all_again else self.snapshot)
         except DATABASE_ERRORS as error:
             self._all_again = self._all_again or all_again

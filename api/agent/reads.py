@@ -68,6 +68,7 @@ from api.payments.pipeline import read_final_block
 from api.requests import read_query
 from core.agent.document import CATEGORIES
 from core.contracts.statuses import MarketKind
+from core.db.engine import consistent_read
 from core.hexadecimal import bytes_of, hex_of
 from core.iso import iso, iso_datetime
 from core.money import USD_DECIMALS, decimal_text, json_number, to_json
@@ -353,8 +354,8 @@ class AgentReads:
 
     async def positions_page(self, wallet: str, limit: int, before: StakeSortKey | None) -> bytes:
         """Return a page of a wallet's positions, and the summary of all."""
-        async with storage("The positions", seconds=5.0), self._engine.connect() as connection:
-            await connection.execution_options(isolation_level="REPEATABLE READ")  # page and sums of one state
+        # The page and the sums are of one state.
+        async with storage("The positions", seconds=5.0), consistent_read(self._engine) as connection:
             stakes = await read_positions(connection, wallet, limit + 1, before)
             holdings = await read_holdings(connection, self._chain_id, wallet)
         snapshot, page = self._index.required(), stakes[:limit]

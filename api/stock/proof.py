@@ -52,6 +52,7 @@ from api.stock.rows import read_drill, read_newest_settled, read_undelivered
 from api.stock.sources import StockSources
 from core.chain import Contract, RpcError, values
 from core.contracts.abi import abi
+from core.db.engine import consistent_read
 from core.log import get_logger
 
 log = get_logger(__name__)
@@ -155,8 +156,7 @@ class Proof:
         generation = self._index.generation
         previous = {each.id: each for each in gathered.settled} if generation == gathered.generation else {}
         try:
-            async with asyncio.timeout(15), self._engine.connect() as connection:
-                await connection.execution_options(isolation_level="REPEATABLE READ")
+            async with asyncio.timeout(15), consistent_read(self._engine) as connection:
                 if not await has_history(connection, self._deployment.chain_id):
                     return replace(gathered, logs_missing=True)
                 openers = await read_openers(connection)

@@ -34,6 +34,7 @@ from api.stock.requests import POSITIONS_LISTED, MarketsQuery, OwnerQuery
 from api.stock.rows import MAX_SETTLED, read_positions
 from api.stock.sources import StockSources
 from core.chain import checksum
+from core.db.engine import consistent_read
 from core.hexadecimal import bytes_of
 from core.money import to_json
 from core.stock.vested import finished
@@ -384,8 +385,7 @@ class StockReads:
             if owned is not None and owned[0] == block:
                 return snapshot, owned[1], False
             try:
-                async with reading("Positions"), self._engine.connect() as connection:
-                    await connection.execution_options(isolation_level="REPEATABLE READ")
+                async with reading("Positions"), consistent_read(self._engine) as connection:
                     page = await read_owner_page(connection, self._deployment.chain_id, *asked, snapshot.head.moment)
             except Problem:
                 if owned is None:

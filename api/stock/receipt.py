@@ -18,6 +18,7 @@ from api.stock.market_view import head_body, position_body
 from api.stock.requests import ReceiptQuery
 from api.stock.rows import read_receipt
 from api.stock.sources import StockSources
+from core.db.engine import consistent_read
 from core.hexadecimal import bytes_of
 
 RECEIPTS_RATE = parse("60/minute")
@@ -64,8 +65,7 @@ class BetReceipts:
         tries = 0
         while True:
             tries += 1
-            async with reading("This bet"), self._engine.connect() as connection:
-                await connection.execution_options(isolation_level="REPEATABLE READ")
+            async with reading("This bet"), consistent_read(self._engine) as connection:
                 receipt = await read_receipt(connection, self._chain_id, settler, signer, nonce, self._finality_blocks)
             snapshot = index.snapshot
             is_same = snapshot is not None and snapshot.head.number == receipt.head.number

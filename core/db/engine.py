@@ -39,6 +39,7 @@ from sqlalchemy import PoolProxiedConnection, event
 from sqlalchemy.engine import Engine
 from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import DisconnectionError
+from sqlalchemy.ext.asyncio import AsyncConnection as EngineConnection
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.pool import ConnectionPoolEntry
 
@@ -192,7 +193,7 @@ def make_engine(
     """Make an engine for reads. It checks connections before use, so a restarted database causes no error.
 
     It is in autocommit, since BEGIN and ROLLBACK around a statement are two more round trips; reads that must see one
-    snapshot use `isolation_level="REPEATABLE READ"`.
+    snapshot use `consistent_read`.
     """
 
     async def opened() -> Connection:
@@ -209,6 +210,19 @@ def make_engine(
     )
     _check_when_handed_out(engine.sync_engine)
     return engine
+
+
+@asynccontextmanager
+async def consistent_read(engine: AsyncEngine) -> AsyncIterator[EngineConnection]:
+    """Open a connection whose reads all see one snapshot.
+
+    It commits at the end. Otherwise SQLAlchemy would roll back when it returns the connection to its pool, and psycopg
+    discards all prepared statements of a connection after a ROLLBACK.
+    """
+    async with engine.connect() as connection:
+        await connection.execution_options(isolation_level="REPEATABLE READ")
+        async with connection.begin():
+            yield connection
 
 
 def _check_when_handed_out(engine: Engine) -> None:

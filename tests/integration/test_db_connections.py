@@ -20,7 +20,7 @@ from sqlalchemy import make_url
 
 from core.db import heartbeat, switches
 from core.db.channels import AGENT_EVENT, CHAIN_INDEXED, RESYNC, WrittenChannel, listen, notify
-from core.db.engine import Connection, ConnectionPool, check_database, connect, make_engine, make_pool
+from core.db.engine import Connection, ConnectionPool, check_database, connect, consistent_read, make_engine, make_pool
 from core.db.switches import TRADING_PAUSED, SwitchWatcher, read_switches, set_switch
 from core.db.types import Address, Hash32, Int256, Uint256, UtcDateTime
 from core.errors import EXIT_CONFIG, EXIT_UNAVAILABLE, DatabaseError
@@ -134,14 +134,28 @@ async def test_only_a_connection_that_was_idle_is_asked_whether_it_lives(
         await engine.dispose()
 
 
+async def test_consistent_reads_keep_the_prepared_statements_of_their_connection(database_url: str) -> None:
+    """A ROLLBACK would make psycopg discard them, and the server parse and plan each statement at every read."""
+    engine = make_engine(database_url, pool_size=1)
+    # A statement is prepared at its sixth execution.
+    prepared = sa.text("SELECT count(*) FROM pg_prepared_statements WHERE statement LIKE 'SELECT 17%'")
+    try:
+        for _ in range(7):
+            async with consistent_read(engine) as connection:
+                assert await connection.scalar(sa.text("SELECT 17")) == 17
+        async with consistent_read(engine) as connection:
+            assert await connection.scalar(prepared) == 1
+    finally:
+        await engine.dispose()
+
+
 async def test_statements_of_an_engine_stand_alone_unless_they_must_see_the_same_moment(database_url: str) -> None:
     engine = make_engine(database_url, pool_size=1)
     now = sa.text("SELECT now()")  # when the transaction began
     try:
         async with engine.connect() as connection:
             assert await connection.scalar(now) < await connection.scalar(now)
-        async with engine.connect() as connection:
-            await connection.execution_options(isolation_level="REPEATABLE READ")
+        async with consistent_read(engine) as connection:
             assert await connection.scalar(now) == await connection.scalar(now)
         async with engine.connect() as connection:  # the next who takes it has it as it was
             assert await connection.scalar(now) < await connection.scalar(now)
