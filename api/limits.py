@@ -7,11 +7,11 @@ several together allow more than the rate. A Redis that is down or hangs neither
 from __future__ import annotations
 
 import bisect
+import collections
 import ipaddress
 import math
 import re
 import time
-from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -24,6 +24,7 @@ from limits.aio.storage.memory import Entry
 from limits.aio.storage.redis.redispy import RedispyBridge
 from limits.aio.strategies import MovingWindowRateLimiter
 from limits.storage import storage_from_string
+from prometheus_client import Counter
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
@@ -31,7 +32,6 @@ from api.operations import DocumentedAnswer, Operation
 from api.problems import Problem
 from core.config import Settings
 from core.log import get_logger
-from core.metrics import counter
 
 log = get_logger(__name__)
 
@@ -102,7 +102,7 @@ def blocked_region(request: web.Request, settings: Settings) -> str | None:
 
 # ---------------------------------------------------------------- rates
 
-REFUSED = counter("vpm_http_rate_limited", "Requests refused by a rate limit", ("rule",))
+REFUSED = Counter("vpm_http_rate_limited", "Requests refused by a rate limit", ("rule",))
 
 SWEEP_SECONDS = 1.0
 
@@ -285,7 +285,7 @@ class ConcurrencyLimiter:
     def __init__(self, most: int, most_each: int) -> None:
         self._most, self._most_each = most, most_each
         self._most_of_network = max(most_each, most // 3)
-        self._taken_by: Counter[str] = Counter()
+        self._taken_by: collections.Counter[str] = collections.Counter()
         self._taken = 0
 
     @contextmanager

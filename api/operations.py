@@ -9,14 +9,20 @@ from typing import Any
 
 import msgspec
 from aiohttp import web
+from prometheus_client import Counter, Histogram
 from pydantic import BaseModel
 
 from api.problems import Problem, request_id
 from core.log import request_context
-from core.metrics import counter, histogram
+from core.service.health import LATENCY_BUCKETS
 
-REQUESTS = counter("vpm_http_requests", "Requests answered", ("operation", "status"))
-SECONDS = histogram("vpm_http_request_seconds", "Time to answer, for operations that wait", ("operation",))
+REQUESTS = Counter("vpm_http_requests", "Requests answered", ("operation", "status"))
+SECONDS = Histogram(
+    "vpm_http_request_seconds",
+    "Time to answer, for operations that wait",
+    ("operation",),
+    buckets=LATENCY_BUCKETS,
+)
 
 Json = dict[str, Any]
 Schema = dict[str, Any]

@@ -16,7 +16,7 @@ from eth_utils.crypto import keccak
 
 from core.chain.errors import RpcError, RpcErrorKind
 from core.chain.wire import Log
-from core.contracts.events.token import TRANSFER
+from core.contracts.events.shared import TRANSFER
 from core.hexadecimal import bytes_of
 from indexer import metrics
 from indexer.errors import NodeFault

@@ -16,7 +16,7 @@ from itertools import pairwise
 
 from core.chain.errors import RpcError, RpcErrorKind
 from core.chain.wire import Log
-from core.contracts.events.token import TRANSFER
+from core.contracts.events.shared import TRANSFER
 from core.hexadecimal import bytes_of, hex_of
 from indexer import metrics
 from indexer.completeness import DISTRUSTED_AT_ONCE, BloomTest, LogCompleteness, merged

@@ -1,36 +1,43 @@
 """The indexer's metrics, per chain."""
 
-from core.metrics import counter, gauge, histogram
+from prometheus_client import Counter, Gauge, Histogram
+
+from core.service.health import LATENCY_BUCKETS
 
 CHAIN = ("chain",)
 
-HEAD = gauge("vpm_index_head_block", "Newest block a node reported", CHAIN)
-HEAD_TIME = gauge("vpm_index_head_timestamp_seconds", "Time of the newest block a node reported", CHAIN)
-INDEXED = gauge("vpm_index_block", "Last block in the tables", CHAIN)
-LAG_BLOCKS = gauge("vpm_index_lag_blocks", "Blocks known but not in the tables yet", CHAIN)
-LAG_SECONDS = gauge("vpm_index_lag_seconds", "Seconds since the tables were last level with the nodes", CHAIN)
-EVENTS = counter("vpm_index_events", "Logs written", CHAIN)
-BLOCKS = counter("vpm_index_blocks", "Blocks passed", CHAIN)
-STEP_SECONDS = histogram("vpm_index_step_seconds", "Seconds from reading a page to its commit", ("chain", "way"))
-REORGS = counter("vpm_index_reorgs", "Reorganizations undone", CHAIN)
-REORG_DEPTH = histogram(
+HEAD = Gauge("vpm_index_head_block", "Newest block a node reported", CHAIN)
+HEAD_TIME = Gauge("vpm_index_head_timestamp_seconds", "Time of the newest block a node reported", CHAIN)
+INDEXED = Gauge("vpm_index_block", "Last block in the tables", CHAIN)
+LAG_BLOCKS = Gauge("vpm_index_lag_blocks", "Blocks known but not in the tables yet", CHAIN)
+LAG_SECONDS = Gauge("vpm_index_lag_seconds", "Seconds since the tables were last level with the nodes", CHAIN)
+EVENTS = Counter("vpm_index_events", "Logs written", CHAIN)
+BLOCKS = Counter("vpm_index_blocks", "Blocks passed", CHAIN)
+STEP_SECONDS = Histogram(
+    "vpm_index_step_seconds",
+    "Seconds from reading a page to its commit",
+    ("chain", "way"),
+    buckets=LATENCY_BUCKETS,
+)
+REORGS = Counter("vpm_index_reorgs", "Reorganizations undone", CHAIN)
+REORG_DEPTH = Histogram(
     "vpm_index_reorg_depth_blocks",
     "Blocks removed by a reorganization",
     CHAIN,
     buckets=(1, 2, 4, 8, 16, 32, 64, 128, 512, 2048),
 )
-FAULTS = counter("vpm_index_faults", "Failed steps, which are retried, by kind", ("chain", "kind"))
-SHORT_ANSWERS = counter("vpm_index_short_answers", "Blocks of which a node left out logs", CHAIN)
-UNPROVED = counter("vpm_index_unproved_blocks", "Blocks at the head whose logs could not be verified", CHAIN)
-REPAIRED = counter("vpm_index_repaired_logs", "Logs missing in committed blocks that were inserted", CHAIN)
-UNPAID_STAKES = counter(
+FAULTS = Counter("vpm_index_faults", "Failed steps, which are retried, by kind", ("chain", "kind"))
+SHORT_ANSWERS = Counter("vpm_index_short_answers", "Blocks of which a node left out logs", CHAIN)
+UNPROVED = Counter("vpm_index_unproved_blocks", "Blocks at the head whose logs could not be verified", CHAIN)
+REPAIRED = Counter("vpm_index_repaired_logs", "Logs missing in committed blocks that were inserted", CHAIN)
+UNPAID_STAKES = Counter(
     "vpm_index_unpaid_stakes", "Stakes and refunds booked for a payment that the token did not log", CHAIN
 )
-HALTED = gauge("vpm_index_halted", "1 while a chain cannot be followed safely and is served as stale", CHAIN)
-AUDIT_MISMATCHES = gauge(
+HALTED = Gauge("vpm_index_halted", "1 while a chain cannot be followed safely and is served as stale", CHAIN)
+AUDIT_MISMATCHES = Gauge(
     "vpm_index_audit_mismatches", "Differences from the chain that the last audit found, absent before any audit", CHAIN
 )
-AUDITED = gauge("vpm_index_audit_timestamp_seconds", "When a chain was last audited, absent before any audit", CHAIN)
+AUDITED = Gauge("vpm_index_audit_timestamp_seconds", "When a chain was last audited, absent before any audit", CHAIN)
 
 
 def forget_state(chain: str) -> None:

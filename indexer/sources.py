@@ -20,7 +20,7 @@ from typing import Any, Literal
 from core.agent.document import feed_keys
 from core.contracts.deployments import Deployment
 from core.contracts.events import Layout, Role, layouts_of
-from core.contracts.events.token import AUTHORIZATION_CANCELED, AUTHORIZATION_USED, TRANSFER
+from core.contracts.events.shared import AUTHORIZATION_CANCELED, AUTHORIZATION_USED, TRANSFER
 from core.errors import DeploymentError
 from core.hexadecimal import bytes_of, hex_of
 from indexer.fold.shared import FeedRounds

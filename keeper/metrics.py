@@ -5,40 +5,47 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 
-from core.metrics import Gauge, counter, gauge, histogram
+from prometheus_client import Counter, Gauge, Histogram
 
-RUNS = counter("vpm_keeper_runs", "Runs of a job by result: ok or errors", ("job", "result"))
-RUN_SECONDS = histogram(
-    "vpm_keeper_run_seconds", "How long a run took", ("job",), (0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
+from core.service.health import LATENCY_BUCKETS
+
+RUNS = Counter("vpm_keeper_runs", "Runs of a job by result: ok or errors", ("job", "result"))
+RUN_SECONDS = Histogram(
+    "vpm_keeper_run_seconds",
+    "How long a run took",
+    ("job",),
+    buckets=(0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120),
 )
-SUCCESS_AGE = gauge(
+SUCCESS_AGE = Gauge(
     "vpm_keeper_success_age_seconds",
     "Time since a job last succeeded, or since this keeper first became the leader",
     ("job",),
 )
-PERIOD = gauge("vpm_keeper_period_seconds", "Seconds between runs of a job", ("job",))
-ACTIONS = counter("vpm_keeper_actions", "Transactions submitted to the outbox", ("job", "kind"))
-DUE = gauge("vpm_keeper_due", "Work that a job found due and not done yet", ("job", "what"))
-DUE_OLDEST = gauge(
+PERIOD = Gauge("vpm_keeper_period_seconds", "Seconds between runs of a job", ("job",))
+ACTIONS = Counter("vpm_keeper_actions", "Transactions submitted to the outbox", ("job", "kind"))
+DUE = Gauge("vpm_keeper_due", "Work that a job found due and not done yet", ("job", "what"))
+DUE_OLDEST = Gauge(
     "vpm_keeper_due_oldest_seconds",
     "How long the oldest due work has been due, by the chain's clock",
     ("job", "what"),
 )
-OBSERVED = gauge("vpm_keeper_observation", "The last value posted, in units of the feed", ("feed",))
-REFUSALS = counter("vpm_keeper_source_refusals", "Observations not posted, by reason", ("feed", "why"))
-FEED_BEHIND = gauge("vpm_feed_behind_seconds", "Age of the oldest reading that markets are waiting for", ("feed",))
-FEED_LOST = gauge(
+OBSERVED = Gauge("vpm_keeper_observation", "The last value posted, in units of the feed", ("feed",))
+REFUSALS = Counter("vpm_keeper_source_refusals", "Observations not posted, by reason", ("feed", "why"))
+FEED_BEHIND = Gauge("vpm_feed_behind_seconds", "Age of the oldest reading that markets are waiting for", ("feed",))
+FEED_LOST = Gauge(
     "vpm_feed_lost_readings", "Deciding readings that were not recorded while the pools still had them", ("feed",)
 )
-POOL_DEPTH = gauge("vpm_pool_depth", "A pool's liquidity over the window as a share of its reference", ("feed", "pool"))
-POOL_QUIET = gauge("vpm_pool_quiet", "Time since a pool's last trade as a share of the limit", ("feed", "pool"))
-FEED_CAP_SUPPORTED = gauge(
+POOL_DEPTH = Gauge("vpm_pool_depth", "A pool's liquidity over the window as a share of its reference", ("feed", "pool"))
+POOL_QUIET = Gauge("vpm_pool_quiet", "Time since a pool's last trade as a share of the limit", ("feed", "pool"))
+FEED_CAP_SUPPORTED = Gauge(
     "vpm_feed_cap_supported", "The cap that a feed's pools support now, as a share of its cap", ("feed",)
 )
-FEED_ROOM = gauge("vpm_feed_room", "How many more markets fit under a feed's cap", ("feed",))
-CANARY = counter("vpm_keeper_canary", "Canary steps by result", ("step", "result"))
-CANARY_SECONDS = histogram("vpm_keeper_canary_seconds", "How long a canary step took", ("step",))
-TIDIED = counter("vpm_keeper_tidied_rows", "Old rows thinned out or deleted, by kind", ("chain", "what"))
+FEED_ROOM = Gauge("vpm_feed_room", "How many more markets fit under a feed's cap", ("feed",))
+CANARY = Counter("vpm_keeper_canary", "Canary steps by result", ("step", "result"))
+CANARY_SECONDS = Histogram(
+    "vpm_keeper_canary_seconds", "How long a canary step took", ("step",), buckets=LATENCY_BUCKETS
+)
+TIDIED = Counter("vpm_keeper_tidied_rows", "Old rows thinned out or deleted, by kind", ("chain", "what"))
 
 
 def record_success(job: str) -> None:

@@ -1,13 +1,13 @@
 """`tidy`, `agent-tidy`: delete old finished transactions, attempts, requests and price locks.
 
-Intents whose key still prevents a duplicate are kept: see core.outbox.retention. Attempts prevent duplicates by their
+Intents whose key still prevents a duplicate are kept: see core.outbox.thin. Attempts prevent duplicates by their
 counts, so their intents are deleted with them.
 """
 
 from __future__ import annotations
 
+from core import outbox
 from core.db.engine import Connection
-from core.outbox import retention
 from core.service import jobs
 from keeper import attempts, metrics
 from keeper.report import Action
@@ -47,7 +47,7 @@ async def _transactions(run: JobRun) -> None:
     thinned = dropped = forgotten = 0
     for _ in range(MAX_BATCHES):
         async with run.keeper.pool.connection() as connection, connection.transaction():
-            old = await retention.long_ended(connection, chain_id, days=days, limit=AT_ONCE)
+            old = await outbox.long_ended(connection, chain_id, days=days, limit=AT_ONCE)
             gone, attempts_gone = await _delete_old(connection, chain_id, old)
         thinned += len(old) - gone
         dropped += gone
@@ -59,15 +59,15 @@ async def _transactions(run: JobRun) -> None:
     _report_rows(run, "attempts", forgotten)
 
 
-async def _delete_old(connection: Connection, chain_id: int, old: list[retention.EndedIntent]) -> tuple[int, int]:
+async def _delete_old(connection: Connection, chain_id: int, old: list[outbox.EndedIntent]) -> tuple[int, int]:
     """Delete or thin out old intents; return how many intents and attempts were deleted."""
     if not old:
         return 0, 0
     prefix = attempts.key_prefix(chain_id)
     guarded = [each.id for each in old if each.is_noop or each.key.startswith(prefix)]
     forgotten = await attempts.forget(connection, guarded)
-    await retention.thin(connection, [each.id for each in old])
-    return await retention.drop(connection, guarded), forgotten
+    await outbox.thin(connection, [each.id for each in old])
+    return await outbox.drop(connection, guarded), forgotten
 
 
 def _report_rows(run: JobRun, what: str, rows: int) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from core.chain import RpcError, checksum
 from core.hexadecimal import hex_of
 from core.log import get_logger
-from core.outbox.lanes import LaneStatus
+from core.outbox import LaneStatus
 from relayer import metrics
 from relayer.nonces import find_transaction_by_nonce
 from relayer.policy import CONTRACTS_SHARE, Admission, LaneSnapshot, PayerBook, PayerKind, expected_price, lane_status

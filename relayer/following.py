@@ -11,7 +11,7 @@ from core.chain.reverts import explain
 from core.chain.wire import Data, quantity
 from core.hexadecimal import bytes_of, hex_of
 from core.log import get_logger
-from core.outbox.states import EXPIRED, OVERTAKEN, MinedOutcome, settled_state
+from core.outbox import EXPIRED, OVERTAKEN, MinedOutcome, settled_state
 from relayer import metrics
 from relayer.nonces import (
     NonceRepair,

@@ -14,7 +14,7 @@ from core.config import RelayerSecrets
 from core.config.lanes import KeyName, LaneKeystore
 from core.errors import ConfigError
 from core.hexadecimal import bytes_of, hex_of
-from core.outbox.lanes import RELAY
+from core.outbox import RELAY
 from relayer.kms.aws import AwsKey, aws_client
 from relayer.kms.signer import KmsKey, KmsPatience, KmsSigner, address_of, with_retries
 from relayer.leases import LaneSpec

@@ -14,7 +14,7 @@ from core.chain import RpcError, checksum
 from core.db.engine import ConnectionPool
 from core.errors import DatabaseError
 from core.log import get_logger
-from core.outbox.lanes import LaneStatus
+from core.outbox import LaneStatus
 from core.service.cancelling import cancel_and_wait
 from relayer import metrics
 from relayer.assignment import Assigner

@@ -10,8 +10,7 @@ from enum import Enum, StrEnum
 
 from core.chain.contract import CustomError
 from core.config import ChainName, RelayerSettings
-from core.outbox.lanes import RELAY, LaneStatus
-from core.outbox.states import CODE_REVERTS, CONTRACTS_SPENT, WALLET_REVERTS
+from core.outbox import CODE_REVERTS, CONTRACTS_SPENT, RELAY, WALLET_REVERTS, LaneStatus
 from relayer.signing import Fees
 
 

@@ -11,7 +11,7 @@ from eth_utils.crypto import keccak as keccak256
 from core.chain import Block, ChainClient, RpcError, RpcErrorKind
 from core.chain.reverts import explain
 from core.hexadecimal import bytes_of, hex_of
-from core.outbox.states import EXPIRED, IntentState, MinedOutcome
+from core.outbox import EXPIRED, IntentState, MinedOutcome
 from relayer.policy import FeeMarket, LanePolicy, quote
 from relayer.transactions import Candidate, IntentRefusal, Prepared
 

@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from core.db.engine import Connection, ConnectionPool
-from core.outbox.states import IntentState, MinedOutcome
+from core.outbox import IntentState, MinedOutcome
 from relayer.leases import Lease
 from relayer.policy import WINDOW_SECONDS, PayerKind, PayerRecord
 from relayer.transactions import Call, Candidate, FormerTransaction, Prepared

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from core.chain import ChainClient, RpcError, RpcErrorKind
 from core.log import get_logger
-from core.outbox.states import IntentState
+from core.outbox import IntentState
 from relayer import metrics
 from relayer.feed import ChainFeed
 from relayer.leases import Lease

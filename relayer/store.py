@@ -15,8 +15,7 @@ from psycopg.abc import QueryNoTemplate
 
 from core.db.engine import Connection, ConnectionPool
 from core.hexadecimal import hex_of
-from core.outbox.lanes import LaneStatus
-from core.outbox.states import IntentState, MinedOutcome
+from core.outbox import IntentState, LaneStatus, MinedOutcome
 from relayer.leases import Lease, LeaseLost
 from relayer.pending_notices import announce
 from relayer.queries import CALL_COLUMNS, CALL_WIDTH, call_from, end_claims

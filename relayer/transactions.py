@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from core.outbox.states import TRANSITIONS, IntentState, MinedOutcome
+from core.outbox import TRANSITIONS, IntentState, MinedOutcome
 from relayer import metrics
 from relayer.policy import FeeMarket, Patience, PayerKind, expected_price
 from relayer.signing import Fees, Signed, Unsigned

@@ -19,8 +19,8 @@ from api.stock.bets import StockBet
 from api.stock.chain import StockContracts
 from core.chain import Call, ChainClient, ContractReverted, Receipt, RpcError, RpcErrorKind, checksum, values
 from core.chain.wire import data_bytes
+from core.contracts.events.shared import AUTHORIZATION_CANCELED, AUTHORIZATION_USED
 from core.contracts.events.stock import ENTERED
-from core.contracts.events.token import AUTHORIZATION_CANCELED, AUTHORIZATION_USED
 from core.contracts.statuses import StockMarketStatus
 from core.db.schema.index import chain_cursor
 from core.db.schema.index_shared import token_authorization

@@ -17,6 +17,7 @@ from typing import Literal
 from aiohttp import web
 from limits import parse
 from msgspec import convert
+from prometheus_client import Counter
 
 from api.caching import json_response
 from api.context import Context
@@ -38,12 +39,11 @@ from core.chain import RpcError
 from core.db.engine import Connection
 from core.hexadecimal import hex_of
 from core.log import get_logger
-from core.metrics import counter
 from core.outbox import PAYER_REASONS, RELAY, Intent, MinedOutcome, report
 
 log = get_logger(__name__)
 
-ANSWERS = counter("vpm_stock_relay_answers", "Answers of the relay, by result or error code", ("answer",))
+ANSWERS = Counter("vpm_stock_relay_answers", "Answers of the relay, by result or error code", ("answer",))
 
 RELAY_RATE = parse("10/minute")
 RECEIPT_WAIT_SECONDS = 10.0

@@ -31,8 +31,8 @@ from typing import Any, Final
 
 from core.agent.fixed import WAD, ln_wad, mul_div
 from core.contracts.statuses import MarketKind, VoidReason
+from core.money import BPS
 
-BPS: Final = 10_000
 # Subtracted from every logarithm, in wad units: the most that the approximations can gain.
 LN_MARGIN: Final = 3
 

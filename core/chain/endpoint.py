@@ -11,20 +11,26 @@ from typing import Any, Generic, TypeVar, cast
 
 import aiohttp
 import msgspec
+from prometheus_client import Counter, Gauge, Histogram
 
 from core.chain.breaker import CircuitBreaker
 from core.chain.errors import RpcError, RpcErrorKind, classify, classify_status
 from core.chain.wire import ErrorObject
 from core.errors import ChainIdMismatch
 from core.log import get_logger, redact_url
-from core.metrics import counter, gauge, histogram
+from core.service.health import LATENCY_BUCKETS
 
 log = get_logger(__name__)
 
-REQUESTS = counter("vpm_rpc_requests", "JSON-RPC requests sent to an endpoint", ("chain", "endpoint", "method"))
-ERRORS = counter("vpm_rpc_errors", "JSON-RPC requests that failed, by kind", ("chain", "endpoint", "kind"))
-SECONDS = histogram("vpm_rpc_seconds", "Seconds until an endpoint answered", ("chain", "endpoint", "method"))
-UP = gauge("vpm_rpc_endpoint_up", "1 while an endpoint answers, 0 while its circuit is open", ("chain", "endpoint"))
+REQUESTS = Counter("vpm_rpc_requests", "JSON-RPC requests sent to an endpoint", ("chain", "endpoint", "method"))
+ERRORS = Counter("vpm_rpc_errors", "JSON-RPC requests that failed, by kind", ("chain", "endpoint", "kind"))
+SECONDS = Histogram(
+    "vpm_rpc_seconds",
+    "Seconds until an endpoint answered",
+    ("chain", "endpoint", "method"),
+    buckets=LATENCY_BUCKETS,
+)
+UP = Gauge("vpm_rpc_endpoint_up", "1 while an endpoint answers, 0 while its circuit is open", ("chain", "endpoint"))
 
 # A page of 100 blocks of events is a few MB; an answer near this limit comes from a broken or hostile node.
 MAX_ANSWER_BYTES = 128 * 1024 * 1024

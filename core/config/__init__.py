@@ -4,11 +4,16 @@
 key it does not use: `ApiSecrets` (attestation key, cron secret) and `RelayerSecrets` (lane keys).
 """
 
-from core.config.keeping import KeeperSettings
 from core.config.loading import environment, exposed_files, load, setting, unknown_variables
-from core.config.relaying import RelayerSettings
-from core.config.secrets import ApiSecrets, RelayerSecrets
-from core.config.settings import ChainName, ChainSettings, Settings
+from core.config.settings import (
+    ApiSecrets,
+    ChainName,
+    ChainSettings,
+    KeeperSettings,
+    RelayerSecrets,
+    RelayerSettings,
+    Settings,
+)
 
 __all__ = [
     "ApiSecrets",

@@ -1,17 +1,20 @@
-"""The settings that all daemons share. The only secrets in them are the passwords in URLs.
+"""The settings of all daemons, and of single ones.
 
-To add a setting, add a field: its variable is `VPM_` and its name in capitals, its description says what to write (it
-ends the error message), and a duration's name ends with its unit.
+To add a setting, add a field: its variable is the class's prefix and its name in capitals, its description says what to
+write (it ends the error message), and a duration's name ends with its unit. Secrets have one class per process; load a
+class only in its process.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from decimal import Decimal
 from pathlib import Path
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, SecretStr, model_validator
 
+from core.config.lanes import LaneKeys, LaneKeystores
 from core.config.loading import SettingsBase, named_after
 from core.config.values import (
     DatabaseUrl,
@@ -19,6 +22,7 @@ from core.config.values import (
     HttpUrlText,
     NetworkName,
     Port,
+    PrivateKey,
     Regions,
     UtcTime,
     WsUrls,
@@ -164,3 +168,160 @@ class Settings(SettingsBase):
     def read_url(self) -> SecretStr:
         """Return the URL for reads: the replica's if there is one."""
         return self.database_read_url or self.database_url
+
+
+# ---------------------------------------------------------------- The keeper
+
+
+Interval = Annotated[float, Field(gt=0, le=86_400, description="a number of seconds above 0")]
+
+
+class KeeperSettings(SettingsBase):
+    """The keeper's settings."""
+
+    model_config = named_after("VPM_KEEPER_")
+
+    # How often jobs run
+    settle_every_seconds: Interval = 10.0
+    list_every_seconds: Interval = 30.0
+    snapshot_every_seconds: Interval = 60.0
+    canary_every_seconds: Interval = 240.0
+
+    # Stock markets. A daily market is listed about when the session before it ends, a weekly one over the weekend.
+    daily_lead_seconds: int = Field(default=18 * 3600, ge=300, le=172_800, description="seconds from 300 to 172800")
+    weekly_lead_seconds: int = Field(default=72 * 3600, ge=300, le=604_800, description="seconds from 300 to 604800")
+    sweep_from_units: int = Field(default=10_000_000, ge=1, description="token units, 1000000 being one dollar")
+
+    # How long finished transactions are kept whole; afterwards only what prevents a second sending. The agent API uses
+    # them to tell which payouts of the last week we made.
+    keep_days: int = Field(default=90, ge=8, le=36_500, description="a number of days from 8 on")
+
+    # Agent markets
+    sources_file: Path | None = Field(
+        default=None, description="the path of a TOML file, see keeper/sources/settings.py"
+    )
+    list_series: bool | None = Field(
+        default=None,
+        description="1 to list the standing series of agent markets, 0 not to; unset: on local deployments only",
+    )
+    round_seconds: int = Field(
+        default=3600, ge=300, le=86_400, description="the length of up/down rounds, 300 to 86400 seconds"
+    )
+    # Within the Safe's bounds. More weight makes prices move less, at the cost of bettors in one-sided markets.
+    weight_units: int = Field(
+        default=10 * 10**6,
+        ge=1,
+        le=2**32 - 1,
+        description="the average virtual weight of an outcome in token units, 1000000 being one dollar",
+    )
+    pool_outage_seconds: Annotated[int, Field(ge=0, le=64_800)] | None = Field(
+        default=None,
+        description="how long an outage the pools must remember, 0 to 64800 seconds, 0 leaves them unchanged; "
+        "default 43200, on local deployments 3600",
+    )
+    watch_caps: bool | None = Field(
+        default=None,
+        description="1 to list only on pool feeds whose pools support 70% of the cap, 0 on all; "
+        "unset: 1, on local deployments 0",
+    )
+    canary: bool = Field(default=True, description="1 to quote and trade (simulated) through VPM_PUBLIC_URL")
+
+    # Local deployments only
+    local_drills: bool = Field(default=True, description="1 to keep listing short markets on local deployments")
+    local_prices: bool = Field(default=True, description="1 to move the price feeds of local deployments")
+
+
+# ---------------------------------------------------------------- The relayer
+
+
+Gwei = Annotated[Decimal, Field(gt=0, le=1_000_000, decimal_places=9, description="a number of gwei above 0")]
+Ether = Annotated[Decimal, Field(gt=0, le=1_000_000, decimal_places=18, description="an amount of ether above 0")]
+
+
+class RelayerSettings(SettingsBase):
+    """The relayer's fees, limits and waits."""
+
+    model_config = named_after("VPM_RELAYER_")
+
+    # The highest fee per gas; a lane waits while the chain asks for more. Separate for each chain.
+    base_max_fee_gwei: Gwei = Decimal(5)
+    stock_max_fee_gwei: Gwei = Decimal(5)
+    # The same for lanes that carry bets: the smallest bet is a dollar and pays a fee of two cents at any gas price.
+    bets_max_fee_gwei: Gwei = Decimal("0.5")
+    min_priority_fee_gwei: Gwei = Decimal("0.001")
+    max_priority_fee_gwei: Gwei = Decimal(2)
+    # Stop-loss: a lane that has spent this much on gas within an hour signs nothing new until older spending expires.
+    gas_per_hour_ether: Ether = Decimal("0.5")
+    low_balance_ether: Ether = Decimal("0.02")
+    max_gas_per_transaction: int = Field(
+        default=30_000_000, ge=21_000, le=1_000_000_000, description="gas units of at least 21000"
+    )
+    # Many nodes keep only a few hundred transactions of one sender; dropped ones are sent again.
+    max_in_flight: int = Field(default=1024, ge=1, le=20_000, description="unmined transactions per lane, at least 1")
+    batch_size: int = Field(default=200, ge=1, le=1000, description="intents signed in one database transaction")
+    # 1 sends each transaction in a separate request, for nodes that refuse JSON-RPC batches.
+    rpc_batch_size: int = Field(default=100, ge=1, le=1000, description="requests in one JSON-RPC batch")
+    bump_after_seconds: float = Field(default=15.0, gt=0, le=3600, description="a number of seconds above 0")
+    resend_after_seconds: float = Field(default=4.0, gt=0, le=3600, description="a number of seconds above 0")
+    lease_seconds: float = Field(default=15.0, ge=1, le=300, description="seconds of at least 1")
+    # Keys in AWS KMS: each signature is a paid request that takes tens of milliseconds.
+    kms_at_once: int = Field(
+        default=8, ge=1, le=100, description="signatures requested from one key at a time, 1 to 100"
+    )
+    kms_patience_seconds: float = Field(
+        default=10.0,
+        ge=1,
+        le=25,
+        description="seconds, 1 to 25, for which a signature is requested again before its lane waits",
+    )
+
+
+# ---------------------------------------------------------------- Secrets
+
+
+class ApiSecrets(SettingsBase):
+    """The API process's secrets. None can move money on a live chain."""
+
+    model_config = named_after("VPM_")
+
+    cron_secret: Annotated[SecretStr, Field(min_length=16)] | None = Field(
+        default=None, alias="CRON_SECRET", description="at least 16 random characters, or leave it unset to refuse cron"
+    )
+    attestation_key: PrivateKey | None = Field(
+        default=None,
+        description="a private key of 0x and 64 hexadecimal digits that signs offers, receipts and callbacks",
+    )
+    demo_wallet_key: PrivateKey | None = Field(
+        default=None,
+        description="a private key that pages give to every visitor to bet with; only allowed if both chains are local",
+    )
+
+
+class RelayerSecrets(SettingsBase):
+    """The keys that send transactions. Plain keys are for development; in production use keystore files or AWS KMS."""
+
+    model_config = named_after("VPM_RELAYER_")
+
+    lane_keys: LaneKeys = Field(
+        default=(),
+        alias="VPM_RELAYER_KEYS",
+        description="private keys of 0x and 64 hexadecimal digits, each perhaps after chain:group+group=, with commas",
+    )
+    keystore_files: LaneKeystores = Field(
+        default=(),
+        alias="VPM_RELAYER_KEYSTORES",
+        description="paths of encrypted keystore files, or keys as aws-kms://REGION/alias/NAME#ADDRESS, "
+        "each perhaps after chain:group+group=, with commas",
+    )
+    keystore_password_file: Path | None = Field(
+        default=None, description="the path of a file holding the keystores' password"
+    )
+
+    @model_validator(mode="after")
+    def _check_one_kind(self) -> Self:
+        if self.lane_keys and self.keystore_files:
+            raise ValueError("VPM_RELAYER_KEYS and VPM_RELAYER_KEYSTORES exclude each other: set only one of them")
+        files = [each.place for each in self.keystore_files if isinstance(each.place, Path)]
+        if files and self.keystore_password_file is None:
+            raise ValueError("VPM_RELAYER_KEYSTORES needs VPM_RELAYER_KEYSTORE_PASSWORD_FILE for its files")
+        return self

@@ -17,11 +17,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 import psycopg
+from prometheus_client import Gauge
 from psycopg.types.json import Jsonb
 
 from core.db.engine import IDLE_IN_TRANSACTION_MS, Connection, ConnectionPool
 from core.log import get_logger
-from core.metrics import gauge
 
 log = get_logger(__name__)
 
@@ -29,7 +29,7 @@ BEAT_SECONDS = 5.0
 # A heartbeat normally takes milliseconds.
 TAKEN_SECONDS = 5.0
 LEAVING_SECONDS = 1.0
-SILENT = gauge("vpm_database_silent", "1 if this process's last heartbeat failed")
+SILENT = Gauge("vpm_database_silent", "1 if this process's last heartbeat failed")
 # Each heartbeat also deletes the rows of processes that are long gone.
 FORGET_AFTER_SECONDS = 86_400
 

@@ -16,11 +16,11 @@ import random
 from collections.abc import Awaitable, Callable
 
 import psycopg
+from prometheus_client import Gauge
 
 from core.db.engine import Connection, connect
 from core.errors import DatabaseError, DatabaseRefused
 from core.log import get_logger
-from core.metrics import gauge
 from core.service.cancelling import cancel_and_wait
 
 log = get_logger(__name__)
@@ -31,7 +31,7 @@ STANDBY_POLL_SECONDS = 1.0
 # Longer than our work ever keeps a process from checking, even on a busy machine.
 HUNG_SECONDS = 30
 
-LEADING = gauge("vpm_leader", "1 while this process leads this role", ("role",))
+LEADING = Gauge("vpm_leader", "1 while this process leads this role", ("role",))
 
 # Lets the server notice a vanished client within 8 s: 4 s idle, then 2 probes 2 s apart.
 _SERVER_KEEPALIVE = (

@@ -36,10 +36,9 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import Final
 
-from core.agent.book import BPS, MIN_BUCKET_BPS
-from core.feeds.uniswap import Pool
-from core.feeds.uniswap.pool import FEE_ONE
-from core.feeds.uniswap.ticks import MAX_SQRT_PRICE, MIN_SQRT_PRICE, sqrt_price_at
+from core.agent.book import MIN_BUCKET_BPS
+from core.feeds.uniswap import FEE_ONE, MAX_SQRT_PRICE, MIN_SQRT_PRICE, Pool, sqrt_price_at
+from core.money import BPS
 
 MOVES: Final = (0.005, 0.01, 0.05, 0.2)
 REACH_TICKS: Final = 25_000

@@ -14,8 +14,7 @@ from core.chain import Abi, Block, ChainClient, Contract, RpcError, checksum, va
 from core.contracts.feeds import PoolFactory
 from core.errors import VpmError
 from core.feeds.cost import REACH_TICKS
-from core.feeds.uniswap import Pool
-from core.feeds.uniswap.pool import Tick
+from core.feeds.uniswap import Pool, Tick
 
 WORD: Final = 256
 LOG_TICK: Final = math.log(1.0001)

@@ -20,8 +20,7 @@ from math import asin, pi
 from typing import Final
 
 from core.money import USD
-from core.stock.classic import fee_on_gain
-from core.stock.vested import DOWN, UP, Moment, VestedMarket, headroom, live
+from core.stock.vested import DOWN, UP, Moment, VestedMarket, fee_on_gain, headroom, live
 
 SLOTS: Final = 20
 """Slots of the betting time, half of them before the strike."""

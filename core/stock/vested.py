@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
-from core.stock.classic import classic_payout, fee_on_gain
+from core.money import BPS
 
 S: Final = 10**18
 """Scale of the accumulators: `S` means one unit promised per unit of principal."""
@@ -248,6 +248,24 @@ def offer(market: VestedMarket, outcome: int, amount: int, block_number: int) ->
 
 
 # ---------------------------------------------------------------- what a position is worth
+
+
+def fee_on_gain(gross: int, principal: int, fee_bps: int) -> int:
+    """Return the fee on a payout's gain, rounded down, in the winner's favour. Without a gain there is no fee."""
+    return max(0, gross - principal) * fee_bps // BPS
+
+
+def classic_payout(accepted: int, pool: int, winning_pool: int, fee_bps: int) -> int:
+    """Return the payout of a winning stake of `accepted` in an ordinary parimutuel pool, after the same fee.
+
+    In an ordinary pool the winners share the whole pool in proportion to their stakes, whenever they came. `pool` is
+    everything accepted on both outcomes, seed included; `winning_pool` is the winning side of it. The share is rounded
+    down.
+    """
+    if accepted == 0:
+        return 0
+    gross = accepted * pool // winning_pool
+    return gross - fee_on_gain(gross, accepted, fee_bps)
 
 
 def share(before: int, offered: int, accepted: int, demanded: int) -> int:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import pairwise
 
-from core.contracts.events.token import AuthorizationCanceled, AuthorizationUsed, Transfer
+from core.contracts.events.shared import AuthorizationCanceled, AuthorizationUsed, Transfer
 from core.db.schema.index_shared import token_authorization
 from core.hexadecimal import hex_of
 from indexer.errors import Contradiction

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from core.contracts.events.feed import AnswerUpdated, ReadingMeasured
+from core.contracts.events.shared import AnswerUpdated, ReadingMeasured
 from core.db.schema.index_shared import oracle_measure, oracle_round, token_authorization
 from indexer.fold.rows import Write
 from indexer.logs import LogRecord

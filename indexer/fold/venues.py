@@ -7,7 +7,7 @@ from typing import Any
 
 from eth_utils.crypto import keccak
 
-from core.contracts.events import agent, pauser, stock
+from core.contracts.events import agent, shared, stock
 from core.db.schema.index_agent import agent_fee_sweep, agent_feed, agent_role, agent_venue
 from core.db.schema.index_shared import pauser_act, pauser_guardian
 from core.db.schema.index_stock import stock_fee_sweep, stock_feed, stock_opener, stock_venue
@@ -31,7 +31,7 @@ LISTER = keccak(text="LISTER")
 VENUE_KINDS = {
     stock.STOCK_VENUE: (STOCK_VENUE, STOCK_FEED, STOCK_OPENER, STOCK_SWEEP),
     agent.AGENT_VENUE: (AGENT_VENUE, AGENT_ROLE, AGENT_FEED, AGENT_SWEEP),
-    pauser.PAUSER: (GUARDIAN, PAUSER_ACT),
+    shared.PAUSER: (GUARDIAN, PAUSER_ACT),
 }
 """The tables of each entity. All are small, so a fold loads them completely, except those that are only appended to."""
 
@@ -78,11 +78,11 @@ class VenueFold:
                 self._condemn(log, e)
             case agent.SettlementPutOff():
                 pass  # the market's own times are in the resolver's logs
-            case pauser.GuardianSet():
+            case shared.GuardianSet():
                 copy_fields(self._row(GUARDIAN, self._chain_id, e.account), e)
-            case pauser.PausedBy() | pauser.ResumedBy():
+            case shared.PausedBy() | shared.ResumedBy():
                 row = self._row(PAUSER_ACT, self._chain_id, log.block, log.index)
-                row.account, row.paused = e.account, isinstance(e, pauser.PausedBy)
+                row.account, row.paused = e.account, isinstance(e, shared.PausedBy)
                 row.at, row.tx = log.at, log.tx
 
     def writes(self) -> list[Write]:

@@ -11,7 +11,7 @@ from sqlalchemy import Table
 
 from core.contracts.events import Role
 from core.contracts.events.agent import AGENT_MARKET, AGENT_VENUE
-from core.contracts.events.pauser import PAUSER
+from core.contracts.events.shared import PAUSER
 from core.contracts.events.stock import STOCK_MARKET, STOCK_VENUE
 from core.db.engine import Connection
 from core.db.schema.index_agent import agent_market, agent_outcome, agent_stake

@@ -22,7 +22,7 @@ from core.db.channels import CHAIN_INDEXED, IndexStep, notify
 from core.db.engine import Connection
 from core.db.schema.index_agent import agent_holding, agent_total
 from core.db.schema.index_stock import stock_betting, stock_bettor, stock_holding, stock_total
-from core.stock.classic import BPS
+from core.money import BPS
 from core.stock.projection import ACCEPTED
 from core.stock.vested import UP, S
 from indexer.fold.rows import AffectedRows, Removal

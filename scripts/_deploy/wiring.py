@@ -16,7 +16,7 @@ from hexbytes import HexBytes
 
 from core.contracts.deployments import ContractInfo, Deployment
 from core.contracts.events.agent import AGENT_LISTER_EVENTS, WALLET_EVENTS
-from core.contracts.events.pauser import PAUSER_EVENTS
+from core.contracts.events.shared import PAUSER_EVENTS
 from core.contracts.events.stock import LISTER_EVENTS
 from core.contracts.feeds import PoolFeed, PublishedFeed
 from core.hexadecimal import hex_of

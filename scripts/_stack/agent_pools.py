@@ -19,7 +19,7 @@ import msgspec
 
 from core.chain import Abi, Call, Contract
 from core.contracts.abi import abi
-from core.feeds.uniswap.ticks import MAX_SQRT_PRICE, MIN_SQRT_PRICE, tick_at
+from core.feeds.uniswap import MAX_SQRT_PRICE, MIN_SQRT_PRICE, tick_at
 from keeper.sources.sample import ONE, LatestRound
 from keeper.sources.simulated import first_value, step
 from scripts._stack import wallets

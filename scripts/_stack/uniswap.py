@@ -16,7 +16,7 @@ from eth_utils.address import to_checksum_address
 
 from core.chain import Abi, Call, Contract
 from core.contracts.abi import abi
-from core.feeds.uniswap.ticks import MAX_TICK
+from core.feeds.uniswap import MAX_TICK
 from core.hexadecimal import bytes_of, hex_of
 from scripts._local.packages import NODE_MODULES
 from scripts._stack.chain_setup import LocalNode

@@ -15,7 +15,7 @@ from psycopg.rows import dict_row
 from core.config import setting
 from core.db.engine import conninfo
 from core.errors import DatabaseUnreachable, SchemaOutdated, VpmError
-from core.outbox.lanes import is_gone
+from core.outbox import is_gone
 
 Facts = Mapping[str, list[dict[str, Any]]]
 

@@ -29,7 +29,7 @@ from core.agent.document import MarketDocument, Specification, listed_document
 from core.agent.words import outcomes_of
 from core.chain import checksum
 from core.contracts.events import agent as ev
-from core.contracts.events.token import AuthorizationUsed, Transfer
+from core.contracts.events.shared import AuthorizationUsed, Transfer
 from core.contracts.names import camel_fields, from_answer
 from core.contracts.statuses import MarketKind, RoundProblem, VoidReason
 from core.feeds.grid import PROMPT_SECONDS

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from core.chain import Contract, checksum
-from core.contracts.events.feed import FEED_EVENTS
+from core.contracts.events.shared import FEED_EVENTS
 from core.contracts.statuses import Quality
 from core.feeds.live import POOL, TOKEN
 from scripts._verify.chain import PinnedChain, word

@@ -302,7 +302,7 @@ async def check_position_of(
         compare("accrued", stated["accrued"], view.accrued, f"VestedMarkets.accrued({position_id})")
     if exact or market.folded.settled:
         settling.fields(present, {"payout": view.payout}, Findings.integer)
-        settling.fields(present, {"classicPayout": view.classic_payout}, Findings.integer, "core.stock.classic")
+        settling.fields(present, {"classicPayout": view.classic_payout}, Findings.integer, "core.stock.vested")
         if exact or "payout" in present:
             parts = camel_fields(view.settlement, "gross", "fee", "net", "refund")
             of_parts = findings.about(f"{of} settlement", settling.source)

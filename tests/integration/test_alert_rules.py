@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
+from prometheus_client import REGISTRY
 
 from api.agent.trade import trading
 from core.db.leader import Leadership
-from core.metrics import REGISTRY
 from core.service.cancelling import cancel_and_wait
 from relayer.leases import LaneSpec, Leases
 from relayer.signing import LocalSigner

@@ -18,8 +18,7 @@ from core.contracts.feeds import PoolFactory
 from core.feeds.cost import SECONDS_PER_YEAR, PricedPool, moved
 from core.feeds.live import read_pool
 from core.feeds.live_cost import CostReport
-from core.feeds.uniswap import sqrt_price_at
-from core.feeds.uniswap.ticks import MAX_TICK
+from core.feeds.uniswap import MAX_TICK, sqrt_price_at
 from core.paths import REPOSITORY
 from scripts._feed import __main__ as feed
 from scripts._stack import contracts

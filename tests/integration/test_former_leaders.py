@@ -7,10 +7,10 @@ from pathlib import Path
 
 import aiohttp
 import pytest
+from prometheus_client import REGISTRY
 
 from core.config import KeeperSettings, load
 from core.db.engine import make_engine, make_pool
-from core.metrics import REGISTRY
 from indexer import metrics as index_metrics
 from indexer.service import ChainService
 from keeper import metrics as keeper_metrics

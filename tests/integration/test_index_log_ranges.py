@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from core.contracts.events import Role, layouts_of
-from core.contracts.events.pauser import PAUSER
+from core.contracts.events.shared import PAUSER
 from core.db.engine import Connection, connect
 from core.db.migrate import migrate
 from indexer.logs import BlockInfo, LogRecord, Page

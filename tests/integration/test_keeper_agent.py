@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from prometheus_client import REGISTRY
 
 from core.agent.bet import market_key
 from core.agent.book import Book
 from core.agent.document import Metadata, Specification, feed_keys, listed_document
 from core.contracts.abi import abi
 from core.contracts.statuses import AgentMarketStatus, VoidReason
-from core.metrics import REGISTRY
 from keeper import metrics
 from keeper.agent.series import Series
 from keeper.report import RunReport

@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import aiohttp
 import pytest
+from prometheus_client import REGISTRY
 
 from core.chain import Call
 from core.config import KeeperSettings, load
@@ -16,7 +17,6 @@ from core.contracts.abi import abi
 from core.contracts.statuses import Form
 from core.db.engine import make_engine, make_pool
 from core.hexadecimal import hex_of
-from core.metrics import REGISTRY
 from core.outbox import CREDIT
 from keeper import attempts, metrics
 from keeper.agent.credit_job import credit

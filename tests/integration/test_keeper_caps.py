@@ -9,13 +9,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from prometheus_client import REGISTRY
 
 from core.chain import ChainClient
 from core.chain.provider import ChainProvider
 from core.contracts.feeds import PoolFeed
 from core.feeds.grid import grid_time
 from core.feeds.live_cost import live_cap_units
-from core.metrics import REGISTRY
 from core.money import USD
 from keeper.report import RunReport
 from tests.support.agent_chain import AgentChain

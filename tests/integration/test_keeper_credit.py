@@ -13,7 +13,7 @@ import pytest
 
 from core.agent.bet import idem_hash
 from core.config import Settings
-from core.config.keeping import KeeperSettings
+from core.config.settings import KeeperSettings
 from core.contracts.statuses import RefundReason, StakeStatus
 from core.money import USD
 from keeper.jobs import BY_NAME, Runner

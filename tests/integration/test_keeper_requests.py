@@ -11,9 +11,10 @@ import aiohttp
 import psycopg
 import pytest
 
+from core import outbox
 from core.config import KeeperSettings, load
 from core.db.engine import ConnectionPool, make_engine, make_pool
-from core.outbox import IntentRequest, enqueue, waiting
+from core.outbox import IntentRequest, enqueue
 from core.service import jobs
 from keeper import service
 from keeper.jobs import Runner
@@ -104,5 +105,5 @@ async def test_a_report_does_without_hashes_that_cannot_be_read(
         raise psycopg.OperationalError("the database restarts")
 
     monkeypatch.setattr(Runner, "run", asks_for_it)
-    monkeypatch.setattr(waiting, "read", is_away)
+    monkeypatch.setattr(outbox, "read", is_away)
     assert "a market" in await report_of(keeper.pool, KeeperService(keeper, fresh_database_url), asked)

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from prometheus_client import REGISTRY
 
 from core.agent.bet import market_key
 from core.chain import Contract
 from core.contracts.statuses import AgentMarketStatus, MarketKind
 from core.feeds.grid import grid_time
 from core.feeds.live import POOL
-from core.metrics import REGISTRY
 from keeper.report import RunReport
 from scripts._feed.__main__ import main as feed
 from scripts._stack import wallets

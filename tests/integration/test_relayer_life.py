@@ -12,12 +12,12 @@ from typing import Any
 
 import psycopg
 import pytest
+from prometheus_client import REGISTRY
 
 from core.agent.notices import submitted
 from core.chain import ChainClient, Receipt
 from core.chain.contract import Abi
 from core.db.engine import Connection, conninfo
-from core.metrics import REGISTRY
 from core.outbox import (
     HAS_RESULT,
     IntentConflict,

@@ -9,12 +9,12 @@ from collections.abc import AsyncIterator
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
+from prometheus_client import REGISTRY
 
 from api.app import application
 from api.caching import Rendered
 from api.operations import DocumentedAnswer, Operation, Surface
 from api.problems import Problem
-from core.metrics import REGISTRY
 
 BODY = b'{"markets":["' + b"NVDA " * 400 + b'"]}'
 

@@ -440,13 +440,13 @@ async def test_pinned_asks_one_url_only() -> None:
 
 
 async def test_errors_and_requests_are_counted_by_kind() -> None:
-    from core import metrics
+    from prometheus_client import generate_latest
 
     async with hostile_node(status(429)) as node, client(node.url, rounds=1) as rpc:
         with pytest.raises(RpcError):
             await rpc.call("eth_blockNumber", [], str)
         label = rpc.labels[0]
-    text = metrics.render().decode()
+    text = generate_latest().decode()
     assert f'vpm_rpc_errors_total{{chain="{CHAIN}",endpoint="{label}",kind="rate_limited"}} 1.0' in text
     assert f'vpm_rpc_requests_total{{chain="{CHAIN}",endpoint="{label}",method="eth_blockNumber"}} 1.0' in text
 

@@ -12,7 +12,7 @@ import random
 
 import pytest
 
-from core.feeds.uniswap.ticks import MAX_TICK, MIN_SQRT_PRICE, sqrt_price_at, tick_at
+from core.feeds.uniswap import MAX_TICK, MIN_SQRT_PRICE, sqrt_price_at, tick_at
 from scripts._stack import contracts
 from scripts._stack.uniswap import SPACINGS
 from tests.conftest import StartAnvil

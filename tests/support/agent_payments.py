@@ -11,7 +11,7 @@ from eth_account.messages import encode_typed_data
 from core import eip3009
 from core.chain import Call
 from core.config import Settings
-from core.config.keeping import KeeperSettings
+from core.config.settings import KeeperSettings
 from core.contracts.deployments import Token
 from core.signatures import message_hash
 from keeper.jobs import BY_NAME, Runner

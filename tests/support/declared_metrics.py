@@ -1,4 +1,4 @@
-"""Every metric that the daemons declare with core.metrics, with its type, labels and meaning."""
+"""Every metric that the daemons declare, with its type, labels and meaning."""
 
 from __future__ import annotations
 
@@ -21,12 +21,13 @@ for name in sys.argv[1:]:
     if os.fork():
         assert os.wait()[1] == 0, name
         continue
-    from core import metrics
-    declared, declare = [], metrics._declared
-    def noting(kind, metric, documentation, labels, **how):
-        declared.append([metric, kind.__name__.lower(), tuple(labels), documentation])
-        return declare(kind, metric, documentation, labels, **how)
-    metrics._declared = noting
+    from prometheus_client.metrics import MetricWrapperBase
+    declared, declare = [], MetricWrapperBase.__init__
+    def noting(self, name, documentation, labelnames=(), *rest, **how):
+        assert name.startswith("vpm_"), name
+        declared.append([name, type(self).__name__.lower(), tuple(labelnames), documentation])
+        declare(self, name, documentation, labelnames, *rest, **how)
+    MetricWrapperBase.__init__ = noting
     package = importlib.import_module(name)
     for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
         if not module.name.endswith("__main__"):

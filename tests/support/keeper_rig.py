@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import psycopg
 
 from core.config import Settings
-from core.config.keeping import KeeperSettings
+from core.config.settings import KeeperSettings
 from core.contracts.deployments import Deployment
 from core.paths import REPOSITORY
 from keeper.jobs import BY_NAME, Runner

@@ -23,7 +23,6 @@ from typing import Final
 
 from core.agent.book import Book
 from core.money import USD
-from core.stock.classic import classic_payout, fee_on_gain
 from core.stock.vested import (
     DOWN,
     UP,
@@ -34,6 +33,8 @@ from core.stock.vested import (
     VestedMarket,
     Vintage,
     accepted_of,
+    classic_payout,
+    fee_on_gain,
     match,
     offer,
     open_books,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from core.db.engine import Connection
-from core.outbox.states import IntentState
+from core.outbox import IntentState
 
 
 @dataclass(frozen=True, slots=True)

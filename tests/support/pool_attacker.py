@@ -23,8 +23,7 @@ import numpy.typing as npt
 
 from core.agent.book import MIN_FEE_BPS, MIN_STAKE, Book, fee_of
 from core.feeds.cost import SAFE_SHARE, PricedPool, cap_factor, moved
-from core.feeds.uniswap import sqrt_price_at
-from core.feeds.uniswap.ticks import MAX_TICK
+from core.feeds.uniswap import MAX_TICK, sqrt_price_at
 from tests.support.uniswap_mirror import MirrorPool
 
 Floats = npt.NDArray[np.float64]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from core.metrics import REGISTRY
+from prometheus_client import REGISTRY
 
 
 def measured(name: str, **labels: str) -> float:

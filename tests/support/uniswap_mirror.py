@@ -10,9 +10,21 @@ from __future__ import annotations
 from bisect import insort
 from typing import NamedTuple, Self
 
-from core.feeds.uniswap import MAX_TICK, MIN_TICK, Pool, SwapResult, sqrt_price_at, tick_at
-from core.feeds.uniswap.pool import FEE_ONE, Tick, amount0_between, amount1_between, divide_up
-from core.feeds.uniswap.ticks import MAX_SQRT_PRICE, MIN_SQRT_PRICE
+from core.feeds.uniswap import (
+    FEE_ONE,
+    MAX_SQRT_PRICE,
+    MAX_TICK,
+    MIN_SQRT_PRICE,
+    MIN_TICK,
+    Pool,
+    SwapResult,
+    Tick,
+    amount0_between,
+    amount1_between,
+    divide_up,
+    sqrt_price_at,
+    tick_at,
+)
 
 _MAX_UINT256 = 2**256 - 1
 _MAX_UINT160 = 2**160 - 1

@@ -13,8 +13,7 @@ from web3._utils.events import get_event_data
 from core.chain import Abi, Contract
 from core.chain.contract import CODEC
 from core.contracts.abi import abi
-from core.feeds.uniswap import Pool
-from core.feeds.uniswap.ticks import MAX_SQRT_PRICE, MAX_TICK, MIN_SQRT_PRICE, sqrt_price_at
+from core.feeds.uniswap import MAX_SQRT_PRICE, MAX_TICK, MIN_SQRT_PRICE, Pool, sqrt_price_at
 from scripts._stack.chain_setup import ETH_EACH, LocalNode
 from scripts._stack.genesis import creation_code
 from scripts._stack.uniswap import MAX_UINT256, SPACINGS, Actor, Exchange, PoolKey, artifact, pool_abi

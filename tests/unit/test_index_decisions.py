@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from core.contracts.deployments import load_deployment
 from core.contracts.events import Role, layouts_of
-from core.contracts.events.token import AUTHORIZATION_CANCELED, AUTHORIZATION_USED, TRANSFER
+from core.contracts.events.shared import AUTHORIZATION_CANCELED, AUTHORIZATION_USED, TRANSFER
 from core.db.schema import index, index_agent, index_shared, index_stock
 from core.errors import DeploymentError
 from core.paths import REPOSITORY

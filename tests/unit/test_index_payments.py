@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.contracts.events import Role
-from core.contracts.events.token import AuthorizationCanceled, AuthorizationUsed, Transfer
+from core.contracts.events.shared import AuthorizationCanceled, AuthorizationUsed, Transfer
 from indexer.decode import decode_logs
 from indexer.errors import Contradiction
 from indexer.fold.payments import authorization_keys, authorizations, pairs, relevant

@@ -7,7 +7,8 @@ from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any, cast
 
-from core.metrics import REGISTRY
+from prometheus_client import REGISTRY
+
 from keeper import metrics, payouts
 from keeper.agent.resolve import _due_at
 from keeper.payouts import REFUSED_TIMES, Payout

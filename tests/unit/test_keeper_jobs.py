@@ -9,8 +9,8 @@ from types import SimpleNamespace
 from typing import Any, Self, cast
 
 import pytest
+from prometheus_client import REGISTRY
 
-from core.metrics import REGISTRY
 from core.service.cancelling import cancel_and_wait
 from keeper import metrics
 from keeper.agent.crediting import Backlog

@@ -12,9 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.agent.bet import market_key
-from core.agent.book import BPS, MARGIN, MIN_BUCKET_BPS, MIN_STAKE, FeedTerms, ListingBounds, bucket, listing_terms
+from core.agent.book import MARGIN, MIN_BUCKET_BPS, MIN_STAKE, FeedTerms, ListingBounds, bucket, listing_terms
 from core.agent.document import Specification, listed_document
 from core.contracts.statuses import MarketKind
+from core.money import BPS
 from keeper.agent.listing import Listing, Priors, SeriesPlan, decide, round_plans, standing_plans
 from keeper.agent.series import (
     HOUR,

@@ -11,12 +11,12 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from prometheus_client import REGISTRY
 
 from core.chain import RpcError, RpcErrorKind
 from core.contracts.deployments import Deployment
 from core.contracts.feeds import PublishedFeed
 from core.errors import ConfigError
-from core.metrics import REGISTRY
 from keeper.agent import snapshot_job
 from keeper.attempts import TransactionRequest
 from keeper.jobs import BY_NAME, Runner

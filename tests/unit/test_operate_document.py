@@ -7,14 +7,13 @@ import shlex
 
 import pytest
 
-import core.db.schema.agent
 import core.db.schema.cup
 import core.db.schema.index_agent
 import core.db.schema.index_shared
 import core.db.schema.index_stock
-import core.db.schema.keeper
+import core.db.schema.operations
 import core.db.schema.outbox
-import core.db.schema.relay
+import core.db.schema.payments
 from core.config.loading import known_variables
 from core.db.schema import metadata
 from core.paths import REPOSITORY

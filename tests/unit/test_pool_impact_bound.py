@@ -9,8 +9,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from core.agent.book import BPS, MIN_FEE_BPS
+from core.agent.book import MIN_FEE_BPS
 from core.feeds.cost import FACTOR, FULL_FEE_BPS, FULL_REACH, LOW_FEE_FACTOR, REACHES, cap_factor
+from core.money import BPS
 from tests.support.pool_watching import Worth, arbitraged, unarbitraged
 
 MIN_CHANCE = 0.01

@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.chain import Block, ChainClient, RpcError, RpcErrorKind
-from core.outbox import LaneStatus
-from core.outbox.states import (
+from core.outbox import (
     CODE_REVERTS,
     CONTRACTS_SPENT,
     TRANSITIONS,
     WALLET_REVERTS,
     IntentState,
+    LaneStatus,
     MinedOutcome,
     settled_state,
 )

@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.agent.book import (
-    BPS,
     DOWN,
     MAX_STAKE,
     MIN_STAKE,
@@ -28,6 +27,7 @@ from core.agent.book import (
 )
 from core.agent.fixed import WAD, ln_wad, mul_div
 from core.contracts.statuses import MarketKind, VoidReason
+from core.money import BPS
 from tests.support.depth import EXAMPLES
 from tests.support.settlement_books import History, histories, orders
 

@@ -14,7 +14,6 @@ from core.contracts.events.stock import (
     Resolved,
     VintageFinalized,
 )
-from core.stock.classic import classic_payout, fee_on_gain
 from core.stock.vested import (
     DOWN,
     MAX_SIDE_CAP,
@@ -25,6 +24,8 @@ from core.stock.vested import (
     Terms,
     VestedMarket,
     Vintage,
+    classic_payout,
+    fee_on_gain,
     match,
     offer,
     open_books,

@@ -8,15 +8,16 @@ slots, so they never delay those that work. Without a free slot, a delivery is p
 from __future__ import annotations
 
 import asyncio
+import collections
 import contextlib
 import random
 import time
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import orjson
+from prometheus_client import Counter, Gauge
 
 from api.agent.bodies.events import endpoint_event, event_body
 from api.agent.links import Links
@@ -31,16 +32,15 @@ from core.agent.notices.reading import Notice, newest_seq, notices_from
 from core.db.channels import AGENT_EVENT, Subscription
 from core.db.engine import Connection, ConnectionPool
 from core.log import get_logger
-from core.metrics import counter, gauge
 from core.money import to_json
 from core.service.cancelling import cancel_and_wait
 
 log = get_logger(__name__)
 
-DEAD = counter("vpm_agent_webhook_dead_letters", "Events given up after the last attempt")
-DISABLED = counter("vpm_agent_webhook_disabled", "Webhooks disabled, by reason", ("why",))
-QUEUE_AGE = gauge("vpm_agent_webhook_queue_age_seconds", "The longest time that an endpoint has been waiting")
-SENDING = gauge("vpm_agent_webhook_sending", "Endpoints to which this process is sending")
+DEAD = Counter("vpm_agent_webhook_dead_letters", "Events given up after the last attempt")
+DISABLED = Counter("vpm_agent_webhook_disabled", "Webhooks disabled, by reason", ("why",))
+QUEUE_AGE = Gauge("vpm_agent_webhook_queue_age_seconds", "The longest time that an endpoint has been waiting")
+SENDING = Gauge("vpm_agent_webhook_sending", "Endpoints to which this process is sending")
 
 # Seconds between attempts: nine retries over a little more than 24 hours.
 RETRIES = (10, 60, 300, 1_200, 3_600, 7_200, 14_400, 25_200, 36_000)
@@ -117,7 +117,7 @@ class Dispatcher:
         if len(self._working) >= AT_ONCE:
             return False
         endpoints: list[WebhookEndpoint] = []
-        busy = Counter(self._working.values())
+        busy = collections.Counter(self._working.values())
         try:
             async with asyncio.timeout(5), self._pool.connection() as connection:
                 if not await store.any_due(connection):

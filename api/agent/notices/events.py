@@ -15,6 +15,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator
 
 from aiohttp import web
+from prometheus_client import Counter, Gauge
 
 from api import streams
 from api.agent.bodies.events import ReplayBody, ResolvedBody, event_body, stream_frame
@@ -40,12 +41,11 @@ from core.db.engine import ConnectionPool
 from core.hexadecimal import bytes_of
 from core.iso import iso_micros
 from core.log import get_logger
-from core.metrics import counter, gauge
 
 log = get_logger(__name__)
 
-STREAMS = gauge("vpm_agent_event_streams", "Event streams open in this process")
-ENDED = counter("vpm_agent_event_streams_ended", "Event streams that ended, by reason", ("why",))
+STREAMS = Gauge("vpm_agent_event_streams", "Event streams open in this process")
+ENDED = Counter("vpm_agent_event_streams_ended", "Event streams that ended, by reason", ("why",))
 
 RETRY_MS = 1_000
 REPLAY_SECONDS = 5.0

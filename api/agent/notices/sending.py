@@ -4,11 +4,11 @@ timeout and reads at most a few KB."""
 from __future__ import annotations
 
 import asyncio
+import collections
 import hashlib
 import hmac
 import ssl
 import time
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -18,6 +18,7 @@ import aiohttp
 from eth_account import Account
 from eth_account.messages import encode_defunct
 from eth_account.signers.local import LocalAccount
+from prometheus_client import Counter, Histogram
 
 from api.agent.notices.targets import (
     RESOLVE_SECONDS,
@@ -27,12 +28,14 @@ from api.agent.notices.targets import (
     TargetResolver,
     checked_url,
 )
-from core.metrics import counter, histogram
+from core.service.health import LATENCY_BUCKETS
 
-DELIVERIES = counter(
+DELIVERIES = Counter(
     "vpm_agent_webhook_deliveries", "Delivery attempts, by kind of delivery and outcome", ("what", "outcome")
 )
-DELIVERY_SECONDS = histogram("vpm_agent_webhook_delivery_seconds", "Duration of a delivery attempt")
+DELIVERY_SECONDS = Histogram(
+    "vpm_agent_webhook_delivery_seconds", "Duration of a delivery attempt", buckets=LATENCY_BUCKETS
+)
 
 CONNECT_SECONDS = 3.0
 TOTAL_SECONDS = 8.0
@@ -96,7 +99,7 @@ class WebhookSender:
         self._signer = signer
         self._targets = targets
         self._trusts = trusts
-        self._busy: Counter[str] = Counter()
+        self._busy: collections.Counter[str] = collections.Counter()
         """Deliveries in progress by address, and by host name, which is known before it is resolved."""
 
     async def send(

@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Sequence
 from typing import NoReturn
 
 from aiohttp import web
+from prometheus_client import Counter
 
 from api.agent.chain import AgentContracts, Balances, PaymentFacts, read_facts
 from api.agent.errors import RETRIABLE, problem
@@ -41,15 +42,14 @@ from core.agent.bet import idem_hash
 from core.chain import ChainClient, RpcError, checksum
 from core.contracts.statuses import Form
 from core.log import get_logger
-from core.metrics import counter
 from core.money import decimal_text
 from core.outbox import RELAY, Intent, MinedOutcome, report
 from core.signatures import signer_of
 
 log = get_logger(__name__)
 
-ANSWERS = counter("vpm_agent_trade_answers", "Answers of POST /trade, by result or error code", ("answer",))
-UNKNOWN = counter(
+ANSWERS = Counter("vpm_agent_trade_answers", "Answers of POST /trade, by result or error code", ("answer",))
+UNKNOWN = Counter(
     "vpm_agent_trades_unknown", "Answers to paid trades that were submitted and whose outcome was not recorded yet"
 )
 

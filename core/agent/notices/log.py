@@ -10,13 +10,14 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from prometheus_client import Counter
+
 from core.agent.notices.kinds import EventType, correction_source, event_id
 from core.agent.notices.payloads import correction_payload
 from core.db.channels import AGENT_EVENT
 from core.db.engine import Connection
-from core.metrics import counter
 
-WRITTEN = counter("vpm_agent_events_written", "Events added to the agent event log", ("type",))
+WRITTEN = Counter("vpm_agent_events_written", "Events added to the agent event log", ("type",))
 
 ROWS_AT_ONCE = 5_000
 MICROS = 1_000_000

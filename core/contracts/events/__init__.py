@@ -15,11 +15,9 @@ from enum import StrEnum
 from typing import Final
 
 from core.contracts.events.agent import AGENT_LISTER_EVENTS, AGENT_RESOLVER_EVENTS, WALLET_EVENTS
-from core.contracts.events.feed import FEED_EVENTS
 from core.contracts.events.layout import Layout, UndecodableLog
-from core.contracts.events.pauser import PAUSER_EVENTS
+from core.contracts.events.shared import FEED_EVENTS, PAUSER_EVENTS, TOKEN_EVENTS
 from core.contracts.events.stock import LISTER_EVENTS, RESOLVER_EVENTS, SETTLER_EVENTS
-from core.contracts.events.token import TOKEN_EVENTS
 
 __all__ = ["Layout", "Role", "UndecodableLog", "layouts_of"]
 

@@ -42,7 +42,7 @@ outbox_lane = Table(
     Column("holder", UUID(as_uuid=True)),
     Column("holder_name", Text),  # host:pid, for people
     Column("lease_until", UtcDateTime),
-    # See core.outbox.lanes.LaneStatus.
+    # See core.outbox.LaneStatus.
     Column("status", Text, nullable=False, server_default="starting"),
     Column("status_detail", Text, nullable=False, server_default=""),
     Column("balance_wei", Uint256),
@@ -89,7 +89,7 @@ outbox_intent = Table(
     Column("created_at", UtcDateTime, nullable=False, server_default=func.now()),
     Column("state_at", UtcDateTime, nullable=False, server_default=func.now()),
     Column("mined_at", UtcDateTime),
-    # Call data, signed bytes and history are deleted; key and outcome stay (core.outbox.retention).
+    # Call data, signed bytes and history are deleted; key and outcome stay (core.outbox.thin).
     Column("is_thinned", Boolean, nullable=False, server_default=text("false")),
     CheckConstraint(
         "state IN ('queued', 'signed', 'sent', 'mined', 'final', 'failed', 'replaced')", name="state_is_known"

@@ -11,7 +11,7 @@ $$;
 CREATE TRIGGER outbox_intent_asked AFTER INSERT ON outbox_intent
     REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION outbox_intents_asked();
 
--- Refuses a change of state that is not in core.outbox.states.TRANSITIONS, writes the history, and notifies.
+-- Refuses a change of state that is not in core.outbox.TRANSITIONS, writes the history, and notifies.
 -- Payload: `<id>:<state>` joined by commas, 200 at a time, since a payload holds 8000 bytes.
 CREATE FUNCTION outbox_intents_moved() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
@@ -53,7 +53,7 @@ $$;
 CREATE TRIGGER outbox_intent_moved AFTER UPDATE ON outbox_intent
     REFERENCING OLD TABLE AS before NEW TABLE AS after FOR EACH STATEMENT EXECUTE FUNCTION outbox_intents_moved();
 
--- Refuses every change, and every removal but those of core.outbox.retention, which says so for its own transaction.
+-- Refuses every change, and every deletion but those of core.outbox.thin, which sets a flag for its own transaction.
 CREATE FUNCTION outbox_rows_are_kept() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     IF TG_OP = 'DELETE' AND current_setting('vpm.outbox_retention', true) = 'on' THEN

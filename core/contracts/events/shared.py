@@ -1,5 +1,4 @@
-"""Events of feeds. Chainlink aggregators, our own and local feeds announce rounds alike; a pool feed also emits what it
-computed the round from."""
+"""Events of both chains: feeds, stablecoins and the pauser."""
 
 from __future__ import annotations
 
@@ -7,6 +6,8 @@ import msgspec
 
 from core.contracts.abi import abi
 from core.contracts.events.layout import WORD, UndecodableLog, by_topic, layout, num
+
+# ---------------------------------------------------------------- Feeds
 
 
 class AnswerUpdated(msgspec.Struct, frozen=True, gc=False):
@@ -58,4 +59,65 @@ _FEED = abi("PoolFeed").events
 FEED_EVENTS = by_topic(
     layout(_FEED["AnswerUpdated"], AnswerUpdated),
     layout(_FEED["ReadingMeasured"], _reading_measured),
+)
+
+
+# ---------------------------------------------------------------- Stablecoins
+
+
+class Transfer(msgspec.Struct, frozen=True, gc=False):
+    sender: bytes
+    to: bytes
+    value: int
+
+
+class AuthorizationUsed(msgspec.Struct, frozen=True, gc=False):
+    authorizer: bytes
+    nonce: bytes
+
+
+class AuthorizationCanceled(msgspec.Struct, frozen=True, gc=False):
+    authorizer: bytes
+    nonce: bytes
+
+
+_TOKEN = abi("IERC3009").events
+
+TRANSFER = layout(_TOKEN["Transfer"], Transfer)
+AUTHORIZATION_USED = layout(_TOKEN["AuthorizationUsed"], AuthorizationUsed)
+AUTHORIZATION_CANCELED = layout(_TOKEN["AuthorizationCanceled"], AuthorizationCanceled)
+
+TOKEN_EVENTS = by_topic(TRANSFER, AUTHORIZATION_USED, AUTHORIZATION_CANCELED)
+
+
+# ---------------------------------------------------------------- Pauser
+
+
+PAUSER = b"g"
+"""Entity: the guardians of a chain's pauser and their actions."""
+
+
+class GuardianSet(msgspec.Struct, frozen=True, gc=False):
+    account: bytes
+    allowed: bool
+
+
+class PausedBy(msgspec.Struct, frozen=True, gc=False):
+    account: bytes
+
+
+class ResumedBy(msgspec.Struct, frozen=True, gc=False):
+    account: bytes
+
+
+def _by_pauser(_t: bytes, _d: bytes) -> bytes:
+    return PAUSER
+
+
+_PAUSER = abi("Pauser").events
+
+PAUSER_EVENTS = by_topic(
+    layout(_PAUSER["GuardianSet"], GuardianSet, _by_pauser),
+    layout(_PAUSER["PausedBy"], PausedBy, _by_pauser),
+    layout(_PAUSER["ResumedBy"], ResumedBy, _by_pauser),
 )

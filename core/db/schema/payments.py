@@ -1,7 +1,7 @@
-"""The agent API's off-chain records: price locks, and the payment accepted for each idempotency key.
+"""Off-chain records of accepted payments: the agent API's by wallet and idempotency key, the relay's by authorization.
 
-Neither is needed to know what settled, since stakes carry their wallet and the hash of their key on chain. Amounts and
-shares are token units (6 decimals).
+They are not needed to know what settled, since stakes carry their wallet and the hash of their key on chain, and the
+contract books an authorization at most once. Amounts and shares are token units (6 decimals).
 """
 
 from __future__ import annotations
@@ -63,4 +63,22 @@ agent_authorization = Table(
     Column("arguments", LargeBinary, nullable=False),
     Column("brought_at", UtcDateTime, nullable=False, server_default=func.now()),
     Index("ix_agent_authorization_idem_hash", "wallet", "idem_hash"),
+)
+
+
+# The contract books an authorization at most once in any case; this table only serves to find its transaction again.
+# `attempt` counts transactions; each is requested after the previous one could no longer land.
+relay_bet = Table(
+    "relay_bet",
+    metadata,
+    Column("chain_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("signer", Address, primary_key=True),
+    Column("nonce", Hash32, primary_key=True),
+    Column("market_id", BigInteger, nullable=False),
+    Column("amount", Uint256, nullable=False),
+    Column("attempt", Integer, nullable=False, server_default="1"),
+    Column("intent_id", BigInteger, nullable=False),  # of the latest attempt
+    Column("asked_at", UtcDateTime, nullable=False, server_default=func.now()),  # when the latest attempt was requested
+    Column("confirmation_sent_at", UtcDateTime),  # when its confirmation first reached its sender
+    CheckConstraint("attempt >= 1", name="attempts_count_from_one"),
 )

@@ -1,0 +1,501 @@
+"""The transaction outbox for callers: request a transaction, read it, wait for it. The relayer does the rest.
+
+    async with pool.connection() as connection:            # within the caller's transaction, if any
+        intent = await enqueue(connection, IntentRequest(key=..., chain_id=..., group=RELAY, kind="enter", ...))
+    async with IntentWatch(url, pool) as watch:
+        intent = await watch.wait(intent.id, HAS_RESULT, timeout_seconds=10)
+
+An accepted intent is mined exactly once, or ends `failed` or `replaced` with a reason. In any other state its outcome
+is unknown, which is not a failure."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import re
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from enum import StrEnum
+from types import TracebackType
+from typing import Any, Self
+
+from core.db.channels import OUTBOX_STATE, Resync, listen
+from core.db.engine import Connection, ConnectionPool
+from core.errors import VpmError
+from core.hexadecimal import bytes_of, hex_of
+from core.service.cancelling import cancel_and_wait
+
+# ---------------------------------------------------------------- States
+
+
+class IntentState(StrEnum):
+    """The state of an intent.
+
+    queued   -> signed    a lane gave it a nonce and stored its signed bytes
+             -> failed    refused before any nonce: it would revert, it is late, or its dependency failed. It is not
+                          queued again: a new try has a new key (the database would allow it)
+    signed   -> sent      the bytes were offered to a node (which may have taken them even without an answer)
+             -> mined     found in a block before it was recorded as sent (the process died in between)
+             -> queued    a foreign transaction used its nonce, in a block that is deep enough
+    sent     -> mined     a receipt
+             -> queued    as above
+    mined    -> sent      a reorg undid its block
+             -> final     it succeeded, and its block is final
+             -> failed    it reverted, and its block is final
+             -> replaced  our no-op took its nonce, and its block is final: the call can never be mined
+    final, failed, replaced -> sent   only by a reorg deeper than the configured finality, which also raises an alarm
+    """
+
+    QUEUED = "queued"
+    SIGNED = "signed"
+    SENT = "sent"
+    MINED = "mined"
+    FINAL = "final"
+    FAILED = "failed"
+    REPLACED = "replaced"
+
+    @property
+    def ended(self) -> bool:
+        """Return whether it has ended (only a reorg deeper than finality can undo that)."""
+        return self in ENDED
+
+    @property
+    def in_flight(self) -> bool:
+        """Return whether it has a nonce and is not known to be mined."""
+        return self in (IntentState.SIGNED, IntentState.SENT)
+
+
+OVERTAKEN = "overtaken"
+"""A reason: it reverted when mined, but the call succeeds on the block before and after, so other transactions of its
+block came between. Or no node gave the reason. It may be sent again."""
+EXPIRED = "expired"
+"""Reason: its deadline passed before it was mined."""
+WALLET_REVERTS = "wallet_reverts"
+"""Reason: too many transactions of its payer reverted within an hour."""
+CODE_REVERTS = "code_reverts"
+"""Reason: too many transactions of wallets with its payer's code reverted within an hour."""
+CONTRACTS_SPENT = "contracts_spent"
+"""A reason: reverts of contract wallets have used up what they may burn within an hour."""
+PAYER_REASONS = frozenset({WALLET_REVERTS, CODE_REVERTS, CONTRACTS_SPENT})
+"""Reasons why a payer's transaction is not sent now, but may be within the hour."""
+
+
+class MinedOutcome(StrEnum):
+    """The outcome of a mined intent."""
+
+    SUCCEEDED = "succeeded"
+    REVERTED = "reverted"
+    CANCELLED = "cancelled"  # our no-op was mined in its place
+
+
+ENDED = frozenset({IntentState.FINAL, IntentState.FAILED, IntentState.REPLACED})
+
+TRANSITIONS: frozenset[tuple[IntentState, IntentState]] = frozenset(
+    {
+        (IntentState.QUEUED, IntentState.SIGNED),
+        (IntentState.QUEUED, IntentState.FAILED),
+        (IntentState.SIGNED, IntentState.SENT),
+        (IntentState.SIGNED, IntentState.MINED),
+        (IntentState.SIGNED, IntentState.QUEUED),
+        (IntentState.SENT, IntentState.MINED),
+        (IntentState.SENT, IntentState.QUEUED),
+        (IntentState.MINED, IntentState.SENT),
+        (IntentState.MINED, IntentState.FINAL),
+        (IntentState.MINED, IntentState.FAILED),
+        (IntentState.MINED, IntentState.REPLACED),
+        (IntentState.FINAL, IntentState.SENT),
+        (IntentState.FAILED, IntentState.SENT),
+        (IntentState.FAILED, IntentState.QUEUED),
+        (IntentState.REPLACED, IntentState.SENT),
+    }
+)
+
+
+def settled_state(outcome: MinedOutcome) -> IntentState:
+    """Return the state of a mined intent once its block is final."""
+    return {
+        MinedOutcome.SUCCEEDED: IntentState.FINAL,
+        MinedOutcome.REVERTED: IntentState.FAILED,
+        MinedOutcome.CANCELLED: IntentState.REPLACED,
+    }[outcome]
+
+
+# ---------------------------------------------------------------- Intents
+
+
+_WORD = re.compile(r"[a-z][a-z0-9_-]{0,31}")
+
+
+class IntentConflict(VpmError):
+    """An error: this idempotency key already belongs to another transaction, that of `intent`."""
+
+    code = "intent_conflict"
+    default_hint = "Use a new key for a new transaction."
+
+    def __init__(self, intent: Intent) -> None:
+        self.intent = intent
+        super().__init__(f"The key {intent.key} already belongs to another transaction (intent {intent.id}).")
+
+
+@dataclass(frozen=True, slots=True)
+class IntentRequest:
+    """A transaction to send once.
+
+    key: permanently unique; enqueueing the same key again changes nothing. group: the lanes that may send it. kind: a
+    word for metrics and people. to: 0x address; data: call data. gas_limit: gas units; None to estimate before signing,
+    so that a call that would revert ends without using a nonce. replay_safe: the contract itself refuses a second
+    landing, so after a foreign transaction took its nonce it may be sent again before finality. priority: higher goes
+    first. not_after: Unix seconds of the chain's clock; later it is refused, or cancelled if already sent. depends_on:
+    the id of an intent that must succeed first. payer: the user's wallet whose signature it carries, if any; its
+    reverts count against that wallet.
+    """
+
+    key: str
+    chain_id: int
+    group: str
+    kind: str
+    to: str
+    data: bytes = b""
+    value_wei: int = 0
+    gas_limit: int | None = None
+    replay_safe: bool = False
+    priority: int = 0
+    not_after: int | None = None
+    depends_on: int | None = None
+    payer: str | None = None
+
+    def __post_init__(self) -> None:
+        if not 1 <= len(self.key) <= 300:
+            raise ValueError("an idempotency key must have 1 to 300 characters")
+        for name in (self.group, self.kind):
+            if not _WORD.fullmatch(name):
+                raise ValueError(f"{name!r} is not a lower-case word")
+        bytes_of(self.to, 20)
+        if self.payer is not None:
+            bytes_of(self.payer, 20)
+        if self.value_wei < 0 or (self.gas_limit is not None and self.gas_limit < 21_000):
+            raise ValueError("value_wei must be at least 0 and gas_limit at least 21000")
+
+    def fingerprint(self) -> bytes:
+        """Hash what the transaction does; gas and priority may differ between two requests."""
+        parts = (
+            str(self.chain_id),
+            self.group,
+            self.to.lower().removeprefix("0x"),
+            self.data.hex(),
+            str(self.value_wei),
+        )
+        return hashlib.sha256("\n".join(parts).encode()).digest()
+
+
+@dataclass(frozen=True, slots=True)
+class Intent:
+    """An intent as the outbox has it. Fees in wei, hashes as 32 bytes.
+
+    block_number: the block it was mined in; of a refused intent, the block at which its call would have reverted for
+    this reason, if known.
+    """
+
+    id: int
+    key: str
+    state: IntentState
+    outcome: MinedOutcome | None
+    reason_code: str | None
+    reason: str | None
+    nonce: int | None
+    tx_hash: bytes | None
+    block_number: int | None
+    gas_used: int | None
+    fee_wei: int | None
+
+    @property
+    def tx_hash_hex(self) -> str | None:
+        return None if self.tx_hash is None else hex_of(self.tx_hash)
+
+    @property
+    def succeeded(self) -> bool:
+        """Return whether it was mined successfully, final or not."""
+        return self.outcome is MinedOutcome.SUCCEEDED
+
+    @property
+    def may_land(self) -> bool:
+        """Return whether it was mined successfully or still may be; if not, another attempt may be made."""
+        return self.succeeded or (not self.state.ended and self.outcome is None)
+
+    @property
+    def refused(self) -> bool:
+        """Return whether it was refused before it had a nonce, so that it can never be mined."""
+        return self.state is IntentState.FAILED and self.nonce is None
+
+
+def intent_columns(table: str = "outbox_intent") -> str:
+    """List the columns of an Intent for a SELECT, for `intent_from_row`."""
+    return ", ".join(f"{table}.{each.name}" for each in fields(Intent))
+
+
+_COLUMNS = intent_columns()
+_INSERT = f"""
+INSERT INTO outbox_intent (key, fingerprint, chain_id, lane_group, kind, to_address, data, value_wei, gas_limit,
+                           replay_safe, priority, not_after, depends_on, payer)
+VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
+ON CONFLICT (key) DO NOTHING RETURNING {_COLUMNS}
+"""  # noqa: S608 - constants only
+
+
+async def enqueue(connection: Connection, request: IntentRequest) -> Intent:
+    """Queue one transaction, in the caller's database transaction if it has one.
+
+    If the key exists, return its intent; raise IntentConflict if that is for another transaction.
+    """
+    values = (
+        request.key,
+        request.fingerprint(),
+        request.chain_id,
+        request.group,
+        request.kind,
+        bytes_of(request.to),
+        request.data,
+        request.value_wei,
+        request.gas_limit,
+        request.replay_safe,
+        request.priority,
+        request.not_after,
+        request.depends_on,
+        None if request.payer is None else bytes_of(request.payer),
+    )
+    row = await connection.fetch_one(_INSERT.encode(), values, prepare=True)
+    if row is not None:
+        return intent_from_row(row)
+    query = f"SELECT fingerprint, {_COLUMNS} FROM outbox_intent WHERE key = %s"  # noqa: S608 - constants only
+    row = await connection.fetch_one(query.encode(), (request.key,))
+    assert row is not None  # a conflicting key exists: only intents that can never be queued again are deleted
+    if row[0] != request.fingerprint():
+        raise IntentConflict(intent_from_row(row[1:]))
+    return intent_from_row(row[1:])
+
+
+async def read(connection: Connection, intent_id: int) -> Intent | None:
+    query = f"SELECT {_COLUMNS} FROM outbox_intent WHERE id = %s"  # noqa: S608 - constants only
+    row = await connection.fetch_one(query.encode(), (intent_id,))
+    return None if row is None else intent_from_row(row)
+
+
+def intent_from_row(row: Sequence[Any]) -> Intent:
+    """Build an Intent from the values of `intent_columns`."""
+    intent = Intent(*row)
+    return replace(
+        intent,
+        state=IntentState(intent.state),
+        outcome=None if intent.outcome is None else MinedOutcome(intent.outcome),
+        fee_wei=None if intent.fee_wei is None else int(intent.fee_wei),
+    )
+
+
+# ---------------------------------------------------------------- Waiting
+
+
+# The states with an outcome (mined or refused), and those with at least a transaction hash.
+HAS_RESULT = frozenset({IntentState.MINED, IntentState.FINAL, IntentState.FAILED, IntentState.REPLACED})
+HAS_HASH = HAS_RESULT | {IntentState.SENT}
+
+# A notification may be lost with its connection, so read again this often in any case.
+_POLL_SECONDS = 2.0
+
+
+class IntentWatch:
+    """A watch on intents for any number of waiters: `async with IntentWatch(database_url, pool) as watch`."""
+
+    def __init__(self, url: str, pool: ConnectionPool) -> None:
+        self._url = url
+        self._pool = pool
+        # The states each waiter waits for, by intent and in the order of arrival.
+        self._waiting: dict[int, dict[asyncio.Event, frozenset[IntentState]]] = defaultdict(dict)
+        self._listening: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        self._listening = asyncio.create_task(self._listen(), name="outbox watch")
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._listening is not None:
+            await cancel_and_wait(self._listening)
+
+    async def wait(self, intent_id: int, states: frozenset[IntentState], *, timeout_seconds: float) -> Intent:
+        """Return the intent once it is in one of `states`, or as it is on timeout; raise LookupError for an unknown
+        id."""
+        moved = asyncio.Event()
+        self._waiting[intent_id][moved] = states
+        deadline = asyncio.get_running_loop().time() + timeout_seconds
+        try:
+            while True:
+                moved.clear()  # before the read, so that a later change wakes us
+                async with self._pool.connection() as connection:
+                    intent = await read(connection, intent_id)
+                if intent is None:
+                    raise LookupError(f"there is no intent {intent_id}")
+                left = deadline - asyncio.get_running_loop().time()
+                if intent.state in states or left <= 0:
+                    return intent
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(min(left, _POLL_SECONDS)):
+                        await moved.wait()
+        finally:
+            del self._waiting[intent_id][moved]
+            if not self._waiting[intent_id]:
+                del self._waiting[intent_id]
+
+    async def _listen(self) -> None:
+        async with contextlib.aclosing(listen(self._url, OUTBOX_STATE)) as signals:
+            async for moved in signals:
+                for intent_id in list(self._waiting) if isinstance(moved, Resync) else moved:
+                    for event, states in self._waiting.get(intent_id, {}).items():
+                        if isinstance(moved, Resync) or moved[intent_id] in states:
+                            event.set()
+
+
+# ---------------------------------------------------------------- Lanes
+
+
+# The groups. An operator decides which keys serve which; a key may serve several.
+RELAY = "relay"  # users' bets; on Base the holder of RELAYER
+KEEPER = "keeper"  # calls that anyone may make: resolve, void, deliver, pay, sweep
+OPENER = "opener"  # the key that may list stock markets
+LISTER = "lister"  # the key that may list agent markets
+CREDIT = "credit"  # who books payments that bypassed us; on Base the holder of CREDITOR, and of nothing else
+PUBLISHER = "publisher"  # the key that may post observations
+
+
+class LaneStatus(StrEnum):
+    """The reason why a lane signs nothing new, unless it is ready. In every state it follows what it sent."""
+
+    STARTING = "starting"  # not yet compared with the chain
+    READY = "ready"
+    OUT_OF_GAS = "out_of_gas"  # the key cannot pay for one more transaction
+    STOP_LOSS = "stop_loss"  # it has used up its hourly gas allowance
+    FEES_TOO_HIGH = "fees_too_high"  # the chain's base fee exceeds our cap
+    FULL = "full"  # the limit of transactions in flight is reached
+    NODE_DOWN = "node_down"  # no RPC URL answers
+    SIGNER_DOWN = "signer_down"  # the key service does not sign
+    STOPPED = "stopped"  # its relayer released it
+
+
+def is_gone(status: str, *, is_leased: bool, in_flight: int) -> bool:
+    """Return whether a lane was released, no process holds it and nothing is in flight: its row stays forever, even if
+    no relayer has its key any more."""
+    return status == LaneStatus.STOPPED and not is_leased and not in_flight
+
+
+@dataclass(frozen=True, slots=True)
+class LaneReport:
+    """A lane's status. leased: a relayer's lease on it is valid. balance_wei: None while unknown."""
+
+    address: bytes
+    status: LaneStatus
+    detail: str
+    leased: bool
+    in_flight: int
+    balance_wei: int | None
+
+    @property
+    def works(self) -> bool:
+        """Return whether a live relayer holds it and signs, or will as soon as there is room."""
+        return self.leased and self.status in (LaneStatus.READY, LaneStatus.FULL)
+
+    @property
+    def is_gone(self) -> bool:
+        return is_gone(self.status, is_leased=self.leased, in_flight=self.in_flight)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupReport:
+    """The lanes that serve one group on one chain, and how many intents wait for them."""
+
+    lanes: tuple[LaneReport, ...]
+    queued: int
+
+    @property
+    def works(self) -> bool:
+        return any(lane.works for lane in self.lanes)
+
+    @property
+    def in_flight(self) -> int:
+        return sum(lane.in_flight for lane in self.lanes)
+
+
+# One row without a lane if the group has none.
+_LANES = b"""
+SELECT q.queued, l.address, l.status, l.status_detail, coalesce(l.lease_until > now(), false), l.balance_wei,
+    (SELECT count(*) FROM outbox_intent i WHERE i.lane_id = l.id AND i.state IN ('signed', 'sent'))
+FROM (SELECT count(*) AS queued FROM outbox_intent
+    WHERE chain_id = %(chain_id)s AND lane_group = %(group)s AND state = 'queued') q
+LEFT JOIN outbox_lane l ON l.chain_id = %(chain_id)s AND %(group)s = ANY(l.groups) ORDER BY l.id
+"""
+
+
+async def report(connection: Connection, chain_id: int, group: str) -> GroupReport:
+    """Read the status of one group of lanes."""
+    rows = await connection.fetch_all(_LANES, {"chain_id": chain_id, "group": group})
+    lanes = tuple(
+        LaneReport(address, LaneStatus(status), detail, leased, in_flight, None if balance is None else int(balance))
+        for _, address, status, detail, leased, balance, in_flight in rows
+        if address is not None
+    )
+    return GroupReport(lanes, queued=rows[0][0])
+
+
+# ---------------------------------------------------------------- Retention
+
+
+@dataclass(frozen=True, slots=True)
+class EndedIntent:
+    """An intent that ended long ago. is_noop: it fills a nonce, and no caller requested it."""
+
+    id: int
+    key: str
+    is_noop: bool
+
+
+async def long_ended(connection: Connection, chain_id: int, *, days: int, limit: int) -> list[EndedIntent]:
+    """Return and lock the oldest intents that ended more than `days` ago and are not thinned yet."""
+    rows = await connection.fetch_all(
+        "SELECT id, key, lane_group = 'noop' FROM outbox_intent WHERE chain_id = %s "
+        "AND state IN ('final', 'failed', 'replaced') AND NOT is_thinned "
+        "AND state_at < now() - make_interval(days => %s) ORDER BY state_at LIMIT %s FOR UPDATE SKIP LOCKED",
+        (chain_id, days, limit),
+    )
+    return [EndedIntent(*row) for row in rows]
+
+
+async def thin(connection: Connection, ids: Sequence[int]) -> None:
+    """Delete all but key and end of ended intents; their rows must be locked in the caller's transaction.
+
+        old = await long_ended(connection, chain_id, days=90, limit=500)
+        await thin(connection, [each.id for each in old])
+        await drop(connection, [each.id for each in old if ...])
+
+    A thinned intent keeps its row, so that its key stays taken and its end can be read. Only an intent whose key can
+    never be enqueued again may be dropped.
+    """
+    await connection.execute("SET LOCAL vpm.outbox_retention = 'on'")  # the tables refuse any other deletion
+    for table in (b"outbox_history", b"outbox_transaction"):
+        await connection.execute(b"DELETE FROM " + table + b" WHERE intent_id = ANY(%s)", (list(ids),))
+    await connection.execute("SET LOCAL vpm.outbox_retention = 'off'")
+    await connection.execute(
+        "UPDATE outbox_intent SET data = '', depends_on = NULL, is_thinned = true WHERE id = ANY(%s)", (list(ids),)
+    )
+
+
+async def drop(connection: Connection, ids: Sequence[int]) -> int:
+    """Delete thinned intents and return how many. Keep those that others depend on, and the last of each lane: a
+    restored lane continues after its nonce."""
+    cursor = await connection.execute(
+        "DELETE FROM outbox_intent i WHERE i.id = ANY(%s) AND i.is_thinned "
+        "AND NOT EXISTS (SELECT FROM outbox_intent o WHERE o.depends_on = i.id) "
+        "AND (i.nonce IS NULL OR i.nonce < (SELECT max(o.nonce) FROM outbox_intent o WHERE o.lane_id = i.lane_id))",
+        (list(ids),),
+    )
+    return cursor.rowcount
