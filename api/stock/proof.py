@@ -298,42 +298,23 @@ class Proof:
         settler = self._link(self._contracts.settler.address)
         usdg = _usdg(gathered)
 
-        def counter(label: str, value: int | str, unit: str, call: str, note: str | None = None) -> CounterProof:
-            return CounterProof(label=label, value=str(value), unit=unit, source=settler, source_label=call, note=note)
-
+        entered, delivered = "VestedMarkets Entered events", "VestedMarkets Delivered events"
+        results = f"{totals.resolved} with a winner, {totals.settled - totals.resolved} void"
+        payouts = "after fees; includes payouts to seeds, excludes refunds of stakes that were not accepted"
+        usd = STOCK_TOKEN_SYMBOL
+        rows: tuple[tuple[str, int | str, str, str, str | None], ...] = (
+            ("Markets listed", totals.markets, "markets", "VestedMarkets.marketCount()", None),
+            ("Markets settled", totals.settled, "markets", "VestedMarkets.market(id).status", results),
+            ("Bets", betting.bets, "bets", entered, "without seeds and the operator's own bets"),
+            ("Distinct bettors", betting.distinct, "wallets", entered, "without the operator's own wallets"),
+            ("Staked", usdg.staked, usd, "VestedMarkets.position(id).offered", "without seeds"),
+            ("Accepted", usdg.accepted, usd, "VestedMarkets.market(id).pool", "without seeds"),
+            ("Paid out", usdg.paid_out, usd, delivered, payouts),
+            ("Fees taken", usdg.fees_taken, usd, delivered, None),
+        )
         return [
-            counter("Markets listed", totals.markets, "markets", "VestedMarkets.marketCount()"),
-            counter(
-                "Markets settled",
-                totals.settled,
-                "markets",
-                "VestedMarkets.market(id).status",
-                f"{totals.resolved} with a winner, {totals.settled - totals.resolved} void",
-            ),
-            counter(
-                "Bets",
-                betting.bets,
-                "bets",
-                "VestedMarkets Entered events",
-                "without seeds and the operator's own bets",
-            ),
-            counter(
-                "Distinct bettors",
-                betting.distinct,
-                "wallets",
-                "VestedMarkets Entered events",
-                "without the operator's own wallets",
-            ),
-            counter("Staked", usdg.staked, STOCK_TOKEN_SYMBOL, "VestedMarkets.position(id).offered", "without seeds"),
-            counter("Accepted", usdg.accepted, STOCK_TOKEN_SYMBOL, "VestedMarkets.market(id).pool", "without seeds"),
-            counter(
-                "Paid out",
-                usdg.paid_out,
-                STOCK_TOKEN_SYMBOL,
-                "VestedMarkets Delivered events",
-                "after fees; includes payouts to seeds, excludes refunds of stakes that were not accepted",
-            ),
-            counter("Fees taken", usdg.fees_taken, STOCK_TOKEN_SYMBOL, "VestedMarkets Delivered events"),
+            CounterProof(label=label, value=str(value), unit=unit, source=settler, source_label=call, note=note)
+            for label, value, unit, call, note in rows
         ]
 
     def _refund_drill(self, market: ListedMarket, gathered: Gathered) -> RefundDrillProof:

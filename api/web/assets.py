@@ -29,7 +29,6 @@ class Assets:
 
     urls: Mapping[str, str]
     files: Mapping[str, Rendered]
-    version: str
 
     def url(self, name: str) -> str:
         return self.urls[name]
@@ -64,5 +63,4 @@ async def load_assets() -> Assets:
         publish(name)
         kind = _TYPES[Path(name).suffix]
         files[urls[name].removeprefix(PREFIX)] = await Rendered.make(bodies[name], FOREVER, content_type=kind)
-    digest = hashlib.sha256("".join(sorted(urls.values())).encode()).hexdigest()[:12]
-    return Assets(urls, files, digest)
+    return Assets(urls, files)

@@ -119,7 +119,6 @@ class Pages:
             "origin": origin,
             "navigation": NAVIGATION,
             "wallets": dict(wallets),
-            "version": assets.version,
         }
         self._environment.filters |= {
             "money": figures.money,

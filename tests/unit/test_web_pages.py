@@ -32,7 +32,7 @@ class Slow:
 
 @pytest.fixture
 def pages() -> Pages:
-    return Pages(Assets({}, {}, "1"), "http://127.0.0.1:1", {}, {})
+    return Pages(Assets({}, {}), "http://127.0.0.1:1", {}, {})
 
 
 async def test_concurrent_requests_share_one_rendering(pages: Pages) -> None:
