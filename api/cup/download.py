@@ -76,19 +76,19 @@ class Download:
                                 await response.prepare(request)
                             await response.write(piece)
             except TimeoutError:
-                return _broken_off(request, response)
+                return _abort(request, response)
             except psycopg.Error as error:
-                log.warning("export aborted", action="cup.export_broke_off", why=error)
+                log.warning("export aborted", action="cup.export_aborted", why=error)
                 if not response.prepared:
                     raise unavailable() from None
-                return _broken_off(request, response)
+                return _abort(request, response)
             except ConnectionError:
                 return response  # the reader disconnected
         await response.write_eof()
         return response
 
 
-def _broken_off(request: web.Request, response: web.StreamResponse) -> web.StreamResponse:
+def _abort(request: web.Request, response: web.StreamResponse) -> web.StreamResponse:
     """Close the connection before the last line, so that no reader takes the file for complete."""
     if request.transport is not None:
         request.transport.abort()

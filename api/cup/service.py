@@ -224,7 +224,7 @@ class CupService:
             try:
                 yield connection
             except psycopg.OperationalError as error:
-                log.warning("lost the database while writing", action="cup.unknown", what=what, why=error)
+                log.warning("lost the database while writing", action="cup.write_unknown", what=what, why=error)
                 raise unavailable(
                     f"We do not know whether {what} was stored. Send the same request again: it is never stored twice."
                 ) from None
