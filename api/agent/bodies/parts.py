@@ -17,7 +17,7 @@ from api.agent.errors import CATALOGUE, RESERVED
 from api.agent.facts import ListedMarket, MarketsSnapshot
 from api.agent.links import Links
 from api.agent.projection import BetWarning
-from api.operations import Body, DocumentedAnswer
+from api.operations import Answers, Body
 from core.agent.book import Book
 from core.agent.words import FEED_DECIMALS
 from core.contracts.statuses import MarketKind
@@ -40,21 +40,18 @@ class ErrorBody(Body):
     request_id: str
 
 
-def refusal(description: str) -> DocumentedAnswer:
-    """Document a refusal."""
-    return DocumentedAnswer(description, ErrorBody)
-
-
-BAD = refusal("`invalid_request`, with `issues`")
-NO_WALLET = refusal("`invalid_wallet`")
-NO_DATABASE = refusal("`internal_error`: retry shortly.")
-RATE = DocumentedAnswer("`rate_limited`", ErrorBody, {"Retry-After": "Seconds until there is room again."})
-_USUAL = {400: BAD, 404: refusal("`market_not_found`"), 422: NO_WALLET, 429: RATE, 500: NO_DATABASE}
-
-
-def answers(description: str, model: type[Body], *refusals: int) -> dict[int, DocumentedAnswer]:
-    """Document an operation's answers: 200, and the usual refusals with these statuses."""
-    return {200: DocumentedAnswer(description, model), **{status: _USUAL[status] for status in refusals}}
+answers = Answers(
+    ErrorBody,
+    {
+        400: "`invalid_request`, with `issues`",
+        404: "`market_not_found`",
+        422: "`invalid_wallet`",
+        429: "`rate_limited`",
+        500: "`internal_error`: retry shortly.",
+    },
+)
+refusal = answers.refusal
+BAD, NO_WALLET, RATE, NO_DATABASE = (refusal(answers.usual[status], status) for status in (400, 422, 429, 500))
 
 
 class Meta(Body):
