@@ -52,7 +52,7 @@ def _terms(text: str) -> frozenset[str]:
     return words_of(text).terms
 
 
-def rank_markets(markets: Sequence[ListedMarket], asked: Words) -> list[Match]:
+def rank_markets(markets: Sequence[ListedMarket], query: Words) -> list[Match]:
     """Return the matching markets, best first. A market whose cashtag is in the text scores 1000 plus the number of
     markets with a smaller pool; any other scores the Jaccard similarity of the words, if they share any."""
     pools = sorted(each.book.net_pool for each in markets)
@@ -60,13 +60,13 @@ def rank_markets(markets: Sequence[ListedMarket], asked: Words) -> list[Match]:
     matches = []
     for market in markets:
         has = terms_of(market)
-        terms = tuple(sorted(asked.terms & has))
+        terms = tuple(sorted(query.terms & has))
         tag = folded(market.token_symbol).upper()
-        if tag in asked.cashtags:
+        if tag in query.cashtags:
             score = Fraction(CASHTAG_SCORE + rank[market.book.net_pool])
             matches.append(Match(market, "exact", score, (tag,), terms, f"cashtag ${tag}"))
         elif terms:
-            score = Fraction(len(terms), len(asked.terms | has))
+            score = Fraction(len(terms), len(query.terms | has))
             matches.append(Match(market, "related", score, (), terms, f"shares {', '.join(terms)}"))
     return sorted(matches, key=lambda each: (-each.score, each.market.closes_at, each.market.id))
 
@@ -123,20 +123,20 @@ class Discovery:
 
     async def discover(self, request: web.Request) -> web.StreamResponse:
         query = read_query(request, DiscoverQuery)
-        asked, post = _not_blank(query.q), _not_blank(query.post)
+        text, post = _not_blank(query.q), _not_blank(query.post)
         snapshot = self._index.required()
-        quiet = None if post is None else silence(post)
-        hits: list[Match] = []
-        if quiet is None:
-            markets, text = snapshot.open_markets(), asked or post
-            hits = most_active(snapshot, markets) if text is None else rank_markets(markets, words_of(text))
-        matches = [self._match(each, snapshot) for each in hits[: query.limit]]
+        silent_because = None if post is None else silence(post)
+        found: list[Match] = []
+        if silent_because is None:
+            markets, searched = snapshot.open_markets(), text or post
+            found = most_active(snapshot, markets) if searched is None else rank_markets(markets, words_of(searched))
+        matches = [self._match(each, snapshot) for each in found[: query.limit]]
         return json_response(
             DiscoverBody(
                 meta=chain_meta(self._links, snapshot),
-                query=asked,
-                silent=quiet is not None,
-                reason=UNSET if quiet is None else quiet.value,
+                query=text,
+                silent=silent_because is not None,
+                reason=UNSET if silent_because is None else silent_because.value,
                 count=len(matches),
                 matches=matches,
             )

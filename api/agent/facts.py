@@ -31,7 +31,7 @@ BookTotals = Mapping[int, tuple[int, int, int, int]]
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """A market's ending. `winner` is None if it is void. The deciding readings and their times are None where none
+    """A market's ending. `winner` is None if it is void; the deciding readings and their times are None if no reading
     decided."""
 
     winner: int | None

@@ -49,7 +49,7 @@ class AgentIndex(FollowedIndex[MarketsSnapshot]):
     async def _read_snapshot(
         self, chain_id: int, connection: AsyncConnection, previous: MarketsSnapshot | None
     ) -> MarketsSnapshot | None:
-        """Read the current state. Only before deployment is an unreadable one the empty snapshot."""
+        """Read the current state; before deployment, return the empty snapshot."""
         before = None if previous is BEFORE_DEPLOYMENT else previous
         snapshot = await read_snapshot(chain_id, self._feeds, self._archive, connection, before)
         return BEFORE_DEPLOYMENT if snapshot is None and not self._deployed else snapshot

@@ -204,7 +204,7 @@ class Platform:
 
     async def _count(self) -> AgentStats:
         snapshot = self._index.required()
-        asked = {
+        parameters = {
             "in_time": PAID_IN_TIME_SECONDS,
             "markets": MAX_SETTLED,
             "stakes": PAYOUTS_LOOKED_AT,
@@ -213,7 +213,7 @@ class Platform:
         }
         async with storage("The statistics", seconds=5.0), self._engine.connect() as connection:
             await require_sums(connection, self._chain_id, "Statistics")
-            row = (await connection.execute(_STATS, asked)).one()
+            row = (await connection.execute(_STATS, parameters)).one()
             samples = (await connection.execute(_SAMPLES, {"most": PROOF_SAMPLES})).scalars().all()
         return AgentStats(
             markets=MarketCounts(open=len(snapshot.open_markets()), resolved=int(row.settled)),

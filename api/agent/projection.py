@@ -45,17 +45,17 @@ class Projection:
 
 
 def project_quote(
-    market: ListedMarket, outcome: int, got: Quote, *, now: int | None = None, balance: int | None = None
+    market: ListedMarket, outcome: int, quoted: Quote, *, now: int | None = None, balance: int | None = None
 ) -> Projection:
     """Project a quoted bet. `now`: the chain's clock; `balance`: the wallet's; None skips that check."""
-    book, _ = market.book.staked(outcome, got.amount)
-    payout = book.projected(outcome, got.amount, got.shares)
-    warnings = _warnings(market, outcome, got.amount, payout, alone=market.outcome_bets[outcome] == 0)
-    if balance is not None and balance < got.amount:
+    book, _ = market.book.staked(outcome, quoted.amount)
+    payout = book.projected(outcome, quoted.amount, quoted.shares)
+    warnings = _warnings(market, outcome, quoted.amount, payout, alone=market.outcome_bets[outcome] == 0)
+    if balance is not None and balance < quoted.amount:
         warnings.append(
             BetWarning(
                 "wallet_underfunded",
-                f"The wallet holds {decimal_text(balance)} USDC, but the bet is {decimal_text(got.amount)} USDC.",
+                f"The wallet holds {decimal_text(balance)} USDC, but the bet is {decimal_text(quoted.amount)} USDC.",
             )
         )
     if now is not None and 0 < market.closes_at - now <= CLOSES_SOON_SECONDS:
@@ -65,7 +65,7 @@ def project_quote(
                 f"Betting ends at {moment(market.closes_at)}, in {market.closes_at - now} seconds.",
             )
         )
-    return Projection(payout, got.shares, tuple(warnings))
+    return Projection(payout, quoted.shares, tuple(warnings))
 
 
 def project_stake(market: ListedMarket, stake: Stake, outcome: int, totals: BookTotals) -> Projection:

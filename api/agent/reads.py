@@ -15,7 +15,7 @@ from limits import RateLimitItem, parse
 from msgspec import Raw
 
 from api.agent import projection
-from api.agent.bodies import markets as shown
+from api.agent.bodies import markets as market_bodies
 from api.agent.bodies.markets import AgentResult, ResultBody, result
 from api.agent.bodies.parts import NETWORK, Freshness, chain_meta, freshness, meta, usd
 from api.agent.bodies.positions import PositionsBody, position, summary
@@ -93,12 +93,12 @@ DISCLAIMER = (
 
 
 class OpenMarket(Body, kw_only=False):
-    market: shown.AgentMarketRef
+    market: market_bodies.AgentMarketRef
     example_paid: list[Decimal | None] | None
 
 
 class ClosedMarket(Body, kw_only=False):
-    market: shown.AgentMarketRef
+    market: market_bodies.AgentMarketRef
     result: AgentResult
 
 
@@ -106,7 +106,7 @@ class Overview(Body):
     """The markets for the home page."""
 
     open: list[OpenMarket]
-    later: list[shown.AgentMarketRef]
+    later: list[market_bodies.AgentMarketRef]
     closed: list[ClosedMarket]
     freshness: Freshness
 
@@ -149,8 +149,8 @@ class AgentReads:
 
     async def markets(self, request: web.Request) -> web.StreamResponse:
         query = read_query(request, MarketsQuery) if request.query_string else _DEFAULTS
-        asked = (query.status, query.type, query.token, query.ids, query.limit, query.cursor)
-        return await self._lists.answer(request, asked, lambda: self._page(query))
+        key = (query.status, query.type, query.token, query.ids, query.limit, query.cursor)
+        return await self._lists.answer(request, key, lambda: self._page(query))
 
     async def _page(self, query: MarketsQuery) -> bytes:
         after = None if query.cursor is None else MARKETS.decode(query.cursor)
@@ -158,22 +158,22 @@ class AgentReads:
         if query.ids is not None:
             names = {name.strip() for name in query.ids.split(",")}
             named = await self._index.markets(key for name in names if (key := key_from_name(name)) is not None)
-            fitting = _fitting(
+            matching = _matching(
                 (each for each in named.values() if names & {each.id, hex_of(each.key)}), snapshot, query
             )
         else:
-            fitting = _fitting(snapshot.markets.values(), snapshot, query)
+            matching = _matching(snapshot.markets.values(), snapshot, query)
         if after is not None:
-            fitting = [each for each in fitting if market_sort_key(each) > after]
+            matching = [each for each in matching if market_sort_key(each) > after]
         if query.ids is None and query.status == "all":
-            fitting = await self._with_settled(fitting, snapshot, query, after)
-        page = fitting[: query.limit]
-        more = len(fitting) > len(page)
+            matching = await self._with_settled(matching, snapshot, query, after)
+        page = matching[: query.limit]
+        more = len(matching) > len(page)
         return to_json(
-            shown.Markets(
+            market_bodies.Markets(
                 meta=chain_meta(self._links, snapshot),
                 count=len(page),
-                markets=[shown.market_ref(each, snapshot, self._links) for each in page],
+                markets=[market_bodies.market_ref(each, snapshot, self._links) for each in page],
                 next_cursor=MARKETS.encode(market_sort_key(page[-1])) if more else None,
             )
         )
@@ -190,11 +190,11 @@ class AgentReads:
         if query.type is not None and kind is None:
             return list(present)
         markets = {each.key: each for each in present}
-        fitting = 0
-        while fitting <= query.limit:
+        matching = 0
+        while matching <= query.limit:
             read = await self._index.settled_page(_symbol(query), kind, after, query.limit + 1)
-            shown = _fitting(read.values(), snapshot, query)
-            fitting += len(shown)
+            shown = _matching(read.values(), snapshot, query)
+            matching += len(shown)
             # The copy in memory is newer than the one just read.
             markets |= {each.key: snapshot.markets.get(each.key, each) for each in shown}
             if len(read) <= query.limit:
@@ -207,8 +207,8 @@ class AgentReads:
 
         async def render_market() -> bytes:
             snapshot, market = await self._listed(listed.id)
-            body = shown.market_detail(market, snapshot, self._links)
-            return to_json(shown.OneMarket(meta=chain_meta(self._links, snapshot), market=body))
+            body = market_bodies.market_detail(market, snapshot, self._links)
+            return to_json(market_bodies.OneMarket(meta=chain_meta(self._links, snapshot), market=body))
 
         return await self._details.answer(request, listed.key, render_market)
 
@@ -231,16 +231,16 @@ class AgentReads:
             readings = await read_readings(connection, self._chain_id, market.spec.feed, times)
         latest = snapshot.latest.get(market.feed)
         return AgentResearch(
-            market=shown.market_ref(market, snapshot, self._links),
+            market=market_bodies.market_ref(market, snapshot, self._links),
             resolution_rules=rules(market, self._links),
-            odds=shown.odds(market),
-            stats=shown.stats(market),
-            ladder=shown.ladder(market, latest),
-            token_snapshot=shown.token_snapshot(market, latest, self._links),
+            odds=market_bodies.odds(market),
+            stats=market_bodies.stats(market),
+            ladder=market_bodies.ladder(market, latest),
+            token_snapshot=market_bodies.token_snapshot(market, latest, self._links),
             odds_history=odds_history(market, stakes),
             observations=observations(market, rounds, self._links),
             decided_by=decided_by(market, snapshot.now, readings, self._links),
-            related=[related(each) for each in _alike(market, snapshot)],
+            related=[related(each) for each in _related_markets(market, snapshot)],
             impact=impact(market),
             advisory=None,
             disclaimer=DISCLAIMER,
@@ -267,14 +267,16 @@ class AgentReads:
             (each for each in others if not each.opens_later(snapshot.now)), key=market_sort_key, reverse=True
         )
         return Overview(
-            open=[OpenMarket(self._shown(each, snapshot), _example_paid(each)) for each in open_now],
-            later=[self._shown(each, snapshot) for each in later],
-            closed=[ClosedMarket(self._shown(each, snapshot), result(each, self._links)) for each in over[:closed]],
+            open=[OpenMarket(self._market_ref(each, snapshot), _example_paid(each)) for each in open_now],
+            later=[self._market_ref(each, snapshot) for each in later],
+            closed=[
+                ClosedMarket(self._market_ref(each, snapshot), result(each, self._links)) for each in over[:closed]
+            ],
             freshness=freshness(snapshot),
         )
 
-    def _shown(self, market: ListedMarket, snapshot: MarketsSnapshot) -> shown.AgentMarketRef:
-        return shown.market_ref(market, snapshot, self._links)
+    def _market_ref(self, market: ListedMarket, snapshot: MarketsSnapshot) -> market_bodies.AgentMarketRef:
+        return market_bodies.market_ref(market, snapshot, self._links)
 
     async def supported_markets(self, keys: Iterable[bytes]) -> dict[bytes, ListedMarket]:
         """Return the supported ones of these markets, of any age."""
@@ -318,9 +320,9 @@ class AgentReads:
         now = chain_now(snapshot.now)
         check_open(market, now)
         outcome = side_of(market, query.side)
-        got = market.book.quote(outcome, size)
-        ahead = projection.project_quote(
-            market, outcome, got, now=now, balance=None if wallet is None else await self._balances.get(wallet)
+        quoted = market.book.quote(outcome, size)
+        projected = projection.project_quote(
+            market, outcome, quoted, now=now, balance=None if wallet is None else await self._balances.get(wallet)
         )
         quote_id, is_locked = store.new_quote_id(), size > SIMPLE_MAX
         seconds = min(store.LOCK_SECONDS, market.closes_at - now)
@@ -331,11 +333,11 @@ class AgentReads:
         body = quote(
             market,
             outcome,
-            got,
+            quoted,
             quote_id=quote_id,
             expires_at=iso_datetime(expires),
             tier="locked" if is_locked else "simple",
-            ahead=ahead,
+            projected=projected,
             largest=largest_size(market, outcome),
             snapshot=snapshot,
             links=self._links,
@@ -349,8 +351,8 @@ class AgentReads:
         await self._take(request, POSITIONS_RATE, "agent-positions", "Positions are read at most 120 times a minute.")
         wallet = checked_wallet(query.wallet)
         before = None if query.cursor is None else STAKES.decode(query.cursor)
-        asked = (wallet, query.limit, before)
-        return await self._book_pages.answer(request, asked, lambda: self.positions_page(wallet, query.limit, before))
+        key = (wallet, query.limit, before)
+        return await self._book_pages.answer(request, key, lambda: self.positions_page(wallet, query.limit, before))
 
     async def positions_page(self, wallet: str, limit: int, before: StakeSortKey | None) -> bytes:
         """Return a page of a wallet's positions, and the summary of all."""
@@ -375,19 +377,19 @@ class AgentReads:
 
     async def _position_bodies(self, stakes: Sequence[Stake], markets: Mapping[bytes, ListedMarket]) -> list[Raw]:
         """Render positions, reusing each one until it or its market changes."""
-        bodies, fresh = [], 0
+        bodies, rendered = [], 0
         for each in stakes:
             market = markets.get(each.market_key)
             if market is None:
                 continue  # listed in a block read after the markets were
-            kept = self._positions.get(each.id)
-            if kept is None or kept[0] is not market or kept[1] != each:
-                kept = (market, each, to_json(position(market, each, self._links)))
-                self._positions[each.id] = kept
-                fresh += 1
-                if fresh % RENDERED_AT_ONCE == 0:
+            cached = self._positions.get(each.id)
+            if cached is None or cached[0] is not market or cached[1] != each:
+                cached = (market, each, to_json(position(market, each, self._links)))
+                self._positions[each.id] = cached
+                rendered += 1
+                if rendered % RENDERED_AT_ONCE == 0:
                     await asyncio.sleep(0)  # lets other requests run
-            bodies.append(Raw(kept[2]))
+            bodies.append(Raw(cached[2]))
         return bodies
 
     async def result(self, request: web.Request) -> web.StreamResponse:
@@ -459,7 +461,7 @@ class AgentReads:
         return snapshot, market
 
 
-def _fitting(markets: Iterable[ListedMarket], snapshot: MarketsSnapshot, query: MarketsQuery) -> list[ListedMarket]:
+def _matching(markets: Iterable[ListedMarket], snapshot: MarketsSnapshot, query: MarketsQuery) -> list[ListedMarket]:
     """Return the markets that match the query, earliest deadline first."""
     symbol = _symbol(query)
     return sorted(
@@ -479,17 +481,17 @@ def _symbol(query: MarketsQuery) -> str | None:
     return None if query.token is None else query.token.strip().removeprefix("$").upper()
 
 
-def _alike(market: ListedMarket, snapshot: MarketsSnapshot) -> list[ListedMarket]:
+def _related_markets(market: ListedMarket, snapshot: MarketsSnapshot) -> list[ListedMarket]:
     """Return related open markets: those on the same token first, then those of the same kind; earliest first."""
-    alike = [
+    candidates = [
         each
         for each in snapshot.open_markets()
         if each.key != market.key and (each.token_symbol == market.token_symbol or each.kind == market.kind)
     ]
-    alike.sort(
+    candidates.sort(
         key=lambda each: (each.token_symbol != market.token_symbol, each.kind != market.kind, market_sort_key(each))
     )
-    return alike[:RELATED_MARKETS]
+    return candidates[:RELATED_MARKETS]
 
 
 def _no_proof() -> Exception:
@@ -503,8 +505,8 @@ def _example_paid(market: ListedMarket) -> list[Decimal | None] | None:
         return None
     paid: list[Decimal | None] = []
     for outcome in (0, 1):
-        got = market.book.quote(outcome, EXAMPLE_SIZE)
+        quoted = market.book.quote(outcome, EXAMPLE_SIZE)
         room = market.book.room(outcome, market.pot_cap) >= EXAMPLE_SIZE
-        taken = room and got.price_after - got.price_before <= MAX_POINTS
-        paid.append(json_number(projection.project_quote(market, outcome, got).payout) if taken else None)
+        taken = room and quoted.price_after - quoted.price_before <= MAX_POINTS
+        paid.append(json_number(projection.project_quote(market, outcome, quoted).payout) if taken else None)
     return paid

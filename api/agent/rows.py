@@ -141,12 +141,12 @@ async def read_settled_page(
     columns = agent_market.c
     place = (columns.closes_at, columns.listed_block, columns.listed_log_index)
     ranges = list(product(feeds, kinds))
-    asked = unnest_rows(
-        "asked", feed=(Address, [feed for feed, _ in ranges]), kind=(SmallInteger, [kind for _, kind in ranges])
+    wanted = unnest_rows(
+        "wanted", feed=(Address, [feed for feed, _ in ranges]), kind=(SmallInteger, [kind for _, kind in ranges])
     )
     page = (
         select(columns.market_id, *place)
-        .where(columns.feed == asked.c.feed, columns.kind == asked.c.kind, _SETTLED)
+        .where(columns.feed == wanted.c.feed, columns.kind == wanted.c.kind, _SETTLED)
         .order_by(*place)
         .limit(limit)
     )
@@ -155,7 +155,7 @@ async def read_settled_page(
     each = page.lateral("page")
     query = (
         select(each.c.market_id)
-        .select_from(asked.join(each, true()))
+        .select_from(wanted.join(each, true()))
         .order_by(each.c.closes_at, each.c.listed_block, each.c.listed_log_index)
         .limit(limit)
     )
@@ -178,19 +178,19 @@ async def _read_where(
 async def _read_latest(connection: AsyncConnection, chain_id: int, feeds: set[bytes]) -> dict[str, FeedRound]:
     if not feeds:
         return {}
-    asked = unnest_rows("asked", feed=(Address, list(feeds)))
+    wanted = unnest_rows("wanted", feed=(Address, list(feeds)))
     newest = (  # one index lookup per feed
         select(*_ROUND)
         .where(
             oracle_round.c.chain_id == chain_id,
-            oracle_round.c.feed == asked.c.feed,
+            oracle_round.c.feed == wanted.c.feed,
             oracle_round.c.answer > 0,  # other readings are invalid
         )
         .order_by(oracle_round.c.updated_at.desc(), oracle_round.c.round_id.desc())
         .limit(1)
         .lateral("newest")
     )
-    rows = await connection.execute(select(asked.c.feed, newest).select_from(asked.join(newest, true())))
+    rows = await connection.execute(select(wanted.c.feed, newest).select_from(wanted.join(newest, true())))
     return {_feed_text(row.feed): FeedRound(row.answer, row.updated_at, row.tx) for row in rows}
 
 

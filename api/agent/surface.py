@@ -122,8 +122,8 @@ async def agent_surface(context: Context) -> AsyncIterator[Surface]:
     trade: Handler = partial(refuse_undeployed, context)
     if contracts is not None:
         trade = TradeHandler(context, contracts, client, balances, index, switch, attester, links).trade
-    asked = RequestQuota(context.limits, settings, RATE)
-    operations = asked.counted(
+    quota = RequestQuota(context.limits, settings, RATE)
+    operations = quota.counted(
         routes.operations(
             channels=channels,
             reads=reads,
@@ -146,7 +146,7 @@ async def agent_surface(context: Context) -> AsyncIterator[Surface]:
             examples=lambda: {TRADE_ID: example} if (example := reads.example()) is not None else {},
             operations=(
                 *operations,
-                *(replace(each, group="platform") for each in asked.counted(mcp.endpoint.operations())),
+                *(replace(each, group="platform") for each in quota.counted(mcp.endpoint.operations())),
             ),
         )
 

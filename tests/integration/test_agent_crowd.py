@@ -21,7 +21,7 @@ async def market(buyer: Buyer, service: AgentService) -> str:
     return name
 
 
-async def test_each_of_a_crowd_is_challenged_or_told_to_retry(buyer: Buyer, market: str) -> None:
+async def test_each_call_of_a_crowd_gets_a_challenge_or_a_retry_after(buyer: Buyer, market: str) -> None:
     """From as many addresses as there are callers: no limit on one caller helps here."""
     await buyer.challenged(bet(market, wallets.DEV[0]))
     answers = await asyncio.gather(*(buyer.post(bet(market, wallets.DEV[n % 8])) for n in range(CROWD)))

@@ -139,7 +139,7 @@ async def test_bets_move_browsing_and_sentiment(buyer: Buyer, service: AgentServ
     assert (intel["suggestedBet"]["side"], intel["suggestedBet"]["sideLabel"]) == ("yes", "YES")
 
 
-async def test_a_token_without_markets_is_no_error(buyer: Buyer) -> None:
+async def test_a_token_without_markets_is_not_an_error(buyer: Buyer) -> None:
     intel = (await asked(buyer, "/sentiment", SentimentBody, token="<b>$x"))["intel"]
     assert (intel["hasSignal"], intel["marketCount"], intel["markets"]) == (False, 0, [])
     assert intel["topMarket"] is intel["suggestedBet"] is None

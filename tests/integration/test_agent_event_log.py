@@ -89,7 +89,7 @@ def _mine(chain: SimChain, crowd: Crowd) -> None:
 
 
 @pytest.mark.timeout(900)
-async def test_reorganizations_only_ever_add(postgres: TestPostgres, database_url: str) -> None:
+async def test_reorganizations_only_append_to_the_log(postgres: TestPostgres, database_url: str) -> None:
     crowd, chain = Crowd("events"), SimChain()
     rng, node = crowd.rng, SimNode(chain)
     for _ in range(250):
@@ -160,7 +160,7 @@ async def test_a_rebuilt_database_has_the_same_events_to_the_byte(postgres: Test
         postgres.drop(fresh_url)
 
 
-async def test_adding_no_events_blocks_no_other_writer(database_url: str) -> None:
+async def test_appending_known_events_does_not_block_other_writers(database_url: str) -> None:
     """Indexing a chain again repeats every event; the relayer does not wait for a wallet's row."""
     wallet = b"\7" * 20
     draft = Draft(wallet, EventType.TEST, source_of(EventType.TEST, wallet), "{}")
@@ -175,7 +175,7 @@ async def test_adding_no_events_blocks_no_other_writer(database_url: str) -> Non
         assert await (await other.execute(count, (wallet,))).fetchall() == [(1,)]
 
 
-async def test_an_event_is_as_durable_as_a_page_of_history_need_not_be(database_url: str) -> None:
+async def test_events_are_written_durably_even_during_backfill(database_url: str) -> None:
     wallet = b"\x08" * 20
     draft = Draft(wallet, EventType.TEST, source_of(EventType.TEST, wallet), "{}")
     settings = []
@@ -188,7 +188,7 @@ async def test_an_event_is_as_durable_as_a_page_of_history_need_not_be(database_
     assert settings == [("on",), ("off",)], "only where something was added"
 
 
-async def test_what_is_sent_is_dated_by_what_is_indexed_and_not_by_a_newer_head(database_url: str) -> None:
+async def test_a_submitted_bet_is_dated_by_the_indexed_block_not_by_a_newer_head(database_url: str) -> None:
     """Otherwise a client asking for events since a second would miss those of the blocks between."""
     crowd, chain = Crowd("sent"), SimChain()
     for _ in range(60):
@@ -211,7 +211,7 @@ async def test_what_is_sent_is_dated_by_what_is_indexed_and_not_by_a_newer_head(
         assert row.at_micros == indexed_at * MICROS
 
 
-async def test_a_payout_reported_late_is_the_one_that_was_made(database_url: str) -> None:
+async def test_a_payout_reported_late_has_the_amount_that_was_paid(database_url: str) -> None:
     """The wallet's row was busy when its payment was signed; when the event is written, the chain has the payment."""
     crowd, chain = Crowd("events"), SimChain()
     for _ in range(250):
@@ -240,7 +240,7 @@ def _pay(stake_id: int) -> bytes:
     return bytes(4) + bytes(32) + (64).to_bytes(32) + (1).to_bytes(32) + stake_id.to_bytes(32)
 
 
-async def test_who_polls_for_resolutions_misses_none_that_a_fork_or_a_node_made_late(database_url: str) -> None:
+async def test_polling_for_resolutions_misses_none_that_a_fork_or_slow_node_delayed(database_url: str) -> None:
     """Each poll goes on from the `createdAt` of the last event, as the API says."""
     wallet, at = b"\x0a" * 20, 1_764_000_000
     links = Links("http://127.0.0.1:1", None, "0x" + "00" * 20)

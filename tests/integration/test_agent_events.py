@@ -196,7 +196,7 @@ async def test_a_void_market_refunds_and_has_no_winner(buyer: Buyer, service: Ag
     assert (paid_back["refund"], paid_back["amountUsd"]) == (True, 5)
 
 
-async def test_what_is_no_page(buyer: Buyer) -> None:
+async def test_invalid_page_queries_are_refused(buyer: Buyer) -> None:
     wallet = "0x" + "9" * 40
     cases: list[tuple[str, dict[str, object], int, str]] = [
         ("/events/replay", {}, 422, "invalid_wallet"),

@@ -101,9 +101,7 @@ async def test_refusals_are_those_of_the_rest_api(client: Client, buyer: Buyer, 
         assert "sizeUsd" in unknown["message"]
 
 
-async def test_another_form_of_payment_is_asked_for_again_with_the_reason(
-    client: Client, service: AgentService
-) -> None:
+async def test_an_invalid_payment_gets_new_terms_with_the_reason(client: Client, service: AgentService) -> None:
     async with client:
         who, stranger = DEV[2], DEV[3]
         body = wanted(service, who)
@@ -121,9 +119,7 @@ async def test_another_form_of_payment_is_asked_for_again_with_the_reason(
         assert [service.chain.stake(each.address, body["idemKey"]) for each in (who, stranger)] == [None, None]
 
 
-async def test_a_payment_serves_one_bet_over_rest_and_tools(
-    client: Client, buyer: Buyer, service: AgentService
-) -> None:
+async def test_a_payment_makes_one_bet_over_rest_and_tools(client: Client, buyer: Buyer, service: AgentService) -> None:
     """Replayed under another key it is refused; a stranger who saw it gets nothing; REST and tools share one record."""
     async with client:
         who = DEV[4]
@@ -216,7 +212,7 @@ async def test_no_argument_breaks_a_tool(service: AgentService, buyer: Buyer, ar
                 assert body["status"] in (400, 404, 422), (name, body)
 
 
-async def test_no_request_is_too_large_or_stays_open(service: AgentService, buyer: Buyer) -> None:
+async def test_requests_are_bounded_in_size_and_time(service: AgentService, buyer: Buyer) -> None:
     assert (await post(service, tool("get_market", json.dumps({"marketId": "x" * 70_000}))))[0] == 413
     assert (await post(service, b"[" * 2_000_000))[0] == 413
     for body in (b"", b"{", b"[]", b"null", b"[" * 60_000, b'{"jsonrpc":"2.0","id":1}'):
@@ -230,7 +226,7 @@ async def test_no_request_is_too_large_or_stays_open(service: AgentService, buye
             assert (await response.json())["docsUrl"]
 
 
-async def test_headers_of_the_call_pay_for_nothing(client: Client, buyer: Buyer, service: AgentService) -> None:
+async def test_payment_headers_of_an_mcp_call_are_ignored(client: Client, buyer: Buyer, service: AgentService) -> None:
     """A payment is what stands in `_meta`: not a header that some proxy kept."""
     who = DEV[6]
     body = wanted(service, who)
@@ -245,7 +241,7 @@ async def test_headers_of_the_call_pay_for_nothing(client: Client, buyer: Buyer,
     assert service.chain.stake(who.address, body["idemKey"]) is None
 
 
-async def test_a_webhook_is_registered_looked_at_and_removed(client: Client, service: AgentService) -> None:
+async def test_a_webhook_is_registered_shown_and_removed(client: Client, service: AgentService) -> None:
     """The refusal shows what to sign; the id is all that the other tools take."""
     who = DEV[7]
     given = {"wallet": who.address, "url": "http://127.0.0.1:9/hook", "message": "hello", "signature": "0x" + "11" * 65}

@@ -18,7 +18,7 @@ HEAD = {
 }
 
 
-async def test_a_node_is_out_of_reach_until_it_answers_again() -> None:
+async def test_a_node_is_down_until_it_answers_again() -> None:
     async with (
         hostile_node(status(500)) as node,
         ChainProvider((node.url,), chain_id=31337, timeout_seconds=1, rounds=1) as rpc,
@@ -31,7 +31,7 @@ async def test_a_node_is_out_of_reach_until_it_answers_again() -> None:
         await until(reach.is_up, "an answer", pause=0.1)
 
 
-async def test_all_who_look_within_two_seconds_ask_once() -> None:
+async def test_probes_within_two_seconds_share_one_call() -> None:
     async with hostile_node(HEAD) as node, ChainProvider((node.url,), chain_id=31337) as rpc:
         reach = ChainProbe(ChainClient(rpc))
         assert all(await asyncio.gather(*(reach.is_up() for _ in range(20))))
@@ -42,7 +42,7 @@ async def test_all_who_look_within_two_seconds_ask_once() -> None:
         assert len(node.methods) == 2
 
 
-async def test_a_node_that_never_answers_is_not_waited_for() -> None:
+async def test_a_node_that_never_answers_counts_as_down() -> None:
     over = asyncio.Event()
 
     async def never(_body: object) -> None:
@@ -56,5 +56,5 @@ async def test_a_node_that_never_answers_is_not_waited_for() -> None:
             over.set()
 
 
-async def test_without_a_url_there_is_no_way_there() -> None:
+async def test_without_a_url_the_chain_is_down() -> None:
     assert not await ChainProbe(None).is_up()

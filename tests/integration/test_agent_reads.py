@@ -119,7 +119,7 @@ async def test_research(buyer: Buyer, service: AgentService, name: str) -> None:
     ("name", "side", "size"),
     [("target", "yes", "1"), ("target", "no", "12.345678"), ("buckets", BUCKETS[2], "999.99"), ("updown", "up", "10")],
 )
-async def test_a_quote_is_what_the_contract_says(
+async def test_a_quote_equals_the_contracts(
     buyer: Buyer, service: AgentService, name: str, side: str, size: str
 ) -> None:
     path = f"/quote?marketId={name}&side={side}&sizeUsd={size}"

@@ -56,7 +56,7 @@ async def something_to_show(service: AgentService) -> tuple[str, list[str]]:
         return str(paid["receipt"]["tradeId"]), [each["id"] for each in hooks]
 
 
-def test_every_answer_is_one_the_description_has(service: AgentService) -> None:
+def test_every_answer_matches_the_description(service: AgentService) -> None:
     """No server error, no status, header or body that is not described; what breaks the description is refused."""
     trade_id, hooks = asyncio.run(something_to_show(service))
     document = f"{service.url}/openapi/agent.json"

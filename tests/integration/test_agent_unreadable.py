@@ -109,7 +109,7 @@ async def test_health_answers_while_parts_are_down(buyer: Buyer, service: AgentS
         ("head_seen_at = now() - interval '61 seconds'", "lags"),
     ],
 )
-async def test_no_bet_is_taken_on_an_index_that_stands_still(
+async def test_bets_are_refused_while_the_index_stands_still(
     buyer: Buyer, service: AgentService, database_url: str, change: str, why: str
 ) -> None:
     """Nodes go on naming their heads, or stop; either way the book is old, and no signature is asked for."""
@@ -137,7 +137,7 @@ async def test_no_bet_is_taken_on_an_index_that_stands_still(
     await _is_shown(health, ok=True)
 
 
-async def test_health_says_that_base_is_out_of_reach(
+async def test_health_reports_that_no_base_node_can_be_reached(
     buyer: Buyer, service: AgentService, database_url: str, local_genesis: Genesis, tmp_path: Path
 ) -> None:
     """The index is fresh and the relayer works; the process that takes bets asks the chain before each, and cannot."""
@@ -153,7 +153,7 @@ async def test_health_says_that_base_is_out_of_reach(
     assert (await buyer.get("/health"))[1]["health"]["ok"] is True
 
 
-async def test_no_bet_is_taken_on_a_chain_that_stands_still(
+async def test_bets_are_refused_while_the_chain_stands_still(
     buyer: Buyer, service: AgentService, database_url: str, local_genesis: Genesis, tmp_path: Path
 ) -> None:
     """A node that goes on naming the same old head: what is paid now cannot be mined in time. Only where blocks come by

@@ -101,7 +101,7 @@ async def test_a_test_before_the_handshake_is_not_sent_and_says_so(buyer: Buyer)
         assert not there.events()
 
 
-async def test_what_does_not_prove_ownership_is_refused(buyer: Buyer) -> None:
+async def test_registrations_without_proof_of_ownership_are_refused(buyer: Buyer) -> None:
     who, url = DEV[2], "http://127.0.0.1:9/hook"
     good = registration(who, url, service=buyer.service.url)
     bodies = [
@@ -165,7 +165,7 @@ async def test_a_message_registers_once_and_a_refusal_shows_what_would_be_accept
         assert (status, answer["error"]) == (422, "invalid_wallet"), answer
 
 
-async def test_a_contract_wallet_registers_by_what_it_accepts(buyer: Buyer) -> None:
+async def test_a_contract_wallet_registers_with_a_signature_it_accepts(buyer: Buyer) -> None:
     chain, url = buyer.service.chain, "http://127.0.0.1:9/hook"
     account = wallets.wallet("a contract wallet with a webhook").address.lower()
     message = registration_message(buyer.service.url, account, url, datetime.now(UTC).isoformat())
@@ -203,7 +203,7 @@ async def test_an_address_may_request_a_limited_number_of_tests_over_all_webhook
     assert int(response.headers["Retry-After"]) > 0
 
 
-async def test_a_test_is_sent_once_and_has_what_waits_tried_again(buyer: Buyer, database_url: str) -> None:
+async def test_a_test_is_sent_once_and_retries_waiting_events(buyer: Buyer, database_url: str) -> None:
     """An owner who has mended an endpoint does not wait for hours until it is its turn."""
     async with receiver() as there, make_pool(database_url, size=1) as pool:
         hook = await registered(buyer, DEV[4], there.url)
@@ -231,7 +231,7 @@ async def test_a_test_is_sent_once_and_has_what_waits_tried_again(buyer: Buyer, 
         assert len(there.events()) == 2
 
 
-async def test_the_handshake_is_tried_until_the_challenge_comes_back(buyer: Buyer) -> None:
+async def test_the_handshake_is_retried_until_the_challenge_comes_back(buyer: Buyer) -> None:
     who = DEV[5]
     async with receiver() as there:
         there.echo = False
@@ -247,7 +247,7 @@ async def test_the_handshake_is_tried_until_the_challenge_comes_back(buyer: Buye
         await active(buyer, hook["id"])
 
 
-async def test_what_a_wallet_sees_in_replay_its_webhook_gets_in_order(buyer: Buyer) -> None:
+async def test_a_webhook_gets_the_events_of_replay_in_order(buyer: Buyer) -> None:
     who = DEV[6]
     async with receiver() as there:
         hook = await registered(buyer, who, there.url)

@@ -241,7 +241,7 @@ def either(*rules: Rule) -> Rule:
 
 
 @pytest.mark.parametrize("title", STORIES)
-async def test_what_python_says_of_a_payment_is_true_behind_any_gateway(
+async def test_python_reports_the_payment_correctly_behind_any_gateway(
     quick_service: AgentService, quick_market: str, title: str
 ) -> None:
     story = STORIES[title]
@@ -266,7 +266,7 @@ async def test_what_python_says_of_a_payment_is_true_behind_any_gateway(
     "title",
     [each if each == LOST else pytest.param(each, marks=pytest.mark.thorough) for each in STORIES],
 )
-async def test_what_typescript_says_of_a_payment_is_true_behind_any_gateway(
+async def test_typescript_reports_the_payment_correctly_behind_any_gateway(
     quick_service: AgentService, quick_market: str, title: str
 ) -> None:
     story = STORIES[title]
@@ -286,7 +286,7 @@ async def test_what_typescript_says_of_a_payment_is_true_behind_any_gateway(
     assert 50 * USD - quick_service.chain.balance(who.address) == story.stakes * story.size * USD
 
 
-async def test_repeating_a_bet_under_ones_own_key_returns_it_after_the_market_closed(
+async def test_repeating_a_bet_with_its_key_returns_it_after_the_market_closed(
     quick_service: AgentService, quick_market: str
 ) -> None:
     who = with_fifty_dollars(quick_service, "a key of one's own")
@@ -304,7 +304,7 @@ async def test_repeating_a_bet_under_ones_own_key_returns_it_after_the_market_cl
     assert 50 * USD - quick_service.chain.balance(who.address) == 25 * USD
 
 
-async def test_in_typescript_too(quick_service: AgentService, quick_market: str) -> None:
+async def test_repeating_a_bet_with_its_key_in_typescript(quick_service: AgentService, quick_market: str) -> None:
     who = with_fifty_dollars(quick_service, "a key of one's own, in TypeScript")
     wish = {"market": quick_market, "side": "yes", "sizeUsd": 25, "idemKey": "order-0003"}
     async with gateway(quick_service.url, in_turn(is_quote, None, CLOSED)) as before:

@@ -158,7 +158,7 @@ def test_the_python_package_installs_and_stands_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.thorough
-def test_threads_may_read_their_first_answers_at_once() -> None:
+def test_threads_may_decode_their_first_answers_at_once() -> None:
     """In a separate process: the defect ended the process."""
     met = subprocess.run(
         [sys.executable, "-P", str(REPOSITORY / "tests" / "clients" / "threads.py")],
@@ -173,7 +173,7 @@ def test_threads_may_read_their_first_answers_at_once() -> None:
 
 
 @pytest.mark.thorough
-async def test_the_reads_are_typed_and_a_wallet_left_out_is_the_clients(
+async def test_reads_are_typed_and_default_to_the_clients_wallet(
     quick_service: AgentService, quick_market: str
 ) -> None:
     def read() -> None:
@@ -247,7 +247,7 @@ async def test_a_wallet_may_be_a_contract(quick_service: AgentService, quick_mar
 
 
 @pytest.mark.thorough
-async def test_a_refusal_says_what_is_wrong_and_that_nothing_was_paid(
+async def test_a_refusal_says_what_is_wrong_and_whether_it_was_paid(
     quick_service: AgentService, quick_market: str
 ) -> None:
     def refused(act: Callable[[], object]) -> ApiError:
@@ -312,7 +312,7 @@ OFFERS: dict[str, tuple[str, Callable[[Any], None]]] = {
 
 
 @pytest.mark.parametrize("lie", OFFERS)
-async def test_a_challenge_for_anything_else_is_not_signed(
+async def test_python_does_not_sign_a_challenge_for_anything_else(
     quick_service: AgentService, quick_market: str, lie: str
 ) -> None:
     named, change = OFFERS[lie]
@@ -329,7 +329,9 @@ async def test_a_challenge_for_anything_else_is_not_signed(
 @pytest.mark.parametrize(
     "lie", [pytest.param(each, marks=() if each == "another payee" else pytest.mark.thorough) for each in OFFERS]
 )
-async def test_nor_is_it_in_typescript(quick_service: AgentService, quick_market: str, lie: str) -> None:
+async def test_typescript_does_not_sign_a_challenge_for_anything_else(
+    quick_service: AgentService, quick_market: str, lie: str
+) -> None:
     named, _ = OFFERS[lie]
     said = await TypeScript(quick_service).ask(
         DEV[5], "bet", wish={"market": quick_market, "side": "yes", "sizeUsd": 1}, lie={"status": 402, "named": lie}
@@ -338,7 +340,7 @@ async def test_nor_is_it_in_typescript(quick_service: AgentService, quick_market
     assert named in said["error"]["message"]
 
 
-async def test_addresses_that_were_named_are_insisted_on(quick_service: AgentService, quick_market: str) -> None:
+async def test_required_addresses_are_enforced(quick_service: AgentService, quick_market: str) -> None:
     account = Account.from_key(DEV[5].private_key)
 
     def refused(**insisted: str) -> VpmError:
@@ -371,7 +373,7 @@ RECEIPTS: dict[str, Callable[[Any], None]] = {
 
 
 @pytest.mark.parametrize("lie", RECEIPTS)
-async def test_a_receipt_that_is_not_of_this_bet_is_not_believed(
+async def test_python_refuses_a_receipt_for_another_bet(
     quick_service: AgentService, quick_market: str, lie: str
 ) -> None:
     who = DEV[list(RECEIPTS).index(lie)]  # each has its own rate
@@ -387,7 +389,9 @@ async def test_a_receipt_that_is_not_of_this_bet_is_not_believed(
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("lie", RECEIPTS)
-async def test_nor_is_it_believed_in_typescript(quick_service: AgentService, quick_market: str, lie: str) -> None:
+async def test_typescript_refuses_a_receipt_for_another_bet(
+    quick_service: AgentService, quick_market: str, lie: str
+) -> None:
     who = DEV[list(RECEIPTS).index(lie)]  # each has its own rate
     said = await TypeScript(quick_service).ask(
         who, "bet", wish={"market": quick_market, "side": "yes", "sizeUsd": 1}, lie={"status": 200, "named": lie}
@@ -396,7 +400,7 @@ async def test_nor_is_it_believed_in_typescript(quick_service: AgentService, qui
 
 
 @pytest.mark.thorough
-async def test_an_unknown_outcome_is_found_out_later(quick_service: AgentService, quick_market: str) -> None:
+async def test_an_unknown_outcome_is_resolved_later(quick_service: AgentService, quick_market: str) -> None:
     """The relayer is away: the service has the payment, and its outcome is unknown. By the same ticket it is one bet,
     whichever client asks."""
     who = DEV[6]
@@ -424,7 +428,7 @@ async def test_an_unknown_outcome_is_found_out_later(quick_service: AgentService
     assert before - quick_service.chain.balance(who.address) == 3 * USD
 
 
-async def test_an_api_that_is_not_there_is_no_unknown_outcome(quick_service: AgentService) -> None:
+async def test_an_unreachable_api_means_nothing_was_paid(quick_service: AgentService) -> None:
     account = Account.from_key(DEV[6].private_key)
     with httpx.Client(trust_env=False) as http:
         client = Client("http://127.0.0.1:9", account, http=http, patience_seconds=1)
@@ -433,7 +437,7 @@ async def test_an_api_that_is_not_there_is_no_unknown_outcome(quick_service: Age
     assert error.payment is Payment.NONE
 
 
-async def test_a_payment_whose_time_has_passed_is_signed_again_with_its_own_nonce(
+async def test_an_expired_payment_is_signed_again_with_the_same_nonce(
     quick_service: AgentService, quick_market: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A client with a wrong clock is refused and says so; then a client with the right time places its ticket."""
@@ -458,7 +462,7 @@ async def test_a_payment_whose_time_has_passed_is_signed_again_with_its_own_nonc
 @pytest.mark.parametrize(
     "kind", [Sync, pytest.param(TypeScript, marks=pytest.mark.thorough)], ids=["python", "typescript"]
 )
-async def test_a_lock_that_has_run_out_is_taken_again_for_the_same_bet(
+async def test_an_expired_price_lock_is_renewed_for_the_same_bet(
     quick_service: AgentService, quick_market: str, kind: type[Library]
 ) -> None:
     """Limits and hash stay as they were, so the payment does as well."""
@@ -475,7 +479,7 @@ async def test_a_lock_that_has_run_out_is_taken_again_for_the_same_bet(
     assert quick_service.chain.stake(who.address, ticket.idem_key)["amount"] == 12 * USD
 
 
-async def test_a_signature_is_good_for_minutes_however_long_the_challenge_asks_for(
+async def test_a_signature_is_valid_for_minutes_whatever_the_challenge_asks(
     quick_service: AgentService, quick_market: str
 ) -> None:
     longest = time.time() + 630
@@ -492,7 +496,7 @@ async def test_a_signature_is_good_for_minutes_however_long_the_challenge_asks_f
 
 
 @pytest.mark.thorough
-async def test_a_stream_has_every_event_once_through_every_break(
+async def test_a_stream_has_every_event_once_despite_breaks(
     library: Library, quick_service: AgentService, quick_market: str
 ) -> None:
     """The API dies while a client reads; the client sends where to go on."""
@@ -520,7 +524,7 @@ async def hook() -> AsyncIterator[Any]:
 
 
 @pytest.mark.thorough
-async def test_a_webhook_is_registered_and_its_deliveries_are_the_services(
+async def test_a_webhook_is_registered_and_its_deliveries_verify(
     quick_service: AgentService, quick_market: str, hook: Any
 ) -> None:
     who = DEV[3]
@@ -544,7 +548,7 @@ async def test_a_webhook_is_registered_and_its_deliveries_are_the_services(
 
 
 @pytest.mark.thorough
-async def test_the_typescript_library_distinguishes_deliveries(quick_service: AgentService) -> None:
+async def test_the_typescript_library_verifies_deliveries(quick_service: AgentService) -> None:
     """Signed by the service's own signer: each is taken the first time and refused the second; a changed one never
     is."""
     now, secret, attester = int(time.time()), "whsec_of_a_test", wallets.ATTESTATION

@@ -124,7 +124,7 @@ async def test_where_a_stream_starts(database_url: str, pool: ConnectionPool, mo
         assert (news.id, news.data["type"]) == ("7", "test")
 
 
-async def test_what_is_no_stream(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_invalid_stream_requests_are_refused(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     async with service(database_url, monkeypatch) as url, aiohttp.ClientSession() as session:
         cases: list[tuple[dict[str, str], dict[str, str], int, str]] = [
             ({}, {}, 422, "invalid_wallet"),
@@ -146,7 +146,7 @@ async def test_what_is_no_stream(database_url: str, monkeypatch: pytest.MonkeyPa
             assert (response.status, response.content_type) == (200, "text/event-stream")
 
 
-async def test_a_quiet_stream_shows_that_it_lives_and_ends_with_its_window(
+async def test_a_quiet_stream_sends_heartbeats_and_ends_with_its_window(
     database_url: str, pool: ConnectionPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     usual = Settings.model_validate({"DATABASE_URL": database_url})
@@ -184,7 +184,7 @@ async def test_a_stream_of_one_trade_sends_heartbeats_during_events_of_other_tra
     assert said.count(["heartbeat"]) >= 2, said
 
 
-async def test_a_reader_that_does_not_read_is_cut_off(
+async def test_a_client_that_does_not_read_is_disconnected(
     database_url: str, pool: ConnectionPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = _ended("slow")
@@ -198,7 +198,9 @@ async def test_a_reader_that_does_not_read_is_cut_off(
         assert [int(each.id or "") for each in await read(url, 2_000)] == list(range(2_000))
 
 
-async def test_there_is_room_for_so_many(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_caller_may_open_a_limited_number_of_streams(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(event_channels, "MAX_PER_CALLER", 2)
     async with service(database_url, monkeypatch) as url, aiohttp.ClientSession() as session:
         asked: dict[str, Any] = {"params": {"wallet": NAME}, "headers": {"X-Forwarded-For": "203.0.113.9"}}
@@ -223,7 +225,7 @@ async def test_streams_end_when_the_service_does(database_url: str, monkeypatch:
         assert b"next seq is" in await response.content.read()
 
 
-async def test_one_read_serves_all_who_wait(database_url: str, pool: ConnectionPool) -> None:
+async def test_waiting_streams_share_one_read(database_url: str, pool: ConnectionPool) -> None:
     hub = NoticeHub(database_url, pool, LINKS)
     await append(pool, "one")
     first, second = await asyncio.gather(hub.read(WALLET, 0, None), hub.read(WALLET, 0, None))
@@ -236,7 +238,7 @@ def _ended(why: str) -> float:
 
 
 @pytest.mark.parametrize("has_listener", [True, False])
-async def test_who_opens_a_stream_after_an_event_joins_no_read_begun_before_it(
+async def test_a_stream_opened_after_an_event_does_not_share_an_earlier_read(
     database_url: str, pool: ConnectionPool, monkeypatch: pytest.MonkeyPatch, has_listener: bool
 ) -> None:
     """The same if all other streams have left, before the event or after it: otherwise the read begun before would be

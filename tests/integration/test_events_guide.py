@@ -132,7 +132,7 @@ def test_every_type_and_every_payload_key_is_documented() -> None:
     assert "nine more times" in GUIDE
 
 
-def test_what_a_share_is_paid_is_said_only_where_all_are_paid_alike() -> None:
+def test_the_payout_per_share_is_null_when_payouts_differ() -> None:
     def paid_per_share(market: NoticeMarket, winner: int | None) -> object:
         return json.loads(payloads.market_resolved(market, winner=winner, observed=1, tx=TX, block=1))[
             "payoutPerShareUsd"
@@ -144,7 +144,7 @@ def test_what_a_share_is_paid_is_said_only_where_all_are_paid_alike() -> None:
     assert paid_per_share(MARKET, None) is None
 
 
-def test_times_are_named_as_the_body_of_a_market_names_them() -> None:
+def test_event_payloads_have_the_times_of_a_market() -> None:
     for kind in (EventType.BET_PLACED, EventType.MARKET_RESOLVED):
         payload = json.loads(PAYLOADS[kind])
         assert payload["deadlineAt"] == "2025-11-13T02:13:20Z"

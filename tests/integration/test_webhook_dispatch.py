@@ -123,7 +123,7 @@ async def test_several_processes_share_the_work_and_keep_each_wallets_order(
             assert _names(each) == names
 
 
-async def test_an_event_given_up_after_its_retries_is_reported_on_the_other_channels(
+async def test_an_undeliverable_event_is_reported_on_the_other_channels(
     pool: ConnectionPool, fresh_database_url: str
 ) -> None:
     assert len(webhook_dispatcher.RETRIES) >= 8
@@ -159,7 +159,7 @@ async def test_an_event_given_up_after_its_retries_is_reported_on_the_other_chan
     assert hook not in notice.payload
 
 
-async def test_a_webhook_that_only_fails_is_switched_off_and_comes_back_by_the_handshake(
+async def test_a_webhook_that_only_fails_is_disabled_and_comes_back_with_the_handshake(
     pool: ConnectionPool, fresh_database_url: str
 ) -> None:
     assert webhook_store.DISABLE_AFTER_SECONDS == 3 * 86_400
@@ -191,7 +191,7 @@ async def test_a_webhook_that_only_fails_is_switched_off_and_comes_back_by_the_h
         assert there.deliveries[sent].event["type"] == "webhook.verify"
 
 
-async def test_one_failure_long_after_a_former_outage_switches_nothing_off(
+async def test_one_failure_long_after_an_outage_does_not_disable_a_webhook(
     pool: ConnectionPool, fresh_database_url: str
 ) -> None:
     wallet = b"\x2b" * 20
@@ -220,7 +220,7 @@ async def _wake(pool: ConnectionPool, hook: str) -> None:
         await webhook_store.retry_now(connection, found, 0)
 
 
-async def test_one_that_was_switched_off_comes_back_only_where_its_wallet_has_room(pool: ConnectionPool) -> None:
+async def test_a_disabled_webhook_comes_back_only_within_its_wallets_limit(pool: ConnectionPool) -> None:
     """Otherwise a wallet could keep every webhook that it ever registered, ten at a time."""
     wallet = b"\x29" * 20
     first = await _hook(pool, wallet, "https://example.org/first", status="disabled")
@@ -244,7 +244,7 @@ async def _counted(pool: ConnectionPool, query: str, count: int) -> None:
     await until(is_so, f"{count} rows: {query}")
 
 
-async def test_endpoints_that_hang_or_are_slow_delay_no_other(
+async def test_hanging_and_slow_endpoints_do_not_delay_others(
     pool: ConnectionPool, fresh_database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """More of them than a process has places. Every second one takes everything, just before it is given up."""
@@ -291,7 +291,7 @@ async def test_endpoints_that_hang_or_are_slow_delay_no_other(
         assert _names(there) == names
 
 
-async def test_new_callbacks_that_never_answer_hold_up_no_webhook_that_works(
+async def test_new_callbacks_that_never_answer_do_not_delay_working_webhooks(
     pool: ConnectionPool, fresh_database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A callback costs one small trade, and nothing is known of it before its first delivery ends."""
@@ -321,7 +321,7 @@ async def test_new_callbacks_that_never_answer_hold_up_no_webhook_that_works(
         assert begun == webhook_dispatcher.MAX_AT_ONCE[webhook_store.Reliability.UNPROVEN]
 
 
-async def test_webhooks_with_nothing_to_send_are_not_looked_at(pool: ConnectionPool, fresh_database_url: str) -> None:
+async def test_idle_webhooks_are_not_read(pool: ConnectionPool, fresh_database_url: str) -> None:
     """However many were ever registered. What is added to a wallet's events makes its webhooks due again."""
     looked_at = "SELECT count(*) FROM agent_webhook WHERE status <> 'disabled' AND attempt_at <= now()"
     wallets = [bytes([0x50, number]) * 10 for number in range(40)]
@@ -337,7 +337,7 @@ async def test_webhooks_with_nothing_to_send_are_not_looked_at(pool: ConnectionP
         await there.until(lambda: len(there.events()) == 40 * 4)
 
 
-async def test_no_event_is_missed_by_a_webhook_that_just_came_to_rest(pool: ConnectionPool) -> None:
+async def test_a_webhook_that_starts_to_wait_misses_no_event(pool: ConnectionPool) -> None:
     """The event is being written as the webhook is put to rest: one of the two sees the other."""
     for number, first in ((1, False), (2, True)):
         wallet = bytes([0x60, number]) * 10
@@ -359,7 +359,7 @@ async def test_no_event_is_missed_by_a_webhook_that_just_came_to_rest(pool: Conn
             assert await webhook_store.advance(resting, taken, taken.next_seq + 1)
 
 
-async def test_the_lease_of_a_process_that_died_ends(pool: ConnectionPool, fresh_database_url: str) -> None:
+async def test_the_lease_of_a_dead_process_expires(pool: ConnectionPool, fresh_database_url: str) -> None:
     wallet = b"\x25" * 20
     async with receiver() as there:
         await _hook(pool, wallet, there.url)
@@ -394,7 +394,7 @@ class PoolThatStops:
             yield connection
 
 
-async def test_a_process_that_was_held_up_sends_nothing_after_another_went_on(
+async def test_a_delayed_process_sends_nothing_after_its_lease_expired(
     pool: ConnectionPool, fresh_database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its pool stops right after it took the endpoint, and comes back when its lease is long over."""
@@ -426,7 +426,7 @@ async def test_a_process_that_was_held_up_sends_nothing_after_another_went_on(
 
 
 @pytest.mark.parametrize("turns", range(6))
-async def test_a_dispatcher_that_is_stopped_as_its_connections_come_stops(database_url: str, turns: int) -> None:
+async def test_a_dispatcher_stops_while_it_waits_for_connections(database_url: str, turns: int) -> None:
     """Two tasks, for due deliveries and for old rows, are waiting for a connection."""
     async with make_pool(database_url, size=1, autocommit=True) as pool:
 
@@ -484,7 +484,7 @@ async def test_a_callback_whose_trade_never_settles_ends_a_day_later(pool: Conne
     assert [bytes(row[0]) for row in left] == [placed]
 
 
-async def test_a_row_of_the_log_is_never_changed(pool: ConnectionPool) -> None:
+async def test_the_event_log_is_append_only(pool: ConnectionPool) -> None:
     await _append(pool, b"\x26" * 20, "kept")
     for statement in ("UPDATE agent_event SET payload = '{}'", "DELETE FROM agent_event"):
         async with pool.connection() as connection:
@@ -492,7 +492,7 @@ async def test_a_row_of_the_log_is_never_changed(pool: ConnectionPool) -> None:
                 await connection.execute(statement.encode())
 
 
-async def test_writers_of_the_same_wallets_leave_no_gap(pool: ConnectionPool) -> None:
+async def test_concurrent_writers_leave_no_gaps(pool: ConnectionPool) -> None:
     wallets = [bytes([0x60 + n]) * 20 for n in range(4)]
 
     async def write(number: int) -> None:

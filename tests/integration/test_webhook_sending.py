@@ -38,7 +38,7 @@ def _sender(**more: Any) -> WebhookSender:
         (hostile.answering("HTTP/1.1 204 Fine"), "ok"),
     ],
 )
-async def test_a_misbehaving_endpoint_costs_a_bounded_time_and_little_memory(
+async def test_a_misbehaving_endpoint_costs_little_time_and_memory(
     behaviour: hostile.Behaviour, outcome: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if outcome == "timeout":
@@ -77,7 +77,7 @@ async def test_tls_is_verified(tmp_path: Path) -> None:
         assert (await _sender().send(plain, "evt_1", b"{}", "s")).outcome == "tls"
 
 
-async def test_one_address_gets_few_at_once() -> None:
+async def test_deliveries_to_one_address_are_limited() -> None:
     sender = _sender()
     there = 0
 
@@ -96,7 +96,7 @@ async def test_one_address_gets_few_at_once() -> None:
         assert (await sender.send(url, "evt_y", b"{}", "s")).ok
 
 
-async def test_a_name_that_changes_its_mind_is_sent_to_where_it_was_checked() -> None:
+async def test_a_rebinding_name_is_sent_to_the_address_that_was_checked() -> None:
     """The name server gives another address the second time, as an attacker's does. Each delivery asks anew."""
     answers = iter(["127.0.0.1", "::1"] * 5)
     async with receiver() as there, name_server(lambda _name: [next(answers)]) as server:

@@ -116,7 +116,7 @@ async def test_an_attempt_is_refused_without_a_dns_query(url: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-async def test_a_name_of_a_private_address_is_refused(name: str) -> None:
+async def test_a_name_with_a_private_address_is_refused(name: str) -> None:
     async with name_server(NAMES.__getitem__) as server:
         with pytest.raises(TargetRefused) as refused:
             await _attempt(f"https://{name}/", server)
@@ -125,14 +125,14 @@ async def test_a_name_of_a_private_address_is_refused(name: str) -> None:
     assert not any(address in str(refused.value) for address in NAMES[name])
 
 
-async def test_a_name_of_no_address_is_refused() -> None:
+async def test_a_name_without_an_address_is_refused() -> None:
     async with name_server({"empty.example": []}.__getitem__) as server:
         for name in ("empty.example", "missing.example", "a" * 64 + ".example"):
             with pytest.raises(TargetRefused, match="cannot be resolved"):
                 await _attempt(f"https://{name}/", server)
 
 
-async def test_public_targets_are_taken() -> None:
+async def test_public_targets_are_accepted() -> None:
     async with name_server(lambda _name: ["2606:4700::1111", "93.184.216.34"]) as server:
         for url in (
             "https://example.org/hook?key=1",
@@ -148,7 +148,7 @@ async def test_public_targets_are_taken() -> None:
     assert is_public(ipaddress.ip_address("1.1.1.1"))
 
 
-async def test_local_work_may_allow_everything() -> None:
+async def test_private_targets_can_be_allowed_for_local_work() -> None:
     async with aclosing(TargetResolver(allow_private=True)) as anything:
         target = await anything.resolve(checked_url("http://127.0.0.1:9/", allow_private=True))
         assert str(target.address) == "127.0.0.1"
@@ -158,7 +158,7 @@ async def test_local_work_may_allow_everything() -> None:
         checked_url("file:///etc/passwd", allow_private=True)
 
 
-async def test_names_whose_servers_never_answer_hold_up_no_other() -> None:
+async def test_names_whose_servers_never_answer_do_not_delay_others() -> None:
     """Far more than a process ever sends to at once, and a good one after each lot of them is given up."""
     zone = re.compile(r"good\d\.example")
     async with (

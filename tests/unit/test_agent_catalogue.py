@@ -57,7 +57,7 @@ def test_every_code_says_what_to_do(code: str) -> None:
     assert raised.status == CATALOGUE[code].status
 
 
-def test_what_may_still_be_taken_is_not_called_hopeless() -> None:
+def test_a_bet_that_may_still_be_made_is_retriable() -> None:
     """A client that obeys `retriable: false` bets again under another key, and a reorg may then take both bets."""
     refused = mark_not_final(problem("market_closed", "It closed."), "Send the same request again for the outcome.")
     body = error_body(refused, "id", "https://example.org/errors")
@@ -73,5 +73,5 @@ def test_what_may_still_be_taken_is_not_called_hopeless() -> None:
 @pytest.mark.parametrize(
     ("status", "code", "sent"), [(503, "unavailable", "internal_error"), (400, "bad_thing", "invalid_request")]
 )
-def test_what_the_plumbing_raises_is_put_in_the_catalogues_words(status: int, code: str, sent: str) -> None:
+def test_errors_of_the_http_layer_get_codes_of_the_catalogue(status: int, code: str, sent: str) -> None:
     assert error_body(Problem(status, code, "What happened."), "id", "https://example.org")["error"] == sent

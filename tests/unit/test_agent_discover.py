@@ -43,7 +43,7 @@ MARKETS = (
 )
 
 
-def test_there_are_sixty_posts_and_queries_of_every_sort() -> None:
+def test_the_golden_file_has_sixty_cases_of_every_kind() -> None:
     posts, queries = GOLDEN["post"], GOLDEN["query"]
     assert len(posts) + len(queries) >= 60
     assert {each.get("silent") for each in posts} == {"greeting", "settled_fact", "scam", "no_claim", None}
@@ -107,24 +107,24 @@ def test_browsing_shows_the_most_active_first() -> None:
     assert {each.reason for each in matches} == {BROWSE}
 
 
-def test_only_markets_that_take_bets_are_found() -> None:
+def test_only_open_markets_are_found() -> None:
     closed = replace(MARKETS[0], spec=replace(MARKETS[0].spec, closes_at=NOW))
     unknown = replace(MARKETS[1], words=replace(MARKETS[1].words, verified=False))
     assert snapshot(closed, unknown, MARKETS[2]).open_markets() == [MARKETS[2]]
 
 
-def test_ways_to_write_an_amount_are_one() -> None:
+def test_amounts_are_normalized() -> None:
     for text in ("100M", "$100m", "100,000,000", "$ 100 million", "100 mln", "１００ Ｍ", "1亿", "10000万", "100 млн"):
         assert words_of(text).terms == {"100m"}, text
     assert words_of("2026 9999 10000 2.50").terms == {"2026", "9999", "10k", "2.5"}
     assert words_of("$1INCH $a_b $100 $").cashtags == ("1INCH", "A_B")
 
 
-def test_links_and_mentions_are_no_words() -> None:
+def test_links_and_mentions_are_ignored() -> None:
     assert words_of("@bnkr says https://example.org/bnkr/100m www.bnkr.io see example.org/x").terms == {"says", "see"}
 
 
-def test_what_a_market_says_cannot_reach_into_an_answer() -> None:
+def test_market_texts_cannot_change_an_answer() -> None:
     """Only words that text and market share come back, and they hold nothing but letters and digits."""
     hostile = market("h", "X", '<b onmouseover="x()">bold</b> moves?')
     match = rank_markets([hostile], words_of('<b onmouseover="x()"> bold'))[0]
@@ -147,7 +147,7 @@ def test_a_scam_phrase_silences_any_text_around_it(parts: list[str]) -> None:
     assert silence(" ".join(["claim now", *parts])) == "scam"
 
 
-def test_a_market_is_open_from_the_second_in_which_it_takes_bets() -> None:
+def test_a_market_is_open_from_its_first_second_of_betting() -> None:
     """Earlier trades are refused, so lists, searches and counts of open markets leave it out."""
     later = replace(MARKETS[0], spec=replace(MARKETS[0].spec, opens_at=NOW + 60))
     assert [later.status(NOW + each) for each in (0, 59, 60)] == ["closed", "closed", "open"]

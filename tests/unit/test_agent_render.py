@@ -55,7 +55,7 @@ def quoted(made: ListedMarket, outcome: int, got: Quote) -> Any:
         quote_id="q",
         expires_at="",
         tier="simple",
-        ahead=projection.project_quote(made, outcome, got),
+        projected=projection.project_quote(made, outcome, got),
         largest=USD,
         snapshot=agent_markets.snapshot(made),
         links=LINKS,
@@ -110,7 +110,7 @@ def test_a_market_that_ended_shows_its_result_and_no_odds() -> None:
 
 
 @pytest.mark.parametrize("stakes", [(), ((0, 10 * USD),), ((1, 400 * USD), (0, USD))])
-def test_suggested_limits_bear_a_small_bet_that_comes_first(stakes: tuple[tuple[int, int], ...]) -> None:
+def test_suggested_limits_tolerate_a_small_bet_in_between(stakes: tuple[tuple[int, int], ...]) -> None:
     book = EMPTY
     for outcome, amount in stakes:
         book, _ = book.staked(outcome, amount)
@@ -150,7 +150,7 @@ def test_a_position_through_its_life() -> None:
     assert (late["payoutUsd"], late["projectedPayoutPerShareUsd"]) == (5, None)
 
 
-def test_the_sums_of_a_wallet_are_those_of_its_positions() -> None:
+def test_the_summary_equals_the_sum_of_the_positions() -> None:
     """Two on one side of an open market, two settled ones, and one of a market that was listed since."""
     book, first = EMPTY.staked(0, 10 * USD)
     book, _ = book.staked(1, 30 * USD)
@@ -182,7 +182,7 @@ def test_a_range_shows_the_price_and_the_stakes_of_each_outcome() -> None:
 
 
 @pytest.mark.parametrize("winner", [1, 0])
-def test_a_market_held_on_one_side_alone_gives_every_stake_back(winner: int) -> None:
+def test_a_market_with_bets_on_one_side_refunds_every_stake(winner: int) -> None:
     """Without winners or without losers the fee goes back, too."""
     book, got = EMPTY.staked(0, 10 * USD)
     ended = market(book=book, ending=ending(winner))
@@ -201,7 +201,7 @@ def many_against_few() -> tuple[Book, Quote, Quote, Quote]:
     return book, early, late, other
 
 
-def test_where_shares_are_not_paid_alike_there_is_no_payout_per_share_and_positions_have_the_exact_one() -> None:
+def test_unequal_payouts_have_no_payout_per_share_but_exact_payouts_in_positions() -> None:
     book, early, late, other = many_against_few()
     ended = market(book=book, ending=ending(0))
     result = numbers(markets.result(ended, LINKS))
@@ -225,7 +225,7 @@ def test_market_status_by_the_chains_clock() -> None:
     assert market(ending=ending(None)).status(0) == "void"
 
 
-def test_bets_end_in_the_very_second_of_the_deadline() -> None:
+def test_betting_ends_in_the_second_of_the_deadline() -> None:
     made = market()
     check_open(made, made.closes_at - 1)
     with pytest.raises(Problem) as refusal:
@@ -259,20 +259,20 @@ def test_every_body_that_shows_a_market_names_its_times_to_the_second(kind: Mark
 # ---------------------------------------------------------------- what a bet would be paid
 
 
-def codes(ahead: projection.Projection) -> list[str]:
-    return [each.code for each in ahead.warnings]
+def codes(projected: projection.Projection) -> list[str]:
+    return [each.code for each in projected.warnings]
 
 
 def test_a_quote_is_projected_with_its_own_stake_in_the_book() -> None:
     book, _ = THIN.staked(1, 50 * USD)
     made = market(book=book, outcome_bets=(0, 1))
     got = book.quote(0, 10 * USD)
-    ahead = projection.project_quote(made, 0, got)
-    assert ahead.payout == book.net_pool + got.net  # the only holder of its side takes the pool
-    assert codes(ahead) == ["first_on_its_side"]
+    projected = projection.project_quote(made, 0, got)
+    assert projected.payout == book.net_pool + got.net  # the only holder of its side takes the pool
+    assert codes(projected) == ["first_on_its_side"]
     body = numbers(quoted(made, 0, got))
-    assert body["projectedPayoutUsd"] == Decimal(ahead.payout) / USD
-    assert body["projectedPayoutPerShareUsd"] == Decimal(ahead.payout * 10**6 // got.shares) / 10**6
+    assert body["projectedPayoutUsd"] == Decimal(projected.payout) / USD
+    assert body["projectedPayoutPerShareUsd"] == Decimal(projected.payout * 10**6 // got.shares) / 10**6
     assert (body["sizeUsd"], body["feeUsd"], body["netStakeUsd"]) == (10, Decimal("0.2"), Decimal("9.8"))
     assert body["estimatedShares"] == Decimal(got.shares) / USD
     assert body["priceCents"] == Decimal(got.net * 10**6 // got.shares) / 10**4
@@ -285,11 +285,13 @@ def test_a_bet_that_would_be_paid_less_than_its_stake_is_warned_about() -> None:
     book, _ = book.staked(1, 1 * USD)
     made = market(book=book, outcome_bets=(1, 1))
     got = book.quote(0, 100 * USD)
-    ahead = projection.project_quote(made, 0, got)
-    assert got.net <= ahead.payout < got.amount
-    assert codes(ahead) == ["pays_less_than_stake"]
+    projected = projection.project_quote(made, 0, got)
+    assert got.net <= projected.payout < got.amount
+    assert codes(projected) == ["pays_less_than_stake"]
     after, _ = book.staked(0, 100 * USD)
-    assert codes(projection.project_position(market(book=after, outcome_bets=(2, 1)), held(0, got), 0)) == codes(ahead)
+    assert codes(projection.project_position(market(book=after, outcome_bets=(2, 1)), held(0, got), 0)) == codes(
+        projected
+    )
 
 
 def test_an_empty_wallet_and_the_last_minutes_are_warned_about() -> None:
@@ -303,7 +305,7 @@ def test_an_empty_wallet_and_the_last_minutes_are_warned_about() -> None:
     ]
 
 
-def test_a_receipt_says_what_stood_when_its_stake_was_made() -> None:
+def test_a_receipt_shows_the_book_right_after_its_stake() -> None:
     """Stakes that came later change nothing in it."""
     book, got = THIN.staked(0, 10 * USD)
     totals = {0: (book.net[0], book.shares[0], book.excess[0], 1)}
@@ -358,7 +360,7 @@ def test_the_error_for_a_bet_too_large_names_the_largest_that_fits(
         check_impact(made, 0, book.quote(0, fits))
 
 
-def test_cursors_check_themselves() -> None:
+def test_invented_cursors_are_refused() -> None:
     cursor = pages.MARKETS.encode(pages.market_sort_key(market()))
     assert pages.MARKETS.decode(cursor) == (market().closes_at, 1, 0)
     for wrong in ("", "AAAA", cursor[:-2], "A" + cursor[1:], cursor + "AA", "é"):
@@ -379,7 +381,7 @@ def decided(made: ListedMarket, now: int, readings: Mapping[int, FeedRound]) -> 
     return numbers(research.decided_by(made, now, readings, LINKS))
 
 
-def test_the_readings_that_decide_are_named_with_their_transactions() -> None:
+def test_deciding_readings_have_their_transactions() -> None:
     spec = pooled().spec
     start, end = spec.start_at - spec.start_at % 60, spec.ends_at - spec.ends_at % 60
     assert decided(pooled(), spec.start_at, {}) == []
@@ -391,7 +393,7 @@ def test_the_readings_that_decide_are_named_with_their_transactions() -> None:
     assert (last["recorded"], last["value"], last["txHash"]) == (True, None, "0x" + "02" * 32)  # recorded, and no good
 
 
-def test_of_a_settled_market_those_are_named_that_did_decide() -> None:
+def test_a_settled_market_lists_the_readings_that_decided() -> None:
     """The reading at the end may be absent and an earlier one may have counted; a crossing counts at its own time."""
     made = pooled(MarketKind.THRESHOLD)
     earlier = made.spec.ends_at - made.spec.ends_at % 60 - 120
@@ -416,7 +418,7 @@ def test_rules_say_what_kind_of_feed_decides() -> None:
     assert rounds["feedKind"] == "rounds"
 
 
-def test_a_quote_says_the_largest_bet_that_is_taken() -> None:
+def test_a_quote_has_the_largest_possible_bet() -> None:
     full = market(book=replace(THIN, net=(99_020_001, 0)), pot_cap=100 * USD)  # a dollar less its fee is 980,000
     assert largest_size(full, 0) == 0
     room = replace(full, book=replace(THIN, net=(98_040_000, 0)))
@@ -425,7 +427,7 @@ def test_a_quote_says_the_largest_bet_that_is_taken() -> None:
     assert largest_size(room, 1) == max_unmoving(room.book, 1)
 
 
-def test_what_fits_is_what_the_contract_takes() -> None:
+def test_the_largest_bet_is_what_the_contract_accepts() -> None:
     """The largest stake fits its outcome's share of the cap, and one unit more does not."""
     rng = random.Random(7)
     for _ in range(2_000):

@@ -53,7 +53,7 @@ def test_the_score_weighs_markets_by_pool() -> None:
     assert (score.basis, score.markets, score.pool) == ("pool_weighted", 2, 1_000 * USD)
 
 
-def test_without_pools_markets_weigh_alike() -> None:
+def test_without_pools_markets_have_equal_weight() -> None:
     bare = market("a", "X", "?")
     tilted = market("b", "X", "?", kind=MarketKind.RANGE)  # three buckets, two of them above 10M
     score = scored(bare, tilted, latest=BELOW, crowd=Crowd())
@@ -109,7 +109,7 @@ def test_labels_change_at_80_60_40_20(cents: int, label: str) -> None:
         (0, 0, "none"),
     ],
 )
-def test_confidence_wants_bettors_and_money(bettors: int, pool: int, confidence: str) -> None:
+def test_confidence_requires_bettors_and_money(bettors: int, pool: int, confidence: str) -> None:
     crowd = Crowd(bettors=200, directional_bettors=bettors, staked=pool * USD, largest=USD)
     assert scored(market("m", "X", "?", pool=pool), crowd=crowd).confidence == confidence
 
@@ -130,7 +130,7 @@ def test_quality_says_how_stakes_are_spread(bettors: int, largest: int, label: s
     assert quality_of(Crowd(bettors, bettors, 1_000 * USD, largest * USD)) == label
 
 
-def test_the_suggestion_leans_with_the_crowd_on_the_deepest_market() -> None:
+def test_the_suggestion_is_the_crowds_side_of_the_largest_market() -> None:
     deep = priced(30, 900, MarketKind.DIRECTION, name="deep")
     thin = priced(90, 100, name="thin")
     ladder = market("ladder", "X", "?", kind=MarketKind.RANGE, net=(9_000, 100, 200))
@@ -157,19 +157,19 @@ def test_equal_pools_go_by_deadline_then_id() -> None:
     assert [each.market.id for each in market_signals(same, {})] == ["c", "a", "b"]
 
 
-def test_ways_to_write_a_token() -> None:
+def test_token_symbols_are_normalized() -> None:
     for text in ("$BNKR", "BNKR", "bnkr", "$bnkr", " BnKr ", "＄ｂｎｋｒ"):
         assert symbol_of(text) == "BNKR"
 
 
 @pytest.mark.parametrize("text", [None, "", "  ", "$", "two words", "x" * 33, "A\x0fB"])
-def test_what_is_no_symbol_is_422(text: str | None) -> None:
+def test_an_invalid_symbol_is_422(text: str | None) -> None:
     with pytest.raises(Problem) as refusal:
         symbol_of(text)
     assert (refusal.value.status, refusal.value.code) == (422, "invalid_request")
 
 
-def test_the_summary_says_what_the_fields_say() -> None:
+def test_the_summary_matches_the_fields() -> None:
     markets = [priced(82, 1_000, name="a"), market("r", "X", "?", kind=MarketKind.RANGE)]
     body = orjson.loads(to_json(intel("X", market_signals(markets, {}), CROWD, snapshot(*markets), LINKS)))
     assert body["summary"] == (

@@ -66,12 +66,12 @@ def described() -> Any:
     return description()
 
 
-def test_the_generated_part_is_that_of_the_published_description(described: Any) -> None:
+def test_the_generated_models_match_the_published_description(described: Any) -> None:
     stale = [str(path.relative_to(CLIENTS)) for path, text in files(described).items() if not is_current(path, text)]
     assert not stale, f"write it anew with `python -m tests.support.client_models`: {stale}"
 
 
-def test_both_libraries_ask_every_plain_question_with_all_its_parameters(described: Any) -> None:
+def test_both_libraries_have_every_operation_with_all_its_parameters(described: Any) -> None:
     python = set()
     for name, ask in inspect.getmembers(client_operations, lambda each: inspect.getmodule(each) is client_operations):
         parameters = inspect.signature(ask).parameters
@@ -103,7 +103,7 @@ def test_both_libraries_have_the_version_of_the_description_they_were_made_from(
         assert f"version {VERSION}, for version {VERSION} of" in (library / "README.md").read_text()
 
 
-def test_both_libraries_speak_the_version_that_the_api_says_it_speaks() -> None:
+def test_both_libraries_support_the_version_of_the_api() -> None:
     assert vpm_client.API_VERSION == SPOKEN
     assert f'export const API_VERSION = "{SPOKEN}"' in (CLIENTS / "typescript" / "src" / "http.ts").read_text()
     health: dict[str, Any] = {"ok": True, "marketsOpen": 0, "version": "1"}
@@ -121,7 +121,7 @@ def test_both_libraries_speak_the_version_that_the_api_says_it_speaks() -> None:
 # ---------------------------------------------------------------- errors
 
 
-def test_a_refusal_names_code_field_hint_and_what_is_known_of_the_payment() -> None:
+def test_an_api_error_has_code_field_hint_and_payment_state() -> None:
     body = {
         "error": "invalid_request",
         "message": "A field is wrong.",
@@ -136,7 +136,7 @@ def test_a_refusal_names_code_field_hint_and_what_is_known_of_the_payment() -> N
 
 
 @pytest.mark.parametrize("body", [b"<html>Bad gateway</html>", b"[]", b"\xff", b'{"error": "new_one"}'])
-def test_what_the_api_did_not_say_is_an_error_without_a_code(body: bytes) -> None:
+def test_an_answer_from_elsewhere_is_an_error_without_a_code(body: bytes) -> None:
     error = ApiError(502, {}, body)
     assert (error.code, error.retriable) == ("", True)
 
@@ -153,7 +153,7 @@ def test_what_the_api_did_not_say_is_an_error_without_a_code(body: bytes) -> Non
     builder=st.none() | st.just("0x" + "ab" * 20),
     ref=st.none() | st.from_regex(r"\A[A-Za-z0-9:_-]{1,32}\Z"),
 )
-def test_the_hash_of_a_bet_is_the_services(
+def test_the_bet_hash_equals_the_services(
     market: str, outcome: int, amount: int, least: int, key: str, builder: str | None, ref: str | None
 ) -> None:
     contract = "0x" + "22" * 20
@@ -196,12 +196,12 @@ def payment() -> typed_data.TypedData:
     )
 
 
-def test_an_authorization_is_signed_as_the_token_reads_it() -> None:
+def test_an_authorization_has_the_digest_that_the_token_checks() -> None:
     typed = payment()
     assert typed_data.digest_of(typed) == eip3009.digest(eip3009.RECEIVE, typed.message, TOKEN, typed_data.CHAIN_ID)
 
 
-def test_a_receipt_is_read_as_the_service_signs_it() -> None:
+def test_a_receipt_has_the_digest_that_the_service_signs() -> None:
     payload = {
         "version": 1, "network": "eip155:8453", "resourceUrl": "x#0x1", "payer": "0x2", "issuedAt": 3,
         "transaction": "0x4",
@@ -250,7 +250,7 @@ def signature_of(wallet: Wallet) -> bytes:
     ],
     ids=["eth-account", "digest", "der", "der, high s"],
 )
-def test_every_kind_of_wallet_signs_what_the_token_takes(wallet: Any) -> None:
+def test_every_kind_of_wallet_makes_signatures_the_token_accepts(wallet: Any) -> None:
     signature = signature_of(wallet)
     assert int.from_bytes(signature[32:64]) <= ORDER // 2
     assert typed_data.signer_of(typed_data.digest_of(payment()), signature) == ACCOUNT.address
@@ -274,7 +274,7 @@ def test_amounts_are_exact(amount: Any, wanted: int) -> None:
 
 
 @pytest.mark.parametrize("amount", ["0.0000001", float("nan"), float("inf")])
-def test_what_is_no_amount_is_refused(amount: Any) -> None:
+def test_invalid_amounts_are_refused(amount: Any) -> None:
     with pytest.raises(ValueError, match=r"amount|decimals"):
         units(amount)
 
@@ -310,11 +310,11 @@ def test_each_event_comes_once_and_a_gap_ends_the_stream() -> None:
 
 
 @pytest.mark.parametrize(("whole", "seqs"), [(True, (5, 6)), (False, (5, 9))])
-def test_a_stream_begins_with_what_there_is_and_that_of_one_trade_has_gaps(whole: bool, seqs: tuple[int, ...]) -> None:
+def test_a_new_stream_and_the_stream_of_one_trade_may_have_gaps(whole: bool, seqs: tuple[int, ...]) -> None:
     assert read(EventParser(Cursor(next_seq=3), contiguous=whole), *seqs) == [*seqs]
 
 
-def test_an_event_that_a_break_cut_off_is_dropped() -> None:
+def test_an_event_cut_off_by_a_break_is_dropped() -> None:
     frames = EventParser(Cursor(), contiguous=True)
     assert [frames.line(line) for line in (f"data: {json.dumps(event(0))}", "id: 0")] == [None, None]
 
@@ -330,7 +330,7 @@ def delivery(signer: DeliverySigner, secret: str | None, *, at: int | None = Non
     return dict(signer.headers("evt_3", BODY, secret, int(time.time()) if at is None else at))
 
 
-def test_what_the_service_delivers_is_taken_once() -> None:
+def test_a_delivery_is_accepted_once() -> None:
     verifier, headers = WebhookVerifier(SECRET), delivery(DeliverySigner(None), SECRET)
     found = verifier.verify(headers, BODY)
     assert (found.event_id, handshake(found)) == ("evt_3", {"challenge": "c1"})
@@ -341,7 +341,7 @@ def test_what_the_service_delivers_is_taken_once() -> None:
 
 
 @pytest.mark.parametrize("away", [-301, 301])
-def test_what_is_too_old_or_from_the_future_is_refused(away: int) -> None:
+def test_a_delivery_too_old_or_from_the_future_is_refused(away: int) -> None:
     headers = delivery(DeliverySigner(None), SECRET, at=int(time.time()) + away)
     with pytest.raises(WebhookRefused, match="from now"):
         WebhookVerifier(SECRET).verify(headers, BODY)
@@ -354,7 +354,7 @@ def test_a_time_too_long_for_a_number_is_refused() -> None:
 
 
 @pytest.mark.parametrize("part", ["Service-Event-Id", "Service-Timestamp", "Service-Signature", "body"])
-def test_nothing_of_a_delivery_can_be_changed(part: str) -> None:
+def test_a_changed_delivery_is_refused(part: str) -> None:
     headers, body = delivery(DeliverySigner(None), SECRET), BODY
     if part == "body":
         body = BODY.replace(b"c1", b"c2")
@@ -367,7 +367,7 @@ def test_nothing_of_a_delivery_can_be_changed(part: str) -> None:
         WebhookVerifier(SECRET).verify({each: value for each, value in headers.items() if each != part}, body)
 
 
-def test_a_callback_is_the_attestation_keys() -> None:
+def test_a_callback_is_signed_by_the_attestation_key() -> None:
     attester = wallets.ATTESTATION
     headers = delivery(DeliverySigner(attester.private_key), None)
     assert WebhookVerifier(attester=attester.address).verify(headers, BODY).event_id == "evt_3"
@@ -401,7 +401,7 @@ def notice(seq: int) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("kind", [Client, AsyncClient])
-async def test_a_stream_that_leaves_an_event_out_is_opened_anew(
+async def test_a_stream_that_skips_an_event_is_reopened(
     kind: type[Client] | type[AsyncClient], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for module in ("client", "aio"):

@@ -73,7 +73,7 @@ def position_status(market: ListedMarket, stake: Stake) -> PositionStatus:
 
 def position(market: ListedMarket, stake: Stake, links: Links) -> AgentPosition:
     """Return the position of a stake. Each trade is a position."""
-    status, ahead, worth = _standing(market, stake)
+    status, projected, worth = _state(market, stake)
     if status == "resolved-won":
         now = usd(100 * 10**6)
     elif stake.outcome is None or status == "resolved-lost":
@@ -83,7 +83,7 @@ def position(market: ListedMarket, stake: Stake, links: Links) -> AgentPosition:
     side = None if stake.outcome is None else market.outcomes[stake.outcome]
     return AgentPosition(
         **times(market),
-        **ahead.fields(),
+        **projected.fields(),
         market_id=market.id,
         slug=market.slug,
         question=market.words.question,
@@ -94,7 +94,7 @@ def position(market: ListedMarket, stake: Stake, links: Links) -> AgentPosition:
         avg_entry_cents=average_cents(stake.net, stake.shares),
         current_cents=now,
         pnl_usd=usd(worth - stake.amount),
-        max_payout_usd=usd(ahead.payout),
+        max_payout_usd=usd(projected.payout),
         payout_usd=None if status == "open" else usd(worth),
         status=status,
         app_url=links.app(market),
@@ -105,16 +105,16 @@ def position(market: ListedMarket, stake: Stake, links: Links) -> AgentPosition:
     )
 
 
-def _standing(market: ListedMarket, stake: Stake) -> tuple[PositionStatus, Projection, int]:
+def _state(market: ListedMarket, stake: Stake) -> tuple[PositionStatus, Projection, int]:
     """Return a stake's status, its projected or actual payout, and its value in units."""
     status = position_status(market, stake)
     if stake.outcome is None:  # a payment that came too late: refunded in full, never in the book
         return status, Projection(stake.amount, 0), stake.amount
-    ahead = projection.project_position(market, stake, stake.outcome)
+    projected = projection.project_position(market, stake, stake.outcome)
     if status == "open":
-        return status, ahead, ahead.payout * market.book.price(stake.outcome) // WAD  # down
+        return status, projected, projected.payout * market.book.price(stake.outcome) // WAD  # down
     worth = market.book.owed(market.winner, stake.outcome, stake.amount, stake.shares)
-    return status, Projection(worth, stake.shares) if status == "resolved-refunded" else ahead, worth
+    return status, Projection(worth, stake.shares) if status == "resolved-refunded" else projected, worth
 
 
 def summary(holdings: Iterable[Holding], markets: Mapping[bytes, ListedMarket]) -> PositionSummary:

@@ -180,13 +180,13 @@ def impact(market: ListedMarket) -> list[ImpactRow]:
     """Return the impact of bets of several sizes on the first outcome."""
     rows = []
     for dollars in IMPACT_SIZES:
-        got = market.book.quote(0, dollars * USD)
+        quoted = market.book.quote(0, dollars * USD)
         rows.append(
             ImpactRow(
-                **projection.project_quote(market, 0, got).fields(),
-                size_usd=usd(got.amount),
-                price_cents=average_cents(got.net, got.shares),
-                impact_pct=pct(got.price_after - got.price_before, WAD),
+                **projection.project_quote(market, 0, quoted).fields(),
+                size_usd=usd(quoted.amount),
+                price_cents=average_cents(quoted.net, quoted.shares),
+                impact_pct=pct(quoted.price_after - quoted.price_before, WAD),
             )
         )
     return rows

@@ -61,34 +61,34 @@ class QuoteBody(ChainAnswer):
     quote: AgentQuote
 
 
-def after_bet(market: ListedMarket, outcome: int, got: Quote) -> ListedMarket:
+def after_bet(market: ListedMarket, outcome: int, quoted: Quote) -> ListedMarket:
     """Return the market as it would be after a bet, for the odds."""
-    return replace(market, book=market.book.staked(outcome, got.amount)[0])
+    return replace(market, book=market.book.staked(outcome, quoted.amount)[0])
 
 
-def suggested_min_shares(got: Quote) -> int:
+def suggested_min_shares(quoted: Quote) -> int:
     """Return 1% less than the quoted shares, rounded down: a limit that tolerates a small bet in between."""
-    return got.shares * 99 // 100
+    return quoted.shares * 99 // 100
 
 
-def suggested_max_cents(got: Quote) -> int | None:
+def suggested_max_cents(quoted: Quote) -> int | None:
     """Return 1% more than the quoted average price, in whole cents, rounded up; None above 99, the highest limit that a
     trade can set."""
-    if not got.shares:
+    if not quoted.shares:
         return None
-    cents = -(-101 * got.net // got.shares)
+    cents = -(-101 * quoted.net // quoted.shares)
     return cents if cents <= 99 else None
 
 
 def quote(
     market: ListedMarket,
     outcome: int,
-    got: Quote,
+    quoted: Quote,
     *,
     quote_id: str,
     expires_at: str,
     tier: Tier,
-    ahead: Projection,
+    projected: Projection,
     largest: int,
     snapshot: MarketsSnapshot,
     links: Links,
@@ -96,23 +96,23 @@ def quote(
     latest = snapshot.latest.get(market.feed)
     return AgentQuote(
         **times(market),
-        **ahead.fields(),
+        **projected.fields(),
         market_id=market.id,
         side=market.outcomes[outcome].key,
-        size_usd=usd(got.amount),
+        size_usd=usd(quoted.amount),
         tier=tier,
         quote_id=quote_id,
         expires_at=expires_at,
         book_version=market.version,
-        price_cents=average_cents(got.net, got.shares),
-        estimated_shares=usd(got.shares),
-        suggested_min_shares_out=usd(suggested_min_shares(got)),
-        suggested_max_price_cents=suggested_max_cents(got),
+        price_cents=average_cents(quoted.net, quoted.shares),
+        estimated_shares=usd(quoted.shares),
+        suggested_min_shares_out=usd(suggested_min_shares(quoted)),
+        suggested_max_price_cents=suggested_max_cents(quoted),
         fee_bps=market.book.fee_bps,
-        fee_usd=usd(got.fee),
-        net_stake_usd=usd(got.net),
-        post_trade_odds=odds(after_bet(market, outcome, got)),
-        impact_pct=pct(got.price_after - got.price_before, WAD),
+        fee_usd=usd(quoted.fee),
+        net_stake_usd=usd(quoted.net),
+        post_trade_odds=odds(after_bet(market, outcome, quoted)),
+        impact_pct=pct(quoted.price_after - quoted.price_before, WAD),
         largest_size_usd=usd(largest),
         ladder=ladder(market, latest),
         token_snapshot=token_snapshot(market, latest, links),

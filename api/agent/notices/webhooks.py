@@ -161,27 +161,27 @@ class Webhooks:
         self._sender = sender
 
     async def register(self, request: web.Request) -> web.StreamResponse:
-        asked = validated_body(WebhookRequest, await read_json(request, limit=WEBHOOK_BODY_LIMIT))
-        wallet = checked_wallet(asked.wallet)
+        body = validated_body(WebhookRequest, await read_json(request, limit=WEBHOOK_BODY_LIMIT))
+        wallet = checked_wallet(body.wallet)
         who = caller_ip(request, self._settings)
         await self._limits.take(REGISTRATIONS, "agent-webhooks", who, "An address may register 10 webhooks a minute.")
         message = "An address may register 200 webhooks a day."
         await self._limits.take_external(REGISTRATIONS_A_DAY, "agent-webhooks-day", who, message)
-        proposed = Registration(self._links.origin, wallet, asked.url, datetime.now(UTC))
+        claim = Registration(self._links.origin, wallet, body.url, datetime.now(UTC))
         try:
-            url = checked_url(asked.url, allow_private=self._targets.allow_private)
-            proposed.check_message(asked.message)
+            url = checked_url(body.url, allow_private=self._targets.allow_private)
+            claim.check_message(body.message)
             seconds = self._settings.rpc_request_path_timeout_seconds
-            await proposed.check_signature(self._client, asked.message, asked.signature, seconds)
+            await claim.check_signature(self._client, body.message, body.signature, seconds)
             await self._targets.resolve(url)
         except TargetRefused as why:
             raise _refused(str(why)) from None
         try:
             async with _webhooks(), self._pool.connection() as connection, connection.transaction():
                 owner = bytes_of(wallet)
-                if not await store.record_message(connection, owner, digest_of(asked.message)):
-                    raise proposed.unproven("The message was used before; sign a new one for each registration.")
-                made = await store.register(connection, owner, asked.url)
+                if not await store.record_message(connection, owner, digest_of(body.message)):
+                    raise claim.unproven("The message was used before; sign a new one for each registration.")
+                made = await store.register(connection, owner, body.url)
                 # Wakes the dispatchers at once.
                 await notify(connection, AGENT_EVENT, [owner])
         except store.TooManyWebhooks:
