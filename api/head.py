@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import Column, ScalarSelect, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from core.chain.finality import MAX_LAG_SECONDS, why_head_is_late
+from core.chain.heads import MAX_LAG_SECONDS, why_head_is_late
 from core.db.schema.index import chain_cursor, chain_reorg
 from core.hexadecimal import hex_of
 from core.stock.vested import Moment

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from core.chain.errors import RpcError
-from core.chain.finality import final_block
+from core.chain.heads import final_block
 from core.db.engine import Connection, ConnectionPool
 from core.hexadecimal import bytes_of, hex_of
 from core.log import get_logger

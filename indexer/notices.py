@@ -14,7 +14,7 @@ from core.agent.notices import log as event_log
 from core.agent.notices import payloads
 from core.agent.notices.kinds import EventType, source_of
 from core.agent.notices.log import Draft
-from core.agent.notices.markets import NoticeMarket, notice_markets
+from core.agent.notices.payloads import NoticeMarket, notice_markets
 from core.contracts.events import agent as ev
 from core.db.engine import Connection
 from indexer.errors import Contradiction

@@ -16,7 +16,7 @@ from psycopg.types.json import Jsonb
 from sqlalchemy.exc import SQLAlchemyError
 
 from core.chain import RpcError
-from core.chain.finality import why_head_is_late
+from core.chain.heads import why_head_is_late
 from core.config import ChainName, KeeperSettings
 from core.errors import VpmError
 from core.log import get_logger

@@ -15,7 +15,7 @@ from sqlalchemy import Executable, select
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from core.chain import Call, ChainClient, Contract, RpcError, RpcErrorKind
-from core.chain.finality import final_block
+from core.chain.heads import final_block
 from core.config import ChainName, KeeperSettings, Settings
 from core.contracts.abi import abi
 from core.contracts.deployments import Deployment

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from api.cup import requests
 from api.cup.bodies import GuideBody, GuideStep, Meta
-from core.cup import betting, scoring
+from core.cup import betting, board
 from core.cup.rounds import HASHED_WITHIN_SECONDS
 
 _WALLET = requests.EXAMPLE_WALLET
@@ -116,7 +116,7 @@ def _steps(base: str) -> list[GuideStep]:
             step=6,
             title="Board",
             text="The ranking, all time or for an ISO week, with your own rank; `agents=true` ranks enrolled agents "
-            "only. " + scoring.RULE,
+            "only. " + board.RULE,
             request={"method": "GET", "url": f"{base}/leaderboard?wallet={_WALLET}"},
         ),
     ]

@@ -35,7 +35,6 @@ from core.cup import (
     ledger,
     outlook,
     rounds,
-    scoring,
     trading,
 )
 from core.cup.amounts import MAX_CENTS, number_of
@@ -188,7 +187,7 @@ class CupService:
             total=total,
             week=request.week,
             agents=request.agents,
-            rule=scoring.RULE,
+            rule=board.RULE,
             you=UNSET if request.wallet is None else bodies.You(rank=shown.board.rank(request.wallet), total=total),
         )
 

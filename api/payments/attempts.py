@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from api.payments.authorization import SignedCall
-from core.chain.finality import final_block
+from core.chain.heads import final_block
 from core.db.engine import Connection
 from core.outbox import (
     ENDED,

@@ -20,7 +20,7 @@ from api.database import DATABASE_ERRORS
 from api.limits import LimiterFull, caller_ip
 from api.payments.attempts import Attempts, BetKey
 from api.problems import Problem
-from core.chain.finality import final_block
+from core.chain.heads import final_block
 from core.config import ChainName
 from core.db.schema.index import chain_cursor
 from core.log import get_logger

@@ -14,7 +14,7 @@ from api.followed_index import Archive
 from api.head import head_of, last_reorg, read_cursor
 from api.stock.facts import EntryReceipt, HeldPosition, ListedMarket, MarketResult, MarketsSnapshot
 from core.chain import checksum
-from core.chain.finality import final_block
+from core.chain.heads import final_block
 from core.contracts.statuses import Family
 from core.db.schema.index import chain_cursor
 from core.db.schema.index_shared import oracle_round, token_authorization

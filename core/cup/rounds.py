@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final, Literal
 
-from core.cup import board, ledger, scoring, wheel
+from core.cup import board, ledger, wheel
 from core.cup.ledger import open_account, round_account
 from core.db.engine import Connection
 
@@ -203,5 +203,5 @@ async def _pay(connection: Connection, round_no: int, pocket: int) -> dict[str, 
             round_no,
         ),
     )
-    pools = scoring.wheel_pools(results)
-    return scoring.score_changes(pools, await scoring.find_seasoned(connection, pools, first))
+    pools = board.wheel_pools(results)
+    return board.score_changes(pools, await board.find_seasoned(connection, pools, first))

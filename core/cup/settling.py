@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime
 
-from core.chain.finality import final_block
+from core.chain.heads import final_block
 from core.contracts.statuses import AgentMarketStatus
-from core.cup import board, books, ledger, scoring
+from core.cup import board, books, ledger
 from core.cup.ledger import market_account
 from core.db.engine import Connection
 
@@ -75,7 +75,7 @@ async def settle(connection: Connection, slug: str, winner: int | None, clock: C
             first: list[tuple[str, datetime]] = await connection.fetch_all(
                 "SELECT wallet, min(at) FROM cup_trade WHERE slug = %s GROUP BY wallet", (slug,)
             )
-            gains = scoring.score_changes([pool], await scoring.find_seasoned(connection, [pool], dict(first)))
+            gains = board.score_changes([pool], await board.find_seasoned(connection, [pool], dict(first)))
         now = clock()
         await board.record(connection, gains, now)
         await connection.execute(

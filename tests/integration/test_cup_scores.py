@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from core.cup import board, scoring, wheel
+from core.cup import board, wheel
 from core.cup.rounds import RouletteRound
 from core.db.engine import Connection, connect, conninfo
 from tests.support.cup_check import cup_faults, read_cup
@@ -98,12 +98,12 @@ async def test_no_more_wallets_are_looked_up_than_the_rule_needs(cup: Cup) -> No
     lost = dict.fromkeys(losers, (500_00, 0))
     async with await connect(cup.database_url) as connection:
         doubled = {wallets[0].address: (10_00, 20_00), **lost}
-        assert await scoring.find_seasoned(connection, [doubled], first) == set()
+        assert await board.find_seasoned(connection, [doubled], first) == set()
         more = {wallets[0].address: (10_00, 20_01), **lost}
-        found = await scoring.find_seasoned(connection, [doubled, more], first)
-        assert len(found) == scoring.SEASONED
+        found = await board.find_seasoned(connection, [doubled, more], first)
+        assert len(found) == board.SEASONED
         assert found < set(losers)
-        assert scoring.score_changes([more], found) == scoring.score_changes([more], losers)
+        assert board.score_changes([more], found) == board.score_changes([more], losers)
 
 
 class _Counting(Connection):
@@ -121,7 +121,7 @@ async def test_a_wallet_that_lost_in_every_pool_of_a_round_is_looked_up_once(cup
     pools = [{f"0x{number:040x}": (10_00, 500_00), **dict.fromkeys(losers, (500_00, 0))} for number in range(42)]
     first = {wallet: datetime.now(UTC) for pool in pools for wallet in pool}
     async with await _Counting.connect(conninfo(cup.database_url)) as connection:
-        assert await scoring.find_seasoned(connection, pools, first) == set()
+        assert await board.find_seasoned(connection, pools, first) == set()
         assert sorted(connection.looked_up) == sorted(losers)
 
 

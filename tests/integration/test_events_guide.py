@@ -17,7 +17,7 @@ from core.agent.book import Book
 from core.agent.document import Specification
 from core.agent.notices import payloads
 from core.agent.notices.kinds import EventType
-from core.agent.notices.markets import NoticeMarket
+from core.agent.notices.payloads import NoticeMarket
 from core.agent.words import OutcomeWords
 from core.contracts.events.agent import Staked
 from core.contracts.statuses import MarketKind

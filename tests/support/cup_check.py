@@ -12,7 +12,7 @@ from psycopg.rows import dict_row
 
 from api.cup import requests
 from core.agent.book import Book
-from core.cup import scoring, wheel
+from core.cup import board, wheel
 from core.cup.amounts import CLAIM_CENTS
 from core.cup.board import ALL_TIME, week_of
 from core.cup.books import FEE_BPS
@@ -190,7 +190,7 @@ class _Check:
         self._settled_market(market, book, bought, positions, self._seasoned(trades))
 
     def _seasoned(self, stakes: list[CupRow]) -> set[str]:
-        return {wallet for wallet, at in _first(stakes).items() if self._began[wallet] < scoring.day_of(at)}
+        return {wallet for wallet, at in _first(stakes).items() if self._began[wallet] < board.day_of(at)}
 
     def _settled_market(
         self,
@@ -220,7 +220,7 @@ class _Check:
         if not is_open:
             if bought:
                 self._posts(f"market:{slug}", entries)
-            self._realized(scoring.score_changes([pool], seasoned), market["settled_at"])
+            self._realized(board.score_changes([pool], seasoned), market["settled_at"])
 
     # ---------------------------------------------------------------- roulette
 
@@ -293,7 +293,7 @@ class _Check:
             entries[MINT] -= result.paid_cents
         if bets:
             self._posts(f"round:{number}", entries)
-        gains = scoring.score_changes(scoring.wheel_pools(results), self._seasoned(bets))
+        gains = board.score_changes(board.wheel_pools(results), self._seasoned(bets))
         self._realized(gains, round_["settled_at"])
 
     # ---------------------------------------------------------------- boards

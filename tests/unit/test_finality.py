@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from core.chain.finality import final_block
+from core.chain.heads import final_block
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from core.agent.notices import log as event_log
 from core.agent.notices import payloads
 from core.agent.notices.kinds import EventType, source_of
 from core.agent.notices.log import Draft
-from core.agent.notices.markets import notice_markets
+from core.agent.notices.payloads import notice_markets
 from core.contracts.statuses import AgentMarketStatus, StakeStatus
 from core.db.engine import Connection
 
