@@ -8,14 +8,13 @@ A step goes through these in order:
 
     service       the daemon: one leader for each chain
     chain         one chain: history first, then the head; rewinds reorganizations
-    backfill      concurrent pages of history, as wide as the node allows
     sources       which addresses and topics are followed, from the deployment file; `feeds` finds who emits rounds
-    fetch         the logs of some blocks, linked to their headers (`node` asks, `wire` reads headers)
+    fetch         the logs of some blocks, linked to their headers, from a `node`; pages of history
     completeness  whether a node returned all logs of a block, by its bloom, another node, or receipts
-    decode        a node's answer -> typed logs (`logs`); rejects answers that contradict themselves
+    decode        a node's answer -> typed logs; rejects answers that contradict themselves
     fold/         typed logs -> projection rows, pure
-    store/        one step in one transaction: load, fold, write, advance; `notices` adds wallets' events
+    store/        a step in one transaction: load, fold, write, advance; `notices` adds wallets' events
     finality      the newest final block, and the newest block that tables and chain have in common
 
-`rebuild`, `audit` and `cli` are the commands, `main` starts the daemon.
+`rebuild`, `audit` and `cli` are the commands.
 """

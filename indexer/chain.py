@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,19 +20,17 @@ from core.db.engine import Connection, ConnectionPool
 from core.hexadecimal import bytes_of, hex_of
 from core.log import get_logger
 from indexer import metrics
-from indexer.backfill import TOO_MUCH, Width, pages
+from indexer.decode import Page
 from indexer.errors import BeyondFinality, Contradiction, NodeFault
 from indexer.feeds import backfill_feeds
-from indexer.fetch import Fetcher, Replaced
+from indexer.fetch import TOO_MUCH, Fetcher, Replaced, Width, batches, pages
 from indexer.finality import FinalityTracker, Fork, common_ancestor, confirms_fork
-from indexer.logs import Page
-from indexer.node import ChainNode
+from indexer.node import ChainNode, Header
 from indexer.sources import Sources
-from indexer.store import lookup
+from indexer.store.blocks import blocks_below, first_block_after, places_of_logs
 from indexer.store.cursor import Cursor, open_cursor, record_head, record_state
 from indexer.store.steps import append, insert_missing, prune_blocks, rewind
 from indexer.store.sums import sum_all
-from indexer.wire import Header
 
 log = get_logger(__name__)
 
@@ -219,7 +217,7 @@ class ChainFollower:
             self._linked_at_once = (last - first + 1) // 2
             return
         self._linked_at_once = min(2 * self._linked_at_once, LINKED_AT_ONCE)
-        await self._append(page)
+        await self._append([page])
         metrics.STEP_SECONDS.labels(self.sources.name, "tail").observe(time.perf_counter() - started)
 
     def _settled_below(self, head: int) -> int:
@@ -233,35 +231,35 @@ class ChainFollower:
     async def _backfill(self, first: int, last: int) -> None:
         begun = time.monotonic()
         logged_at, events = begun, 0
-        async with aclosing(pages(self._fetcher, first, last, self._width)) as history:
-            async for page in history:
+        async with aclosing(batches(pages(self._fetcher, first, last, self._width))) as history:
+            async for batch in history:
                 started = time.perf_counter()
-                await self._append(page, durable=False)
+                # If the database loses history in a crash, it is read again.
+                await self._append(batch, durable=False)
                 metrics.STEP_SECONDS.labels(self.sources.name, "backfill").observe(time.perf_counter() - started)
-                now = time.monotonic()
-                events += len(page.logs)
-                if now - logged_at > 5 or page.end.number == last:
+                now, number = time.monotonic(), batch[-1].end.number
+                events += sum(len(page.logs) for page in batch)
+                if now - logged_at > 5 or number == last:
                     logged_at = now
-                    done = (page.end.number - first + 1) / (last - first + 1)
+                    done = (number - first + 1) / (last - first + 1)
                     log.info(
                         f"backfill {done:.0%}",
                         action="index.backfill",
                         chain=self.sources.name,
-                        block=page.end.number,
+                        block=number,
                         until=last,
                         events=events,
                         remaining_seconds=round((now - begun) / done * (1 - done)),
                     )
 
-    async def _append(self, page: Page, *, durable: bool = True) -> None:
-        cursor = self._open_cursor()
+    async def _append(self, batch: Sequence[Page], *, durable: bool = True) -> None:
+        before = self._open_cursor()
         async with self._pool.connection() as connection:
-            # If the database loses a page of history in a crash, it is read again.
-            self.cursor = await append(connection, self.sources, cursor, page, durable=durable)
-        metrics.EVENTS.labels(self.sources.name).inc(len(page.logs))
-        metrics.BLOCKS.labels(self.sources.name).inc(page.end.number - cursor.number)
+            self.cursor = await append(connection, self.sources, before, batch, durable=durable)
+        metrics.EVENTS.labels(self.sources.name).inc(sum(len(page.logs) for page in batch))
+        metrics.BLOCKS.labels(self.sources.name).inc(self.cursor.number - before.number)
         self._export_lag()
-        metrics.INDEXED.labels(self.sources.name).set(page.end.number)
+        metrics.INDEXED.labels(self.sources.name).set(self.cursor.number)
 
     # ---------------------------------------------------------------- rechecking committed blocks
 
@@ -303,7 +301,7 @@ class ChainFollower:
 
     async def _insert_missing(self, page: Page) -> None:
         async with self._pool.connection() as connection:
-            stored = await lookup.places_of_logs(connection, self.sources.chain_id, page.first, page.end.number)
+            stored = await places_of_logs(connection, self.sources.chain_id, page.first, page.end.number)
             missing = [log for log in page.logs if (log.block, log.index) not in stored]
             if not missing:
                 return
@@ -357,9 +355,9 @@ class ChainFollower:
 
     async def _fork(self, connection: Connection, cursor: Cursor, head: Header) -> Fork:
         top = min(cursor.number, head.number)
-        above = await lookup.first_block_after(connection, cursor.chain_id, top)
+        above = await first_block_after(connection, cursor.chain_id, top)
         while True:
-            stored = await lookup.blocks_below(connection, cursor.chain_id, top, LOOK_BACK)
+            stored = await blocks_below(connection, cursor.chain_id, top, LOOK_BACK)
             if not stored:
                 return Fork(None, above)
             fork = common_ancestor(stored, await self._hashes(self.node, [block.number for block in stored]))

@@ -20,10 +20,10 @@ from core.db.engine import ConnectionPool, make_pool
 from core.db.migrate import check_fit
 from core.db.schema import metadata
 from core.errors import EXIT_UNAVAILABLE, ConfigError, VpmError
-from indexer import main as daemon
-from indexer.audit.compare import Comparison
 from indexer.audit.run import audit
+from indexer.audit.snapshot import Comparison
 from indexer.rebuild import rebuild
+from indexer.service import serve
 from indexer.sources import Sources, sources_of
 
 DESCRIPTION = "Index the configured chains into the database, or audit or rebuild the tables."
@@ -49,7 +49,7 @@ def main(arguments: list[str] | None = None) -> int:
         command.add_argument("--chain", choices=CHAIN_NAMES, help="only this chain")
     options = parser.parse_args(arguments)
     if options.command in (None, "run"):
-        return daemon.serve()
+        return serve()
     work: ChainWork = _rebuild if options.command == "rebuild" else _audit
     try:
         settings = load(Settings)

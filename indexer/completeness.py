@@ -20,9 +20,8 @@ from core.contracts.events.shared import TRANSFER
 from core.hexadecimal import bytes_of
 from indexer import metrics
 from indexer.errors import NodeFault
-from indexer.node import ChainNode
+from indexer.node import ChainNode, Header
 from indexer.sources import Filter, Sources
-from indexer.wire import Header
 
 SAMPLED_BLOCKS = 2
 """Blocks of a page of history that are compared with their receipts if there is no second node."""

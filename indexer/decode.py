@@ -7,14 +7,59 @@ log, or answers for another range.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
+
+import msgspec
 
 from core.chain.wire import Log
 from core.contracts.events import UndecodableLog
 from core.hexadecimal import bytes_of, hex_of
 from indexer.errors import ChainMoved, NodeFault
-from indexer.logs import BlockInfo, LogRecord
 from indexer.sources import Sources
+
+
+class BlockInfo(msgspec.Struct, frozen=True, gc=False):
+    """A block as stored. `l1_number` is what contracts read as block.number: its own number on most chains."""
+
+    number: int
+    hash: bytes
+    timestamp: int
+    l1_number: int
+
+
+class LogRecord(msgspec.Struct, frozen=True, gc=False):
+    """One of our logs. `topics` are joined; `entity` and `event` come from its layout (core.contracts.events)."""
+
+    block: int
+    index: int
+    at: int  # its block's Unix seconds
+    tx: bytes
+    address: bytes
+    topics: bytes
+    data: bytes
+    entity: bytes | None
+    event: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Consecutive blocks, complete: `logs` are all of ours from `first` to `end`, in chain order.
+
+    blocks: those to store, ascending, including `end` and every block with logs.
+    """
+
+    first: int
+    end: BlockInfo
+    blocks: tuple[BlockInfo, ...]
+    logs: list[LogRecord]
+
+    @property
+    def hashes(self) -> dict[int, bytes]:
+        """Return the blocks' hashes by number."""
+        return {each.number: each.hash for each in self.blocks}
+
 
 INDEXES = 2**31
 """The limit of a log's index in its block: what the column holds, more than a block can have."""

@@ -43,10 +43,3 @@ class OtherSources(VpmError):
     code = "other_sources"
     exit_code = EXIT_UNAVAILABLE
     default_hint = "Use a fresh database for a fresh deployment, or correct the deployment file."
-
-
-class AuditRuns(VpmError):
-    """Another process is auditing the chain on the same database."""
-
-    code = "audit_runs"
-    default_retriable = True

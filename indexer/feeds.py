@@ -21,16 +21,14 @@ from core.db.engine import Connection, ConnectionPool
 from core.db.schema.index_shared import oracle_measure, oracle_round
 from core.hexadecimal import bytes_of, hex_of
 from core.log import get_logger
-from indexer.backfill import Width, pages
-from indexer.fetch import Fetcher
-from indexer.fold.shared import FeedRounds, rounds
-from indexer.logs import Page
+from indexer.decode import Page
+from indexer.fetch import Fetcher, Width, pages
+from indexer.fold.single import rounds
 from indexer.node import ChainNode
-from indexer.sources import Sources
+from indexer.sources import FeedRounds, Sources
 from indexer.store.cursor import Cursor, feeds_as_json, known_feeds, lock_cursor
-from indexer.store.raw_logs import write_logs
 from indexer.store.steps import store_block
-from indexer.store.tables import begin_writing, store
+from indexer.store.tables import begin_writing, store, write_logs
 
 log = get_logger(__name__)
 

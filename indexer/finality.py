@@ -12,7 +12,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from indexer.logs import BlockInfo
+from indexer.decode import BlockInfo
 from indexer.node import ChainNode
 
 ASK_SECONDS = 5.0

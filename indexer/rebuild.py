@@ -16,17 +16,13 @@ from dataclasses import dataclass, replace
 from core.db.channels import CHAIN_INDEXED, IndexStep, notify
 from core.db.engine import ConnectionPool
 from core.service.cancelling import cancel_and_wait
+from indexer.decode import LogRecord
 from indexer.errors import CursorMoved
-from indexer.fold.rows import Removal
-from indexer.fold.shared import APPENDED
-from indexer.fold.venues import VenueFold
-from indexer.logs import LogRecord
 from indexer.sources import Sources
 from indexer.store import sums
 from indexer.store.cursor import known_feeds
-from indexer.store.folding import PARTS, fold_logs
-from indexer.store.steps import stored_batches
-from indexer.store.tables import begin_writing, remove, use_indexes
+from indexer.store.steps import fold_logs, projections, stored_batches
+from indexer.store.tables import begin_writing, clear, use_indexes
 
 _NO_TIMEOUT = b"SET LOCAL statement_timeout = 0"  # on both connections: statements take longer as history grows
 
@@ -55,8 +51,8 @@ async def rebuild(
             raise CursorMoved(f"Chain {sources.chain_id} has not been indexed yet; there is nothing to rebuild.")
         # Rounds of feeds that are no longer followed belong to the history too.
         sources = replace(sources, feeds={**await known_feeds(connection, sources.chain_id), **sources.feeds})
-        for removal in _everything(sources):
-            await remove(connection, removal)
+        for table in projections(sources):
+            await clear(connection, table, sources.chain_id)
         # No logs are added or removed while the cursor's row is locked, so a transaction begun now reads all of them.
         await use_indexes(reader)
         await reader.execute(_NO_TIMEOUT)
@@ -81,13 +77,3 @@ async def _one_ahead(batches: AsyncGenerator[list[LogRecord]]) -> AsyncGenerator
                 yield batch
         finally:
             await cancel_and_wait(following)  # its error, if any, was raised when it was awaited
-
-
-def _everything(sources: Sources) -> list[Removal]:
-    """Return the deletions of all projection rows of this chain."""
-    chain_id = sources.chain_id
-    removals = [Removal(table, ("chain_id",), [(chain_id,)]) for table in APPENDED]
-    for part in PARTS:
-        if part.role in sources.contracts:
-            removals += [Removal(table, (), []) for table in part.tables] + VenueFold.removals(part.venue, chain_id)
-    return removals

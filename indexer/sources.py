@@ -23,7 +23,6 @@ from core.contracts.events import Layout, Role, layouts_of
 from core.contracts.events.shared import AUTHORIZATION_CANCELED, AUTHORIZATION_USED, TRANSFER
 from core.errors import DeploymentError
 from core.hexadecimal import bytes_of, hex_of
-from indexer.fold.shared import FeedRounds
 
 CONTRACT_ROLES: Mapping[str, Role] = {
     "VestedMarkets": Role.SETTLER,
@@ -39,6 +38,17 @@ CONTRACT_ROLES: Mapping[str, Role] = {
 PAYMENT_RECIPIENTS = (Role.SETTLER, Role.WALLET)
 
 Filter = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class FeedRounds:
+    """An emitter of rounds: the proxy it publishes for, and its phase if its round ids do not include one."""
+
+    proxy: bytes
+    phase: int | None = None
+
+    def round_id(self, stated: int) -> int:
+        return stated if self.phase is None else self.phase << 64 | stated
 
 
 @dataclass(frozen=True)

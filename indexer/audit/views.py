@@ -1,103 +1,156 @@
-"""The contracts' own views against the rows that say the same: those of small tables, whose columns are declared here,
-those of markets, stakes and positions, and sums over them. The rows are by then what their logs make."""
+"""Rows against the contracts' own views: small tables, whose columns are declared here, markets, stakes, positions,
+pool feeds' readings, and sums. By then the rows agree with their logs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
 
 from core.agent.bet import is_marked
 from core.agent.book import Book
-from core.chain.errors import RpcError
+from core.chain import Contract
+from core.chain.errors import RpcError, RpcErrorKind
+from core.contracts.abi import abi
 from core.contracts.events import Role
+from core.contracts.names import camel_fields
 from core.contracts.statuses import AgentMarketStatus, StakeStatus, StockMarketStatus
+from core.feeds.grid import grid_time
 from core.hexadecimal import hex_of
 from core.stock.projection import market_of, position_of, vintage_of
 from core.stock.vested import DOWN, UP, Moment, Position, VestedMarket
 from core.stock.vested_views import PositionView, market_view, position_view
-from indexer.audit.compare import as_view_fields, as_view_value
-from indexer.audit.pages import AuditStage, Snapshot, View, compare_views, of_rows, whole
+from indexer.audit.snapshot import AuditStage, Place, Snapshot
 from indexer.fold import agent, stock
 from indexer.fold.rows import RowKind
 from indexer.fold.venues import AGENT_FEED, AGENT_ROLE, AGENT_VENUE, GUARDIAN, LISTER, STOCK_FEED, STOCK_OPENER
 from indexer.store.payments import BookedStake, unpaid_stakes
-from indexer.store.tables import all_rows, rows_after, rows_by_key
+from indexer.store.tables import rows_after, rows_by_key
 
+ADDRESS_BYTES = 20
+ROWS_AT_ONCE = 250
 BOOKS_AT_ONCE = 1_000
+MARKETS_AT_ONCE = 500
+RECENT_STEPS = 1_440
+
+
+class View(NamedTuple):
+    """The answer that a contract's view must give. `ours` is a mapping of its fields by name, a list of such mappings,
+    or the whole answer."""
+
+    what: str
+    key: object
+    contract: Role | Contract
+    function: str
+    arguments: tuple[Any, ...]
+    ours: Any
 
 
 def stages() -> list[AuditStage]:
     """Return the stages; each asks only the contracts that the chain has."""
     return [
-        whole("permissions and bounds", _small_tables, of_views=True),
-        whole("sums", _sums, of_views=True),
-        of_rows("stock markets", stock.MARKET, "market_id", _stock_markets, Role.SETTLER),
-        of_rows("stock positions", stock.POSITION, "position_id", _positions, Role.SETTLER),
-        of_rows("agent markets", agent.MARKET, "index", _agent_markets, Role.WALLET),
-        of_rows("agent stakes", agent.STAKE, "stake_id", _stakes, Role.WALLET),
-        whole("agent liabilities", _liabilities, of_views=True),
+        _small_table(STOCK_OPENER, Role.LISTER, "isOpener", "opener"),
+        _small_table(STOCK_FEED, Role.LISTER, "feed", "feed", fields=_STOCK_FEED),
+        _small_table(AGENT_ROLE, Role.AGENT_LISTER, "isLister", "account", chosen=lambda row: row.role == LISTER),
+        _small_table(AGENT_ROLE, Role.WALLET, "hasRole", "role account", chosen=lambda row: row.role != LISTER),
+        _small_table(AGENT_FEED, Role.AGENT_LISTER, "feed", "feed", fields=_AGENT_FEED),
+        _small_table(AGENT_VENUE, Role.AGENT_LISTER, "bounds", fields=_AGENT_BOUNDS),
+        _small_table(GUARDIAN, Role.PAUSER, "isGuardian", "account"),
+        AuditStage("sums", _sums, of_views=True),
+        _rows("stock markets", stock.MARKET, ("market_id",), Role.SETTLER, _stock_markets),
+        _rows("stock positions", stock.POSITION, ("position_id",), Role.SETTLER, _positions),
+        _rows("agent markets", agent.MARKET, ("index",), Role.WALLET, _agent_markets),
+        _rows("agent stakes", agent.STAKE, ("stake_id",), Role.WALLET, _stakes),
+        AuditStage("agent liabilities", _liabilities, of_views=True),
+        AuditStage("readings of pool feeds", _readings, of_views=True),
+        AuditStage("unrecorded readings", _unrecorded_readings, of_views=True),
     ]
+
+
+_STOCK_FEED = "stockToken ticker maxStrikeAge maxFinalAge sideCap allowed"
+_AGENT_BOUNDS = "feeBps minWeight maxWeight disputeWindow voidDelay"
+_AGENT_FEED = "allowed condemned published memory_ maxAge lag potCap step feedCap"
+
+
+def _rows(
+    name: str,
+    kind: RowKind,
+    key: tuple[str, ...],
+    role: Role,
+    views: Callable[[Snapshot, list[Any]], Awaitable[list[View]]],
+) -> AuditStage:
+    """Return a stage that compares the views of a table's rows, in the order of an indexed key, if the chain has the
+    contract."""
+
+    async def page(snapshot: Snapshot, after: Place | None) -> Place | None:
+        if role not in snapshot.contracts:
+            return None
+        rows = await rows_after(snapshot.connection, kind, key, after, ROWS_AT_ONCE)
+        if not rows:
+            return None
+        await _compare(snapshot, await views(snapshot, rows))
+        return [getattr(rows[-1], each) for each in key]
+
+    return AuditStage(name, page, of_views=True)
+
+
+async def _compare(snapshot: Snapshot, views: Iterable[View]) -> None:
+    """Read the views of contracts that the chain has, and compare their answers."""
+    asked = [
+        (view, contract)
+        for view in views
+        if (contract := snapshot.contracts.get(view.contract) if isinstance(view.contract, Role) else view.contract)
+    ]
+    answers = await snapshot.read(*(contract.call(view.function, *view.arguments) for view, contract in asked))
+    for (view, _), answer in zip(asked, answers, strict=True):
+        if isinstance(view.ours, Mapping):
+            snapshot.comparison.fields(view.what, view.key, view.ours, answer)
+        elif isinstance(view.ours, list):
+            for at, ours in enumerate(view.ours):
+                part = answer if isinstance(answer, RpcError) else answer[at]
+                snapshot.comparison.fields(view.what, f"{view.key}/{at}", ours, part)
+        else:
+            snapshot.comparison.value(view.what, view.key, view.function, view.ours, answer)
+
+
+def as_view_fields(row: Any, *names: str) -> dict[str, Any]:
+    """Return columns under the names that contracts' views use, converted to the types those decode to."""
+    return {name: as_view_value(value) for name, value in camel_fields(row, *names).items()}
+
+
+def as_view_value(value: Any) -> Any:
+    """Return a column's value as a view's answer has it."""
+    if isinstance(value, bytes) and len(value) == ADDRESS_BYTES:
+        return hex_of(value)
+    return [int(each) for each in value] if isinstance(value, list) else value
 
 
 # ---------------------------------------------------------------- small tables
 
 
-@dataclass(frozen=True, slots=True)
-class SmallTable:
-    """A table whose rows a view answers for: the columns that are the view's arguments, and those that it returns, by
-    its own names; a view of one value returns `allowed`."""
+def _small_table(
+    kind: RowKind,
+    role: Role,
+    function: str,
+    arguments: str = "",
+    *,
+    fields: str = "",
+    chosen: Callable[[Any], bool] = lambda _row: True,
+) -> AuditStage:
+    """Return a stage that compares rows with a view whose arguments are columns, and which returns columns by the
+    view's names for them, or, of one value, `allowed`."""
+    name = kind.table.name
 
-    kind: RowKind
-    role: Role
-    function: str
-    arguments: tuple[str, ...]
-    fields: tuple[str, ...] = ()
-    chosen: Callable[[Any], bool] = lambda _row: True
+    async def views(snapshot: Snapshot, rows: list[Any]) -> list[View]:
+        chain_id, views = snapshot.sources.chain_id, []
+        for row in rows:
+            # Rows of both chains may be in one database.
+            if chosen(row) and getattr(row, "chain_id", chain_id) == chain_id:
+                key = tuple(getattr(row, column) for column in arguments.split())
+                ours = as_view_fields(row, *fields.split()) if fields else row.allowed
+                views.append(View(name, key, role, function, tuple(map(as_view_value, key)), ours))
+        return views
 
-
-SMALL_TABLES = (
-    SmallTable(STOCK_OPENER, Role.LISTER, "isOpener", ("opener",)),
-    SmallTable(
-        STOCK_FEED,
-        Role.LISTER,
-        "feed",
-        ("feed",),
-        ("stockToken", "ticker", "maxStrikeAge", "maxFinalAge", "sideCap", "allowed"),
-    ),
-    SmallTable(AGENT_ROLE, Role.AGENT_LISTER, "isLister", ("account",), chosen=lambda row: row.role == LISTER),
-    SmallTable(AGENT_ROLE, Role.WALLET, "hasRole", ("role", "account"), chosen=lambda row: row.role != LISTER),
-    SmallTable(
-        AGENT_FEED,
-        Role.AGENT_LISTER,
-        "feed",
-        ("feed",),
-        ("allowed", "condemned", "published", "memory_", "maxAge", "lag", "potCap", "step", "feedCap"),
-    ),
-    SmallTable(
-        AGENT_VENUE,
-        Role.AGENT_LISTER,
-        "bounds",
-        (),
-        ("feeBps", "minWeight", "maxWeight", "disputeWindow", "voidDelay"),
-    ),
-    SmallTable(GUARDIAN, Role.PAUSER, "isGuardian", ("account",)),
-)
-
-
-async def _small_tables(snapshot: Snapshot) -> None:
-    views = []
-    for table in SMALL_TABLES:
-        if table.role not in snapshot.contracts:
-            continue
-        for row in await all_rows(snapshot.connection, table.kind):
-            # Both chains' rows may be in one database.
-            if table.chosen(row) and getattr(row, "chain_id", snapshot.sources.chain_id) == snapshot.sources.chain_id:
-                key = tuple(getattr(row, name) for name in table.arguments)
-                ours = as_view_fields(row, *table.fields) if table.fields else row.allowed
-                arguments = tuple(as_view_value(value) for value in key)
-                views.append(View(table.kind.table.name, key, table.role, table.function, arguments, ours))
-    await compare_views(snapshot, views)
+    return _rows(name, kind, kind.key, role, views)
 
 
 # ---------------------------------------------------------------- sums
@@ -130,8 +183,8 @@ SUMS = (
 """Views of one number each, and the query for the same numbers."""
 
 
-async def _sums(snapshot: Snapshot) -> None:
-    """Compare the contracts' sums with the tables'. The node is asked first: it may have let go of the block by the
+async def _sums(snapshot: Snapshot, _after: Place | None) -> None:
+    """Compare the contracts' sums with the tables'. The node is asked first: it may no longer have the block by the
     time the tables are summed."""
     for role, names, query in SUMS:
         if role in snapshot.contracts:
@@ -151,10 +204,10 @@ AND a.recipient = %s AND NOT EXISTS (SELECT FROM agent_stake s WHERE s.wallet = 
 """
 
 
-async def _liabilities(snapshot: Snapshot) -> None:
-    """Compare what the settlement wallet owes by our sums and by its own; check that unbooked money is still there.
+async def _liabilities(snapshot: Snapshot, _after: Place | None) -> None:
+    """Compare the settlement wallet's debts by our rows and by its own sums; check that unbooked money is still there.
 
-    The node is asked first: it may have let go of the block by the time the tables are summed.
+    The node is asked first: it may no longer have the block by the time the tables are summed.
     """
     if Role.WALLET not in snapshot.contracts:
         return
@@ -165,20 +218,19 @@ async def _liabilities(snapshot: Snapshot) -> None:
     stated, *more = await snapshot.read(*calls)
     open_stakes, unpaid, fees = await _owed_of_markets(snapshot)
     late, given_back, swept = await snapshot.row(_LIABILITIES)
-    # What was given back of stakes in books leaves `unpaid`, as does every late payment that was sent back.
+    # Refunds of stakes in books reduce `unpaid`; a refunded late payment is no longer owed.
     ours = (open_stakes, unpaid + int(late) - int(given_back), fees - int(swept))
     snapshot.comparison.value("wallet", "", "liabilities", ours, stated)
     if more and not isinstance(stated, RpcError) and not isinstance(more[0], RpcError):
         values = (snapshot.sources.chain_id, snapshot.sources.contracts[Role.WALLET])
         (unbooked,) = await snapshot.row(_UNBOOKED, values)
-        # Money that is sent to the contract in another way adds to what is there.
+        # Plain transfers to the contract may add to the unbooked money.
         left = more[0] - sum(stated)
         snapshot.comparison.value("wallet", "", "unbooked money is there", left >= int(unbooked), True)
 
 
 async def _owed_of_markets(snapshot: Snapshot) -> tuple[int, int, int]:
-    """Sum the stakes of open markets, what settled ones have not paid, and fees: all in one snapshot, a few markets at
-    a time."""
+    """Sum the stakes of open markets, the unpaid amounts of settled ones, and fees, a few markets at a time."""
     open_stakes = unpaid = fees = 0
     after = None
     while rows := await rows_after(snapshot.connection, agent.MARKET, ("index",), after, BOOKS_AT_ONCE):
@@ -192,7 +244,7 @@ async def _owed_of_markets(snapshot: Snapshot) -> tuple[int, int, int]:
             else:
                 fees += row.staked - row.net_pool
                 if row.paid_shares == book.shares[row.winner]:
-                    fees += row.net_pool - row.paid_out  # every winner is paid: the dust has no owner
+                    fees += row.net_pool - row.paid_out  # every winner is paid: the remainder of rounding is ours
                 else:
                     unpaid += row.net_pool - row.paid_out
         after = [rows[-1].index]
@@ -217,7 +269,7 @@ async def _agent_markets(snapshot: Snapshot, rows: list[Any]) -> list[View]:
 
 
 def _agent_market(row: Any, book: Book) -> Iterator[View]:
-    """Compare one market, its outcomes and its terms."""
+    """Yield the views of one market, its outcomes and its terms."""
     key = hex_of(row.market_id)
     ours = {
         **as_view_fields(row, "index", "status", "outcomes", "opensAt", "closesAt", "feeBps", "potCap", "weights"),
@@ -244,8 +296,7 @@ def _agent_market(row: Any, book: Book) -> Iterator[View]:
 
 
 async def _stakes(snapshot: Snapshot, rows: list[Any]) -> list[View]:
-    """Build the views to compare stakes with, of any markets: the contract numbers stakes by market and order of
-    payment."""
+    """Return the views of stakes, and check their payments."""
     ids = sorted({row.market_id for row in rows})
     market_rows = await rows_by_key(snapshot.connection, agent.MARKET, ("market_id",), [(each,) for each in ids])
     markets = {row.market_id: row for row in market_rows}
@@ -268,7 +319,7 @@ def _stake(row: Any, market: Any, book: Book) -> Iterator[View]:
     if row.outcome is not None:
         ours["outcome"] = row.outcome
     yield View("stake", row.stake_id, Role.WALLET, "stake", (row.stake_id,), ours)
-    # The receive form needs no record: nothing but the contract itself can take such a payment.
+    # Payments of the receive form are not recorded: only the contract itself can take them.
     is_booked = not is_marked(row.nonce)
     yield View("stake", row.stake_id, Role.WALLET, "booked", (hex_of(row.wallet), row.nonce), is_booked)
 
@@ -333,7 +384,7 @@ def _position(position: Position, shown: PositionView) -> Iterator[View]:
         "seed": position.seed,
         "finalized": shown.accepted is not None,
     }
-    # The contract also flags a position as claimed and refunded when there was nothing of that kind to send.
+    # The contract also flags a position as claimed or refunded if there was nothing to send.
     if due.gross:
         ours["claimed"] = position.claimed
     if due.refund:
@@ -342,3 +393,68 @@ def _position(position: Position, shown: PositionView) -> Iterator[View]:
     yield View("accrued", position.position_id, Role.SETTLER, "accrued", key, shown.accrued)
     all_due = (due.gross, due.fee, due.net, due.refund, due.total, due.deliverable)
     yield View("settlement", position.position_id, Role.SETTLER, "settlement", key, all_due)
+
+
+# ---------------------------------------------------------------- pool feeds
+
+
+# A reading's measure is the log directly after its round.
+_READINGS = b"""
+SELECT m.block_number, m.log_index, m.feed, m.quality, m.round_id, r.answer, r.updated_at FROM oracle_measure m
+JOIN oracle_round r ON r.chain_id = m.chain_id AND r.block_number = m.block_number AND r.log_index = m.log_index - 1
+WHERE m.chain_id = %s AND (m.block_number, m.log_index) > (%s, %s) ORDER BY m.block_number, m.log_index LIMIT %s
+"""
+_MOMENTS = b"SELECT index, feed, start_at, ends_at FROM agent_market WHERE index > %s ORDER BY index LIMIT %s"
+_KNOWN = b"SELECT updated_at FROM oracle_round WHERE chain_id = %s AND feed = %s AND updated_at = ANY(%s)"
+_NEWEST = b"SELECT coalesce(max(round_id), 0) FROM oracle_measure WHERE chain_id = %s AND feed = %s"
+
+
+def _pool_feed(feed: bytes) -> Contract:
+    return Contract(hex_of(feed), abi("PoolFeed"))
+
+
+async def _readings(snapshot: Snapshot, after: Place | None) -> Place | None:
+    """Compare each reading of a pool feed with the feed. Rounds of other feeds exist only as logs."""
+    chain_id, views = snapshot.sources.chain_id, []
+    rows = await snapshot.connection.fetch_all(_READINGS, (chain_id, *(after or (-1, -1)), ROWS_AT_ONCE))
+    for _, _, feed, quality, *numbers in rows:
+        round_id, answer, at = map(int, numbers)
+        if feed in snapshot.sources.steps:
+            key, contract = f"{hex_of(feed)}/{round_id}", _pool_feed(feed)
+            data = (round_id, answer, at, at, round_id)
+            views.append(View("reading", key, contract, "getRoundData", (round_id,), data))
+            views.append(View("reading", key, contract, "qualityOf", (at,), quality))
+    await _compare(snapshot, views)
+    return [*rows[-1][:2]] if rows else None
+
+
+async def _unrecorded_readings(snapshot: Snapshot, after: Place | None) -> Place | None:
+    """Look for readings that a pool feed has and the tables lack: its newest, those of the last day, and those that
+    decide markets. A feed counts no readings, so there is no total to compare."""
+    chain_id, steps, now = snapshot.sources.chain_id, snapshot.sources.steps, snapshot.now.timestamp
+    if not steps:
+        return None
+    markets = await snapshot.connection.fetch_all(_MOMENTS, ((after or [0])[0], MARKETS_AT_ONCE))
+    for feed, step in sorted(steps.items()):
+        times = {
+            grid_time(at, step) for _, of, *moments in markets if bytes(of) == feed for at in moments if 0 < at < now
+        }
+        if after is None:
+            await _newest_reading(snapshot, feed)
+            newest = grid_time(now - 1, step)
+            times |= {newest - n * step for n in range(RECENT_STEPS)}
+        known = {at for (at,) in await snapshot.connection.fetch_all(_KNOWN, (chain_id, feed, list(times)))}
+        unknown = sorted(at for at in times - known if at > 0)
+        qualities = await snapshot.read(*(_pool_feed(feed).call("qualityOf", at) for at in unknown))
+        for at, quality in zip(unknown, qualities, strict=True):
+            snapshot.comparison.value("reading", f"{hex_of(feed)}/{at // step}", "quality", 0, quality)
+    return [markets[-1][0]] if markets else None
+
+
+async def _newest_reading(snapshot: Snapshot, feed: bytes) -> None:
+    (ours,) = await snapshot.row(_NEWEST, (snapshot.sources.chain_id, feed))
+    (answer,) = await snapshot.read(_pool_feed(feed).call("latestRoundData"))
+    if isinstance(answer, RpcError) and answer.kind is RpcErrorKind.REVERTED:
+        answer = (0,)  # there is none yet
+    newest = answer if isinstance(answer, RpcError) else answer[0]
+    snapshot.comparison.value("pool feed", feed, "newest round", int(ours), newest)

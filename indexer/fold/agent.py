@@ -21,9 +21,9 @@ from core.contracts.events import agent as ev
 from core.contracts.events.agent import AGENT_MARKET
 from core.contracts.statuses import AgentMarketStatus, StakeStatus
 from core.db.schema.index_agent import agent_market, agent_outcome, agent_stake
+from indexer.decode import LogRecord
 from indexer.errors import Contradiction
 from indexer.fold.rows import AffectedRows, Need, RowKind, Write
-from indexer.logs import LogRecord
 
 MARKET = RowKind(agent_market)
 OUTCOME = RowKind(agent_outcome)
@@ -74,11 +74,11 @@ class AgentFold:
     def needs(self, logs: Iterable[LogRecord]) -> Iterator[Need]:
         """Yield the rows to load; add those of each `Need` before taking the next."""
         seen = {log.entity for log in logs if log.entity is not None and log.entity[:1] == AGENT_MARKET}
-        markets = [(entity[1:],) for entity in seen]
+        markets = [(key,) for entity in seen if (key := entity[1:]) not in self._markets]
         yield Need(MARKET, ("market_id",), markets)
         yield Need(OUTCOME, ("market_id",), markets)
         ids = {log.event.stake_id for log in logs if isinstance(log.event, ev.Paid | ev.PayoutFailed)}
-        yield Need(STAKE, ("stake_id",), [(each,) for each in ids])
+        yield Need(STAKE, ("stake_id",), [(each,) for each in ids if each not in self._stakes])
 
     def add_row(self, kind: RowKind, row: Any) -> None:
         """Add a stored row that `needs` asked for."""
@@ -317,17 +317,20 @@ class AgentFold:
 
     # ---------------------------------------------------------------- results
 
-    def writes(self) -> list[Write]:
-        """Return what to store after the last log."""
-        return [
+    def take_writes(self) -> list[Write]:
+        """Return the rows changed since the last call."""
+        writes = [
             MARKET.write(self._markets[each] for each in self._touched_markets),
             OUTCOME.write(row for each in self._touched_markets for row in self._outcomes[each]),
             STAKE.write(self._stakes[each] for each in self._touched_stakes),
         ]
+        for touched in (self._touched_markets, self._touched_stakes, self._closed):
+            touched.clear()
+        return writes
 
     def affected_rows(self) -> AffectedRows:
-        """Return the rows whose share of the sums may change: touched markets, new stakes, and all stakes of settled
-        markets."""
+        """Return the rows whose share of the sums may have changed since the last write: touched markets, new stakes,
+        and all stakes of settled markets."""
         booked = [each for each in self._touched_stakes if not self._stakes[each].stored]
         return AffectedRows(added=booked, whole=list(self._closed), markets=list(self._touched_markets))
 

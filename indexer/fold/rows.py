@@ -35,7 +35,7 @@ class Write:
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """Rows to delete: those whose `columns` equal one of `values`; all rows if there are no columns."""
+    """Rows to delete: those whose `columns` equal one of `values`."""
 
     table: Table
     columns: tuple[str, ...]
@@ -76,8 +76,9 @@ class RowKind:
         return self.new(*values, stored=True)
 
     def write(self, rows: Iterable[Any], added: Iterable[tuple[Any, ...]] = ()) -> Write:
-        """Return what to store: of row objects, and of new rows that are plain values."""
+        """Return what to store: of row objects, which then count as stored, and of new rows that are plain values."""
         write = Write(self.table, list(added), [])
         for row in rows:
             (write.changed if row.stored else write.added).append(self.values(row))
+            row.stored = True
         return write

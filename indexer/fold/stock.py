@@ -16,9 +16,9 @@ from core.db.schema.index_stock import stock_market, stock_position, stock_vinta
 from core.stock import vested_fold as mirror
 from core.stock.projection import market_of, position_of, vintage_of
 from core.stock.vested import DOWN, SEED, UP, Position, VestedMarket, Vintage, seed_vintage
+from indexer.decode import LogRecord
 from indexer.errors import Contradiction
 from indexer.fold.rows import AffectedRows, Need, RowKind, Write, copy_fields
-from indexer.logs import LogRecord
 
 MARKET = RowKind(stock_market)
 VINTAGE = RowKind(stock_vintage)
@@ -73,7 +73,9 @@ class StockFold:
         self._vintages: dict[tuple[int, int], Any] = {}
         self._positions: dict[int, Any] = {}
         self._entries: dict[int, tuple[Any, ...]] = {}
-        """Positions entered in these logs and not touched again, as column values."""
+        """Positions entered since the last write and not touched again, as column values."""
+        self._written_entries: dict[int, tuple[Any, ...]] = {}
+        """Positions entered before that, and not touched again."""
         self._matched: dict[tuple[int, int], Vintage] = {}
         self._touched_markets: set[int] = set()
         self._acted_on: set[int] = set()
@@ -101,12 +103,13 @@ class StockFold:
     def needs(self, logs: Iterable[LogRecord]) -> Iterator[Need]:
         """Yield the rows to load; add those of each `Need` before taking the next."""
         seen = {log.entity for log in logs if log.entity is not None and log.entity[:1] == STOCK_MARKET}
-        yield Need(MARKET, ("market_id",), [(int.from_bytes(entity[1:]),) for entity in seen])
+        markets = {int.from_bytes(entity[1:]) for entity in seen}
+        yield Need(MARKET, ("market_id",), [(each,) for each in markets if each not in self._markets])
         kinds = {ev.Delivered, ev.DeliveryFailed, ev.PositionTransferred}
         ids = {log.event.position_id for log in logs if type(log.event) in kinds}
-        yield Need(POSITION, ("position_id",), [(each,) for each in ids])
+        yield Need(POSITION, ("position_id",), [(each,) for each in ids if not self._is_entered(each)])
         vintages = {(row.market_id, row.vintage) for row in self._positions.values()}
-        yield Need(VINTAGE, ("market_id", "vintage"), list(vintages))
+        yield Need(VINTAGE, ("market_id", "vintage"), [each for each in vintages if each not in self._vintages])
 
     def add_row(self, kind: RowKind, row: Any) -> None:
         """Add a stored row that `needs` asked for."""
@@ -162,7 +165,7 @@ class StockFold:
         row = state.current_row()
         mirror.check_entry(e, row.seed_per_leg, row.pending_vintage, settled=row.winner is not None or row.voided)
         position_id = e.position_id
-        if position_id in self._entries or position_id in self._positions:
+        if self._is_entered(position_id):
             raise mirror.Diverged(f"position {position_id} was entered twice")
         before = 0
         if vintage != SEED:
@@ -289,22 +292,30 @@ class StockFold:
         row = self._position(position_id)
         return position_of(row), self._vintage_of(row)
 
-    def writes(self) -> list[Write]:
-        """Return what to store after the last log."""
+    def take_writes(self) -> list[Write]:
+        """Return the rows changed since the last call."""
         for market_id, number in self._touched_vintages:
             row = self._vintages[market_id, number]
             market = self._markets[market_id].current_row()
             if market.pending_vintage == number:
                 row.offered_up, row.offered_down = market.pending_up, market.pending_down
-        return [
+        writes = [
             MARKET.write(self._markets[each].current_row() for each in self._touched_markets),
             VINTAGE.write(self._vintages[each] for each in self._touched_vintages),
             POSITION.write((self._positions[each] for each in self._touched_positions), self._entries.values()),
         ]
+        self._written_entries.update(self._entries)
+        self._entries.clear()
+        for touched in (self._touched_markets, self._touched_vintages, self._touched_positions):
+            touched.clear()
+        self._acted_on.clear()
+        self._affected_markets.clear()
+        return writes
 
     def affected_rows(self) -> AffectedRows:
-        """Return the rows whose share of the sums may change: markets with logs other than entries; all positions of
-        markets listed or closed and of vintages matched; and each position entered, paid or transferred."""
+        """Return the rows whose share of the sums may have changed since the last write: markets with logs other than
+        entries; all positions of markets listed or closed and of vintages matched; and each position entered, paid or
+        transferred."""
         matched = [key for key in self._touched_vintages if self._vintages[key].accepted_up is not None]
         return AffectedRows(
             ids=list(self._touched_positions),
@@ -322,15 +333,20 @@ class StockFold:
             raise mirror.Diverged(f"market {market_id} was never created")
         return state
 
+    def _is_entered(self, position_id: int) -> bool:
+        return position_id in self._entries or position_id in self._written_entries or position_id in self._positions
+
     def _position(self, position_id: int) -> Any:
         """Return a position's row, to be changed."""
         self._touched_positions.add(position_id)
         row = self._positions.get(position_id)
         if row is None:
-            entry = self._entries.pop(position_id, None)
+            entry, stored = self._entries.pop(position_id, None), False
+            if entry is None:
+                entry, stored = self._written_entries.pop(position_id, None), True
             if entry is None:
                 raise mirror.Diverged(f"position {position_id} was never entered")
-            row = self._positions[position_id] = POSITION.new(*entry)
+            row = self._positions[position_id] = POSITION.new(*entry, stored=stored)
         return row
 
     def _vintage_of(self, position: Any) -> Vintage:

@@ -11,9 +11,9 @@ from core.contracts.events import agent, shared, stock
 from core.db.schema.index_agent import agent_fee_sweep, agent_feed, agent_role, agent_venue
 from core.db.schema.index_shared import pauser_act, pauser_guardian
 from core.db.schema.index_stock import stock_fee_sweep, stock_feed, stock_opener, stock_venue
+from indexer.decode import LogRecord
 from indexer.errors import Contradiction
-from indexer.fold.rows import Removal, RowKind, Write, copy_fields
-from indexer.logs import LogRecord
+from indexer.fold.rows import RowKind, Write, copy_fields
 
 STOCK_VENUE = RowKind(stock_venue)
 STOCK_FEED = RowKind(stock_feed)
@@ -85,21 +85,13 @@ class VenueFold:
                 row.account, row.paused = e.account, isinstance(e, shared.PausedBy)
                 row.at, row.tx = log.at, log.tx
 
-    def writes(self) -> list[Write]:
+    def take_writes(self) -> list[Write]:
+        """Return the rows changed since the last call."""
         by_kind: dict[RowKind, list[Any]] = {}
         for key, kind in self._touched.items():
             by_kind.setdefault(kind, []).append(self._rows[key])
+        self._touched.clear()
         return [kind.write(rows) for kind, rows in by_kind.items()]
-
-    @staticmethod
-    def removals(entity: bytes, chain_id: int) -> list[Removal]:
-        """Return what to delete of a venue: all rows of its tables, or this chain's where tables hold both chains'."""
-        return [
-            Removal(kind.table, ("chain_id",), [(chain_id,)])
-            if "chain_id" in kind.columns
-            else Removal(kind.table, (), [])
-            for kind in VENUE_KINDS[entity]
-        ]
 
     def _condemn(self, log: LogRecord, e: agent.FeedCondemned) -> None:
         row = self._rows.get((AGENT_FEED.table.name, (e.feed,)))

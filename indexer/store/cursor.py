@@ -9,12 +9,10 @@ from psycopg.types.json import Jsonb
 
 from core.db.engine import Connection
 from core.log import get_logger
+from indexer.decode import BlockInfo
 from indexer.errors import CursorMoved, OtherSources
-from indexer.fold.shared import FeedRounds
-from indexer.logs import BlockInfo
-from indexer.sources import Sources
-from indexer.store.log_ranges import make_ranges
-from indexer.store.lookup import blocks_below
+from indexer.sources import FeedRounds, Sources
+from indexer.store.blocks import blocks_below, make_ranges
 
 log = get_logger(__name__)
 _ABOVE_ALL = (1 << 63) - 1

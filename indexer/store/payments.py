@@ -11,7 +11,7 @@ from core.contracts.events.agent import RefundBooked, Staked
 from core.db.engine import Connection
 from core.log import get_logger
 from indexer import metrics
-from indexer.logs import LogRecord
+from indexer.decode import LogRecord
 from indexer.sources import Sources
 
 log = get_logger(__name__)

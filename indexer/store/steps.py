@@ -1,31 +1,185 @@
-"""The steps of a chain's tables, one transaction each: append a page of blocks, rewind to an ancestor, insert logs that
-were missing."""
+"""The steps of a chain's tables, one transaction each: append pages of blocks, rewind to an ancestor, insert logs that
+were missing. Each loads the rows that its logs touch, folds the logs, and stores what changed.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
+from dataclasses import dataclass
 from typing import Any, LiteralString
+
+from sqlalchemy import Table
 
 from core.agent.notices.log import undo_above
 from core.contracts.events import Role, layouts_of
+from core.contracts.events.agent import AGENT_MARKET, AGENT_VENUE
+from core.contracts.events.shared import PAUSER
+from core.contracts.events.stock import STOCK_MARKET, STOCK_VENUE
 from core.db.channels import CHAIN_INDEXED, IndexStep, notify
 from core.db.engine import Connection
 from core.db.schema.index import chain_block
+from core.db.schema.index_agent import agent_market, agent_outcome, agent_stake
+from core.db.schema.index_stock import stock_market, stock_position, stock_vintage
 from core.service.cancelling import cancel_and_wait
 from indexer import notices
+from indexer.decode import BlockInfo, LogRecord, Page
 from indexer.errors import CursorMoved
-from indexer.fold.shared import APPENDED
-from indexer.logs import BlockInfo, LogRecord, Page
-from indexer.sources import Sources
+from indexer.fold.agent import AgentFold
+from indexer.fold.rows import AffectedRows, Removal, Write
+from indexer.fold.single import APPENDED, AUTHORIZATION, authorization_keys, authorizations, rounds
+from indexer.fold.stock import StockFold
+from indexer.fold.venues import APPEND_ONLY, VENUE_KINDS, VenueFold
+from indexer.sources import FeedRounds, Sources
+from indexer.store.blocks import enters_range, make_ranges
 from indexer.store.cursor import Cursor, lock_cursor, move_cursor
-from indexer.store.folding import Folding, affected_markets, delete_entities, fold_logs
-from indexer.store.log_ranges import enters_range, make_ranges
 from indexer.store.payments import warn_of_unpaid
-from indexer.store.raw_logs import write_logs
 from indexer.store.sums import sums_updated
-from indexer.store.tables import begin_writing, copy_rows
+from indexer.store.tables import all_rows, begin_writing, clear, copy_rows, remove, rows_by_key, store, write_logs
+
+SLICE = 100
+"""Logs folded before other tasks run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The rows made from the logs of a contract and its helpers: those of a venue, and those of markets. `market` is
+    the first byte of a market's entity, `tables` hold its rows, and `key` turns the entity into its key there."""
+
+    role: Role
+    venue: bytes
+    market: bytes = b""
+    tables: tuple[Table, ...] = ()
+    key: Callable[[bytes], Any] = lambda entity: entity[1:]
+
+
+PARTS = (
+    Part(
+        Role.SETTLER,
+        STOCK_VENUE,
+        STOCK_MARKET,
+        (stock_market, stock_vintage, stock_position),
+        lambda entity: int.from_bytes(entity[1:]),
+    ),
+    Part(Role.WALLET, AGENT_VENUE, AGENT_MARKET, (agent_market, agent_outcome, agent_stake)),
+    Part(Role.PAUSER, PAUSER),
+)
+
+
+def projections(sources: Sources) -> list[Table]:
+    """Return the tables that a chain's logs are folded into."""
+    tables = [*APPENDED]
+    for part in PARTS:
+        if part.role in sources.contracts:
+            tables += [*part.tables, *(kind.table for kind in VENUE_KINDS[part.venue])]
+    return tables
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """The rows that a run of logs changed, and those whose share of the sums may change, by the contract that holds the
+    money."""
+
+    writes: list[Write]
+    affected: dict[Role, AffectedRows]
+
+
+class Folding:
+    """Consecutive runs of logs on their way into the projections, in one transaction: for each call `load`, `run` and
+    `take_changes`, in this order.
+
+    Rows stay in memory until the end, so a run may be loaded and folded before the changes of earlier ones are stored.
+    `run` does not use the database, and yields to other tasks between slices, so that they can be stored meanwhile.
+    """
+
+    def __init__(self, chain_id: int, feeds: Mapping[bytes, FeedRounds]) -> None:
+        self._chain_id = chain_id
+        self._feeds = feeds
+        self._stock: list[LogRecord] = []
+        self._agent: list[LogRecord] = []
+        self._venues: list[LogRecord] = []
+        self._single: list[LogRecord] = []
+        self._stock_fold = StockFold()
+        self._agent_fold = AgentFold()
+        self._venue_fold = VenueFold(chain_id)
+        self._loaded_venues: set[bytes] = set()
+        self._authorizations: set[tuple[int, bytes, bytes]] = set()
+
+    async def load(self, connection: Connection, logs: Iterable[LogRecord]) -> None:
+        """Begin a run: load the rows that the logs touch and that are not in memory yet."""
+        self._stock, self._agent, self._venues, self._single = [], [], [], []
+        of_markets = {STOCK_MARKET: self._stock, AGENT_MARKET: self._agent}
+        for log in logs:
+            (self._single if log.entity is None else of_markets.get(log.entity[:1], self._venues)).append(log)
+        for fold, some in ((self._stock_fold, self._stock), (self._agent_fold, self._agent)):
+            for need in fold.needs(some):
+                for row in await rows_by_key(connection, need.kind, need.columns, need.values):
+                    fold.add_row(need.kind, row)
+        for entity in {log.entity for log in self._venues if log.entity is not None} - self._loaded_venues:
+            self._loaded_venues.add(entity)
+            for kind in VENUE_KINDS[entity]:
+                if kind not in APPEND_ONLY:
+                    for row in await all_rows(connection, kind):
+                        self._venue_fold.add_row(kind, row)
+        keys = set(authorization_keys(self._chain_id, self._single)) - self._authorizations
+        for row in await rows_by_key(connection, AUTHORIZATION, AUTHORIZATION.key, list(keys)):
+            self._authorizations.add((row.chain_id, row.authorizer, row.nonce))
+
+    async def run(self) -> None:
+        """Apply every log. Contradiction if one does not follow from the earlier ones."""
+        for logs, apply in (
+            (self._stock, self._stock_fold.apply),
+            (self._agent, self._agent_fold.apply),
+            (self._venues, self._venue_fold.apply),
+        ):
+            for at in range(0, len(logs), SLICE):
+                for log in logs[at : at + SLICE]:
+                    apply(log)
+                await asyncio.sleep(0)
+        self._agent_fold.finish()
+
+    def take_changes(self) -> Changes:
+        """Return what the run changed; the caller stores it in the same transaction."""
+        affected = {Role.SETTLER: self._stock_fold.affected_rows(), Role.WALLET: self._agent_fold.affected_rows()}
+        writes = self._stock_fold.take_writes() + self._agent_fold.take_writes() + self._venue_fold.take_writes()
+        writes += rounds(self._chain_id, self._single, self._feeds)
+        writes.append(authorizations(self._chain_id, self._single, self._authorizations))
+        return Changes(writes, affected)
+
+
+async def fold_logs(
+    connection: Connection, chain_id: int, feeds: Mapping[bytes, FeedRounds], logs: list[LogRecord]
+) -> None:
+    """Apply logs to the stored projections, inside the caller's transaction.
+
+    The logs are in chain order and directly follow those already folded of the same entities.
+    """
+    folding = Folding(chain_id, feeds)
+    await folding.load(connection, logs)
+    await folding.run()
+    for write in folding.take_changes().writes:
+        await store(connection, write)
+
+
+def affected_markets(entities: Iterable[bytes]) -> dict[Role, AffectedRows]:
+    """Return the markets among entities, with all their positions or stakes, by the contract that holds the money."""
+    keys = {part.role: [part.key(each) for each in entities if each[:1] == part.market] for part in PARTS}
+    return {role: AffectedRows(whole=some, markets=some) for role, some in keys.items() if some}
+
+
+async def delete_entities(connection: Connection, chain_id: int, entities: list[bytes]) -> None:
+    """Delete all projection rows of some of a chain's entities."""
+    markets = affected_markets(entities)
+    for part in PARTS:
+        if part.role in markets:
+            keys = [(each,) for each in markets[part.role].whole]
+            for table in part.tables:
+                await remove(connection, Removal(table, ("market_id",), keys))
+        if part.venue in entities:
+            for kind in VENUE_KINDS[part.venue]:
+                await clear(connection, kind.table, chain_id)
+
 
 REFOLD_BATCH = 20_000
 """Logs of refolded entities held in memory together. Rows are written once for each batch: a position that is entered
@@ -34,32 +188,48 @@ FETCHED_AT_ONCE = 2_000
 
 
 async def append(
-    connection: Connection, sources: Sources, cursor: Cursor, page: Page, *, durable: bool = True
+    connection: Connection, sources: Sources, cursor: Cursor, pages: Sequence[Page], *, durable: bool = True
 ) -> Cursor:
-    """Write a page's blocks, raw logs and projections and move the cursor, directly before the page, to its end."""
-    assert page.first == cursor.number + 1
+    """Write consecutive pages that start right after the cursor, with their blocks, raw logs and projections, and move
+    the cursor to their end. The database stores a page's logs, and the rows of the page before, while it is folded."""
+    chain_id, first, end = sources.chain_id, pages[0].first, pages[-1].end
+    assert first == cursor.number + 1
     async with connection.transaction():
         await begin_writing(connection, durable=durable)
-        moved = await move_cursor(connection, cursor, page.end)
-        if enters_range(page.first, page.end.number):
-            await make_ranges(connection, sources.chain_id, page.first, page.end.number)
-        await _write_blocks(connection, sources.chain_id, page.blocks)
-        folding = Folding(sources.chain_id, sources.feeds, page.logs)
-        await folding.load(connection)
-        # The database stores the raw logs while they are folded here.
-        writing = asyncio.create_task(write_logs(connection, sources.chain_id, page.logs))
-        try:
-            await folding.run()
-        except BaseException:
-            await cancel_and_wait(writing)
-            raise
-        await writing
-        async with sums_updated(connection, moved, folding.affected_rows()):
-            await folding.store(connection)
-        await warn_of_unpaid(connection, sources, page.logs)
-        await notices.append_events(connection, sources, page.logs, page.hashes)
-        await notify(connection, CHAIN_INDEXED, IndexStep(sources.chain_id, page.end.number))
+        moved = await move_cursor(connection, cursor, end)
+        if enters_range(first, end.number):
+            await make_ranges(connection, chain_id, first, end.number)
+        folding = Folding(chain_id, sources.feeds)
+        changes: Changes | None = None
+        for page in pages:
+            await folding.load(connection, page.logs)
+            storing = asyncio.create_task(_store(connection, moved, changes, page))
+            try:
+                await folding.run()
+            except BaseException:
+                await cancel_and_wait(storing)
+                raise
+            await storing
+            changes = folding.take_changes()
+        await _store(connection, moved, changes, None)
+        logs = [log for page in pages for log in page.logs]
+        await warn_of_unpaid(connection, sources, logs)
+        hashes = {block.number: block.hash for page in pages for block in page.blocks}
+        await notices.append_events(connection, sources, logs, hashes)
+        await notify(connection, CHAIN_INDEXED, IndexStep(chain_id, end.number))
     return moved
+
+
+async def _store(connection: Connection, cursor: Cursor, changes: Changes | None, page: Page | None) -> None:
+    """Store the changed rows of one page, and the blocks and raw logs of the next."""
+    if changes is not None:
+        async with sums_updated(connection, cursor, changes.affected):
+            for write in changes.writes:
+                await store(connection, write)
+    if page is not None:
+        blocks = ((cursor.chain_id, b.number, b.hash, b.timestamp, b.l1_number) for b in page.blocks)
+        await copy_rows(connection, chain_block, blocks)
+        await write_logs(connection, cursor.chain_id, page.logs)
 
 
 async def rewind(connection: Connection, sources: Sources, cursor: Cursor, ancestor: BlockInfo | None) -> Cursor:
@@ -81,7 +251,7 @@ async def rewind(connection: Connection, sources: Sources, cursor: Cursor, ances
         entities = [entity for entity in removed if entity is not None]
         async with sums_updated(connection, moved, affected_markets(entities)):
             await delete_entities(connection, chain_id, entities)
-            await refold(connection, sources, entities)
+            await _refold(connection, sources, entities)
         if Role.WALLET in sources.contracts:
             await undo_above(connection, moved.number)
         await notify(connection, CHAIN_INDEXED, IndexStep(chain_id, moved.number))
@@ -116,7 +286,7 @@ async def insert_missing(
         entities = sorted({log.entity for log in missing if log.entity is not None})
         async with sums_updated(connection, kept, affected_markets(entities)):
             await delete_entities(connection, chain_id, entities)
-            await refold(connection, sources, entities)
+            await _refold(connection, sources, entities)
         rounds = [log for log in missing if log.entity is None and log.address != sources.token]
         await fold_logs(connection, chain_id, sources.feeds, rounds)
         token_blocks = {log.block for log in missing if log.address == sources.token}
@@ -134,8 +304,7 @@ async def _pair_again(connection: Connection, sources: Sources, blocks: set[int]
         (sources.chain_id, list(blocks)),
     )
     chosen = "l.address = %(token)s AND l.block_number = ANY(%(blocks)s)"
-    async with aclosing(stored_logs(connection, sources, chosen, token=sources.token, blocks=list(blocks))) as logs:
-        await fold_logs(connection, sources.chain_id, sources.feeds, [log async for log in logs])
+    await fold_stored(connection, sources, chosen, token=sources.token, blocks=list(blocks))
 
 
 async def store_block(connection: Connection, chain_id: int, block: BlockInfo) -> None:
@@ -149,19 +318,14 @@ async def store_block(connection: Connection, chain_id: int, block: BlockInfo) -
         raise CursorMoved(f"The stored block {block.number} has another hash.")
 
 
-async def refold(connection: Connection, sources: Sources, entities: Sequence[bytes]) -> None:
-    """Fold some entities, which have no rows yet, from all their logs."""
+async def _refold(connection: Connection, sources: Sources, entities: list[bytes]) -> None:
+    """Fold some entities, of which no rows are stored, from all their logs."""
     if entities:
-        await _fold_stored(connection, sources, "l.entity = ANY(%(entities)s)", entities=list(entities))
+        await fold_stored(connection, sources, "l.entity = ANY(%(entities)s)", entities=entities)
 
 
-async def refold_rows(connection: Connection, sources: Sources, first: int, last: int) -> None:
-    """Fold the logs of some blocks that make a row each; none of these rows may be stored yet."""
-    chosen = "l.entity IS NULL AND l.block_number BETWEEN %(first)s AND %(last)s"
-    await _fold_stored(connection, sources, chosen, first=first, last=last)
-
-
-async def _fold_stored(connection: Connection, sources: Sources, chosen: LiteralString, **values: Any) -> None:
+async def fold_stored(connection: Connection, sources: Sources, chosen: LiteralString = "true", **values: Any) -> None:
+    """Fold stored logs of which no rows are stored: all, or those that match a condition on `l`."""
     async with aclosing(stored_batches(connection, sources, chosen, **values)) as batches:
         async for batch in batches:
             await fold_logs(connection, sources.chain_id, sources.feeds, batch)
@@ -200,15 +364,6 @@ async def stored_logs(
                 continue  # of a feed that was removed while its past was read
             event = roles[address][topics[:32]].decode(topics, data)
             yield LogRecord(block, index, at, tx, address, topics, data, entity, event)
-
-
-async def _write_blocks(connection: Connection, chain_id: int, blocks: Sequence[BlockInfo]) -> None:
-    if blocks:
-        await copy_rows(
-            connection,
-            chain_block,
-            ((chain_id, each.number, each.hash, each.timestamp, each.l1_number) for each in blocks),
-        )
 
 
 async def _take_back_logs(connection: Connection, chain_id: int, cursor: Cursor, down_to: int) -> set[bytes | None]:

@@ -28,7 +28,7 @@ from core.stock.vested import UP, S
 from indexer.fold.rows import AffectedRows, Removal
 from indexer.sources import Sources
 from indexer.store.cursor import Cursor, lock_cursor
-from indexer.store.tables import remove
+from indexer.store.tables import clear, remove, scan_tables
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,11 +206,9 @@ async def sum_all(connection: Connection, sources: Sources, cursor: Cursor) -> C
 
 async def fill(connection: Connection, sources: Sources) -> None:
     """Write the sums of all rows, inside the caller's transaction."""
-    await connection.execute(
-        b"SET LOCAL statement_timeout = 0; SET LOCAL enable_seqscan = on; SET LOCAL enable_hashjoin = on"
-    )
+    await scan_tables(connection)
     for table in tables_of(sources):
-        await remove(connection, Removal(table, (), []))
+        await clear(connection, table, sources.chain_id)
     for each in _sums_of(sources):
         await connection.execute(_statement(each, "true", 1))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import cache
+from struct import Struct
 from typing import Any, LiteralString
 
 import sqlalchemy as sa
@@ -14,6 +15,8 @@ from psycopg.types.string import BytesBinaryDumper
 from sqlalchemy.dialects.postgresql import JSONB
 
 from core.db.engine import Connection
+from core.db.schema.index import chain_log
+from indexer.decode import LogRecord
 from indexer.fold.rows import Removal, RowKind, Write
 
 FEW_ROWS = 16
@@ -55,6 +58,13 @@ async def use_indexes(connection: Connection) -> None:
     """Make the planner use indexes: every join in this transaction looks up keys, and the tables grow faster than their
     statistics."""
     await connection.execute(_BY_KEY)
+
+
+async def scan_tables(connection: Connection) -> None:
+    """Let the planner read whole tables again, without a time limit."""
+    await connection.execute(
+        b"SET LOCAL statement_timeout = 0; SET LOCAL enable_seqscan = on; SET LOCAL enable_hashjoin = on"
+    )
 
 
 async def begin_writing(connection: Connection, *, durable: bool = True) -> None:
@@ -100,15 +110,25 @@ def _parameters(table: sa.Table, rows: Iterable[Sequence[Any]]) -> list[list[Any
     """Return rows as statement parameters: only JSON needs a wrapper."""
     documents = {position for position, kind in enumerate(column_types(table)) if kind == "jsonb"}
     return [
-        [Jsonb(value) if position in documents and value is not None else value for position, value in enumerate(row)]
+        [
+            Jsonb(value) if position in documents and isinstance(value, dict) else value
+            for position, value in enumerate(row)
+        ]
         for row in rows
     ]
 
 
+async def clear(connection: Connection, table: sa.Table, chain_id: int) -> None:
+    """Delete a chain's rows: all rows of a table that only one chain fills."""
+    delete = SQL("DELETE FROM {}").format(Identifier(table.name))
+    if "chain_id" in table.columns:
+        await connection.execute(delete + SQL(" WHERE chain_id = %b"), (chain_id,))
+    else:
+        await connection.execute(delete)
+
+
 async def remove(connection: Connection, removal: Removal) -> None:
-    if not removal.columns:
-        await connection.execute(SQL("DELETE FROM {}").format(Identifier(removal.table.name)))
-    elif removal.values:
+    if removal.values:
         await connection.execute(
             SQL("DELETE FROM {} AS t USING ").format(Identifier(removal.table.name))
             + _keys(removal.table, removal.columns),
@@ -207,3 +227,54 @@ def _changing(table: sa.Table, rows: Composed) -> bytes:
     )
     same = SQL(" AND ").join(SQL("t.{0} = s.{0}").format(Identifier(name)) for name in sorted(key))
     return SQL("UPDATE {} AS t SET {} FROM {} WHERE {}").format(Identifier(table.name), changes, rows, same).as_bytes()
+
+
+_SIGNATURE = b"PGCOPY\n\xff\r\n\0" + bytes(8)
+_TRAILER = b"\xff\xff"
+_NULL = b"\xff\xff\xff\xff"
+_HEAD = Struct(">h iq iq ii i32s i20s i")
+"""Columns; chain_id, block_number, log_index, tx_hash and address with their sizes; the size of `topics`."""
+_size = Struct(">i").pack
+AT_ONCE = 200
+"""Rows passed to the driver together, about 64 kB: larger pieces are slower."""
+
+assert [column.name for column in chain_log.columns] == [
+    "chain_id",
+    "block_number",
+    "log_index",
+    "tx_hash",
+    "address",
+    "topics",
+    "data",
+    "entity",
+]
+
+
+async def write_logs(connection: Connection, chain_id: int, logs: Sequence[LogRecord]) -> None:
+    """Append logs to the table."""
+    if not logs:
+        return
+    async with connection.cursor() as cursor, cursor.copy(copy_statement(chain_log, chain_log.name)) as copy:
+        await copy.write(_SIGNATURE)
+        for at in range(0, len(logs), AT_ONCE):
+            await copy.write(packed(chain_id, logs[at : at + AT_ONCE]))
+        await copy.write(_TRAILER)
+
+
+def packed(chain_id: int, logs: Sequence[LogRecord]) -> bytes:
+    """Return the logs as rows of a binary COPY."""
+    head = _HEAD.pack
+    parts: list[bytes] = []
+    add = parts.append
+    for log in logs:
+        topics, data, entity = log.topics, log.data, log.entity
+        add(head(8, 8, chain_id, 8, log.block, 4, log.index, 32, log.tx, 20, log.address, len(topics)))
+        add(topics)
+        add(_size(len(data)))
+        add(data)
+        if entity is None:
+            add(_NULL)
+        else:
+            add(_size(len(entity)))
+            add(entity)
+    return b"".join(parts)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 
 import pytest
 
@@ -12,9 +13,8 @@ from core.chain import ChainClient
 from core.chain.provider import ChainProvider
 from core.db.engine import Connection, ConnectionPool
 from core.db.schema.index import chain_block, chain_log
-from indexer.audit import chain, folded
-from indexer.audit.compare import Comparison
-from indexer.audit.pages import AuditStage, Snapshot
+from indexer.audit.rows import stages
+from indexer.audit.snapshot import AuditStage, Comparison, Snapshot
 from indexer.fetch import Fetcher
 from indexer.rebuild import rebuild
 from indexer.sources import Sources
@@ -22,7 +22,7 @@ from indexer.store import steps
 from tests.support.alterations import AUDITED, Alteration, alterations
 from tests.support.audit_pages import audit_in_pages_of
 from tests.support.index_chain import SimChain, SimNode, world_sources
-from tests.support.index_tables import following
+from tests.support.index_tables import PROJECTIONS, following
 from tests.support.index_world import FEEDS, POOL_FEED, Crowd, address_of
 
 Named = tuple[str, str, str]
@@ -41,7 +41,7 @@ class Index:
         head, fetcher = self.node.chain.head.header, Fetcher(self.node, self.sources)
         comparison = Comparison(block=head.number)
         unasked = ChainClient(ChainProvider(("http://127.0.0.1:9",), chain_id=self.sources.chain_id))
-        scene = Snapshot(
+        snapshot = Snapshot(
             connection,
             unasked,
             fetcher,
@@ -52,19 +52,15 @@ class Index:
             self.node.chain.moment(head.number),
             comparison,
         )
-        for stage in some or stages(self.sources):
-            place = await stage.page(scene, None)
+        for stage in some or stages():
+            place = await stage.page(snapshot, None)
             while place is not None:
-                place = await stage.page(scene, place)
+                place = await stage.page(snapshot, place)
         return comparison
 
 
 def named(found: Comparison) -> set[Named]:
     return {(each["what"], each["key"], each["field"]) for each in found.detail}
-
-
-def stages(sources: Sources) -> list[AuditStage]:
-    return folded.stages(list(sources.contracts)) + chain.stages()
 
 
 @pytest.fixture
@@ -102,20 +98,18 @@ async def test_each_altered_column_is_named_with_its_table_and_row(index: Index)
     async with index.pool.connection() as connection:
         clean = await index.audit(connection)
     assert clean.mismatches == 0, clean.detail
+    raw, projected = stages()
     passed_over = []
-    answers_for: dict[str, AuditStage] = {}  # the stage that named the first column of a table
-    for alteration in alterations():
-        async with index.pool.connection() as connection, connection.transaction(force_rollback=True):
-            key = await alteration.make(connection)
-            expected = (alteration.table.name, key, "row" if alteration.is_key else alteration.column)
-            known = answers_for.get(alteration.table.name)
-            for stage in [known] if known else stages(index.sources):
-                found = await index.audit(connection, [stage])
-                if expected in named(found):
-                    answers_for[alteration.table.name] = stage
-                    break
-            else:
-                passed_over.append(f"{alteration.table.name}.{alteration.column}")
+    for stage, tables in ((raw, [chain_log]), (raw, [chain_block]), (projected, list(PROJECTIONS))):
+        columns = [list(alterations([table])) for table in tables]
+        for some in zip_longest(*columns):  # a column of each table
+            async with index.pool.connection() as connection, connection.transaction(force_rollback=True):
+                altered = [each for each in some if each is not None]
+                keys = [await each.make(connection) for each in altered]
+                found = named(await index.audit(connection, [stage]))
+            for each, key in zip(altered, keys, strict=True):
+                if (each.table.name, key, "row" if each.is_key else each.column) not in found:
+                    passed_over.append(f"{each.table.name}.{each.column}")
     assert not passed_over, "\n".join(passed_over)
 
 

@@ -3,33 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import subprocess
-import sys
 from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-import psycopg
 import pytest
 
 from core.chain import ChainClient
 from core.chain.provider import ChainProvider
-from core.db.engine import ConnectionPool, conninfo, make_pool
-from core.paths import REPOSITORY
+from core.db.engine import ConnectionPool, make_pool
 from indexer.audit import run
-from indexer.audit.compare import Comparison
 from indexer.audit.run import AuditReport, audit
+from indexer.audit.snapshot import Comparison
 from indexer.chain import ChainFollower
-from indexer.errors import AuditRuns
 from indexer.node import RpcNode
 from indexer.rebuild import rebuild
 from indexer.sources import Sources, sources_of
 from tests.support.audit_pages import audit_in_pages_of
 from tests.support.genesis import Genesis, RunningChain, chain, genesis
 from tests.support.index_activity import AgentPlayers
-from tests.waiting import wait
 
 STEPS = 40
 
@@ -48,18 +40,6 @@ class History:
 
     async def audit(self, **how: Any) -> AuditReport:
         return await audit(self.pool, ChainClient(self.rpc), self.sources, **how)
-
-    def command(self) -> subprocess.Popen[str]:
-        argv = [sys.executable, "-m", "indexer", "audit", "--chain", "base"]
-        env = {
-            "PATH": os.environ["PATH"],
-            "DATABASE_URL": self.url,
-            "VPM_BASE_RPC_URLS": self.running.url,
-            "VPM_DEPLOYMENTS_DIR": str(self.known.deployments),
-        }
-        return subprocess.Popen(
-            argv, env=env, cwd=REPOSITORY, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
-        )
 
 
 @pytest.fixture(scope="module")
@@ -102,34 +82,6 @@ async def history(known: Genesis, played: RunningChain, database_url: str) -> As
         follower = ChainFollower(RpcNode(rpc), sources, pool, finality_blocks=64)
         await follower.open()
         yield History(database_url, known, played, rpc, pool, sources, follower)
-
-
-@contextmanager
-def held(url: str, table: str) -> Iterator[psycopg.Connection[Any]]:
-    """Lock the table: readers wait until this exits."""
-    with psycopg.connect(conninfo(url)) as connection:
-        connection.execute(f"LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE".encode())
-        yield connection
-
-
-def wait_for_a_reader(holder: psycopg.Connection[Any], table: str) -> None:
-    # A table of the same number stands in every database that was made from the same template.
-    query = (
-        "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = %s::regclass"
-        " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
-    )
-    wait(lambda: holder.execute(query, (table,)).fetchone() != (0,), f"a reader of {table}", pause=0.02)
-
-
-@pytest.mark.thorough
-async def test_two_at_once_are_refused(history: History) -> None:
-    with held(history.url, "token_authorization") as holder:
-        first = history.command()
-        wait_for_a_reader(holder, "token_authorization")
-        with pytest.raises(AuditRuns):
-            await history.audit()
-    said, _ = first.communicate(timeout=120)
-    assert first.returncode == 0, said
 
 
 @pytest.mark.thorough

@@ -44,9 +44,9 @@ GIVEN_UP_SECONDS = 5
 QUICK = f"""
 import core.db.engine
 core.db.engine.IDLE_IN_TRANSACTION_MS = {GIVEN_UP_SECONDS * 1000}
-import core.db.leader, indexer.main
+import core.db.leader, indexer.service
 core.db.leader.HUNG_SECONDS = {GIVEN_UP_SECONDS}
-indexer.main.MEASURE_SECONDS = 0.5
+indexer.service.MEASURE_SECONDS = 0.5
 from indexer.cli import main
 """
 """The daemon, which gives up on others and measures sooner."""
@@ -54,12 +54,12 @@ RUNS = f"{QUICK}main([])"
 STOPS_IN_A_PAGE = f"""
 {QUICK}
 import os, signal
-from indexer.store import raw_logs
+from indexer.store import tables
 
 def stop(*_):
     os.kill(os.getpid(), signal.SIGSTOP)
 
-raw_logs.packed = stop
+tables.packed = stop
 main([])
 """
 """It is stopped while the database takes in its first logs."""

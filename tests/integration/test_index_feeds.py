@@ -13,10 +13,10 @@ from core.chain.provider import ChainProvider
 from core.chain.wire import Log
 from core.db.channels import CHAIN_INDEXED, Resync, listen
 from core.db.engine import make_pool
-from indexer.backfill import Width
 from indexer.feeds import emitters_of
-from indexer.fold.shared import FeedRounds
+from indexer.fetch import Width
 from indexer.rebuild import rebuild
+from indexer.sources import FeedRounds
 from tests.conftest import StartAnvil, TestPostgres
 from tests.support import questions
 from tests.support.index_chain import SimChain, SimNode, world_sources

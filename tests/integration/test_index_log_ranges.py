@@ -9,10 +9,10 @@ from core.contracts.events import Role, layouts_of
 from core.contracts.events.shared import PAUSER
 from core.db.engine import Connection, connect
 from core.db.migrate import migrate
-from indexer.logs import BlockInfo, LogRecord, Page
+from indexer.decode import BlockInfo, LogRecord, Page
 from indexer.sources import Sources
+from indexer.store.blocks import BLOCKS, range_name
 from indexer.store.cursor import open_cursor
-from indexer.store.log_ranges import BLOCKS, range_name
 from indexer.store.steps import append, rewind
 
 CHAIN = 8453
@@ -57,9 +57,9 @@ async def test_the_next_range_is_there_before_the_cursor_is(fresh_database_url: 
         for _ in range(2):  # opened again it makes none twice
             cursor = await open_cursor(connection, SOURCES)
         assert await _ranges(connection) == [range_name(CHAIN, 0), range_name(CHAIN, 1)]
-        cursor = await append(connection, SOURCES, cursor, _page(START, BLOCKS - 1))
+        cursor = await append(connection, SOURCES, cursor, [_page(START, BLOCKS - 1)])
         assert len(await _ranges(connection)) == 2
-        await append(connection, SOURCES, cursor, _page(BLOCKS, BLOCKS + 1))
+        await append(connection, SOURCES, cursor, [_page(BLOCKS, BLOCKS + 1)])
         assert await _ranges(connection) == [range_name(CHAIN, number) for number in range(3)]
         assert await _blocks_of(connection, range_name(CHAIN, 1)) == [BLOCKS, BLOCKS + 1]
 
@@ -72,7 +72,7 @@ async def test_a_range_is_made_while_the_logs_are_being_read(fresh_database_url:
         await connection.execute("SET lock_timeout = '5s'")
         async with reader.transaction():
             await reader.execute("SELECT count(*) FROM chain_log")
-            await append(connection, SOURCES, cursor, _page(START, BLOCKS + 1))
+            await append(connection, SOURCES, cursor, [_page(START, BLOCKS + 1)])
             assert len(await _ranges(connection)) == 3
 
 
@@ -80,11 +80,11 @@ async def test_a_reorganization_takes_back_logs_on_both_sides_of_a_border(fresh_
     migrate(fresh_database_url)
     async with await connect(fresh_database_url) as connection:
         cursor = await open_cursor(connection, SOURCES)
-        cursor = await append(connection, SOURCES, cursor, _page(START, BLOCKS + 5))
+        cursor = await append(connection, SOURCES, cursor, [_page(START, BLOCKS + 5)])
         cursor = await rewind(connection, SOURCES, cursor, _block(BLOCKS - 3))
         assert await _blocks_of(connection, "chain_log") == list(range(START, BLOCKS - 2))
         assert await _blocks_of(connection, "chain_log_removed") == list(range(BLOCKS - 2, BLOCKS + 6))
-        await append(connection, SOURCES, cursor, _page(BLOCKS - 2, BLOCKS + 1))
+        await append(connection, SOURCES, cursor, [_page(BLOCKS - 2, BLOCKS + 1)])
         assert await _blocks_of(connection, "chain_log") == list(range(START, BLOCKS + 2))
 
 
@@ -92,7 +92,7 @@ async def test_a_question_for_blocks_reads_only_their_range(fresh_database_url: 
     migrate(fresh_database_url)
     async with await connect(fresh_database_url) as connection:
         cursor = await open_cursor(connection, SOURCES)
-        await append(connection, SOURCES, cursor, _page(START, BLOCKS + 5))
+        await append(connection, SOURCES, cursor, [_page(START, BLOCKS + 5)])
         for query in (
             f"SELECT FROM chain_log WHERE chain_id = {CHAIN} AND block_number BETWEEN {BLOCKS + 1} AND {BLOCKS + 3}",
             f"DELETE FROM chain_log WHERE chain_id = {CHAIN} AND block_number BETWEEN {BLOCKS + 1} AND {BLOCKS + 3}",

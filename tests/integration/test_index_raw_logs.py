@@ -6,9 +6,9 @@ import random
 
 from core.db.engine import connect
 from core.db.migrate import migrate
-from indexer.logs import LogRecord
-from indexer.store.log_ranges import make_ranges
-from indexer.store.raw_logs import AT_ONCE, write_logs
+from indexer.decode import LogRecord
+from indexer.store.blocks import make_ranges
+from indexer.store.tables import AT_ONCE, write_logs
 
 
 async def test_what_is_read_back_is_what_was_written(fresh_database_url: str) -> None:

@@ -14,8 +14,7 @@ from core.chain.provider import ChainProvider
 from core.chain.wire import Log
 from indexer.errors import NodeFault
 from indexer.fetch import Fetcher
-from indexer.node import RpcNode
-from indexer.wire import Header
+from indexer.node import Header, RpcNode
 from tests.integration.hostile_node import hostile_node
 from tests.support.index_chain import SimChain, SimNode, world_sources
 from tests.support.index_world import Crowd

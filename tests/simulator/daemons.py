@@ -11,7 +11,7 @@ from api.__main__ import serving
 from core.config import Settings, load
 from core.errors import EXIT_CONFIG
 from core.service.daemon import Setup, serve
-from indexer.main import setup as indexer_setup
+from indexer.service import setup as indexer_setup
 from keeper import service as keeper_service
 from keeper.jobs import JOBS
 from keeper.service import setup as keeper_setup

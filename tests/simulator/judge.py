@@ -13,7 +13,7 @@ import psycopg
 from core.chain import ChainClient
 from core.chain.provider import ChainProvider
 from core.db.engine import make_pool
-from indexer.audit import feeds
+from indexer.audit import views
 from indexer.audit.run import audit
 from indexer.sources import sources_of
 from tests.simulator.clients import Bet, Clients, Outcome
@@ -114,7 +114,7 @@ class Judge(ABC, Generic[T, B]):
     async def _audit(self, chain_url: str) -> None:
         deployment = self.truth.deployment
         provider = ChainProvider((chain_url,), chain_id=deployment.chain_id, timeout_seconds=5)
-        feeds.RECENT_STEPS = RECENT_STEPS  # what is before is of the chain that each world begins with
+        views.RECENT_STEPS = RECENT_STEPS  # what is before is of the chain that each world begins with
         async with provider as rpc, make_pool(os.environ["DATABASE_URL"], size=2) as pool:
             comparison = (await audit(pool, ChainClient(rpc), sources_of(deployment, self.chain))).comparison
         self.judgement.counts["facts audited"] = comparison.compared

@@ -8,17 +8,16 @@ import pytest
 
 from core.chain import ChainClient
 from core.db.engine import Connection
-from indexer.audit import chain, feeds, folded, pages, views
-from indexer.audit.compare import Comparison
-from indexer.audit.pages import AuditStage
-from indexer.audit.run import compare_page, stages_of, take_snapshot
+from indexer.audit import rows, views
+from indexer.audit.run import compare_page, stages
+from indexer.audit.snapshot import AuditStage, Comparison, take_snapshot
 from indexer.sources import Sources
 
 
-def audit_in_pages_of(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    for stages in (chain, feeds, folded, pages, views):
-        for name in [each for each in vars(stages) if each.endswith("_AT_ONCE")]:
-            monkeypatch.setattr(stages, name, rows)
+def audit_in_pages_of(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (rows, views):
+        for name in [each for each in vars(module) if each.endswith("_AT_ONCE")]:
+            monkeypatch.setattr(module, name, size)
 
 
 async def compare(
@@ -26,9 +25,9 @@ async def compare(
 ) -> Comparison:
     """Compare the tables as the caller's transaction sees them with the chain at their cursor's block, by all stages or
     by some."""
-    scene = await take_snapshot(connection, client, sources, Comparison())
-    for stage in some or stages_of(sources):
-        place = await compare_page(stage, scene, None)
+    snapshot = await take_snapshot(connection, client, sources, Comparison())
+    for stage in some or stages():
+        place = await compare_page(stage, snapshot, None)
         while place is not None:
-            place = await compare_page(stage, scene, place)
-    return scene.comparison
+            place = await compare_page(stage, snapshot, place)
+    return snapshot.comparison

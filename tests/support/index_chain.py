@@ -10,9 +10,8 @@ from typing import Any
 from core.chain.wire import Log
 from core.stock.vested import Moment
 from indexer.completeness import mask
-from indexer.fold.shared import FeedRounds
-from indexer.sources import Filter, Sources
-from indexer.wire import Header
+from indexer.node import Header
+from indexer.sources import FeedRounds, Filter, Sources
 from tests.support.index_world import ADDRESSES, FEEDS, TOKEN, Emission, Tx, World
 
 CHAIN_ID = 8453

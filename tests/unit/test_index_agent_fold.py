@@ -11,9 +11,9 @@ from eth_utils.crypto import keccak
 from core.contracts.events import Role, layouts_of
 from core.contracts.statuses import AgentMarketStatus, VoidReason
 from core.db.schema.index_agent import agent_market, agent_outcome
+from indexer.decode import LogRecord
 from indexer.errors import Contradiction
 from indexer.fold.agent import AgentFold
-from indexer.logs import LogRecord
 from tests.support.index_world import FEEDS, Emission, address_of, emission
 
 KEY = keccak(text="bnkr-100m")
@@ -66,7 +66,7 @@ def folded(*transactions: Sequence[Emission]) -> AgentFold:
 
 
 def row(fold: AgentFold) -> dict[str, Any]:
-    (write,) = (each for each in fold.writes() if each.table is agent_market)
+    (write,) = (each for each in fold.take_writes() if each.table is agent_market)
     (values,) = write.added
     return dict(zip([column.name for column in agent_market.columns], values, strict=True))
 
@@ -85,7 +85,7 @@ def test_a_market_is_what_the_three_contracts_say() -> None:
     )
     assert (market["lister"], market["published"], market["slug"]) == (address_of("lister"), True, "bnkr-100m")
     assert market["status"] is AgentMarketStatus.OPEN
-    outcomes = next(each for each in folded(OPENING).writes() if each.table is agent_outcome)
+    outcomes = next(each for each in folded(OPENING).take_writes() if each.table is agent_outcome)
     assert len(outcomes.added) == 2
 
 

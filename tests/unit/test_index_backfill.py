@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from indexer.backfill import IN_FLIGHT, LOGS_PER_PAGE, THIN_IN_FLIGHT, WIDEST_BLOCKS, Width
 from indexer.chain import RECHECK_BLOCKS, Recheck
+from indexer.fetch import IN_FLIGHT, LOGS_PER_PAGE, THIN_IN_FLIGHT, WIDEST_BLOCKS, Width
 
 
 def test_thin_pages_are_asked_for_many_at_once_and_thick_ones_are_not() -> None:

@@ -16,12 +16,11 @@ from core.contracts.events.shared import AUTHORIZATION_CANCELED, AUTHORIZATION_U
 from core.db.schema import index, index_agent, index_shared, index_stock
 from core.errors import DeploymentError
 from core.paths import REPOSITORY
-from indexer.backfill import LOGS_PER_PAGE, WIDEST_BLOCKS, Width
 from indexer.completeness import BloomTest, mask
-from indexer.decode import decode_logs
+from indexer.decode import BlockInfo, decode_logs
+from indexer.fetch import LOGS_PER_PAGE, WIDEST_BLOCKS, Width
 from indexer.finality import Fork, common_ancestor, confirms_fork
 from indexer.fold.stock import POSITION
-from indexer.logs import BlockInfo
 from indexer.sources import sources_of
 from indexer.store.tables import column_types
 from tests.support.index_chain import SimChain, bloom_of, world_sources
@@ -219,7 +218,7 @@ def test_an_entry_has_the_columns_of_a_position_in_their_order() -> None:
     for each in decode_logs([log for b in chain.blocks for log in b.logs], sources, blocks):
         if each.entity is not None:
             fold.apply(each)
-    (added,) = [write for write in fold.writes() if write.table is index_stock.stock_position]
+    (added,) = [write for write in fold.take_writes() if write.table is index_stock.stock_position]
     row = POSITION.loaded(added.added[-1])
     assert (row.position_id, row.market_id, row.ordinal) == (1 << 32 | 1 << 1 | 1, 1, 2)
     assert (row.owner, row.entered_by) == (address_of("alice"), address_of("alice"))

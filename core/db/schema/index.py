@@ -68,7 +68,7 @@ chain_block = Table(
 
 # `topics` are the joined 32-byte topics. `entity` is what the log changes (core.contracts.events): a letter for the
 # kind and the id in bytes, for example m and a stock market's id in 8 bytes; NULL for a log that only adds a row. Each
-# partition is a range of one chain's blocks, created ahead by the indexer (indexer.store.log_ranges).
+# partition is a range of one chain's blocks, created ahead by the indexer (indexer.store.blocks).
 chain_log = Table(
     "chain_log",
     metadata,

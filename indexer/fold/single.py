@@ -1,4 +1,5 @@
-"""Token authorizations, each paired with the transfer it made.
+"""Rows that single logs make: rounds of feeds with their measures, and token authorizations, each paired with the
+transfer it made.
 
 In both forms of EIP-3009 the token logs AuthorizationUsed and, directly after it, the Transfer that the authorization
 made. So a payment is a pair of adjacent logs of one transaction, one token and one payer. Nothing else counts: one call
@@ -8,15 +9,45 @@ never be booked for a payer who signed another amount.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import pairwise
+from typing import Any
 
-from core.contracts.events.shared import AuthorizationCanceled, AuthorizationUsed, Transfer
-from core.db.schema.index_shared import token_authorization
+from core.contracts.events.shared import (
+    AnswerUpdated,
+    AuthorizationCanceled,
+    AuthorizationUsed,
+    ReadingMeasured,
+    Transfer,
+)
+from core.db.schema.index_shared import oracle_measure, oracle_round, token_authorization
 from core.hexadecimal import hex_of
+from indexer.decode import LogRecord
 from indexer.errors import Contradiction
 from indexer.fold.rows import RowKind, Write
-from indexer.logs import LogRecord
+from indexer.sources import FeedRounds
+
+APPENDED = (oracle_round, oracle_measure, token_authorization)
+"""Tables whose rows name their block: a rewind deletes the rows of the blocks it takes back."""
+_MEASURED = ("start_cumulative", "end_cumulative", "liquidity", "quiet")
+
+
+def rounds(chain_id: int, logs: Iterable[LogRecord], feeds: Mapping[bytes, FeedRounds]) -> list[Write]:
+    """Return the rounds that these logs, in chain order, add, and their measures."""
+    rows: list[tuple[Any, ...]] = []
+    measured: list[tuple[Any, ...]] = []
+    for log in logs:
+        if isinstance(e := log.event, AnswerUpdated):
+            feed = feeds[log.address]
+            round_id = feed.round_id(e.round_id)
+            rows.append((chain_id, log.block, log.index, feed.proxy, round_id, e.answer, e.updated_at, log.at, log.tx))
+        elif isinstance(e := log.event, ReadingMeasured):
+            each, pools = feeds[log.address], e.measures
+            columns = [[getattr(pool, name) for pool in pools] for name in _MEASURED]
+            round_id = each.round_id(e.round_id)
+            measured.append((chain_id, log.block, log.index, each.proxy, round_id, e.quality, *columns))
+    return [Write(oracle_round, rows, []), Write(oracle_measure, measured, [])]
+
 
 AUTHORIZATION = RowKind(token_authorization)
 
@@ -67,25 +98,24 @@ def authorization_keys(chain_id: int, logs: Iterable[LogRecord]) -> list[tuple[i
     ]
 
 
-def authorizations(chain_id: int, logs: list[LogRecord], stored: Iterable[tuple[int, bytes, bytes]]) -> Write:
-    """Return the rows that `relevant` logs, in chain order, add; `stored` are keys that already have rows.
+def authorizations(chain_id: int, logs: list[LogRecord], known: set[tuple[int, bytes, bytes]]) -> Write:
+    """Return the rows that `relevant` logs, in chain order, add, and add their keys to those that are `known`.
 
     Contradiction if an authorization is used or canceled twice: the token then breaks EIP-3009.
     """
     made = pairs(logs)
-    seen = set(stored)
     rows = []
     for log in logs:
         e = log.event
         if not isinstance(e, AuthorizationUsed | AuthorizationCanceled):
             continue
         key = (chain_id, e.authorizer, e.nonce)
-        if key in seen:
+        if key in known:
             raise Contradiction(
                 f"In block {log.block}, log {log.index}: the token used or canceled authorization {hex_of(e.nonce)} of"
                 f" {hex_of(e.authorizer)} a second time."
             )
-        seen.add(key)
+        known.add(key)
         transfer = made.get((log.block, log.index))
         used = UNPAIRED if transfer is None else PAID
         rows.append(
