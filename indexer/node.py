@@ -152,7 +152,7 @@ class RpcNode:
 
     async def headers(self, numbers: Sequence[int]) -> list[Header | None]:
         if len(numbers) == 1:
-            one = await self._rpc.optional("eth_getBlockByNumber", [hex(numbers[0]), False], Header)
+            one = await self._rpc.call_optional("eth_getBlockByNumber", [hex(numbers[0]), False], Header)
             return [one]
         requests = [("eth_getBlockByNumber", [hex(number), False]) for number in numbers]
         return values(await self._rpc.batch(requests, _MAYBE_HEADER))
@@ -186,7 +186,7 @@ class RpcNode:
         if time.monotonic() < self._unknown_until.get(method, -math.inf):
             return None
         try:
-            return await self._rpc.optional(method, params, shape)
+            return await self._rpc.call_optional(method, params, shape)
         except RpcError as error:
             if error.kind not in (RpcErrorKind.INVALID_PARAMS, RpcErrorKind.METHOD_MISSING):
                 raise

@@ -99,7 +99,7 @@ async def find_transaction_by_nonce(client: ChainClient, address: str, nonce: in
         number = await _block_of(client, address, nonce, head)
         if number is None:
             return None
-        block = await client.provider.optional("eth_getBlockByNumber", [hex(number), True], _FullBlock)
+        block = await client.provider.call_optional("eth_getBlockByNumber", [hex(number), True], _FullBlock)
     except RpcError:
         return None
     for each in () if block is None else block.transactions:

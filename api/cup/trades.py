@@ -103,7 +103,7 @@ async def _read(
 ) -> tuple[dict[str, PaperMarket], dict[str, PlacedTrade]]:
     async with pool.connection() as connection:
         markets = await books.find_all(connection, list({trade.order.slug for trade in trades}))
-        return markets, await trading.placed(connection, [trade.order.trade_id for trade in trades])
+        return markets, await trading.find_trades(connection, [trade.order.trade_id for trade in trades])
 
 
 def _signed(trades: Sequence[SignedTrade]) -> list[bool]:

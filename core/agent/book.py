@@ -71,7 +71,7 @@ def fee_of(amount: int, fee_bps: int) -> int:
     return amount * fee_bps // BPS
 
 
-def buying(amount: int, fee_bps: int) -> int:
+def amount_for_shares(amount: int, fee_bps: int) -> int:
     """Return the part of a stake that buys shares: the stake less the fee, rounded up (at most one unit more than
     `fee_of`)."""
     return amount * (BPS - fee_bps) // BPS  # down
@@ -162,7 +162,7 @@ class Book:
             amount=amount,
             fee=fee,
             net=net,
-            shares=shares_for(buying(amount, self.fee_bps), weight, total),
+            shares=shares_for(amount_for_shares(amount, self.fee_bps), weight, total),
             price_before=weight * WAD // total,
             price_after=(weight + net) * WAD // (total + net),
         )
@@ -382,7 +382,7 @@ class Verdict:
     void: VoidReason | None = None
 
 
-def crosses(terms: DecidingTerms, reading: Reading, now: int) -> bool:
+def is_crossing(terms: DecidingTerms, reading: Reading, now: int) -> bool:
     """Return whether a promptly recorded reading settles the market as YES immediately."""
     return (
         terms.early_resolvable
@@ -398,7 +398,7 @@ def bucket(bounds: tuple[int, ...], value: int) -> int:
     return sum(value >= bound for bound in bounds)
 
 
-def fault(terms: DecidingTerms, reading: Reading | None, moment: int) -> VoidReason | None:
+def reading_problem(terms: DecidingTerms, reading: Reading | None, moment: int) -> VoidReason | None:
     """Return why the reading in effect at `moment` (None: the feed has none) cannot decide a market."""
     if reading is None:
         return VoidReason.NO_READING
@@ -413,9 +413,9 @@ def decide(terms: DecidingTerms, end: Reading | None, start: Reading | None = No
     On chain a fault takes `voidMarket` and everything else `resolve`; the result is the same. A crossing settles the
     market before any of this.
     """
-    problem = fault(terms, end, terms.ends_at)
+    problem = reading_problem(terms, end, terms.ends_at)
     if problem is None and terms.kind is MarketKind.DIRECTION:
-        problem = fault(terms, start, terms.start_at)
+        problem = reading_problem(terms, start, terms.start_at)
     if problem is not None or end is None:
         return Verdict(None, problem)
     if terms.kind is MarketKind.THRESHOLD:

@@ -40,7 +40,7 @@ class ChainClient(AsyncWeb3[ChainProvider]):
 
     async def block(self, block: BlockId = "latest") -> Block | None:
         """Fetch a header; None if the node has no such block."""
-        return await self.provider.optional(*_block_request(block), Block)
+        return await self.provider.call_optional(*_block_request(block), Block)
 
     async def head(self, *, timeout_seconds: float | None = None) -> Block:
         """Fetch the newest block."""
@@ -108,7 +108,7 @@ class ChainClient(AsyncWeb3[ChainProvider]):
             if not any(_is_unknown_block(each) for each in (code, *answers)):
                 break
             below = _block_request(max(newest.number - depth, 0))
-            older = await self.provider.optional(*below, Block, timeout_seconds=timeout_seconds)
+            older = await self.provider.call_optional(*below, Block, timeout_seconds=timeout_seconds)
             if older is not None:
                 block = older
                 code, *answers = await self._state_at(block.hash, account, calls, timeout_seconds)
@@ -150,7 +150,7 @@ class ChainClient(AsyncWeb3[ChainProvider]):
 
     async def receipt(self, transaction_hash: str) -> Receipt | None:
         """Fetch a receipt; None while the transaction is not mined or unknown to this node."""
-        return await self.provider.optional("eth_getTransactionReceipt", [transaction_hash], Receipt)
+        return await self.provider.call_optional("eth_getTransactionReceipt", [transaction_hash], Receipt)
 
     async def receipts(self, hashes: Sequence[str]) -> list[Receipt | None]:
         shape: Any = Receipt | None
@@ -163,7 +163,7 @@ class ChainClient(AsyncWeb3[ChainProvider]):
         return [receipt for each in answers if isinstance(each, list) for receipt in each]
 
     async def transaction(self, transaction_hash: str) -> BlockTransaction | None:
-        return await self.provider.optional("eth_getTransactionByHash", [transaction_hash], BlockTransaction)
+        return await self.provider.call_optional("eth_getTransactionByHash", [transaction_hash], BlockTransaction)
 
 
 def _block_request(block: BlockId) -> tuple[str, list[Any]]:

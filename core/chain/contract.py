@@ -35,7 +35,7 @@ CODEC = AsyncWeb3(AsyncBaseProvider()).codec
 """The codec of an `AsyncWeb3`, which needs no connection. It requires bytes of exactly their type's size."""
 
 
-class _Selected:
+class _AbiEntry:
     """A function or custom error: a four-byte selector followed by arguments."""
 
     def __init__(self, entry: ABIElement) -> None:
@@ -57,7 +57,7 @@ class _Selected:
         return _by_name(self._inputs, CODEC.decode(self._types, data[4:]))
 
 
-class Function(_Selected):
+class Function(_AbiEntry):
     """A function of a contract."""
 
     def __init__(self, entry: ABIFunction) -> None:
@@ -78,7 +78,7 @@ class Function(_Selected):
         return values[0] if len(values) == 1 else values
 
 
-class CustomError(_Selected):
+class CustomError(_AbiEntry):
     """An error that a contract declares."""
 
 

@@ -152,7 +152,7 @@ class ChainProvider(AsyncJSONBaseProvider):
             raise answer
         return answer
 
-    async def optional(
+    async def call_optional(
         self, method: str, params: Sequence[Any], shape: type[T], *, timeout_seconds: float | None = None
     ) -> T | None:
         """Send one request whose result may be null (None)."""

@@ -49,7 +49,7 @@ class KeyName:
         return f"{SCHEME}://{self.region}/{self.key}"
 
 
-def names_key(text: str) -> bool:
+def is_kms_name(text: str) -> bool:
     """Return whether the text is meant as a KMS key name, even if malformed; anything else is a path."""
     return re.match(r"[a-z]+-kms:", text) is not None
 
@@ -122,7 +122,7 @@ def _lane_key(text: str) -> tuple[str | None, tuple[str, ...], SecretStr]:
 
 def _lane_keystore(text: str) -> tuple[str | None, tuple[str, ...], KeyName | Path]:
     chain, groups, place = _split(text)
-    return chain, groups, key_name(place) if names_key(place) else Path(place)
+    return chain, groups, key_name(place) if is_kms_name(place) else Path(place)
 
 
 LaneKeys = Annotated[tuple[LaneKey, ...], _each(_lane_key)]

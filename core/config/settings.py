@@ -15,7 +15,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, SecretStr, model_validator
 
 from core.config.lanes import LaneKeys, LaneKeystores
-from core.config.loading import SettingsBase, named_after
+from core.config.loading import SettingsBase, variables_with_prefix
 from core.config.values import (
     DatabaseUrl,
     HttpUrls,
@@ -48,7 +48,7 @@ class ChainSettings:
 class Settings(SettingsBase):
     """The settings every process reads."""
 
-    model_config = named_after("VPM_")
+    model_config = variables_with_prefix("VPM_")
 
     # Database
     database_url: DatabaseUrl = Field(
@@ -179,7 +179,7 @@ Interval = Annotated[float, Field(gt=0, le=86_400, description="a number of seco
 class KeeperSettings(SettingsBase):
     """The keeper's settings."""
 
-    model_config = named_after("VPM_KEEPER_")
+    model_config = variables_with_prefix("VPM_KEEPER_")
 
     # How often jobs run
     settle_every_seconds: Interval = 10.0
@@ -241,7 +241,7 @@ Ether = Annotated[Decimal, Field(gt=0, le=1_000_000, decimal_places=18, descript
 class RelayerSettings(SettingsBase):
     """The relayer's fees, limits and waits."""
 
-    model_config = named_after("VPM_RELAYER_")
+    model_config = variables_with_prefix("VPM_RELAYER_")
 
     # The highest fee per gas; a lane waits while the chain asks for more. Separate for each chain.
     base_max_fee_gwei: Gwei = Decimal(5)
@@ -282,7 +282,7 @@ class RelayerSettings(SettingsBase):
 class ApiSecrets(SettingsBase):
     """The API process's secrets. None can move money on a live chain."""
 
-    model_config = named_after("VPM_")
+    model_config = variables_with_prefix("VPM_")
 
     cron_secret: Annotated[SecretStr, Field(min_length=16)] | None = Field(
         default=None, alias="CRON_SECRET", description="at least 16 random characters, or leave it unset to refuse cron"
@@ -300,7 +300,7 @@ class ApiSecrets(SettingsBase):
 class RelayerSecrets(SettingsBase):
     """The keys that send transactions. Plain keys are for development; in production use keystore files or AWS KMS."""
 
-    model_config = named_after("VPM_RELAYER_")
+    model_config = variables_with_prefix("VPM_RELAYER_")
 
     lane_keys: LaneKeys = Field(
         default=(),

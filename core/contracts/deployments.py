@@ -183,7 +183,7 @@ def load_deployment(path: Path) -> Deployment:
     except orjson.JSONDecodeError as error:
         raise DeploymentError(f"{path} is not JSON: {error}.") from None
     except ValidationError as error:
-        raise DeploymentError(f"{path} is wrong: {faults(error)}.") from None
+        raise DeploymentError(f"{path} is wrong: {validation_sentences(error)}.") from None
     if deployment.network != path.stem:
         raise DeploymentError(f"{path} is wrong: network is {deployment.network!r}, but the file is {path.stem!r}.")
     return deployment
@@ -242,7 +242,7 @@ def _refuse_overwriting(old: Deployment, new: Deployment, path: Path) -> None:
             raise DeploymentError(f"{path} is for chain {old.chain_id}, not {new.chain_id}; it is not overwritten.")
 
 
-def faults(error: ValidationError) -> str:
+def validation_sentences(error: ValidationError) -> str:
     """Describe each mistake with its place in the file."""
     sentences = []
     for problem in error.errors(include_url=False):

@@ -100,7 +100,7 @@ class PriceFeed(Part):
 MAX_OPEN: Final = 64  # unsettled markets per feed; the lister may iterate over all of them
 
 
-class _Decides(Part):
+class _AgentFeed(Part):
     """The fields of all feeds of agent markets: the key (for example `BNKR/market_cap`), and the terms under which the
     Safe is to allow it: how far a reading looks back, the oldest reading that may decide a market, and the pot caps
     of one market and of all its unsettled markets together."""
@@ -122,7 +122,7 @@ class _Decides(Part):
         return self
 
 
-class PublishedFeed(_Decides):
+class PublishedFeed(_AgentFeed):
     """An append-only feed whose publisher posts each observation within `maxLagSeconds`."""
 
     kind: Literal["published"]
@@ -154,7 +154,7 @@ class PoolSource(Part):
     reference_liquidity: BigUnits
 
 
-class PoolFeed(_Decides):
+class PoolFeed(_AgentFeed):
     """A feed whose reading is a token's mean price over a window, computed from pools, times a fixed supply.
 
     There is a reading for each multiple of `stepSeconds`. It is good unless a pool was too thin. A pool without trades

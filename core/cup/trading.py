@@ -91,7 +91,7 @@ class PlacedTrade:
         )
 
 
-async def placed(connection: Connection, trade_ids: Sequence[str]) -> dict[str, PlacedTrade]:
+async def find_trades(connection: Connection, trade_ids: Sequence[str]) -> dict[str, PlacedTrade]:
     """Return the trades that were made, by id."""
     rows = await connection.fetch_all(
         "SELECT trade_id, wallet, slug, outcome, size_cents, shares_cents, balance_cents, projected_cents, pool_cents "
@@ -131,7 +131,7 @@ async def place(
 async def _replayed(connection: Connection, order: PaperOrder) -> PaperReceipt | Exception:
     try:
         market = await books.find(connection, order.slug)
-        return (await placed(connection, [order.trade_id]))[order.trade_id].receipt(order, market)
+        return (await find_trades(connection, [order.trade_id]))[order.trade_id].receipt(order, market)
     except Refusal as refusal:
         return refusal
 
@@ -140,7 +140,7 @@ async def _place(
     connection: Connection, orders: Sequence[PaperOrder], clock: Callable[[], datetime]
 ) -> list[PaperReceipt | Exception]:
     markets = await books.lock_all(connection, {order.slug for order in orders})
-    done = await placed(connection, [order.trade_id for order in orders])
+    done = await find_trades(connection, [order.trade_id for order in orders])
     wallets = await _lock_wallets(connection, {order.wallet for order in orders})
     try:
         now = clock()

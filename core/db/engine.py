@@ -229,12 +229,12 @@ def _check_when_handed_out(engine: Engine) -> None:
     @event.listens_for(engine, "checkin")
     def _used(connection: DBAPIConnection | None, _entry: ConnectionPoolEntry) -> None:
         if connection is not None:
-            _used_at[engine.dialect.get_driver_connection(connection)] = _now()
+            _last_used[engine.dialect.get_driver_connection(connection)] = _now()
 
     @event.listens_for(engine, "checkout")
     def _check(connection: DBAPIConnection, _entry: ConnectionPoolEntry, _proxy: PoolProxiedConnection) -> None:
         driver = engine.dialect.get_driver_connection(connection)
-        opened_for_this = driver not in _used_at
+        opened_for_this = driver not in _last_used
         if opened_for_this or _trusted(driver):
             return
         try:
@@ -270,7 +270,7 @@ def make_pool(
         reconnect_timeout=RECONNECT_SECONDS,
         configure=configure,
         check=_check_from_pool,
-        reset=_given_back,
+        reset=_record_use,
         kwargs={"autocommit": True, **_connect_arguments(connect_timeout_seconds, application_name)},
         name=application_name,
     )
@@ -282,16 +282,16 @@ async def _check_from_pool(connection: Connection) -> None:
             await AsyncConnectionPool.check_connection(connection)
 
 
-async def _given_back(connection: Connection) -> None:
+async def _record_use(connection: Connection) -> None:
     """Note when the connection was last used; there is nothing to reset.
 
     The callback is needed: with one, the pool takes connections back in a separate task. Without one it does so in the
     caller's task, and a caller that times out in that instant loses the connection to the pool for good.
     """
-    _used_at[connection] = _now()
+    _last_used[connection] = _now()
 
 
-_used_at: WeakKeyDictionary[Connection, float] = WeakKeyDictionary()
+_last_used: WeakKeyDictionary[Connection, float] = WeakKeyDictionary()
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)  # CLOCK_BOOTTIME counts while the machine is suspended
 
 
@@ -301,7 +301,7 @@ def _now() -> float:
 
 def _trusted(connection: Connection) -> bool:
     """Return whether the connection was used a moment ago and has received nothing since, neither data nor its end."""
-    if connection.closed or _now() - _used_at.get(connection, -math.inf) >= TRUSTED_SECONDS:
+    if connection.closed or _now() - _last_used.get(connection, -math.inf) >= TRUSTED_SECONDS:
         return False
     waiting = select.poll()
     waiting.register(connection.fileno(), select.POLLIN)

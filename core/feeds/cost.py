@@ -74,7 +74,7 @@ class PricedPool:
     def phi(self) -> float:
         return self.pool.fee_pips / FEE_ONE
 
-    def lost(self, amount0: int, amount1: int) -> float:
+    def swap_cost(self, amount0: int, amount1: int) -> float:
         """Return the dollars that swaps left with the pool; positive amounts went in."""
         return amount0 * self.usd0 + amount1 * self.usd1
 
@@ -83,22 +83,22 @@ class PricedPool:
         return min(self._through(0.01), self._through(-0.01))
 
     def _through(self, move: float) -> float:
-        swapped = self.pool.copy().swap_to(moved(self.pool.sqrt_price, move))
+        swapped = self.pool.copy().swap_to(price_after_move(self.pool.sqrt_price, move))
         into = swapped.amount0 * self.usd0 if swapped.amount0 > 0 else swapped.amount1 * self.usd1
         return into * (1 - self.phi)
 
     # ---------------------------------------------------------------- Pushes
 
-    def unopposed(self, move: float) -> float:
+    def push_cost(self, move: float) -> float:
         """Return the cost of a push of the log price without arbitrage: it lasts, and is reversed at the end."""
         pool = self.pool.copy()
-        there = pool.swap_to(moved(pool.sqrt_price, move))
+        there = pool.swap_to(price_after_move(pool.sqrt_price, move))
         back = pool.swap_to(self.pool.sqrt_price)
-        kept = self.lost(there.amount0, there.amount1)
-        return min(kept, self.lost(there.amount0 + back.amount0, there.amount1 + back.amount1))
+        kept = self.swap_cost(there.amount0, there.amount1)
+        return min(kept, self.swap_cost(there.amount0 + back.amount0, there.amount1 + back.amount1))
 
-    def cheapest_unopposed(self, move: float) -> float:
-        return min(self.unopposed(move), self.unopposed(-move))
+    def cheapest_push_cost(self, move: float) -> float:
+        return min(self.push_cost(move), self.push_cost(-move))
 
     # ---------------------------------------------------------------- Pushing the liquidity out of range
 
@@ -122,7 +122,7 @@ class PricedPool:
             if seconds > window:
                 continue
             move = 2 * math.log(sqrt_price_at(tick) / self.pool.sqrt_price)
-            ways.append(PushOut(tick, seconds, self.unopposed(move) * float(others)))
+            ways.append(PushOut(tick, seconds, self.push_cost(move) * float(others)))
         return min(ways, key=lambda way: way.cost, default=None)
 
 
@@ -136,7 +136,7 @@ class PushOut:
     cost: float
 
 
-def moved(sqrt_price: int, move: float) -> int:
+def price_after_move(sqrt_price: int, move: float) -> int:
     """Return the square-root price after a move of the log price, clamped to a pool's range."""
     after = int(sqrt_price * math.exp(move / 2))
     return min(max(after, MIN_SQRT_PRICE + 1), MAX_SQRT_PRICE - 1)

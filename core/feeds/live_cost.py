@@ -74,7 +74,7 @@ class CostReport:
 
     def cost(self, move: float) -> float:
         """Return the cost of moving the reading without arbitrage, through the cheapest pool."""
-        return min(each.cheapest_unopposed(move) for each in self.sources)
+        return min(each.cheapest_push_cost(move) for each in self.sources)
 
     @property
     def least_window(self) -> int:

@@ -57,7 +57,7 @@ class FeedReader:
         """Find the round in effect at a time."""
         return await in_effect_at(await self._head(), time, self.round)
 
-    async def proves(self, proposed: int, time: int) -> Round | None:
+    async def prove(self, proposed: int, time: int) -> Round | None:
         """Return the round `proposed` if it is the one in effect at a time, else None."""
         return await prove_in_effect_at(await self._head(), proposed, time, self.round)
 

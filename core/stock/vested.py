@@ -299,7 +299,7 @@ def gross_payout(market: VestedMarket, position: Position, vintage: Vintage) -> 
     return accepted * (S + market.books[side].acc - vintage.entry_acc[side]) // S
 
 
-def seen_vintage(vintage: Vintage, matched: Vintage | None) -> Vintage:
+def current_vintage(vintage: Vintage, matched: Vintage | None) -> Vintage:
     """Return a position's vintage as views see it, given what `as_of` matched."""
     return matched if matched is not None and matched.number == vintage.number else vintage
 
@@ -311,7 +311,7 @@ def accrued(market: VestedMarket, position: Position, vintage: Vintage, now: Mom
     It is 0 while the position's own vintage is open, since later entries of its block may still reduce its part.
     """
     seen, matched = as_of(market, now)
-    vintage = seen_vintage(vintage, matched)
+    vintage = current_vintage(vintage, matched)
     return gross_payout(seen, position, vintage) if vintage.accepted is not None else 0
 
 
@@ -319,7 +319,7 @@ def settlement(market: VestedMarket, position: Position, vintage: Vintage, now: 
     """Return what a position is due; before the market is settled, only its refused part, once its vintage is
     finished."""
     seen, matched = as_of(market, now)
-    vintage = seen_vintage(vintage, matched)
+    vintage = current_vintage(vintage, matched)
     accepted = accepted_of(position, vintage)
     if accepted is None:
         return Settlement(0, 0, 0, 0, 0)

@@ -22,10 +22,10 @@ from core.stock.vested import (
     as_of,
     capacity,
     classic,
+    current_vintage,
     demand,
     headroom,
     live,
-    seen_vintage,
     settlement,
 )
 
@@ -101,7 +101,7 @@ def market_view(market: VestedMarket, now: Moment) -> MarketView:
 
 def position_view(market: VestedMarket, position: Position, vintage: Vintage, now: Moment) -> PositionView:
     seen, matched = as_of(market, now)
-    vintage = seen_vintage(vintage, matched)
+    vintage = current_vintage(vintage, matched)
     accepted = accepted_of(position, vintage)
     due = settlement(market, position, vintage, now)
     return PositionView(

@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlalchemy import func, select
 
-from core.agent.book import DecidingTerms, decide, fault
+from core.agent.book import DecidingTerms, decide, reading_problem
 from core.agent.document import Specification
 from core.chain import ChainClient, Contract, ContractReverted, RpcError
 from core.contracts.statuses import AgentMarketStatus, MarketKind, RoundProblem, VoidReason
@@ -108,10 +108,10 @@ def claim(facts: Facts) -> str | None:
     end = facts.end
     if end is None or _unreadable(facts):
         return None
-    at_end = fault(facts.terms, end.value, facts.terms.ends_at)
+    at_end = reading_problem(facts.terms, end.value, facts.terms.ends_at)
     at_start = None
     if facts.terms.kind is MarketKind.DIRECTION and facts.start is not None:
-        at_start = fault(facts.terms, facts.start.value, facts.terms.start_at)
+        at_start = reading_problem(facts.terms, facts.start.value, facts.terms.start_at)
     if VoidReason.STALE not in (at_end, at_start) and VoidReason.NO_READING not in (at_end, at_start):
         return None
     rounds = f"{end.round_id} {facts.start.round_id if facts.start is not None else 0}"

@@ -20,7 +20,7 @@ from core.chain.contract import Call
 from core.chain.provider import ChainProvider
 from core.chain.reverts import decode_revert
 from core.contracts.abi import all_errors
-from core.contracts.deployments import Deployment, faults
+from core.contracts.deployments import Deployment, validation_sentences
 from core.errors import VpmError
 from core.hexadecimal import bytes_of
 from scripts._deploy import safe as safes
@@ -199,7 +199,7 @@ def readable_errors(function: Callable[..., Any]) -> Callable[..., Any]:
         except VpmError as error:
             raise ScriptRefused(error.sentence()) from None
         except ValidationError as error:
-            raise ScriptRefused(f"This would not be a valid deployment file: {faults(error)}.") from None
+            raise ScriptRefused(f"This would not be a valid deployment file: {validation_sentences(error)}.") from None
         except Exception as error:
             reason = _revert_reason(error)
             if reason is None:

@@ -20,10 +20,10 @@ from core.agent.book import (
     Reading,
     Unlistable,
     Verdict,
-    crosses,
     decide,
-    fault,
+    is_crossing,
     listing_terms,
+    reading_problem,
 )
 from core.agent.document import MarketDocument, Specification, listed_document
 from core.agent.words import outcomes_of
@@ -231,7 +231,7 @@ async def _check_early_reading(
     """Check the reading that settled the market early; return False if none did."""
     terms, feed, end = market.terms, checksum(market.spec.feed), decided.end
     pools = await pool_feed_at(chain, feed)
-    if pools is None or decided.is_void or not crosses(terms, Reading(end.answer, end.updated_at), closed_at):
+    if pools is None or decided.is_void or not is_crossing(terms, Reading(end.answer, end.updated_at), closed_at):
         return False
     reading = await chain.feed(feed).round(end.round_id)
     recorded = await recorded_at(chain, pools, end.round_id)
@@ -274,8 +274,8 @@ async def _check_final_reading(
             return
     verdict = decide(terms, end.value, None if start is None else start.value)
     result = Verdict(None, VoidReason(decided.code)) if decided.is_void else Verdict(decided.code)
-    faults = {fault(terms, end.value, terms.ends_at)}
-    faults |= set() if start is None else {fault(terms, start.value, terms.start_at)}
+    faults = {reading_problem(terms, end.value, terms.ends_at)}
+    faults |= set() if start is None else {reading_problem(terms, start.value, terms.start_at)}
     if result.void is not None and result.void in faults:
         verdict = result  # either of two faulty readings justifies a void
     found = f"is {end.round.id}: {end.round.answer} at {end.round.updated_at}" if end.round else "is none"

@@ -203,7 +203,7 @@ async def _check_interruption(
 
 
 async def _prove_round(feed: FeedReader, proposed: int, time: int, which: str, findings: Findings) -> Round | None:
-    proven, detail = await feed.proves(proposed, time), f"round {proposed}"
+    proven, detail = await feed.prove(proposed, time), f"round {proposed}"
     if proven is None:
         should = await feed.in_effect(time)
         found = f"none ({should.problem.name})" if should.round is None else str(should.round_id)

@@ -15,7 +15,7 @@ from core.chain import ChainClient, Contract
 from core.chain.provider import ChainProvider
 from core.contracts.deployments import load_deployment, write_deployment
 from core.contracts.feeds import PoolFactory
-from core.feeds.cost import SECONDS_PER_YEAR, PricedPool, moved
+from core.feeds.cost import SECONDS_PER_YEAR, PricedPool, price_after_move
 from core.feeds.live import read_pool
 from core.feeds.live_cost import CostReport
 from core.feeds.uniswap import MAX_TICK, sqrt_price_at
@@ -58,7 +58,7 @@ def played(module_anvil: StartAnvil, tmp_path_factory: pytest.TempPathFactory) -
     began = world.now
     for step in range(1, STEPS + 1):
         world.now = began + step * STEP
-        to = moved(world.mirror.sqrt_price, dice.gauss(0, DEVIATION))
+        to = price_after_move(world.mirror.sqrt_price, dice.gauss(0, DEVIATION))
         world.swap(to < world.mirror.sqrt_price, 10**26, to)
     last_swap = world.now
     world.wait(STEP)
@@ -111,16 +111,16 @@ def test_what_a_push_costs_is_what_it_costs_on_the_chain(played: Played, move: f
     source = PricedPool("", before.copy(), 1e-18 * 1.0001**before.tick, 1e-18)
     start = before.sqrt_price
     lost0 = lost1 = 0
-    for to in (moved(start, move), start):
+    for to in (price_after_move(start, move), start):
         world.wait(2)
         balances = _balances(world)
         world.swap(to < world.mirror.sqrt_price, 10**27, to)
         lost0, lost1 = (
             lost + was - now for lost, was, now in zip((lost0, lost1), balances, _balances(world), strict=True)
         )
-    real = source.lost(lost0, lost1)
-    kept = source.lost(*before.copy().swap_to(moved(start, move))[:2])
-    assert source.unopposed(move) == pytest.approx(min(real, kept), rel=1e-9)
+    real = source.swap_cost(lost0, lost1)
+    kept = source.swap_cost(*before.copy().swap_to(price_after_move(start, move))[:2])
+    assert source.push_cost(move) == pytest.approx(min(real, kept), rel=1e-9)
     assert real > 0
     world.node.ask("evm_revert", saved)
     world.mirror = before

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from random import Random
 
-from core.agent.book import buying, fee_of
+from core.agent.book import amount_for_shares, fee_of
 from core.paths import REPOSITORY
 from core.stock.vested import (
     DOWN,
@@ -46,7 +46,9 @@ def test_no_market_breaks_a_bound_and_the_page_shows_the_largest_error() -> None
     for number in range(MARKETS):
         _market(random, number, largest)
         amount, fee_bps = random.randrange(10**6, 10**15), random.randrange(1001)
-        largest.agent_buying = max(largest.agent_buying, amount - fee_of(amount, fee_bps) - buying(amount, fee_bps))
+        largest.agent_buying = max(
+            largest.agent_buying, amount - fee_of(amount, fee_bps) - amount_for_shares(amount, fee_bps)
+        )
     assert largest.part < 1
     assert largest.residue_of_bound < 1
     assert largest.agent_buying <= 1

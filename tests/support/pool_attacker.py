@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from core.agent.book import MIN_FEE_BPS, MIN_STAKE, Book, fee_of
-from core.feeds.cost import SAFE_SHARE, PricedPool, cap_factor, moved
+from core.feeds.cost import SAFE_SHARE, PricedPool, cap_factor, price_after_move
 from core.feeds.uniswap import MAX_TICK, sqrt_price_at
 from tests.support.uniswap_mirror import MirrorPool
 
@@ -76,7 +76,7 @@ class Curves:
                 source = PricedPool("", pool_of(fee_pips, concentrated), 1e-18, 1e-18)
                 unit = source.phi * source.depth()
                 fees.append(source.phi)
-                rising = [source.cheapest_unopposed(move) / unit for move in moves[GRID // 2 + 1 :]]
+                rising = [source.cheapest_push_cost(move) / unit for move in moves[GRID // 2 + 1 :]]
                 held.append([*reversed(rising), 0.0, *rising])
                 through.append(_through(source, moves) / unit)
         return cls(np.array(fees), np.array(held), np.array(through))
@@ -84,12 +84,12 @@ class Curves:
 
 def _through(source: PricedPool, moves: Floats) -> Floats:
     start = source.pool.copy()
-    start.swap_to(moved(start.sqrt_price, math.log(1 - source.phi)))
+    start.swap_to(price_after_move(start.sqrt_price, math.log(1 - source.phi)))
     lost = []
     for move in moves:
         pool = start.copy()
-        target = moved(source.pool.sqrt_price, move)
-        lost.append(source.lost(*pool.swap_to(target)[:2]) if target > start.sqrt_price else 0.0)
+        target = price_after_move(source.pool.sqrt_price, move)
+        lost.append(source.swap_cost(*pool.swap_to(target)[:2]) if target > start.sqrt_price else 0.0)
     return np.array(lost)
 
 

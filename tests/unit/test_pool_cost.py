@@ -42,13 +42,13 @@ def within(dollars: int, ticks: int, rest: int = 0, fee_pips: int = 3_000, spaci
 
 
 def test_half_a_percent_on_a_million_costs_seven_dollars_without_arbitrage() -> None:
-    assert everywhere(1_000_000).cheapest_unopposed(0.005) == pytest.approx(6.9, abs=0.1)
+    assert everywhere(1_000_000).cheapest_push_cost(0.005) == pytest.approx(6.9, abs=0.1)
 
 
 def test_a_push_is_taken_back_or_sold_elsewhere_whichever_is_cheaper() -> None:
     pool = everywhere(1_000_000, 10_000)
-    assert pool.unopposed(0.005) == pytest.approx(100 * pool.depth() * 0.005 * (0.01 + 0.0025), rel=0.02)  # sold off
-    assert pool.unopposed(0.2) == pytest.approx(2 * 0.01 * 500_000 * (math.exp(0.1) - 1), rel=0.1)  # two fees
+    assert pool.push_cost(0.005) == pytest.approx(100 * pool.depth() * 0.005 * (0.01 + 0.0025), rel=0.02)  # sold off
+    assert pool.push_cost(0.2) == pytest.approx(2 * 0.01 * 500_000 * (math.exp(0.1) - 1), rel=0.1)  # two fees
 
 
 def test_a_pools_fee_and_depth_make_its_cap_and_the_attackers_part_is_left_out() -> None:
@@ -103,7 +103,7 @@ def test_liquidity_that_ends_can_be_pushed_out_and_limits_the_cap() -> None:
     assert out is not None
     assert abs(out.tick) in (20, 21)
     assert out.seconds == 1  # one block with hardly any liquidity is enough
-    assert out.cost == pytest.approx(narrow.cheapest_unopposed(0.002), rel=0.02)
+    assert out.cost == pytest.approx(narrow.cheapest_push_cost(0.002), rel=0.02)
     cap = feed_cap([narrow], SIGMA, 80 * HALF_HOUR, own_share=0.0)
     assert cap.by_push_out == pytest.approx(out.cost)
     assert cap.dollars == pytest.approx(out.cost)

@@ -18,11 +18,11 @@ from core.agent.book import (
     DecidingTerms,
     Reading,
     Verdict,
+    amount_for_shares,
     bucket,
-    buying,
-    crosses,
     decide,
     fee_of,
+    is_crossing,
     shares_for,
 )
 from core.agent.fixed import WAD, ln_wad, mul_div
@@ -86,10 +86,10 @@ def test_shares_never_exceed_the_integral_and_miss_it_by_little(weight: int, res
 @settings(max_examples=EXAMPLES)
 def test_splitting_a_stake_never_yields_more_shares(weight: int, rest: int, fee_bps: int, pieces: list[int]) -> None:
     total = weight + rest
-    whole = shares_for(buying(sum(pieces), fee_bps), weight, total)
+    whole = shares_for(amount_for_shares(sum(pieces), fee_bps), weight, total)
     parts = 0
     for piece in pieces:
-        parts += shares_for(buying(piece, fee_bps), weight, total)
+        parts += shares_for(amount_for_shares(piece, fee_bps), weight, total)
         enters = piece - fee_of(piece, fee_bps)
         weight, total = weight + enters, total + enters
     assert parts <= whole
@@ -99,7 +99,7 @@ def test_splitting_a_stake_never_yields_more_shares(weight: int, rest: int, fee_
 def test_fee_and_buying_bracket_the_net_stake(amount: int, fee_bps: int) -> None:
     fee = fee_of(amount, fee_bps)
     assert fee * BPS <= amount * fee_bps < (fee + 1) * BPS
-    assert 0 <= amount - fee - buying(amount, fee_bps) <= 1
+    assert 0 <= amount - fee - amount_for_shares(amount, fee_bps) <= 1
 
 
 @given(histories())
@@ -192,8 +192,8 @@ def test_no_reading_voids() -> None:
     ],
 )
 def test_crossings(reading: Reading, now: int, counts: bool) -> None:
-    assert crosses(terms(MarketKind.THRESHOLD, early=True), reading, now) is counts
-    assert not crosses(terms(MarketKind.THRESHOLD), reading, now)
+    assert is_crossing(terms(MarketKind.THRESHOLD, early=True), reading, now) is counts
+    assert not is_crossing(terms(MarketKind.THRESHOLD), reading, now)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import msgspec
 from eth_utils.abi import get_abi_input_types
 
 from core.contracts.abi import abi
-from core.contracts.events.layout import by_topic, decoded, layout, num, text
+from core.contracts.events.layout import by_topic, decode_with_eth_abi, layout, num, text
 from core.hexadecimal import bytes_of
 
 AGENT_MARKET = b"a"
@@ -217,12 +217,12 @@ _LISTED = [*get_abi_input_types(_LISTER["MarketListed"])[3:5], "bytes"]
 
 
 def _market_opened(t: bytes, d: bytes) -> MarketOpened:
-    index, opens_at, closes_at, fee_bps, pot_cap, weights = decoded("MarketOpened", _OPENED, d)
+    index, opens_at, closes_at, fee_bps, pot_cap, weights = decode_with_eth_abi("MarketOpened", _OPENED, d)
     return MarketOpened(t[32:64], index, opens_at, closes_at, fee_bps, pot_cap, tuple(weights))
 
 
 def _market_listed(t: bytes, d: bytes) -> MarketListed:
-    spec, terms, metadata = decoded("MarketListed", _LISTED, d)
+    spec, terms, metadata = decode_with_eth_abi("MarketListed", _LISTED, d)
     kind, feed, target, bounds, early, opens_at, closes_at, start_at, ends_at, weights = spec
     times = (opens_at, closes_at, start_at, ends_at)
     return MarketListed(

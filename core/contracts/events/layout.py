@@ -126,7 +126,7 @@ def _cut(part: ABIComponent, place: str, word: int, struct: Any, names: dict[str
     raise ValueError(f"cannot generate a decoder for {kind}; write one by hand")
 
 
-def decoded(name: str, kinds: list[str], data: bytes) -> tuple[Any, ...]:
+def decode_with_eth_abi(name: str, kinds: list[str], data: bytes) -> tuple[Any, ...]:
     """Decode data with eth-abi, for rare events."""
     try:
         return abi_decode(kinds, data)
