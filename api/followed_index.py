@@ -44,8 +44,7 @@ class FollowedIndex(Generic[V]):
 
     `snapshot` is None until the first read. `tick` grows with every publication, and `generation` whenever everything
     was read again: a rebuild changes rows but not their blocks, so values cached for an earlier generation are outdated
-    even if the snapshot is equal. `stirred` is set, and replaced, at the next notification or publication: take it
-    before reading.
+    even if the snapshot is equal.
 
     name: the surface, for the log. chain_id: whose notifications count. url: of the primary, which notifies. engine:
     what is read. read: called within one snapshot. pause_seconds: the average time between reads, however fast blocks
@@ -85,7 +84,6 @@ class FollowedIndex(Generic[V]):
         self._all_again = False
         self._all_again_until = 0.0
         self._warned = False
-        self.stirred = asyncio.Event()
         self._published = asyncio.Condition()
         self._reading = asyncio.Lock()
         self._readings_begun = 0
@@ -141,7 +139,6 @@ class FollowedIndex(Generic[V]):
         self.stale = self._is_stale(self.snapshot)
         if (self.snapshot, self.stale, self.generation) != before:
             self.tick += 1  # without an await after the change, as caches go by it
-            self._stir()
             async with self._published:
                 self._published.notify_all()
 
@@ -156,16 +153,11 @@ class FollowedIndex(Generic[V]):
             async with asyncio.timeout(timeout_seconds), self._published:
                 await self._published.wait_for(holds)
 
-    def _stir(self) -> None:
-        self.stirred.set()
-        self.stirred = asyncio.Event()
-
     def _note_step(self, step: IndexStep | Resync) -> bool:
         if not isinstance(step, Resync):
             if step.chain_id != self._chain_id:
                 return False
             self._notified_block, self._notified_at = step.block, time.monotonic()
-        self._stir()
         # A missed step may have been one after which every market must be read again.
         if isinstance(step, Resync) or step.everything:
             self._all_again, self._all_again_until = True, time.monotonic() + self._lag_seconds

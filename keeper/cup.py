@@ -79,8 +79,9 @@ async def spin(run: JobRun) -> None:
     if run.dry_run:
         run.report.skip("the next round", "a dry run opens none")
         return
+    head = await run.chain.client.head()
     async with run.keeper.pool.connection() as connection:
-        opened = await rounds.open_next(connection, now, run.chain.chain_id, run.head, run.now)
+        opened = await rounds.open_next(connection, now, run.chain.chain_id, head.number, head.timestamp)
     if opened is not None:
         run.report.actions.append(Action("cup-round", f"round {opened.round_no}", "open", "betting for 45 s"))
 
@@ -102,7 +103,8 @@ async def _finish(run: JobRun, live: RouletteRound) -> None:
             f"{target} needs a block of chain {live.chain_id}, but this is chain {run.chain.chain_id}."
         )
         return
-    beacon = await find_beacon(run.chain.client, live.beacon_after, live.head_number, run.head - CONFIRMATIONS)
+    head = await run.chain.client.head()
+    beacon = await find_beacon(run.chain.client, live.beacon_after, live.head_number, head.number - CONFIRMATIONS)
     if beacon is None:
         run.report.skip(target, f"no confirmed block at or after {live.beacon_after} yet")
         return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable
@@ -15,7 +16,7 @@ import psycopg
 from psycopg.types.json import Jsonb
 from sqlalchemy.exc import SQLAlchemyError
 
-from core.chain import RpcError
+from core.chain import Block, RpcError
 from core.chain.heads import why_head_is_late
 from core.config import ChainName, KeeperSettings
 from core.errors import VpmError
@@ -32,7 +33,7 @@ from keeper.agent.resolve import resolve_markets as resolve_agent_markets
 from keeper.agent.snapshot_job import snapshot
 from keeper.cup import follow_markets, spin
 from keeper.report import RunReport
-from keeper.run import JobRun, Keeper, index_state
+from keeper.run import JobRun, Keeper, KeeperChain, index_state
 from keeper.stock.deliver import deliver
 from keeper.stock.opening import open_drills, open_markets, open_refund_drill
 from keeper.stock.price_job import move_prices
@@ -43,6 +44,7 @@ from keeper.tidy_job import tidy, tidy_agent
 log = get_logger(__name__)
 
 TIMEOUT_SECONDS = 90.0
+HEAD_SECONDS = 1.0
 TIDY_SECONDS = 3600.0
 CAPS_SECONDS = 1800.0  # reads every tick of each pool: thousands of node calls
 
@@ -59,6 +61,8 @@ class Job:
     local_only: bool = False
     local_period: float | None = None
     """The longest period on local deployments, where a person is watching."""
+    reads_chain: bool = True
+    """Whether a run reads the chain at its newest block; else its head is that of the index, and asks no node."""
 
 
 _LIST = attrgetter("list_every_seconds")
@@ -103,6 +107,7 @@ JOBS: tuple[Job, ...] = (
         canary,
         lambda how: how.canary_every_seconds if how.canary else None,
         local_period=60.0,
+        reads_chain=False,
     ),
     Job(
         "tidy",
@@ -110,14 +115,23 @@ JOBS: tuple[Job, ...] = (
         "stock",
         tidy,
         lambda _: TIDY_SECONDS,
+        reads_chain=False,
     ),
-    Job("agent-tidy", "the same on Base; also delete old price locks", "base", tidy_agent, lambda _: TIDY_SECONDS),
+    Job(
+        "agent-tidy",
+        "the same on Base; also delete old price locks",
+        "base",
+        tidy_agent,
+        lambda _: TIDY_SECONDS,
+        reads_chain=False,
+    ),
     Job(
         "cup-markets",
         "open and settle paper markets that mirror the listed ones",
         "base",
         follow_markets,
         lambda _: 5.0,
+        reads_chain=False,
     ),
     Job(
         "cup-roulette",
@@ -125,6 +139,7 @@ JOBS: tuple[Job, ...] = (
         "base",
         spin,
         lambda _: 1.0,
+        reads_chain=False,
     ),
 )
 
@@ -137,6 +152,7 @@ class Runner:
     def __init__(self, keeper: Keeper) -> None:
         self.keeper = keeper
         self._busy: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._heads: dict[ChainName, tuple[float, Block]] = {}
 
     def unavailable_reason(self, job: Job) -> str | None:
         """Return why a job cannot run with this configuration, or None."""
@@ -176,18 +192,13 @@ class Runner:
         chain = self.keeper.chains[job.chain]
         try:
             async with asyncio.timeout(TIMEOUT_SECONDS):
-                head = await chain.client.head()
-                regular = chain.deployment.blocks_are_regular
-                run = JobRun(
-                    keeper=self.keeper,
-                    chain=chain,
-                    report=report,
-                    now=head.timestamp,
-                    head=head.number,
-                    head_late=why_head_is_late(head.timestamp, time.time(), blocks_are_regular=regular),
-                    index=await index_state(self.keeper.engine, chain.chain_id),
-                    dry_run=dry_run,
-                )
+                index = await index_state(self.keeper.engine, chain.chain_id)
+                now, number, late = (0, -1, None) if index is None else (index.time, index.number, None)
+                if job.reads_chain:
+                    head, regular = await self._head(chain), chain.deployment.blocks_are_regular
+                    now, number = head.timestamp, head.number
+                    late = why_head_is_late(now, time.time(), blocks_are_regular=regular)
+                run = JobRun(self.keeper, chain, report, now, number, index, late, dry_run=dry_run)
                 await job.work(run)
         except RpcError as error:
             report.errors.append(f"The {job.chain} node: {error.message}")
@@ -200,6 +211,14 @@ class Runner:
         except Exception as error:
             report.errors.append(f"{type(error).__name__}: {error}")
             log.error("a job crashed", action="keeper.job_crashed", job=job.name, exc=error)
+
+    async def _head(self, chain: KeeperChain) -> Block:
+        """Return the chain's newest block, as of at most HEAD_SECONDS ago: jobs that start together share it."""
+        fetched_at, head = self._heads.get(chain.name, (-math.inf, None))
+        if head is None or time.monotonic() - fetched_at > HEAD_SECONDS:
+            fetched_at, head = time.monotonic(), await chain.client.head()
+            self._heads[chain.name] = fetched_at, head
+        return head
 
     def _measure(self, report: RunReport, dry_run: bool) -> None:
         assert report.finished_at is not None

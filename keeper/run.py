@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import aiohttp
 from sqlalchemy import Executable, select
@@ -30,6 +30,7 @@ from keeper.attempts import Attempt, RetryWaits, TransactionRequest
 from keeper.report import Action, RunReport
 
 log = get_logger(__name__)
+T = TypeVar("T")
 
 APART_SECONDS = 60
 """The least chain time between two reads that confirm each other."""
@@ -149,6 +150,12 @@ class JobRun:
     def index_problem(self) -> str | None:
         """Return why nothing may be listed by this index, or None."""
         return "nothing of this chain is indexed yet" if self.index is None else self.index.trails(self.now)
+
+    def default(self, setting: T | None, *, local: T, live: T) -> T:
+        """Return a setting, or its default for this kind of deployment."""
+        if setting is not None:
+            return setting
+        return local if self.chain.is_local else live
 
     def skip_if(self, problem: str | None) -> bool:
         """Report that everything is skipped because of a problem, if there is one; return whether there is."""

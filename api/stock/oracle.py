@@ -7,6 +7,7 @@ strike or bell, and every `REREAD_SECONDS` (the stock's oracle may be paused or 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,11 +16,12 @@ from cachetools import LRUCache
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from api.database import DATABASE_ERRORS
+from api.head import Head
 from api.stock.chain import StockContracts, feed_call, stock_call
 from api.stock.facts import ListedMarket, MarketReadings, Oracle, ResolverPreview
 from api.stock.index import StockIndex
 from api.stock.rows import read_latest_rounds
-from core.chain import Call, ChainClient, RpcError, values
+from core.chain import Block, Call, ChainClient, RpcError, values
 from core.contracts.deployments import Deployment
 from core.contracts.statuses import RoundProblem
 from core.feeds.rounds import Round
@@ -30,12 +32,13 @@ from core.stock.sessions import sessions_around
 log = get_logger(__name__)
 
 # Between passes. A pass is one batch over the feeds, and a second one only for markets that need it.
-PAUSE_SECONDS = 0.5
-IDLE_SECONDS = 2.0
+PAUSE_SECONDS = 2.0
 REREAD_SECONDS = 10.0
 TIMEOUT_SECONDS = 3.0
 MAX_OLD_MARKETS = 64
 STALE_AFTER_SECONDS = 10.0
+# An index that is further behind is not read at: a pause of a stock would be noticed late.
+CURRENT_SECONDS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,10 +93,8 @@ class OracleWatch:
         while True:
             await self.refresh()
             if self._index is not None:
-                tick = await self._index.changed(tick, IDLE_SECONDS)
-                await asyncio.sleep(PAUSE_SECONDS)
-            else:
-                await asyncio.sleep(IDLE_SECONDS)
+                tick = await self._index.changed(tick, PAUSE_SECONDS)
+            await asyncio.sleep(PAUSE_SECONDS)
 
     async def refresh(self) -> None:
         """Read everything once; if the chain cannot be read, keep the last reading."""
@@ -109,7 +110,14 @@ class OracleWatch:
                 await self._load_from_index()
 
     async def _read(self) -> None:
-        head = await self._client.head(timeout_seconds=TIMEOUT_SECONDS)
+        """Read at the index's block; if the node does not have it, or the index is behind, at the node's own head."""
+        snapshot = None if self._index is None else self._index.snapshot
+        if snapshot is not None and _is_current(snapshot.head):
+            with contextlib.suppress(RpcError):
+                return await self._read_at(snapshot.head)
+        await self._read_at(await self._client.head(timeout_seconds=TIMEOUT_SECONDS))
+
+    async def _read_at(self, head: Head | Block) -> None:
         read, halts = await self._latest(head.number, head.timestamp)
         unreadable = frozenset(feed.proxy for feed in self._deployment.price_feeds if feed.proxy not in read)
         latest = {**self.oracle.latest, **read}
@@ -233,6 +241,11 @@ class OracleWatch:
             return
         if latest:
             self.oracle = replace(self.oracle, latest=latest, version=self.oracle.version + 1)
+
+
+def _is_current(head: Head) -> bool:
+    """Return whether a node has confirmed the indexed head as its newest block, or nearly so, in the last seconds."""
+    return head.lag_seconds <= CURRENT_SECONDS and time.time() - head.seen_at <= CURRENT_SECONDS
 
 
 def _round(answer: Any) -> Round:

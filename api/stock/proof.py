@@ -7,6 +7,7 @@ is named in `missing`.
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -66,6 +67,8 @@ OLDEST_SECONDS = 10.0
 # A gathering takes longer the longer the history; it may take at most a fifth of the time.
 PAUSE_PER_GATHERING = 4
 CHAIN_TIMEOUT_SECONDS = 3.0
+# The owners of the Safe seldom change, but an unreachable chain must be shown soon.
+SAFE_SECONDS = 10.0
 # The newest; `newestOnly` says when there are more.
 SETTLED_SHOWN = SWEEPS_SHOWN = 500
 
@@ -109,6 +112,7 @@ class Proof:
         self._oracle = sources.oracle
         self._engine = context.engine
         self._gathered = Gathered()
+        self._safe_read_at = -math.inf
         self._version = 0
         self._shown: VersionedCache[None, RenderedBody[ProofBody]] = VersionedCache(1)
 
@@ -190,7 +194,8 @@ class Proof:
         client, safe = self._client, self._deployment.safe
         if self._contracts is None or safe is None:
             return replace(gathered, chain_missing=False)
-        if client is None:
+        is_fresh = not gathered.chain_missing and time.monotonic() - self._safe_read_at < SAFE_SECONDS
+        if client is None or is_fresh:
             return gathered
         try:
             async with asyncio.timeout(3 * CHAIN_TIMEOUT_SECONDS):
@@ -199,6 +204,7 @@ class Proof:
                 calls = [wallet.call("getThreshold"), wallet.call("getOwners")]
                 answers = await client.read_many(calls, block, timeout_seconds=CHAIN_TIMEOUT_SECONDS)
             threshold, owners = values(answers)
+            self._safe_read_at = time.monotonic()
         except (RpcError, TimeoutError) as error:
             if not gathered.chain_missing:
                 log.warning("failed to read the Safe for the proof", action="proof.chain_unreadable", why=error)

@@ -50,8 +50,7 @@ async def check_caps(run: JobRun) -> None:
 
 
 def _watches(run: JobRun) -> bool:
-    chosen = run.keeper.how.watch_caps
-    return not run.chain.is_local if chosen is None else chosen
+    return run.default(run.keeper.how.watch_caps, local=False, live=True)
 
 
 def _required_cap(feed: PoolFeed, feed_cap: int) -> int | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
-from typing import Any
 
 from sqlalchemy import select
 
@@ -38,7 +37,7 @@ from keeper.attempts import RetryWaits, TransactionRequest
 from keeper.report import Skipped
 from keeper.run import JobRun
 from keeper.sources import simulated
-from keeper.sources.remote import latest_round
+from keeper.sources.remote import round_of
 from keeper.sources.sample import LatestRound
 
 STANDING = (Series.TOUCH, Series.DAY, Series.FAR, Series.LADDER)
@@ -220,57 +219,59 @@ MARKETS = agent_market.c
 
 
 async def list_series(run: JobRun) -> None:
-    if not _standing_series(run):
+    if not run.default(run.keeper.how.list_series, local=True, live=False):
         run.report.skip("everything", "VPM_KEEPER_LIST_SERIES is not set, and this is not a local deployment")
         return
     if await _listing_is_blocked(run):
         return
-    feeds = await _feeds(run)
-    await _list(run, feeds, standing_plans(feeds, await _latest(run, feeds)))
+    terms = await _read_terms(run)
+    await _list(run, terms, standing_plans(terms.feeds, terms.latest))
 
 
 async def list_rounds(run: JobRun) -> None:
     if await _listing_is_blocked(run):
         return
-    feeds, seconds = await _feeds(run), run.keeper.how.round_seconds
-    await _list(run, feeds, round_plans(feeds, await _latest(run, feeds), seconds, quick=run.chain.is_local))
-
-
-def _standing_series(run: JobRun) -> bool:
-    chosen = run.keeper.how.list_series
-    return run.chain.is_local if chosen is None else chosen
+    terms, seconds = await _read_terms(run), run.keeper.how.round_seconds
+    await _list(run, terms, round_plans(terms.feeds, terms.latest, seconds, quick=run.chain.is_local))
 
 
 async def _listing_is_blocked(run: JobRun) -> bool:
     return run.skip_if(run.index_problem() or await run.lanes_problem(LISTER))
 
 
-async def _feeds(run: JobRun) -> list[Feed]:
-    """Return the feeds of the deployment file that the Safe allows, with its terms."""
+@dataclass(frozen=True, slots=True)
+class _Terms:
+    """The lister's bounds, and the feeds that may be listed on: each with its newest round, and the sum of the pot caps
+    of its unsettled markets."""
+
+    bounds: ListingBounds
+    feeds: list[Feed]
+    latest: list[LatestRound | None]
+    listed: list[int]
+
+
+async def _read_terms(run: JobRun) -> _Terms:
+    """Read the lister and the feeds of the deployment file in one request."""
     lister = run.chain.contract("AgentLister")
     sources = run.chain.deployment.agent_feeds
-    answers = values(await run.read_all([lister.call("feed", each.address) for each in sources]))
-    feeds = []
-    for source, answer in zip(sources, answers, strict=True):
+    calls = [lister.call("bounds")]
+    for each in sources:
+        feed = run.chain.at(each.address, "ObservationFeed")
+        calls += [lister.call("feed", each.address), lister.call("openOn", each.address), feed.call("latestRoundData")]
+    bounds, *answers = await run.read_all(calls)
+    terms = _Terms(from_answer(ListingBounds, *values([bounds])), [], [], [])
+    for source, feed_terms, listed, newest in zip(sources, answers[::3], answers[1::3], answers[2::3], strict=True):
+        answer, open_caps = values([feed_terms, listed])  # views of ours, which never revert
         if answer["condemned"] or not answer["allowed"]:
             why = "the Safe has condemned its feed" if answer["condemned"] else "the Safe does not allow its feed"
             run.report.skip(source.key, why)
         elif not await supports_its_cap(run, source.key):
             run.report.skip(source.key, f"its pools support too little of its cap now; {CAP_REMEDY}")
         else:
-            feeds.append(Feed(source.key, source.address, from_answer(FeedTerms, answer)))
-    return feeds
-
-
-async def _latest(run: JobRun, feeds: Sequence[Feed]) -> list[LatestRound | None]:
-    return [
-        await latest_round(run.chain.client, run.chain.at(feed.address, "ObservationFeed"), run.head) for feed in feeds
-    ]
-
-
-async def _bounds(run: JobRun) -> ListingBounds:
-    answer: Any = await run.read(run.chain.contract("AgentLister").call("bounds"))
-    return from_answer(ListingBounds, answer)
+            terms.feeds.append(Feed(source.key, source.address, from_answer(FeedTerms, answer)))
+            terms.latest.append(round_of(newest))
+            terms.listed.append(open_caps)
+    return terms
 
 
 def _priors(run: JobRun) -> Priors:
@@ -303,12 +304,12 @@ REMEDIES = {
 """What to do about contract errors, by a part of their text."""
 
 
-async def _list(run: JobRun, feeds: Sequence[Feed], plans: Iterable[SeriesPlan]) -> None:
-    listings, skipped = decide(plans, await _filled(run), run.now, await _bounds(run), _priors(run))
+async def _list(run: JobRun, terms: _Terms, plans: Iterable[SeriesPlan]) -> None:
+    listings, skipped = decide(plans, await _filled(run), run.now, terms.bounds, _priors(run))
     run.report.skipped += skipped
     await run.wait_reasons([each.slot.subject for each in listings], RETRY)
-    rooms = {feed.address: feed.terms.feed_cap - await _open_on(run, feed) for feed in feeds}
-    left = {feed.key: max(0, rooms[feed.address] // feed.terms.pot_cap) for feed in feeds}  # down
+    rooms = {feed.address: feed.terms.feed_cap - listed for feed, listed in zip(terms.feeds, terms.listed, strict=True)}
+    left = {feed.key: max(0, rooms[feed.address] // feed.terms.pot_cap) for feed in terms.feeds}  # down
     metrics.set_by_feed(metrics.FEED_ROOM, left)
     for each in listings:
         feed = each.feed
@@ -316,12 +317,6 @@ async def _list(run: JobRun, feeds: Sequence[Feed], plans: Iterable[SeriesPlan])
             run.report.skip(each.id, "its feed's unsettled markets leave no room for another under the feed's cap")
         elif await _ask(run, each):
             rooms[feed.address] -= feed.terms.pot_cap
-
-
-async def _open_on(run: JobRun, feed: Feed) -> int:
-    """Return the sum of the pot caps of a feed's unsettled markets."""
-    open_: Any = await run.read(run.chain.contract("AgentLister").call("openOn", feed.address))
-    return int(open_)
 
 
 async def _ask(run: JobRun, listing: Listing) -> bool:

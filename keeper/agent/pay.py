@@ -90,9 +90,13 @@ async def pay(run: JobRun) -> None:
         is_all = is_all and len(owed) < MAX_ROWS
         await _pay(run, market.market_id, owed)
     payouts.measure(run, "stakes", owed_in_all)
+    if run.index is None or run.index.state != "tail":
+        return  # nodes may not have the state of an old block
+    wallet = run.chain.contract("SettlementWallet")
+    _, unpaid, fees = await run.chain.client.read(wallet.call("liabilities"), run.indexed_block)
     if is_all:
-        await _pay_missing_from_index(run, owed_by_index)
-    await _sweep(run)
+        await _pay_missing_from_index(run, wallet, unpaid, owed_by_index)
+    await payouts.sweep(run, fees, wallet.call("sweepFees"))
 
 
 async def _markets(run: JobRun) -> list[Any]:
@@ -131,14 +135,10 @@ async def _pay(run: JobRun, market_id: bytes, owed: list[Payout]) -> None:
 # ---------------------------------------------------------------- stakes missing from the index
 
 
-async def _pay_missing_from_index(run: JobRun, indexed: int) -> None:
-    """Compare the contract's liabilities at the indexed block with the index; pay the rest by the contract's views."""
-    if run.index is None or run.index.state != "tail":
-        return
+async def _pay_missing_from_index(run: JobRun, wallet: Contract, unpaid: int, indexed: int) -> None:
+    """Compare what the contract owes at the indexed block with the index; pay the rest by the contract's views."""
     if await index_state(run.keeper.engine, run.chain.chain_id) != run.index:
         return  # it moved during the reads; the next run is seconds away
-    wallet, block = run.chain.contract("SettlementWallet"), run.indexed_block
-    _, unpaid, _ = await run.chain.client.read(wallet.call("liabilities"), block)
     lost = unpaid - indexed if is_missing(unpaid, indexed) else 0
     since = await run.claimed_since("agent:pay:index", "lost" if lost else "whole")
     run.measure_due("units missing from the index", [since] if lost else [], lost)
@@ -150,7 +150,7 @@ async def _pay_missing_from_index(run: JobRun, indexed: int) -> None:
         owed=unpaid,
         known=indexed,
     )
-    count = int(await run.chain.client.read(wallet.call("marketCount"), block))
+    count = int(await run.chain.client.read(wallet.call("marketCount"), run.indexed_block))
     for start in range(0, count, MAX_ROWS):
         positions = range(start, min(count, start + MAX_ROWS))
         ids = await _views(run, [wallet.call("marketIdAt", each) for each in positions])
@@ -185,13 +185,3 @@ async def _pay_unindexed(run: JobRun, wallet: Contract, market_id: bytes, view: 
 async def _views(run: JobRun, calls: list[Call]) -> list[Any]:
     """Read views at the indexed block. Listed markets are never unknown to the contract."""
     return values(await run.chain.client.read_many(calls, run.indexed_block))
-
-
-# ---------------------------------------------------------------- fees
-
-
-async def _sweep(run: JobRun) -> None:
-    wallet = run.chain.contract("SettlementWallet")
-    answers: list[Any] = await run.read_all([wallet.call("liabilities")])
-    _, _, fees = answers[0]
-    await payouts.sweep(run, fees, wallet.call("sweepFees"))

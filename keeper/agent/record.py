@@ -86,18 +86,26 @@ async def record_readings(run: JobRun) -> None:
         return
     feeds = run.chain.deployment.pool_feeds
     needs, listed_on = await _needs(run), await _listed_on(run)
-    due: list[int] = []
+    calls = []
     for feed in feeds:
-        standing = await _standing(run, feed, needs[bytes_of(feed.address)], bytes_of(feed.address) in listed_on)
-        if standing is None:
+        contract = run.chain.at(feed.address, "PoolFeed")
+        calls += [contract.call("oldestTellable"), contract.call("measure", grid_time(run.now - 1, feed.step_seconds))]
+    answers = await run.read_all(calls)
+    due: list[int] = []
+    for feed, oldest, measured in zip(feeds, answers[::2], answers[1::2], strict=True):
+        if isinstance(oldest, RpcError):
+            run.report.skip(feed.key, f"its pools cannot be read: {oldest.message}")
             continue
+        assert isinstance(oldest, int)
+        address = bytes_of(feed.address)
+        standing = await _recording_state(run, feed, oldest, needs[address], listed_on=address in listed_on)
         waiting = standing.due(run.now)
         due += waiting
         behind = run.now - waiting[0] if waiting else 0
         metrics.FEED_BEHIND.labels(feed.key).set(behind)
         metrics.FEED_LOST.labels(feed.key).set(len(standing.lost(run.now)))
         await _record(run, standing)
-        await _watch(run, feed)
+        _show_pools(feed, measured)
     run.measure_due("readings", due)
     await _grow(run, feeds)
 
@@ -127,13 +135,9 @@ async def _listed_on(run: JobRun) -> set[bytes]:
     return {row.feed for row in await run.rows(select(FEEDS.feed).where(FEEDS.allowed))}
 
 
-async def _standing(run: JobRun, feed: PoolFeed, needs: Sequence[Needs], listed_on: bool) -> RecordingState | None:
-    contract = run.chain.at(feed.address, "PoolFeed")
-    (oldest,) = await run.read_all([contract.call("oldestTellable")])
-    if isinstance(oldest, RpcError):
-        run.report.skip(feed.key, f"its pools cannot be read: {oldest.message}")
-        return None
-    assert isinstance(oldest, int)
+async def _recording_state(
+    run: JobRun, feed: PoolFeed, oldest: int, needs: Sequence[Needs], *, listed_on: bool
+) -> RecordingState:
     # Moments that the pools have dropped are included, to see which readings were lost.
     moments = [grid_time(moment, feed.step_seconds) for need in needs for moment in need.moments]
     query = select(ROUNDS.updated_at).where(
@@ -179,29 +183,19 @@ def _readings_text(times: Sequence[int]) -> str:
 # ---------------------------------------------------------------- the pools
 
 
-async def _watch(run: JobRun, feed: PoolFeed) -> None:
+def _show_pools(feed: PoolFeed, measured: object) -> None:
     """Set the gauges of the pools' liquidity and silence, as a reading would measure them now."""
-    at = grid_time(run.now - 1, feed.step_seconds)
-    (answer,) = await run.read_all([run.chain.at(feed.address, "PoolFeed").call("measure", at)])
-    if isinstance(answer, RpcError):
+    if isinstance(measured, RpcError):
         return  # they do not have a whole window yet
-    assert isinstance(answer, tuple)
-    measures = answer[2]
-    for pool, measure in zip(feed.pools, measures, strict=True):
+    assert isinstance(measured, tuple)
+    for pool, measure in zip(feed.pools, measured[2], strict=True):
         metrics.POOL_DEPTH.labels(feed.key, pool.name).set(measure["liquidity"] / pool.reference_liquidity)
         metrics.POOL_QUIET.labels(feed.key, pool.name).set(measure["quiet"] / feed.max_quiet_seconds)
 
 
-def _outage(run: JobRun) -> int:
-    chosen = run.keeper.how.pool_outage_seconds
-    if chosen is not None:
-        return chosen
-    return LOCAL_OUTAGE_SECONDS if run.chain.is_local else OUTAGE_SECONDS
-
-
 async def _grow(run: JobRun, feeds: Iterable[PoolFeed]) -> None:
     """Enlarge the rings step by step, until an outage of the configured length would lose nothing."""
-    outage = _outage(run)
+    outage = run.default(run.keeper.how.pool_outage_seconds, local=LOCAL_OUTAGE_SECONDS, live=OUTAGE_SECONDS)
     if outage == 0:
         return
     pools: dict[str, tuple[PoolSource, int]] = {}

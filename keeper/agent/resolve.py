@@ -11,7 +11,7 @@ from sqlalchemy import func, select
 
 from core.agent.book import DecidingTerms, decide, reading_problem
 from core.agent.document import Specification
-from core.chain import ChainClient, Contract, ContractReverted, RpcError
+from core.chain import Call, ChainClient, Contract, RpcError
 from core.contracts.statuses import AgentMarketStatus, MarketKind, RoundProblem, VoidReason
 from core.db.schema.index_agent import agent_feed, agent_market
 from core.feeds.reader import FeedReader, NotRecorded
@@ -148,10 +148,16 @@ async def resolve_markets(run: JobRun) -> None:
     due = await _due(run)
     run.measure_due("markets", await _due_at(run, due))
     wallet, resolver = run.chain.contract("SettlementWallet"), _resolver(run)
-    views: list[Any] = await run.read_all([wallet.call("market", row.market_id) for row in due])
-    for row, view in zip(due, views, strict=True):
+    early = [row for row in due if row.early_resolvable]
+    answers: list[Any] = await run.read_all(
+        [wallet.call("market", row.market_id) for row in due] + [_crossing(run, row) for row in early]
+    )
+    # A crossing that the feed cannot report yet does not count: the contract waits for it too.
+    crossings = zip(early, answers[len(due) :], strict=True)
+    crossed = {row.market_id for row, answer in crossings if not isinstance(answer, RpcError) and answer[0]}
+    for row, view in zip(due, answers[: len(due)], strict=True):
         name = row.slug or hex_of(row.market_id)
-        facts = await _facts(run, row, view)
+        facts = await _facts(run, row, view, crossed=row.market_id in crossed)
         decision = decide_market(await _agreement(run, row, facts), run.now)
         if isinstance(decision, Wait):
             run.report.skip(name, decision.reason)
@@ -193,7 +199,7 @@ async def _due_at(run: JobRun, markets: list[Any]) -> list[int]:
     return due
 
 
-async def _facts(run: JobRun, row: Any, view: Any) -> Facts:
+async def _facts(run: JobRun, row: Any, view: Any, *, crossed: bool) -> Facts:
     if isinstance(view, RpcError):
         raise view  # listed markets are never unknown: the node is behind the index
     terms = Specification.from_row(row)
@@ -203,8 +209,7 @@ async def _facts(run: JobRun, row: Any, view: Any) -> Facts:
     facts = Facts(terms, is_open=view["status"] == AgentMarketStatus.OPEN, condemned=row.condemned and row.published)
     if not facts.is_open or facts.condemned:
         return facts
-    if terms.early_resolvable:
-        facts = replace(facts, crossed=await _crossed(run, row))
+    facts = replace(facts, crossed=crossed)
     if not facts.crossed and terms.settles_after < run.now <= terms.voids_after:
         try:
             end, start = await readings(run.chain.client, row, run.head)
@@ -214,17 +219,9 @@ async def _facts(run: JobRun, row: Any, view: Any) -> Facts:
     return facts
 
 
-async def _crossed(run: JobRun, row: Any) -> bool:
-    """Return whether the feed reports a crossing that counts; False if it cannot be read, as the contract waits for
-    it."""
+def _crossing(run: JobRun, row: Any) -> Call:
     feed = run.chain.at(hex_of(row.feed), "PoolFeed")
-    try:
-        round_id, _, _ = await run.chain.client.read(
-            feed.call("crossing", row.target, row.early_from, row.ends_at), run.head
-        )
-    except ContractReverted:
-        return False
-    return bool(round_id)
+    return feed.call("crossing", row.target, row.early_from, row.ends_at)
 
 
 async def readings(client: ChainClient, row: Any, block: int) -> tuple[RoundReading, RoundReading | None]:

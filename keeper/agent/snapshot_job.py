@@ -4,9 +4,9 @@ nothing."""
 from __future__ import annotations
 
 import asyncio
-from typing import Any, assert_never
+from typing import assert_never
 
-from core.chain import Contract, RpcError
+from core.chain import RpcError, values
 from core.contracts.feeds import PublishedFeed
 from core.log import get_logger
 from core.outbox import PUBLISHER
@@ -65,9 +65,13 @@ async def _observe(run: JobRun, feed: PublishedFeed, observed: FeedSources | Non
     try:
         if observed is None:
             raise SampleRefused(RefusalReason.UNCONFIGURED, "no source is configured for it")
-        last = await remote.latest_round(run.chain.client, contract, run.head)
-        lag = int(await run.chain.client.read(contract.call("maxLag"), run.head))
-        value = await _agreed_sample(run, feed, contract, observed, last)
+        # The last answer is the first value of a simulated walk.
+        calls = [contract.call("latestRoundData"), contract.call("maxLag")]
+        calls.append(contract.call("getRoundData", simulated.FIRST_ROUND))
+        newest, max_lag, first = await run.read_all(calls)
+        last, (lag,) = remote.round_of(newest), values([max_lag])
+        home = first[1] if isinstance(first, tuple) else simulated.first_value(feed.key)
+        value = await _agreed_sample(run, feed, home, observed, last)
         if not is_new(value, last):
             run.report.skip(feed.key, f"{value.source} has nothing new since the last round")
             return
@@ -93,9 +97,9 @@ async def _observe(run: JobRun, feed: PublishedFeed, observed: FeedSources | Non
 
 
 async def _agreed_sample(
-    run: JobRun, feed: PublishedFeed, contract: Contract, observed: FeedSources, last: LatestRound | None
+    run: JobRun, feed: PublishedFeed, home: int, observed: FeedSources, last: LatestRound | None
 ) -> Sample:
-    reads = [_sample(run, feed, contract, source, last) for source in observed.sources]
+    reads = [_sample(run, feed, home, source, last) for source in observed.sources]
     answers = await asyncio.gather(*reads, return_exceptions=True)
     samples = [each for each in answers if isinstance(each, Sample)]
     refusals = []
@@ -113,9 +117,7 @@ async def _agreed_sample(
     return check_move(sample, last, observed.bounds, agreed=len(observed.sources) > 1)
 
 
-async def _sample(
-    run: JobRun, feed: PublishedFeed, contract: Contract, source: AnySource, last: LatestRound | None
-) -> Sample:
+async def _sample(run: JobRun, feed: PublishedFeed, home: int, source: AnySource, last: LatestRound | None) -> Sample:
     match source:
         case HttpSource():
             return await remote.http_sample(run.keeper.http, source, run.now)
@@ -125,13 +127,6 @@ async def _sample(
         case SimulatedSource():
             if not run.chain.is_local:
                 raise SampleRefused(RefusalReason.UNCONFIGURED, "simulated values are for local deployments only")
-            home = await _home(run, feed, contract)
             return simulated.sample(last, home, simulated.SEED, feed.key, run.now)
         case _:
             assert_never(source)
-
-
-async def _home(run: JobRun, feed: PublishedFeed, contract: Contract) -> int:
-    """Return the first value of the walk: the feed's first round."""
-    answers: list[Any] = await run.read_all([contract.call("getRoundData", simulated.FIRST_ROUND)])
-    return answers[0][1] if isinstance(answers[0], tuple) else simulated.first_value(feed.key)

@@ -18,12 +18,19 @@ async def latest_round(client: ChainClient, feed: Contract, block: int) -> Lates
     """Return the feed's newest round at a block, or None if it has none. A node failure raises: a feed mistaken for
     empty would accept any value as its first."""
     try:
-        _, answer, _, updated_at, _ = await client.read(feed.call("latestRoundData"), block)
+        return round_of(await client.read(feed.call("latestRoundData"), block))
     except RpcError as error:
         if error.kind is not RpcErrorKind.REVERTED:
             raise
         return None
-    return LatestRound(answer, updated_at) if updated_at else None
+
+
+def round_of(answer: Any) -> LatestRound | None:
+    """Return the round in an answer to `latestRoundData`; None if the call reverted or the feed has no round."""
+    if isinstance(answer, RpcError):
+        return None
+    _, value, _, updated_at, _ = answer
+    return LatestRound(value, updated_at) if updated_at else None
 
 
 async def feed_sample(client: ChainClient, feed: Contract, source: ChainlinkSource, now: int, block: int) -> Sample:

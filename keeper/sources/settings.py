@@ -1,24 +1,5 @@
-"""The sources of each feed, from the TOML file that VPM_KEEPER_SOURCES_FILE names.
-
-    ["BNKR/market_cap"]                       # a published feed of the deployment file
-    lowest_usd = 1_000_000                    # values outside these bounds are refused
-    highest_usd = 5_000_000_000
-    max_move_percent = 30                     # from the last round, unless two sources agree
-    agree_within_percent = 2
-
-    [["BNKR/market_cap".sources]]
-    kind = "http"
-    name = "dexscreener"
-    url = "https://api.dexscreener.com/latest/dex/pairs/base/0x..."
-    value = "pairs.0.marketCap"               # the path of the number in the document
-    timeout_seconds = 5
-
-    [["BNKR/market_cap".sources]]
-    kind = "chainlink"
-    name = "price feed x supply"
-    feed = "0x..."                            # on the same chain
-    multiply = "100000000000"                 # a price times the supply is a market cap
-    max_age_seconds = 3600
+"""The sources of each feed, from the TOML file that VPM_KEEPER_SOURCES_FILE names; deployments/sources.example.toml is
+an example.
 
 On a local deployment a feed without an entry is simulated; elsewhere nothing is posted to it.
 """

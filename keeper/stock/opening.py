@@ -8,13 +8,12 @@ Windows follow from New York trading sessions.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any
 
 from sqlalchemy import func, select
 
-from core.chain import Contract, RpcError
+from core.chain import Contract, RpcError, values
 from core.contracts.abi import abi
 from core.contracts.statuses import Family
 from core.db.schema.index_stock import stock_market
@@ -107,8 +106,6 @@ class Opening:
 
     feed: FeedState
     window: MarketWindow
-    max_strike_age: int
-    max_final_age: int
     subject: str
 
     @property
@@ -136,7 +133,7 @@ def decide_openings(
             continue
         for feed in feeds:
             subject = f"stock:open:{feed.ticker}:{window.family.word}:{window.strike}:{window.final}"
-            opening = Opening(feed, window, feed.max_strike_age, feed.max_final_age, subject)
+            opening = Opening(feed, window, subject)
             if feed.obstacle is not None:
                 skipped.append(Skipped(opening.target, feed.obstacle))
             elif listed_key(feed.address, window) in listed:
@@ -180,6 +177,9 @@ class DrillPlan:
     life: int = 300
     apart: int = 45
 
+    def window(self, now: int) -> MarketWindow:
+        return MarketWindow(Family.DRILL, now + self.lead, now + self.lead + self.life)
+
 
 def decide_drills(
     feeds: Sequence[FeedState], last_final: Mapping[str, int], last_opened: int | None, now: int, plan: DrillPlan
@@ -207,15 +207,14 @@ def decide_drills(
     wanting.sort(key=lambda each: each[:2])
     feed = wanting[0][2]
     skipped += [Skipped(f"{ticker} drill", "another ticker's is opened first") for _, ticker, _ in wanting[1:]]
-    window = MarketWindow(Family.DRILL, now + plan.lead, now + plan.lead + plan.life)
     # By ticker, not by time: two keepers that run a second apart must submit the same subject.
-    return Opening(feed, window, feed.max_strike_age, feed.max_final_age, f"stock:drill:{feed.ticker}"), skipped
+    return Opening(feed, plan.window(now), f"stock:drill:{feed.ticker}"), skipped
 
 
 def refund_drill(feed: FeedState, now: int, plan: DrillPlan) -> Opening:
     """Return a short market that is certain to be void: no round is fresh enough for it, so every stake is refunded."""
-    window = MarketWindow(Family.DRILL, now + plan.lead, now + plan.lead + plan.life)
-    return Opening(feed, window, REFUND_DRILL_AGE_SECONDS, REFUND_DRILL_AGE_SECONDS, "stock:refund-drill")
+    feed = replace(feed, max_strike_age=REFUND_DRILL_AGE_SECONDS, max_final_age=REFUND_DRILL_AGE_SECONDS)
+    return Opening(feed, plan.window(now), "stock:refund-drill")
 
 
 # ---------------------------------------------------------------- the jobs
@@ -230,7 +229,8 @@ MARKETS = stock_market.c
 
 
 async def open_markets(run: JobRun) -> None:
-    if await _listing_is_blocked(run):
+    feeds = await _listable_feeds(run)
+    if feeds is None:
         return
     how = run.keeper.how
     sessions = sessions_around(run.now)
@@ -238,37 +238,46 @@ async def open_markets(run: JobRun) -> None:
         daily_window(sessions, run.now, how.daily_lead_seconds),
         weekly_window(sessions, run.now, how.weekly_lead_seconds),
     ]
-    openings, skipped = decide_openings(await feed_states(run), windows, await _listed(run))
+    openings, skipped = decide_openings(feeds, windows, await _listed(run))
     run.report.skipped += skipped
     await _open(run, openings, RETRY)
 
 
 async def open_drills(run: JobRun) -> None:
-    if await _listing_is_blocked(run):
+    feeds = await _listable_feeds(run)
+    if feeds is None:
         return
     finals, last_opened = await _drills(run)
-    opening, skipped = decide_drills(await feed_states(run), finals, last_opened, run.now, DRILLS)
+    opening, skipped = decide_drills(feeds, finals, last_opened, run.now, DRILLS)
     run.report.skipped += skipped
     if opening is not None:
         await _open(run, [opening], DRILL_RETRY)
 
 
 async def open_refund_drill(run: JobRun) -> None:
-    if await _listing_is_blocked(run):
+    feeds = await _listable_feeds(run)
+    if feeds is None:
         return
-    allowed = [feed for feed in await feed_states(run) if feed.obstacle is None]
+    allowed = [feed for feed in feeds if feed.obstacle is None]
     if not allowed:
         run.report.skip("refund drill", "the lister allows no feed, or all oracles are paused")
         return
     await _open(run, [refund_drill(allowed[0], run.now, DRILLS)], DRILL_RETRY)
 
 
-async def feed_states(run: JobRun) -> list[FeedState]:
-    """Read the lister's settings for the deployment's feeds at this run's head."""
+async def _listable_feeds(run: JobRun) -> list[FeedState] | None:
+    """Return the deployment's feeds with the lister's settings; None, with a report, if nothing may be listed now:
+    seeds are paid only if the present state is known."""
+    if run.skip_if(run.index_problem() or await run.lanes_problem(OPENER)):
+        return None
     lister, feeds = run.chain.contract("MarketLister"), run.chain.deployment.price_feeds
-    answers: list[Any] = await run.read_all([lister.call("feed", feed.proxy) for feed in feeds])
-    flags = [Contract(feed.stock_token, abi("LocalStockToken")).call("oraclePaused") for feed in feeds]
-    paused = await run.read_all(flags, VIEW_ERRORS)
+    calls = [run.chain.contract("VestedMarkets").call("entriesPaused")]
+    calls += [lister.call("feed", feed.proxy) for feed in feeds]
+    calls += [Contract(feed.stock_token, abi("LocalStockToken")).call("oraclePaused") for feed in feeds]
+    all_answers = await run.read_all(calls, VIEW_ERRORS)
+    entries_paused, *answers = values(all_answers[: 1 + len(feeds)])  # views of ours, which never fail
+    if run.skip_if("the guardian has paused new markets" if entries_paused else None):
+        return None
     return [
         FeedState(
             ticker=feed.ticker,
@@ -278,16 +287,8 @@ async def feed_states(run: JobRun) -> list[FeedState]:
             max_final_age=min(answer["maxFinalAge"], feed.max_final_age_seconds),
             is_paused=isinstance(flag, RpcError) or bool(flag),
         )
-        for feed, answer, flag in zip(feeds, answers, paused, strict=True)
+        for feed, answer, flag in zip(feeds, answers, all_answers[1 + len(feeds) :], strict=True)
     ]
-
-
-async def _listing_is_blocked(run: JobRun) -> bool:
-    """Report why nothing may be listed now, if so: seeds are only paid if the present state is known."""
-    problem = run.index_problem() or await run.lanes_problem(OPENER)
-    if problem is None and await run.read(run.chain.contract("VestedMarkets").call("entriesPaused")):
-        problem = "the guardian has paused new markets"
-    return run.skip_if(problem)
 
 
 async def _listed(run: JobRun) -> set[ListedKey]:
@@ -356,8 +357,8 @@ def _request(run: JobRun, opening: Opening, terms: ListingTerms, depends_on: int
             "feed": opening.feed.address,
             "strikeTime": window.strike,
             "finalTime": window.final,
-            "maxStrikeAge": opening.max_strike_age,
-            "maxFinalAge": opening.max_final_age,
+            "maxStrikeAge": opening.feed.max_strike_age,
+            "maxFinalAge": opening.feed.max_final_age,
             "seedPerLeg": terms.seed_per_leg,
             "minEntry": terms.min_entry,
             "maxEntry": terms.max_entry,

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 from core.chain import Call, RpcError
 from keeper import metrics
 from keeper.attempts import RetryWaits, TransactionRequest
 from keeper.run import JobRun
-from keeper.sources import remote, simulated
+from keeper.sources import simulated
+from keeper.sources.remote import round_of
 from keeper.sources.sample import dollars
 from keeper.sources.simulated import FIRST_ROUND
 
@@ -22,9 +22,12 @@ async def move_prices(run: JobRun) -> None:
     """Post each feed's next round, one at a time for each feed, so that its times never go back."""
     feeds = run.chain.deployment.price_feeds
     contracts = [run.chain.at(feed.proxy, "LocalFeed") for feed in feeds]
-    last = await asyncio.gather(*(remote.latest_round(run.chain.client, each, run.head) for each in contracts))
-    first: list[Any] = await run.read_all([each.call("getRoundData", FIRST_ROUND) for each in contracts])
-    for feed, contract, latest, began in zip(feeds, contracts, last, first, strict=True):
+    calls = [
+        call for each in contracts for call in (each.call("latestRoundData"), each.call("getRoundData", FIRST_ROUND))
+    ]
+    answers: list[Any] = await run.read_all(calls)
+    for feed, contract, newest, began in zip(feeds, contracts, answers[::2], answers[1::2], strict=True):
+        latest = round_of(newest)
         if latest is None:
             run.report.skip(feed.ticker, "its feed has no round to continue from")
             continue

@@ -17,7 +17,7 @@ from api.followed_index import FollowedIndex
 from core.db.channels import CHAIN_INDEXED, IndexStep
 from core.db.engine import conninfo, make_engine
 from core.service.cancelling import cancel_and_wait
-from tests.waiting import PATIENCE, until
+from tests.waiting import until
 
 CHAIN = 42161
 REBUILT = IndexStep(CHAIN, 9, everything=True)
@@ -100,10 +100,9 @@ async def test_only_a_difference_is_published(shown: Shown) -> None:
 async def test_a_state_and_its_tick_are_seen_together(shown: Shown) -> None:
     """A waiter woken by a state asks with its tick; with the previous tick it would get a cached body."""
     async with followed(shown) as index:
-        stirred = index.stirred
         async with index._published:  # a reader holds what is published
             reading = asyncio.create_task(index.refresh())
-            await asyncio.wait_for(stirred.wait(), PATIENCE)
+            await until(lambda: index.tick == 1)
             seen = (index.snapshot, index.tick)
         await reading
     assert seen == (1, 1)
@@ -173,7 +172,7 @@ async def test_a_reading_begun_earlier_never_publishes_over_a_later_one(shown: S
         assert len(shown.held) == 3  # one reading served all who asked before it began
 
 
-async def test_what_another_chain_has_is_no_news(shown: Shown) -> None:
+async def test_signals_of_other_chains_are_ignored(shown: Shown) -> None:
     async with followed(shown) as index, running(index):
         await until(lambda: len(shown.held) > 2 and shown.held[-1] == 1)
         seen = len(shown.held)

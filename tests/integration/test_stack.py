@@ -107,6 +107,28 @@ def test_a_stack_prints_everything_and_stops_without_a_trace(new_stack: Callable
     assert local_stack({}, stack.state) is None
 
 
+# Requests a second while nothing happens, with blocks every second: a few readers, not every block by every daemon.
+IDLE_RATES = {"api": 1.5, "keeper": 2.5}
+IDLE_SECONDS = 30.0
+
+
+@pytest.mark.thorough
+def test_an_idle_stack_asks_its_nodes_little(new_stack: Callable[..., Stack]) -> None:
+    metrics = new_stack().ready()["metrics"]
+    time.sleep(IDLE_SECONDS)  # until the first markets are listed
+    before, began = {each: _node_requests(metrics[each]) for each in IDLE_RATES}, time.monotonic()
+    time.sleep(IDLE_SECONDS)
+    seconds = time.monotonic() - began
+    rates = {each: (_node_requests(metrics[each]) - before[each]) / seconds for each in IDLE_RATES}
+    assert all(rates[each] <= most for each, most in IDLE_RATES.items()), rates
+
+
+def _node_requests(url: str) -> float:
+    """Return how many requests a daemon has sent to nodes."""
+    lines = requests.get(url, timeout=PATIENCE).text.splitlines()
+    return sum(float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith("vpm_rpc_requests_total{"))
+
+
 @pytest.mark.thorough
 def test_one_of_two_stacks_survives_the_other_and_goes_on_where_it_was(new_stack: Callable[..., Stack]) -> None:
     stack, other = new_stack(), new_stack("other")

@@ -25,7 +25,8 @@ from core.config import loading
 from core.config.settings import Settings
 from core.errors import EXIT_CONFIG
 from core.paths import REPOSITORY
-from keeper.sources.settings import load_sources
+from keeper.sources.sample import ONE, Bounds
+from keeper.sources.settings import ChainlinkSource, HttpSource, load_sources
 from scripts._vpm.cli import COMMANDS
 from tests.support.image import instructions
 from tests.support.pins import Pin, pins
@@ -264,14 +265,15 @@ def test_the_keeper_is_given_its_sources_everywhere(compose: dict[str, Any]) -> 
     assert generator["files"] == [file.name]
 
 
-def test_the_sources_that_are_shown_are_ones_that_are_read(tmp_path: Path) -> None:
+def test_the_example_of_sources_can_be_loaded(tmp_path: Path) -> None:
     example = FILES / "sources.example.toml"
-    assert load_sources(example) == load_sources(BASE / "sources.toml") == {}
+    assert load_sources(None) == load_sources(example) == load_sources(BASE / "sources.toml") == {}
     _, _, entry = example.read_text().partition("#\n")
     shown = tmp_path / "sources.toml"
     shown.write_text("\n".join(line.removeprefix("#").removeprefix(" ") for line in entry.splitlines()))
-    (observed,) = load_sources(shown).values()
-    assert len(observed.sources) == 2
+    observed = load_sources(shown)["BNKR/market_cap"]
+    assert [type(each) for each in observed.sources] == [HttpSource, ChainlinkSource]
+    assert observed.bounds == Bounds(10**6 * ONE, 5 * 10**9 * ONE, 3_000, 200)
 
 
 # ---------------------------------------------------------------- Kubernetes

@@ -1,4 +1,4 @@
-"""Which markets are opened: allowed feeds, unlisted windows, as far as the money goes; and the short ones in turn."""
+"""Which markets are opened: allowed feeds and unlisted windows that the opener can pay for; short ones in turn."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_every_allowed_feed_gets_every_window() -> None:
         ("TSLA", Family.WEEKLY),
     ]
     assert unlisted == []
-    assert (openings[0].max_strike_age, openings[0].max_final_age) == (90_000, 80_000)
+    assert (openings[0].feed.max_strike_age, openings[0].feed.max_final_age) == (90_000, 80_000)
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_subjects_differ_for_every_market() -> None:
     ],
 )
 def test_the_opener_opens_what_it_can_seed(balance: int, allowance: int, count: int, asked: int | None) -> None:
-    openings = [Opening(NVDA, MarketWindow(Family.DAILY, n, n + 1), 1, 1, str(n)) for n in range(3)]
+    openings = [Opening(NVDA, MarketWindow(Family.DAILY, n, n + 1), str(n)) for n in range(3)]
     payable, short, approval = affordable(openings, TERMS, balance, allowance)
     assert len(payable) == count
     assert len(short) == 3 - count
@@ -133,5 +133,5 @@ def test_the_opener_is_the_key_of_its_lane(lanes: list[str], named: str | None, 
 
 def test_a_refund_drill_is_stale_by_its_terms() -> None:
     opening = refund_drill(NVDA, 1000, PLAN)
-    assert (opening.max_strike_age, opening.max_final_age) == (1, 1)
+    assert (opening.feed.max_strike_age, opening.feed.max_final_age) == (1, 1)
     assert opening.window.strike > 1000

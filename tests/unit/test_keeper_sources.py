@@ -1,4 +1,4 @@
-"""What is believed of what sources say, and what is not: down, absurd, late, disagreeing; and the simulated walk."""
+"""Which samples are posted and which are refused: down, absurd, late, disagreeing; and the simulated walk."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from keeper.sources.sample import (
     is_new,
     units,
 )
-from keeper.sources.settings import ChainlinkSource, FeedSources, HttpSource, load_sources
+from keeper.sources.settings import FeedSources, HttpSource, load_sources
 
 NOW = 1_800_000_000
 BOUNDS = Bounds(lowest=10 * ONE, highest=1_000 * ONE, max_move_bps=3_000, agree_within_bps=200)
@@ -87,12 +87,12 @@ def test_doubt_posts_nothing(samples: list[Sample], refusals: list[SampleRefused
         ([said(100), said(101, "b")], [SampleRefused(RefusalReason.LATE, "c is late")], 100),
     ],
 )
-def test_what_agrees_is_believed(samples: list[Sample], refusals: list[SampleRefused], value: int) -> None:
+def test_agreeing_samples_are_combined(samples: list[Sample], refusals: list[SampleRefused], value: int) -> None:
     assert agree(samples, refusals, BOUNDS).value == value * ONE
 
 
 @pytest.mark.parametrize("old", [99, 100, 101])
-def test_of_a_pair_the_newer_is_believed_and_no_value_gets_the_time_of_another(old: int) -> None:
+def test_of_a_pair_the_newer_keeps_its_own_time(old: int) -> None:
     assert agree([said(old, at=NOW - 40), said(100, "b")], [], BOUNDS) == said(100, "b + a" if old > 100 else "a + b")
 
 
@@ -154,7 +154,7 @@ def test_numbers_become_units_rounded_down(number: str | int, multiply: str, val
 
 
 @pytest.mark.parametrize("number", ["", "abc", "0", "-1", "NaN", "Infinity", "0.000000009", "1e400", "9" * 80])
-def test_what_is_no_value_is_absurd(number: str) -> None:
+def test_invalid_numbers_are_absurd(number: str) -> None:
     assert why(lambda: units(number)) is RefusalReason.ABSURD
 
 
@@ -228,12 +228,9 @@ class OneFeed:
 
         monkeypatch.setattr(remote, "http_sample", sample)
 
-    async def read(self, call: Any, block: int) -> Any:
-        if call[0] == "maxLag":
-            return 600
-        if isinstance(self.last, RpcError):
-            raise self.last
-        return self.last
+    async def read_many(self, calls: list[Any], block: int) -> list[Any]:
+        answers = {"maxLag": 600, "latestRoundData": self.last, "getRoundData": self.last}
+        return [answers[name] for name, *_ in calls]
 
     async def submit(self, request: TransactionRequest, _: object) -> None:
         self.posted.append(request)
@@ -242,16 +239,12 @@ class OneFeed:
 
     async def observe(self) -> None:
         contract = SimpleNamespace(call=lambda *parts: parts)
-        run = SimpleNamespace(
-            keeper=SimpleNamespace(http=None),
-            chain=SimpleNamespace(at=lambda address, name: contract, client=self, is_local=False),
-            now=self.now,
-            head=7,
-            report=self.report,
-            submit=self.submit,
-        )
+        keeper = SimpleNamespace(http=None)
+        chain = SimpleNamespace(at=lambda address, name: contract, client=self, is_local=False)
+        run = JobRun(cast(Any, keeper), cast(Any, chain), self.report, self.now, 7, None)
+        run.submit = self.submit  # type: ignore[method-assign, assignment]
         observed = FeedSources(sources=self.sources)
-        await snapshot_job._observe(cast(JobRun, run), cast(Any, SimpleNamespace(key="k", address="0x")), observed)
+        await snapshot_job._observe(run, cast(Any, SimpleNamespace(key="k", address="0x")), observed)
 
     @property
     def refusals(self) -> float:
@@ -284,9 +277,7 @@ async def test_a_feed_of_a_slow_source_alone_has_its_prints_and_no_refusals(monk
 
 
 @pytest.mark.parametrize("answer", [RpcErrorKind.BAD_ANSWER, RpcErrorKind.UNAVAILABLE])
-async def test_a_node_that_cannot_say_our_last_round_lets_no_source_leap(
-    monkeypatch: pytest.MonkeyPatch, answer: RpcErrorKind
-) -> None:
+async def test_without_the_last_round_nothing_is_posted(monkeypatch: pytest.MonkeyPatch, answer: RpcErrorKind) -> None:
     feed = OneFeed(monkeypatch, "alone")
     feed.last, feed.say = RpcError(answer, "0x"), {"alone": said(4_000, "alone")}
     with pytest.raises(RpcError):
@@ -298,7 +289,7 @@ async def test_a_node_that_cannot_say_our_last_round_lets_no_source_leap(
     ("kind", "age", "observes"),
     [("op-stack", 2_300, False), ("op-stack", 61, False), ("op-stack", 30, True), ("local", 2_300, True)],
 )
-async def test_nothing_is_observed_for_a_head_that_is_not_now(
+async def test_nothing_is_posted_at_an_old_head(
     monkeypatch: pytest.MonkeyPatch, kind: str, age: int, observes: bool
 ) -> None:
     """A chain that catches up after a halt dates its blocks into the halt, and what is seen now with them."""
@@ -369,20 +360,6 @@ def test_a_walk_begins_where_its_feed_has_nothing() -> None:
 
 
 # ---------------------------------------------------------------- the file
-
-
-def test_the_documented_file_is_read(tmp_path: Path) -> None:
-    from keeper.sources import settings
-
-    assert settings.__doc__ is not None
-    example = settings.__doc__.partition("names.\n")[2].partition("\nOn a local")[0]
-    text = "\n".join(line.removeprefix("    ") for line in example.splitlines())
-    path = tmp_path / "sources.toml"
-    path.write_text(text.replace("base/0x...", "base/0xab").replace('"0x..."', f'"0x{"ab" * 20}"'))
-    observed = load_sources(path)["BNKR/market_cap"]
-    assert [type(each) for each in observed.sources] == [HttpSource, ChainlinkSource]
-    assert observed.bounds == Bounds(10**6 * ONE, 5 * 10**9 * ONE, 3_000, 200)
-    assert load_sources(None) == {}
 
 
 @pytest.mark.parametrize(
