@@ -1,4 +1,4 @@
-"""A process that led once says no more of how things stand: its numbers would be alarmed about until it restarts."""
+"""A former leader clears its gauges: stale values would raise alarms until it restarts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SERVING = "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND
 
 
 @pytest.mark.thorough
-async def test_a_former_keeper_says_nothing_of_what_is_due(fresh_database_url: str) -> None:
+async def test_a_former_leader_reports_no_due_work(fresh_database_url: str) -> None:
     settings = settings_for(fresh_database_url)
     engine = make_engine(fresh_database_url)
     due = {"job": "resolve", "what": "markets"}
@@ -42,7 +42,7 @@ async def test_a_former_keeper_says_nothing_of_what_is_due(fresh_database_url: s
     await engine.dispose()
 
 
-async def test_a_former_indexer_says_nothing_of_how_its_chain_stands(
+async def test_a_former_leader_reports_no_chain_state(
     local_genesis: Genesis, fresh_database_url: str, tmp_path: Path
 ) -> None:
     index_metrics.forget_state("stock")  # what other tests of this process left

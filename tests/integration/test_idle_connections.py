@@ -1,4 +1,4 @@
-"""Connections that ask nothing do not stay for ever."""
+"""Idle connections are closed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from aiohttp import web
 from api.app import serve
 
 
-async def test_a_connection_that_asks_nothing_is_ended_and_one_that_waits_for_its_answer_is_not() -> None:
+async def test_idle_connections_are_closed_and_waiting_ones_are_not() -> None:
     async def slow(_: web.Request) -> web.Response:
         await asyncio.sleep(5)
         return web.Response(text="there")

@@ -1,4 +1,4 @@
-"""Query names that an operation does not know are named back, through the real application over HTTP."""
+"""Unknown query parameters are reported in the answer, through the real application over HTTP."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ async def test_a_misspelt_name_comes_back_with_the_nearest_known_one(client: Tes
     assert await _get(client, "/api/empty?a") == {"ignoredQuery": [{"name": "a", "nearest": None}]}
 
 
-async def test_what_is_known_is_not_named(client: TestClient[Any, Any]) -> None:
+async def test_known_parameters_are_not_reported(client: TestClient[Any, Any]) -> None:
     for path in ("/api/plain", "/api/plain?limit=3&marketId=4", "/openapi.json?limt=3"):
         assert set(await _get(client, path)) == {"limit"}
     assert set(await _get(client, "/api/refused?limt=3")) == {"error", "message"}

@@ -220,7 +220,7 @@ LOST = {
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("lost", LOST)
-async def test_a_winner_whom_the_index_lost_is_paid_all_the_same(rig: Rig, lost: str) -> None:
+async def test_a_winner_missing_from_the_index_is_paid(rig: Rig, lost: str) -> None:
     """The contract owes more than the index knows, and its own views say to whom."""
     await listed(rig)
     round_ = await open_round(rig, "bnkr-daily-volume", Series.HOUR)

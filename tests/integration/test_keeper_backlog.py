@@ -105,7 +105,7 @@ async def payments(fresh_database_url: str) -> AsyncIterator[Payments]:
     await engine.dispose()
 
 
-async def test_what_is_old_and_done_is_looked_at_once_an_hour(
+async def test_old_booked_payments_are_checked_once_an_hour(
     payments: Payments, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A service that lives has more of them every day."""
@@ -124,7 +124,7 @@ async def test_what_is_old_and_done_is_looked_at_once_an_hour(
     assert payments.looked_at == [young, old]
 
 
-async def test_what_is_due_stays_in_sight_however_old_it_becomes(payments: Payments) -> None:
+async def test_due_payments_are_checked_however_old(payments: Payments) -> None:
     old, young, done = b"\x01" * 32, b"\x02" * 32, b"\x03" * 32
     await payments.arrives(done, NOW - 40 * DAY)
     await payments.arrives(old, NOW - 30 * DAY)
@@ -154,7 +154,7 @@ async def test_a_payment_keeps_its_age_when_leaders_change(payments: Payments) -
 
 
 @pytest.mark.parametrize("code", ["NotSignedBy", "UnknownMarket", "AmountOutOfBounds", "MissingRole"])
-async def test_what_the_contract_refuses_for_good_raises_no_alarm(payments: Payments, code: str) -> None:
+async def test_permanent_refusals_raise_no_alarm(payments: Payments, code: str) -> None:
     """A dollar, and a contract that says no once it has paid; while we try again, it is no younger."""
     nonce = b"\x01" * 32
     await payments.arrives(nonce, NOW - DAY)

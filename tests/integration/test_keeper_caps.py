@@ -117,7 +117,7 @@ async def test_the_keeper_lists_what_fits_under_the_feeds_cap(rig: Rig, local_ge
     assert (len(asked), left_out.count(full), gauge("vpm_feed_room")) == (3, 1, 3)
 
 
-async def test_listing_stops_while_the_pools_bear_too_little_of_the_cap(
+async def test_listing_stops_while_the_pools_support_too_little_of_the_cap(
     rig: Rig, local_genesis: Genesis, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)

@@ -1,4 +1,4 @@
-"""What an HTTP source serves: a value, doubt, or nothing."""
+"""Reading HTTP sources: values, doubtful answers, and failures."""
 
 from __future__ import annotations
 

@@ -140,7 +140,7 @@ async def test_a_market_and_a_refund_drill_live_unattended_under_two_keepers(rig
 
 
 @pytest.mark.thorough
-async def test_a_frozen_owner_delays_no_other_and_is_rarely_retried(rig: Rig, stock: StockChain) -> None:
+async def test_a_frozen_owner_delays_no_one_else_and_is_rarely_retried(rig: Rig, stock: StockChain) -> None:
     """The token refuses one winner: the others are paid, and that one is tried again in an hour, not every second."""
     rig.extra = {"VPM_KEEPER_LOCAL_PRICES": "0"}
     rig.start("indexer", "relayer", "keeper")
@@ -168,7 +168,7 @@ async def test_a_frozen_owner_delays_no_other_and_is_rarely_retried(rig: Rig, st
 
 
 @pytest.mark.thorough
-async def test_however_many_rest_those_behind_them_are_paid(
+async def test_waiting_payouts_never_block_those_behind_them(
     rig: Rig, stock: StockChain, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As many refused winners as one run takes stand ahead of one whom the token pays."""
@@ -203,7 +203,7 @@ async def test_however_many_rest_those_behind_them_are_paid(
 
 
 @pytest.mark.thorough
-async def test_a_node_that_disagrees_stops_a_void(
+async def test_a_contradicting_node_stops_a_void(
     rig: Rig, local_genesis: Genesis, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """Two nodes are configured, and one does not see the stale market: nothing is voided on the word of the other. A

@@ -1,4 +1,4 @@
-"""What was asked of the keeper from outside is done and answered, also when the database refused at first."""
+"""Requested jobs are run and answered, also if the database fails at first."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ async def report_of(pool: ConnectionPool, service: KeeperService, asked: int) ->
 
 
 @pytest.mark.parametrize("step", ["claim", "finish"])
-async def test_a_request_is_answered_although_the_database_refused_for_a_while(
+async def test_a_request_is_answered_despite_database_failures(
     keeper: Keeper, fresh_database_url: str, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
     """The keeper is not notified a second time, and the requester waits for its report."""
@@ -62,7 +62,7 @@ async def test_a_request_is_answered_although_the_database_refused_for_a_while(
     assert refused == 2
 
 
-async def test_a_request_whose_claim_got_no_answer_is_taken_again(
+async def test_a_request_whose_claim_got_no_answer_is_claimed_again(
     keeper: Keeper, fresh_database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It was committed, and the connection lost before the answer: as if its keeper had died with it."""
@@ -85,7 +85,7 @@ async def test_a_request_whose_claim_got_no_answer_is_taken_again(
     assert lost
 
 
-async def test_a_report_does_without_hashes_that_cannot_be_read(
+async def test_a_report_omits_hashes_that_cannot_be_read(
     keeper: Keeper, fresh_database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     request = IntentRequest(

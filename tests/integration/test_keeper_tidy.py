@@ -1,4 +1,4 @@
-"""Old finished rows make room, and what keeps a transaction from happening twice stays."""
+"""Old finished rows are deleted, except those that prevent duplicate transactions."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ async def asked(rig: Rig, request: IntentRequest) -> Intent:
 
 
 @pytest.mark.thorough
-async def test_a_busy_past_is_thinned_out_and_everything_goes_on(rig: Rig) -> None:
+async def test_old_rows_are_thinned_out_and_the_service_keeps_working(rig: Rig) -> None:
     rig.start("indexer", "relayer")
     await rig.works()
     ours = IntentRequest(key="relay:a-bet", data=b"", value_wei=1, gas_limit=30_000, **BY_ANYBODY)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""What is not HTTP is answered as every error is, and nothing of it is logged."""
+"""Malformed HTTP is refused in JSON like any error, and its content is not logged."""
 
 from __future__ import annotations
 

@@ -99,7 +99,7 @@ async def test_requests_sent_at_once_are_answered_in_their_order(door: tuple[str
     writer.close()
 
 
-async def test_what_is_unusual_goes_the_usual_way(door: tuple[str, int]) -> None:
+async def test_unusual_requests_take_the_usual_path(door: tuple[str, int]) -> None:
     reader, writer = await asyncio.open_connection(*door)
     _, plain, _ = await ask(reader, writer, "GET /api/quick HTTP/1.1")
     status, head, body = await ask(reader, writer, "HEAD /api/quick HTTP/1.1")

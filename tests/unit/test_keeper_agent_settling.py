@@ -1,4 +1,4 @@
-"""How each kind of agent market ends, to the second, and what its stakes are due."""
+"""How each kind of agent market ends, to the second, and the payouts due from it."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def test_a_missing_or_stale_reading_voids_late_and_twice_read(
         (NodeQuorum(silent=("a", "b")), True, None),
     ],
 )
-def test_who_contradicts_stops_a_void_and_who_is_away_only_delays_it(
+def test_a_contradicting_node_stops_a_void_and_a_silent_one_delays_it(
     quorum: NodeQuorum, waited_long: bool, said: str | None
 ) -> None:
     facts = Facts(DIRECTION, True, end=read(10), start=NOTHING, agreed=True, quorum=quorum)
@@ -179,7 +179,7 @@ def test_two_reads_must_name_the_same_rounds() -> None:
     assert claim(Facts(THRESHOLD, True, end=read(100))) is None
 
 
-def test_a_publishers_word_can_be_disputed_for_its_window() -> None:
+def test_published_readings_can_be_disputed_during_the_window() -> None:
     """The lie is there from the end on; nothing rests on it before the window is over, and condemned it never does."""
     lie = Facts(DISPUTABLE, True, end=read(100))
     waiting = decide_market(lie, DISPUTABLE.settles_after)
@@ -250,7 +250,7 @@ def test_all_stakes_are_refunded_when_no_one_won_or_no_one_lost(winner: int) -> 
     }
 
 
-def test_what_divisions_leave_is_nothing_lost() -> None:
+def test_rounding_residue_is_not_missing_money() -> None:
     assert not is_missing(1_000_000 + MIN_MISSING_UNITS - 1, 1_000_000)
     assert is_missing(1_000_000 + MIN_MISSING_UNITS, 1_000_000)
     assert not is_missing(0, 5)
@@ -270,13 +270,13 @@ IDS = [2 << 32, 2 << 32 | 1, 2 << 32 | 2]
         pytest.param(replace(COUNTERS, status=AgentMarketStatus.OPEN), IDS, IDS, id="the index says it is open"),
     ],
 )
-def test_stakes_that_the_contract_must_be_asked_about(
+def test_stakes_that_must_be_read_from_the_contract(
     indexed: Counters | None, known: list[int], asked: list[int]
 ) -> None:
     assert unindexed_ids(2, 3, COUNTERS, indexed, set(known)) == asked
 
 
-def test_a_reading_that_can_still_be_recorded_is_waited_for() -> None:
+def test_a_market_waits_for_a_reading_that_can_still_be_recorded() -> None:
     """No older reading stands in for it, and nothing is void for want of it before the timeout."""
     facts = Facts(THRESHOLD, True, unrecorded=ENDS - 5, agreed=True)
     waiting = decide_market(facts, THRESHOLD.voids_after)

@@ -1,4 +1,4 @@
-"""When a subject may be attempted again: after what, how soon, and never while something is under way."""
+"""When a subject may be attempted again, and never while an attempt is in progress."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ def booked(
     return credit_call(payment, read, SETTLEMENT, TOKEN, used)
 
 
-def test_what_was_brought_is_credited_as_it_was_brought() -> None:
+def test_a_matching_payment_is_credited_as_signed() -> None:
     assert booked() == Credit(CREDIT.selector + arguments(), is_refund=False)
 
 
@@ -85,7 +85,7 @@ def test_four_dollars_are_not_credited_for_one_unit() -> None:
     assert given["b"]["amount"] == PAID, "the bet stays what its payer signed; the contract sees that they differ"
 
 
-def test_more_than_was_to_be_staked_goes_back_whole() -> None:
+def test_an_overpayment_is_refunded_whole() -> None:
     made = booked(replace(PAYMENT, value=PAID + 1), used=token_call(value=PAID + 1))
     assert isinstance(made, Credit)
     assert made.is_refund
@@ -112,12 +112,12 @@ def test_both_forms_of_the_token_call_are_read() -> None:
         pytest.param(TokenCall(TOKEN, b""), id="nothing"),
     ],
 )
-def test_a_transaction_that_is_not_the_payment_says_nothing_of_it(used: TokenCall) -> None:
+def test_other_transactions_do_not_prove_a_payment(used: TokenCall) -> None:
     assert used_authorization(used, replace(PAYMENT, value=1), SETTLEMENT, TOKEN) is None
     assert isinstance(booked(replace(PAYMENT, value=1), used=used), str)
 
 
-def test_what_follows_the_arguments_of_the_token_call_is_ignored() -> None:
+def test_bytes_after_the_arguments_are_ignored() -> None:
     longer = TokenCall(TOKEN, token_call().data + b"\x00\x01")
     assert used_authorization(longer, replace(PAYMENT, value=1), SETTLEMENT, TOKEN) is not None
 
@@ -133,11 +133,11 @@ def test_what_follows_the_arguments_of_the_token_call_is_ignored() -> None:
         ),
     ],
 )
-def test_what_was_brought_by_others_or_for_other_payments_is_not_credited(brought: bytes) -> None:
+def test_bets_of_others_or_for_other_payments_are_not_credited(brought: bytes) -> None:
     """An ERC-1271 signature may hold any bytes, another payer's nonce too: the nonce is a field, not any word."""
     assert booked(brought=brought) == "the bet on record is for another payer or another payment"
 
 
 @pytest.mark.parametrize("data", [b"", b"\x00" * 31, arguments()[:-32], b"\xff" * 700])
-def test_arguments_that_are_none(data: bytes) -> None:
+def test_invalid_arguments_are_rejected(data: bytes) -> None:
     assert decode_signed_bet(data) is None

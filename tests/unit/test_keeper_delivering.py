@@ -1,4 +1,4 @@
-"""What is owed in a stock market, by the mirror of its contract, and how it is batched."""
+"""The payouts due from a stock market, by the mirror of its contract, and their batches."""
 
 from __future__ import annotations
 
@@ -74,12 +74,12 @@ def since(market: VestedMarket, held: dict[str, tuple[Position, Vintage]], now: 
     return {due.id: due.due_at for due in dues_of(market, held, now)}
 
 
-def test_before_the_end_only_refused_parts_are_owed() -> None:
+def test_before_the_end_only_refused_remainders_are_due() -> None:
     market, held = played()
     assert owed(market, held, BEFORE) == {5: 110 * DOLLAR}
 
 
-def test_the_winners_and_what_was_refused() -> None:
+def test_winners_and_refused_remainders_are_due() -> None:
     market, held = played()
     resolved = replace(market, winner=DOWN)
     found = owed(resolved, held, AFTER)
@@ -88,7 +88,7 @@ def test_the_winners_and_what_was_refused() -> None:
     assert found[6] == 20 * DOLLAR  # a buzzer entry: exactly once
 
 
-def test_a_void_gives_everybody_everything() -> None:
+def test_a_void_refunds_everything() -> None:
     market, held = played()
     assert owed(replace(market, voided=True), held, AFTER) == {
         2: SEED,
@@ -98,7 +98,7 @@ def test_a_void_gives_everybody_everything() -> None:
     }
 
 
-def test_what_was_sent_is_owed_no_more() -> None:
+def test_paid_positions_are_not_due() -> None:
     market, held = played()
     position, vintage = held["ann"]
     held["ann"] = (replace(position, refunded=True), vintage)
@@ -106,7 +106,7 @@ def test_what_was_sent_is_owed_no_more() -> None:
     assert owed(replace(market, voided=True), held, AFTER)[5] == 290 * DOLLAR
 
 
-def test_a_refused_part_is_owed_since_it_was_offered_and_a_payout_since_the_end() -> None:
+def test_remainders_are_due_from_entry_and_payouts_from_the_end() -> None:
     market, held = played()
     resolved = replace(market, winner=DOWN)
     assert since(market, held, BEFORE) == {5: ENTERED}
@@ -116,7 +116,7 @@ def test_a_refused_part_is_owed_since_it_was_offered_and_a_payout_since_the_end(
     assert since(replace(market, voided=True), held, AFTER)[5] == CLOSED
 
 
-def test_a_refused_part_and_a_settlement_have_two_subjects() -> None:
+def test_remainders_and_settlements_are_separate_subjects() -> None:
     market, held = played()
     (before,) = dues_of(market, held, BEFORE)
     assert before.subject not in {due.subject for due in dues_of(replace(market, winner=DOWN), held, AFTER)}
@@ -130,7 +130,7 @@ def test_a_refused_part_and_a_settlement_have_two_subjects() -> None:
         (8_900, Moment(10, 9_000), False),  # its block still takes entries
     ],
 )
-def test_a_finished_vintage_that_waits_is_poked(entered_at: int, now: Moment, poked: bool) -> None:
+def test_a_finished_vintage_is_finalized_after_a_wait(entered_at: int, now: Moment, poked: bool) -> None:
     market, _ = offer(FRESH, UP, DOLLAR, 10)
     assert (why_poke(market, entered_at, now) is not None) is poked
     assert why_poke(FRESH, entered_at, now) is None

@@ -1,4 +1,4 @@
-"""The keeper's metrics of due work: how much, and how overdue by the chain's clock, whichever keeper leads."""
+"""The keeper's metrics of due work: how much, and how old by the chain's clock, the same for every leader."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def sample(name: str, what: str) -> float | None:
     return REGISTRY.get_sample_value(name, {"job": "a job", "what": what})
 
 
-def test_what_is_due_is_as_old_as_its_oldest_by_the_block_that_the_index_is_at() -> None:
+def test_due_work_is_aged_at_the_indexed_block() -> None:
     """While the index reads the past, what was done in time is not late in it."""
 
     def measured(
@@ -56,7 +56,7 @@ def test_owners_whom_the_token_refuses_are_not_counted_as_late() -> None:
     assert sample("vpm_keeper_due_oldest_seconds", "positions") == 3
 
 
-async def test_a_condemned_feeds_market_is_no_younger_once_its_end_has_passed() -> None:
+async def test_a_condemned_feeds_market_keeps_its_age_after_its_end() -> None:
     run, asked = run_at(None), []
 
     async def claimed_since(subject: str, what: str) -> int:

@@ -1,4 +1,4 @@
-"""When the jobs of a leading keeper run, even if the machine's clock jumps."""
+"""When the leader's jobs run, even if the machine's clock jumps."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def service(monkeypatch: pytest.MonkeyPatch) -> tuple[KeeperService, Runs]:
     return made, runs
 
 
-async def test_a_clock_that_is_set_back_stops_no_job(
+async def test_jobs_run_on_after_the_clock_is_set_back(
     service: tuple[KeeperService, Runs], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     leading, runs = service
@@ -106,7 +106,7 @@ async def test_a_clock_that_is_set_back_stops_no_job(
     await cancel_and_wait(work)
 
 
-async def test_a_run_that_lasts_delays_no_other_job_and_ends_with_the_leadership(
+async def test_a_long_run_delays_no_other_job_and_ends_with_the_leadership(
     service: tuple[KeeperService, Runs], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     leading, runs = service
@@ -124,7 +124,9 @@ async def test_a_run_that_lasts_delays_no_other_job_and_ends_with_the_leadership
     assert len(runs.begun) == after
 
 
-async def test_jobs_that_end_are_noticed(service: tuple[KeeperService, Runs], monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_crashed_job_ends_the_leadership(
+    service: tuple[KeeperService, Runs], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A leader whose jobs do not run any more must not go on leading."""
     leading, _ = service
     monkeypatch.setattr("keeper.service.JOBS", jobs("broken", "pay"))

@@ -1,4 +1,4 @@
-"""What the keeper records of a pool feed: what markets wait for, one for the next listing, or every step."""
+"""Which pool-feed readings the keeper records: those that markets need, and one for the next listing."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_a_reading_not_recorded_in_time_is_reported() -> None:
     assert standing(Needs((NOW + 60,)), oldest=NOW + 3_600).lost(NOW) == []  # its time has not come
 
 
-def test_an_outage_is_made_good_oldest_first_and_in_bounded_steps() -> None:
+def test_missed_readings_are_recorded_oldest_first_in_bounded_steps() -> None:
     outage = standing(Needs((), (NOW - 7_200, NOW))).to_record(NOW)
     assert len(outage) == 120
     asked = batches(outage, BATCH, BATCHES)

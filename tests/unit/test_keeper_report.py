@@ -1,4 +1,4 @@
-"""The report's body, which the scheduler's HTTP door returns as it is, and its form for a terminal."""
+"""The report as JSON, which the cron endpoint returns, and as text for a terminal."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_a_long_list_is_cut_and_says_so() -> None:
     assert body["skipped"][-1]["reason"].startswith("801 more")
 
 
-def test_a_dry_run_says_would() -> None:
+def test_a_dry_run_says_would_submit() -> None:
     text = as_text(report(), dry_run=True)
     assert "would submit resolve NVDA #7: the rounds say UP" in text
     assert "queued" not in text

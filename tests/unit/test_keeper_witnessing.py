@@ -1,4 +1,4 @@
-"""When a stock is witnessed: into a pause and out of it, over strike and bell, while it lasts, and at a split."""
+"""When a stock is witnessed: at the start and end of a pause, at strike and close, during a pause, and at a split."""
 
 from __future__ import annotations
 

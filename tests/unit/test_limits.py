@@ -1,4 +1,4 @@
-"""Counters of rate limits in memory: what they keep, and what they cost."""
+"""In-memory counters of rate limits: correctness and cost."""
 
 from __future__ import annotations
 
@@ -26,9 +26,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return added
 
 
-async def test_what_is_over_is_forgotten_in_one_go_and_the_rest_still_counts(
-    clock: list[float], monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_expired_entries_are_removed_together(clock: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
     async def no_thread(*_: Any) -> Any:
         raise AssertionError("a thread for each caller is more work than their requests")
 
@@ -67,7 +65,7 @@ async def test_the_machines_own_programs_are_counted_only_where_a_specification_
         await rates.take(SLOW, "theirs", "127.0.0.1", "Too many.")
 
 
-async def test_of_a_caller_who_never_stops_only_its_window_is_kept(clock: list[float]) -> None:
+async def test_only_the_window_of_a_busy_caller_is_kept(clock: list[float]) -> None:
     rates = RateLimits("memory://")
     held = rates._storage
     assert isinstance(held, _InMemory)

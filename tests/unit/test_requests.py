@@ -1,4 +1,4 @@
-"""What is wrong with a request, in words that its sender can act on."""
+"""Error messages that tell the sender what is wrong with a request."""
 
 from __future__ import annotations
 

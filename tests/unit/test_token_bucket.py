@@ -25,13 +25,13 @@ def waits(bucket: TokenBucket, clock: Clock, times: int) -> list[float]:
     return found
 
 
-def test_a_few_at_once_and_then_one_in_so_many_seconds() -> None:
+def test_a_burst_and_then_a_steady_rate() -> None:
     clock = Clock()
     bucket = TokenBucket(0.5, 4, clock)
     assert waits(bucket, clock, 7) == pytest.approx([0, 0, 0, 0.5, 0.5, 0.5, 0.5])
 
 
-def test_a_quiet_time_earns_no_more_than_that() -> None:
+def test_the_bucket_does_not_overflow() -> None:
     clock = Clock()
     bucket = TokenBucket(0.5, 4, clock)
     waits(bucket, clock, 10)

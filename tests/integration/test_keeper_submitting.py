@@ -1,4 +1,4 @@
-"""Asking once: the compare-and-swap of attempts under real concurrency, requests from outside, and the command line."""
+"""Submitting once: the compare-and-swap of attempts under real concurrency, and the command line."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ async def attempt(pool: ConnectionPool, asked: TransactionRequest, barrier: asyn
         return await attempts.submit(connection, CHAIN, asked, known) is not None
 
 
-async def test_of_many_who_read_the_same_one_asks(pool: ConnectionPool) -> None:
+async def test_one_of_many_concurrent_keepers_submits(pool: ConnectionPool) -> None:
     """Even with different data: a price read a moment later differs, and must not be sent as well."""
     barrier = asyncio.Barrier(6)
     asking = (attempt(pool, want("price:X", data=bytes([n])), barrier) for n in range(6))
@@ -62,7 +62,7 @@ async def test_of_many_who_read_the_same_one_asks(pool: ConnectionPool) -> None:
     assert await rows(pool, "SELECT subject, attempts, failures FROM keeper_attempt") == [("price:X", 1, 0)]
 
 
-async def test_overlapping_batches_never_both_go(pool: ConnectionPool) -> None:
+async def test_overlapping_batches_are_not_both_submitted(pool: ConnectionPool) -> None:
     """Two keepers cut their batches differently; a position that one asked for stops the other's whole batch."""
     barrier = asyncio.Barrier(6)
     cuts = [want(*(f"p:{n}" for n in range(start, start + 5))) for start in (0, 2, 4, 0, 2, 4)]
@@ -75,7 +75,7 @@ async def test_overlapping_batches_never_both_go(pool: ConnectionPool) -> None:
     assert await rows(pool, "SELECT count(*) FROM outbox_intent") == [(sum(results),)]
 
 
-async def test_failures_in_a_row_are_counted_and_forgotten(pool: ConnectionPool) -> None:
+async def test_consecutive_failures_are_counted(pool: ConnectionPool) -> None:
     async def ends(state: str, extra: str = "") -> None:
         async with pool.connection() as connection:
             await connection.execute(f"UPDATE outbox_intent SET state = '{state}'{extra}".encode())
@@ -94,7 +94,7 @@ def reading(pool: ConnectionPool, now: int, *, dry_run: bool = False) -> JobRun:
     return JobRun(cast(Any, keeper), cast(Any, chain), report, now, now, None, dry_run=dry_run)
 
 
-async def test_a_sighting_keeps_its_start_until_it_changes(pool: ConnectionPool) -> None:
+async def test_a_confirmation_keeps_its_start_until_the_result_changes(pool: ConnectionPool) -> None:
     async def note(what: str, now: int) -> int:
         return await reading(pool, now).claimed_since("s", what)
 
@@ -120,7 +120,7 @@ async def test_two_reads_agree(pool: ConnectionPool, what: str, now: int, agreed
     assert await reading(pool, now, dry_run=dry_run).is_confirmed("s", what) is agreed
 
 
-async def test_what_every_read_says_is_as_old_as_the_first_whichever_keeper_read(pool: ConnectionPool) -> None:
+async def test_confirmations_are_shared_by_all_keepers(pool: ConnectionPool) -> None:
     async def since(what: str, now: int, *, dry_run: bool = False) -> int:
         return await reading(pool, now, dry_run=dry_run).claimed_since("s", what)
 
@@ -143,7 +143,7 @@ def rig(local_genesis: Genesis, fresh_database_url: str, tmp_path: Path) -> Iter
 
 
 @pytest.mark.thorough
-async def test_the_command_line_explains_and_asks(rig: Rig) -> None:
+async def test_run_once_explains_and_submits(rig: Rig) -> None:
     rig.start("indexer", "relayer")
     await rig.works()
 

@@ -1,4 +1,4 @@
-"""What a tool is called with, as the query or the path of the request it becomes has it."""
+"""Arguments of a tool as text for a query or path."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_numbers_are_written_as_people_write_them(value: object, text: str) -> N
 
 
 @pytest.mark.parametrize("value", [["a"], {"a": 1}, "\ud800"])
-def test_what_no_query_can_hold_is_refused_by_name(value: object) -> None:
+def test_values_that_no_query_can_hold_are_refused_by_name(value: object) -> None:
     with pytest.raises(Problem, match="marketId") as refused:
         text_of("marketId", value)
     assert refused.value.status == 400

@@ -10,7 +10,7 @@ from tests.support.index_tables import check_counts, check_owing, following
 from tests.support.index_world import Crowd
 
 
-async def test_only_markets_that_owe_something_are_looked_at(database_url: str) -> None:
+async def test_only_markets_with_unpaid_positions_are_read(database_url: str) -> None:
     crowd, chain = Crowd("owing"), SimChain()
     owed: list[int] = []
     async with following(database_url, SimNode(chain), world_sources(), afresh=True) as (follower, pool):
@@ -25,7 +25,7 @@ async def test_only_markets_that_owe_something_are_looked_at(database_url: str) 
 
 
 @pytest.mark.parametrize(("condition", "index"), [(OWING, "ix_stock_market_owing"), (DUSTY, "ix_stock_market_dusty")])
-async def test_they_are_found_by_an_index_of_nothing_else(database_url: str, condition: str, index: str) -> None:
+async def test_they_are_found_by_a_partial_index(database_url: str, condition: str, index: str) -> None:
     async with following(database_url, SimNode(SimChain()), world_sources()) as (_, pool), pool.connection() as held:
         await held.execute("SET enable_seqscan = off")
         plan = await held.execute(f"EXPLAIN SELECT market_id FROM stock_market WHERE {condition}".encode())
