@@ -146,12 +146,6 @@ class Deployment(Part):
     def pool_feeds(self) -> tuple[PoolFeed, ...]:
         return tuple(feed for feed in self.feeds if isinstance(feed, PoolFeed))
 
-    def price_feed(self, ticker: str) -> PriceFeed:
-        for feed in self.price_feeds:
-            if feed.ticker == ticker:
-                return feed
-        raise DeploymentError(f"Network {self.network} lists no feed for {ticker}.")
-
     def agent_feed(self, key: str) -> AgentFeed:
         for feed in self.agent_feeds:
             if feed.key == key:

@@ -70,16 +70,6 @@ class Part(BaseModel):
     )
 
 
-class PrintingHours(Part):
-    """When a feed is updated, in the exchange's time zone; days are 0 (Monday) to 6 (Sunday)."""
-
-    timezone: Annotated[str, Field(min_length=1)]
-    opens_day: Annotated[int, Field(ge=0, le=6)]
-    opens_at: Annotated[str, Field(pattern=r"^([01]\d|2[0-3]):[0-5]\d$")]
-    closes_day: Annotated[int, Field(ge=0, le=6)]
-    closes_at: Annotated[str, Field(pattern=r"^([01]\d|2[0-3]):[0-5]\d$")]
-
-
 class PriceFeed(Part):
     """A price feed's proxy and the tokenized stock with its `oraclePaused()` and `uiMultiplier()`."""
 
@@ -94,7 +84,6 @@ class PriceFeed(Part):
     max_strike_age_seconds: Seconds
     max_final_age_seconds: Seconds
     side_cap_units: Annotated[int, Field(ge=1_000_000)]
-    printing_hours: PrintingHours
 
 
 MAX_OPEN: Final = 64  # unsettled markets per feed; the lister may iterate over all of them

@@ -36,7 +36,7 @@ class StockChain(ChainDriver[StockContracts]):
     # ------------------------------------------------------------ feeds
 
     def feed(self, ticker: str = "NVDA") -> PriceFeed:
-        return self.deployment.price_feed(ticker)
+        return next(feed for feed in self.deployment.price_feeds if feed.ticker == ticker)
 
     def feed_contract(self, ticker: str = "NVDA") -> Contract:
         return Contract(self.feed(ticker).proxy, abi("LocalFeed"))

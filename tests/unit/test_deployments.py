@@ -93,9 +93,6 @@ def test_the_stock_chain() -> None:
     }
     for feed in stock.price_feeds:
         assert (feed.decimals, feed.deviation_bps, feed.heartbeat_seconds) == (8, 50, 86_400)
-        hours = feed.printing_hours
-        assert (hours.timezone, hours.opens_day, hours.opens_at) == ("America/New_York", 6, "20:00")
-        assert (hours.closes_day, hours.closes_at) == (4, "20:00")
     assert (stock.param("kappa"), stock.param("feeBps"), stock.param("voidDelaySeconds")) == (10, 200, 72 * 3600)
     assert stock.param("seedPerLeg") == 3_000_000
 
@@ -186,7 +183,6 @@ def test_asking_for_what_is_not_there() -> None:
     for ask in (
         lambda: stock.token("USDC"),
         lambda: stock.contract("Safe"),
-        lambda: stock.price_feed("GME"),
         lambda: stock.param("x"),
         lambda: stock.agent_feed("BNKR/market_cap"),
     ):
