@@ -238,7 +238,7 @@ ELSEWHERE = "0x5e7BB104d84c7CB9B682AaC2F3d509f5F406809A"
 @pytest.mark.thorough
 @pytest.mark.parametrize(
     ("made_by", "said"),
-    [(None, "and that factory names another pool of these"), (ELSEWHERE, f"says that {ELSEWHERE} made it")],
+    [(None, "but that factory's pool of these tokens and this fee is"), (ELSEWHERE, f"was created by {ELSEWHERE}")],
     ids=["a copy of a genuine pool", "a pool of a factory that is not listed"],
 )
 def test_a_pool_that_no_listed_factory_made_is_refused(
