@@ -51,13 +51,13 @@ CAPS_SECONDS = 1800.0  # reads every tick of each pool: thousands of node calls
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A job. `every` returns its period in seconds, or None if it runs only on demand."""
+    """A job. `every` is its period in seconds, or returns it; None if it runs only on demand."""
 
     name: str
     purpose: str
     chain: ChainName
     work: Callable[[JobRun], Awaitable[None]]
-    every: Callable[[KeeperSettings], float | None]
+    every: Callable[[KeeperSettings], float | None] | float | None
     local_only: bool = False
     local_period: float | None = None
     """The longest period on local deployments, where a person is watching."""
@@ -65,82 +65,42 @@ class Job:
     """Whether a run reads the chain at its newest block; else its head is that of the index, and asks no node."""
 
 
-_LIST = attrgetter("list_every_seconds")
-_SETTLE = attrgetter("settle_every_seconds")
-_SNAPSHOT = attrgetter("snapshot_every_seconds")
+def _drills(how: KeeperSettings) -> float | None:
+    return 5.0 if how.local_drills else None
 
+
+def _prices(how: KeeperSettings) -> float | None:
+    return min(15.0, how.snapshot_every_seconds) if how.local_prices else None
+
+
+def _canary(how: KeeperSettings) -> float | None:
+    return how.canary_every_seconds if how.canary else None
+
+
+LIST, SETTLE = attrgetter("list_every_seconds"), attrgetter("settle_every_seconds")
+SNAPSHOT = attrgetter("snapshot_every_seconds")
 
 JOBS: tuple[Job, ...] = (
-    Job("open", "list today's daily and this week's weekly markets", "stock", open_markets, _LIST),
-    Job("witness", "record pauses and splits of stocks in the resolver", "stock", witness_stocks, _SETTLE),
-    Job("resolve", "settle or void stock markets past their bell", "stock", resolve_markets, _SETTLE),
-    Job("deliver", "send payouts and refunds; finalize vintages; sweep residue and fees", "stock", deliver, _SETTLE),
-    Job(
-        "drill",
-        "keep short markets open",
-        "stock",
-        open_drills,
-        lambda how: 5.0 if how.local_drills else None,
-        local_only=True,
-    ),
-    Job("refund-drill", "list a short market that will be void", "stock", open_refund_drill, lambda _: None),
-    Job(
-        "prices",
-        "move the simulated price feeds",
-        "stock",
-        move_prices,
-        lambda how: min(15.0, how.snapshot_every_seconds) if how.local_prices else None,
-        local_only=True,
-    ),
-    Job("agent-snapshot", "post observations to our feeds", "base", snapshot, _SNAPSHOT, local_period=15.0),
-    Job("agent-list", "list the standing series of agent markets", "base", list_series, _LIST, local_period=8.0),
-    Job("agent-rounds", "list the next up/down rounds", "base", list_rounds, _LIST, local_period=8.0),
-    Job("agent-record", "record the readings of pool feeds that markets need", "base", record_readings, _SETTLE),
-    Job("agent-caps", "recompute the caps that the feeds' pools support", "base", check_caps, lambda _: CAPS_SECONDS),
-    Job("agent-resolve", "settle or void agent markets", "base", resolve_agent_markets, _SETTLE),
-    Job("agent-pay", "pay winners and refunds; sweep fees", "base", pay, _SETTLE),
-    Job("agent-credit", "book payments sent directly to the token", "base", credit, lambda _: 15.0),
-    Job(
-        "agent-canary",
-        "quote and trade (simulated) through the public address",
-        "base",
-        canary,
-        lambda how: how.canary_every_seconds if how.canary else None,
-        local_period=60.0,
-        reads_chain=False,
-    ),
-    Job(
-        "tidy",
-        "thin out and delete old transactions, attempts and requests",
-        "stock",
-        tidy,
-        lambda _: TIDY_SECONDS,
-        reads_chain=False,
-    ),
-    Job(
-        "agent-tidy",
-        "the same on Base; also delete old price locks",
-        "base",
-        tidy_agent,
-        lambda _: TIDY_SECONDS,
-        reads_chain=False,
-    ),
-    Job(
-        "cup-markets",
-        "open and settle paper markets that mirror the listed ones",
-        "base",
-        follow_markets,
-        lambda _: 5.0,
-        reads_chain=False,
-    ),
-    Job(
-        "cup-roulette",
-        "finish the roulette round once its beacon is mined, or open the next",
-        "base",
-        spin,
-        lambda _: 1.0,
-        reads_chain=False,
-    ),
+    Job("open", "list today's daily and this week's weekly markets", "stock", open_markets, LIST),
+    Job("witness", "record pauses and splits of stocks in the resolver", "stock", witness_stocks, SETTLE),
+    Job("resolve", "settle or void stock markets past their close", "stock", resolve_markets, SETTLE),
+    Job("deliver", "send payouts, refunds, residue and fees; finalize vintages", "stock", deliver, SETTLE),
+    Job("drill", "keep short markets open", "stock", open_drills, _drills, local_only=True),
+    Job("refund-drill", "list a short market that will be void", "stock", open_refund_drill, None),
+    Job("prices", "move the simulated price feeds", "stock", move_prices, _prices, local_only=True),
+    Job("agent-snapshot", "post observations to our feeds", "base", snapshot, SNAPSHOT, local_period=15.0),
+    Job("agent-list", "list the standing series of agent markets", "base", list_series, LIST, local_period=8.0),
+    Job("agent-rounds", "list the next up/down rounds", "base", list_rounds, LIST, local_period=8.0),
+    Job("agent-record", "record the readings of pool feeds that markets need", "base", record_readings, SETTLE),
+    Job("agent-caps", "recompute the caps that the feeds' pools support", "base", check_caps, CAPS_SECONDS),
+    Job("agent-resolve", "settle or void agent markets", "base", resolve_agent_markets, SETTLE),
+    Job("agent-pay", "pay winners and refunds; sweep fees", "base", pay, SETTLE),
+    Job("agent-credit", "book payments sent directly to the token", "base", credit, 15.0),
+    Job("agent-canary", "quote and simulate a trade", "base", canary, _canary, local_period=60.0, reads_chain=False),
+    Job("tidy", "delete old transactions, attempts and requests", "stock", tidy, TIDY_SECONDS, reads_chain=False),
+    Job("agent-tidy", "the same on Base, and old price locks", "base", tidy_agent, TIDY_SECONDS, reads_chain=False),
+    Job("cup-markets", "open and settle paper markets", "base", follow_markets, 5.0, reads_chain=False),
+    Job("cup-roulette", "finish a roulette round, or open the next", "base", spin, 1.0, reads_chain=False),
 )
 
 BY_NAME = {job.name: job for job in JOBS}
@@ -167,7 +127,7 @@ class Runner:
 
     def period(self, job: Job) -> float | None:
         """Return a job's period in seconds; None if it is not scheduled."""
-        period = job.every(self.keeper.how)
+        period = job.every(self.keeper.how) if callable(job.every) else job.every
         if period is None or self.unavailable_reason(job) is not None:
             return None
         is_local = self.keeper.chains[job.chain].is_local
