@@ -310,6 +310,8 @@ def _timing_rule(spec: Specification) -> str:
 def _refund_rule(spec: Specification, computed: Computed | None) -> str:
     """Return the rule on readings that are missing and markets that do not settle."""
     reading = "either reading" if spec.kind is MarketKind.DIRECTION else "the reading"
+    if spec.early_resolvable:
+        reading = "yes has not won and the last reading"
     unusable = "unusable" if computed else f"not above zero, or more than {duration(spec.max_age)} old at its moment"
     joined = f"{reading} is missing{' or' if computed else ','} {unusable}"
     return f"If {joined}, or if nothing has settled the market by {moment(spec.voids_after)}, {_REFUND}."

@@ -103,6 +103,7 @@ def test_a_touch_counts_readings_of_its_interval_only() -> None:
     assert "dated from 22 Nov 2026 15:00:20 UTC to 22 Nov 2026 16:00 UTC, both included" in rules
     assert "Readings dated before 22 Nov 2026 15:00:20 UTC do not count" in rules
     assert "Yes settles as soon as such a reading is recorded, no after 22 Nov 2026 16:10 UTC." in rules
+    assert "If yes has not won and the last reading is missing" in words.rules[2]
     assert "publisher" not in rules
 
 
