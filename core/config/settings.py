@@ -198,7 +198,7 @@ class KeeperSettings(SettingsBase):
 
     # Agent markets
     sources_file: Path | None = Field(
-        default=None, description="the path of a TOML file, see keeper/sources/settings.py"
+        default=None, description="the path of a TOML file like deployments/sources.example.toml"
     )
     list_series: bool | None = Field(
         default=None,
