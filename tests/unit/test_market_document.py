@@ -71,7 +71,7 @@ LADDER = replace(ROUND, kind=MarketKind.RANGE, start_at=0, bounds=(80 * MILLION,
 # ---------------------------------------------------------------- words
 
 
-def test_a_round_asks_about_both_readings_and_says_elsewhere_when_bets_end() -> None:
+def test_a_round_asks_about_both_readings_and_not_when_bets_end() -> None:
     words = draft_document(ROUND, KEY)
     assert words.id == "bnkr-up-or-down-2026-11-22-1500-to-1600-bets-to-145850"
     assert words.question == "BNKR market cap: higher at 16:00 than at 15:00 UTC on 22 Nov 2026?"
@@ -150,14 +150,14 @@ def test_a_pool_feed_says_from_what_and_how_it_is_computed() -> None:
 @pytest.mark.parametrize(
     ("seconds", "said"), [(60, "every minute"), (10, "every 10 seconds"), (1, "every second"), (3_600, "every hour")]
 )
-def test_steps_are_said_as_people_say_them(seconds: int, said: str) -> None:
+def test_a_step_of_one_unit_drops_the_number(seconds: int, said: str) -> None:
     assert every(seconds) == said
 
 
 @pytest.mark.parametrize(
     ("units", "decimals", "said"), [(10**29, 18, "100,000,000,000"), (1_234_500, 6, "1.2345"), (7, 0, "7")]
 )
-def test_a_supply_is_said_with_every_digit(units: int, decimals: int, said: str) -> None:
+def test_a_supply_keeps_every_digit(units: int, decimals: int, said: str) -> None:
     assert Computed.from_feed(pool_feed(supply=units, token_decimals=decimals)).supply == said
 
 
@@ -211,7 +211,7 @@ def test_no_second_is_lost(second: int) -> None:
     assert int(datetime.strptime(said, form).replace(tzinfo=UTC).timestamp()) == second
 
 
-def test_a_date_is_said_once_only_where_it_is_that_of_both_moments() -> None:
+def test_one_date_is_shown_where_both_moments_share_it() -> None:
     assert on_one_day(at("22T15:00:01"), at("22T16:00:00"))
     assert not on_one_day(at("22T23:00:00"), at("23T00:00:00"))
     midnight = draft_document(replace(ROUND, start_at=at("22T23:00:00"), ends_at=at("23T00:00:00")), KEY)
@@ -252,7 +252,7 @@ def test_another_specification_has_another_id() -> None:
     st.tuples(*[st.integers(0, 2**64 - 1)] * 7),
     st.booleans(),
 )
-def test_every_specification_can_be_said(
+def test_every_specification_has_texts(
     kind: MarketKind, target: int, bounds: list[int], times: tuple[int, ...], early: bool
 ) -> None:
     import re

@@ -111,7 +111,7 @@ def test_an_overloaded_name_needs_its_signature() -> None:
     assert ABI.function("resolve(bytes32,uint80)").selector == keccak(text="resolve(bytes32,uint80)")[:4]
 
 
-def test_no_contract_at_the_address_is_said() -> None:
+def test_a_missing_contract_is_reported() -> None:
     with pytest.raises(RpcError, match="is there a contract"):
         ABI.function("transfer").decode(b"")
 
