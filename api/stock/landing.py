@@ -88,17 +88,9 @@ def _room(opposite: Mapping[str, int]) -> int:
     return max(0, opposite["capacity"] - opposite["vested"])
 
 
-@dataclass(frozen=True, slots=True)
-class Landing:
-    """Where a bet is on the chain: in `tx`, or certainly `absent`. Neither means unknown: the nodes do not have its
-    block yet, it was too long ago, or, if `unreachable`, no node answered."""
-
-    tx: bytes | None = None
-    absent: bool = False
-    unreachable: bool = False
-
-
-_UNKNOWN, _ABSENT = Landing(), Landing(absent=True)
+class LandingUnknown(Exception):
+    """The nodes that answered cannot show whether a bet landed: they do not have its block yet, or it was too long
+    ago."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,27 +114,25 @@ async def find_landing(
     *,
     seen: int | None,
     spent: bool = False,
-) -> Landing:
-    """Check whether the chain has a bet: by the index, else by the authorization's state in a named block.
+) -> bytes | None:
+    """Return the transaction in which a bet landed, by the index, else by the authorization's state in a named block;
+    None if it certainly has not landed. Raises LandingUnknown, or RpcError or TimeoutError if no node answers.
 
     seen: a block seen before, since older views prove nothing; None uses the node's newest. spent: a node reported the
     authorization as used, and no older view can revoke that.
     """
     index = await _read_index(engine, bet, timeout_seconds)
     if index.tx is not None:
-        return Landing(index.tx)
-    try:
-        async with asyncio.timeout(4 * timeout_seconds):
-            if seen is None:
-                seen = (await client.head(timeout_seconds=timeout_seconds)).number
-            block = max(seen, index.number)
-            if not spent:
-                state = contracts.token.call("authorizationState", bet.signer, bet.nonce)
-                if not values(await client.read_many([state], block, timeout_seconds=timeout_seconds))[0]:
-                    return _ABSENT
-            return await _find_use(client, contracts, bet, index, block, timeout_seconds)
-    except (RpcError, TimeoutError):
-        return Landing(unreachable=True)
+        return index.tx
+    async with asyncio.timeout(4 * timeout_seconds):
+        if seen is None:
+            seen = (await client.head(timeout_seconds=timeout_seconds)).number
+        block = max(seen, index.number)
+        if not spent:
+            state = contracts.token.call("authorizationState", bet.signer, bet.nonce)
+            if not values(await client.read_many([state], block, timeout_seconds=timeout_seconds))[0]:
+                return None
+        return await _find_use(client, contracts, bet, index, block, timeout_seconds)
 
 
 async def _read_index(engine: AsyncEngine, bet: StockBet, timeout_seconds: float) -> _Indexed:
@@ -175,8 +165,8 @@ async def _read_index(engine: AsyncEngine, bet: StockBet, timeout_seconds: float
 
 async def _find_use(
     client: ChainClient, contracts: StockContracts, bet: StockBet, index: _Indexed, head: int, timeout_seconds: float
-) -> Landing:
-    """Find what the bet's authorization was spent on by the block `head`.
+) -> bytes | None:
+    """Return the transaction in which the bet's authorization was spent on it by the block `head`, or None.
 
     The index has every payment to us. If the authorization was spent by the indexed block and the index has no payment,
     there is none, and no logs are searched: otherwise anyone could cancel an authorization and make us search forever.
@@ -191,34 +181,38 @@ async def _find_use(
         if by_then is True:
             canonical = await client.block(index.number)
             if canonical is not None and canonical.hash == hex_of(index.hash):
-                return _ABSENT
+                return None
         if by_then is False:
             since = index.number + 1
     return await _search_logs(client, contracts, bet, since, head)
 
 
-async def _check_transaction(client: ChainClient, contracts: StockContracts, bet: StockBet, tx: bytes) -> Landing:
+async def _check_transaction(client: ChainClient, contracts: StockContracts, bet: StockBet, tx: bytes) -> bytes | None:
+    """Return the transaction if it placed the bet, else None."""
     receipt = await client.receipt(hex_of(tx))
     if receipt is None:
-        return _UNKNOWN  # this node does not have it yet
-    return Landing(tx) if find_position(receipt, contracts, bet) is not None else _ABSENT
+        raise LandingUnknown  # this node does not have it yet
+    return tx if find_position(receipt, contracts, bet) is not None else None
 
 
-async def _search_logs(client: ChainClient, contracts: StockContracts, bet: StockBet, since: int, head: int) -> Landing:
-    """Search the logs from block `since` on for the transaction that used the bet's authorization."""
+async def _search_logs(
+    client: ChainClient, contracts: StockContracts, bet: StockBet, since: int, head: int
+) -> bytes | None:
+    """Search the logs from block `since` on for the use of the bet's authorization; return its transaction if it placed
+    the bet."""
     topics = (SPENT_TOPICS, _topic(bet.signer), hex_of(bet.nonce))
     lowest = max(since, head - _MAX_SEARCH_BLOCKS)
     while head >= lowest:
         since = max(lowest, head - _SEARCH_STEP_BLOCKS + 1)
         logs = await client.logs(since, head, [contracts.token.address], topics)
         for log in logs:
-            landing = await _check_transaction(client, contracts, bet, data_bytes(log.transaction_hash))
-            if not landing.absent:
-                return landing
+            tx = await _check_transaction(client, contracts, bet, data_bytes(log.transaction_hash))
+            if tx is not None:
+                return tx
         if logs:
-            return _ABSENT  # spent on something else, or cancelled
+            return None  # spent on something else, or cancelled
         head = since - 1
-    return _UNKNOWN
+    raise LandingUnknown
 
 
 def find_position(receipt: Receipt, contracts: StockContracts, bet: StockBet) -> int | None:

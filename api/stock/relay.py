@@ -32,7 +32,7 @@ from api.stock import bets, checks
 from api.stock.bets import ATTEMPTS, RelayedBet
 from api.stock.bodies.relay import EscapeKit, RelayBody
 from api.stock.chain import STOCK_TOKEN_SYMBOL
-from api.stock.landing import ChainFacts, find_landing, find_position, read_facts
+from api.stock.landing import ChainFacts, LandingUnknown, find_landing, find_position, read_facts
 from api.stock.requests import RelayRequest
 from api.stock.sources import StockSources
 from core.chain import RpcError
@@ -295,19 +295,15 @@ class RelaySubmission(Submission[RelayBody]):
         unknown (see `find_landing`). Must be called before any answer says that a bet was refused or not sent."""
         if self._client is None or self._contracts is None:
             raise checks.outcome_unknown()
-        landing = await find_landing(
-            self._relay.primary,
-            self._client,
-            self._contracts,
-            self._relayed.bet,
-            self._request_seconds,
-            seen=seen,
-            spent=spent,
-        )
-        if landing.tx is None and not landing.absent:
-            unknown = checks.outcome_unknown if landing.unreachable else checks.nodes_disagree
-            raise unknown()
-        return landing.tx
+        bet, primary = self._relayed.bet, self._relay.primary
+        try:
+            return await find_landing(
+                primary, self._client, self._contracts, bet, self._request_seconds, seen=seen, spent=spent
+            )
+        except LandingUnknown:
+            raise checks.nodes_disagree() from None
+        except (RpcError, TimeoutError):
+            raise checks.outcome_unknown() from None
 
     async def _confirmed(self, tx: bytes, block: int | None = None) -> RelayBody:
         return relay_body(self._relayed, tx, "confirmed", block=block, position=await self._position(tx))

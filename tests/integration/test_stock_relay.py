@@ -175,7 +175,7 @@ async def test_a_cancelled_authorization_needs_no_log_query_and_raises_no_alarm(
         monkeypatch.setattr(client, "logs", lambda *_: pytest.fail("a log was asked for"))
         found = await landing.find_landing(engine, client, chain.contracts, bet, 5.0, seen=chain.block, spent=True)
         await engine.dispose()
-    assert found.absent
+    assert found is None
 
 
 async def test_a_wallet_whose_bets_are_returned_is_refused_after_a_few(service: StockService, door: Door) -> None:
