@@ -82,9 +82,10 @@ class Attempts:
         self._details = tuple(details)
         self._key_is_bet = key_is_bet
         is_bet = " AND ".join(f"b.{name} = %({name})s" for name in key)
-        columns = ", ".join(["b.attempt", *(f"b.{name}" for name in details), intent_columns("i")])
+        self.columns = ", ".join(["b.attempt", *(f"b.{name}" for name in details), intent_columns("i")])
+        """The columns of an Attempt in a SELECT from this table as b and outbox_intent as i, for `from_row`."""
         self._find = (
-            f"SELECT {columns} FROM {table} b "  # noqa: S608 - constants only
+            f"SELECT {self.columns} FROM {table} b "  # noqa: S608 - constants only
             f"LEFT JOIN outbox_intent i ON i.id = b.intent_id WHERE {is_bet}"
         )
         self._intents = f"""
@@ -110,9 +111,13 @@ class Attempts:
     async def find(self, connection: Connection, key: BetKey) -> Attempt | None:
         """Return the bet's last attempt, or None."""
         row = await connection.fetch_one(self._find.encode(), key.values, prepare=True)
-        if row is None:
-            return None
+        return None if row is None else self.from_row(row)
+
+    def from_row(self, row: Sequence[Any]) -> Attempt | None:
+        """Build an Attempt from the values of `columns`; None from an outer join without a row."""
         number, *rest = row
+        if number is None:
+            return None
         details, intent = rest[: len(self._details)], rest[len(self._details) :]
         assert intent[0] is not None  # intents of bets are never deleted
         return Attempt(number, intent_from_row(intent), tuple(details))

@@ -115,9 +115,8 @@ class TradeOutcomes:
         if landed is not None:
             return PreviousTrade(landed)
         async with storage("The trade records"), free_connection(self._pool) as connection:
-            attempt = await store.ATTEMPTS.find(connection, key)
             nonce = None if payment is None else payment.nonce
-            return PreviousTrade(None, attempt, *await store.read_authorizations(connection, key, nonce))
+            return PreviousTrade(None, *await store.read_previous(connection, key, nonce))
 
     async def landed(self, trade: TradeRequest) -> LandedBet | None:
         """Return what the index shows under the key; None also if it cannot be read."""

@@ -28,11 +28,14 @@ ATTEMPTS = Attempts(
     key_is_bet=False,
 )
 
-_AUTHORIZATIONS = b"""
+_PREVIOUS = f"""
 SELECT ARRAY(SELECT nonce FROM agent_authorization WHERE wallet = %(wallet)s AND idem_hash = %(idem_hash)s
-        ORDER BY brought_at DESC LIMIT %(most)s),
-    (SELECT bet_hash FROM agent_authorization WHERE wallet = %(wallet)s AND nonce = %(nonce)s)
-"""
+        ORDER BY brought_at DESC LIMIT {MAX_NONCES}),
+    (SELECT bet_hash FROM agent_authorization WHERE wallet = %(wallet)s AND nonce = %(nonce)s),
+    {ATTEMPTS.columns}
+FROM (VALUES (%(wallet)s::bytea, %(idem_hash)s::bytea)) AS k (wallet, idem_hash)
+LEFT JOIN agent_trade b USING (wallet, idem_hash) LEFT JOIN outbox_intent i ON i.id = b.intent_id
+"""  # noqa: S608 - constants only
 # The update changes nothing; it returns the row that was there before.
 _RECORD = b"""
 INSERT INTO agent_authorization AS known (wallet, nonce, bet_hash, idem_hash, amount, arguments)
@@ -88,14 +91,15 @@ def bet_key(chain_id: int, wallet: str, idem_hash: bytes) -> BetKey:
     return BetKey({"wallet": bytes_of(wallet), "idem_hash": idem_hash}, f"agent:{chain_id}:{wallet}:{idem_hash.hex()}")
 
 
-async def read_authorizations(
+async def read_previous(
     connection: Connection, key: BetKey, nonce: bytes | None
-) -> tuple[tuple[bytes, ...], bytes | None]:
-    """Return the nonces of all authorizations sent under a key, newest first, since each may have been used; and the
-    hash of the bet that the authorization of this nonce was first sent for, if any."""
-    row = await connection.fetch_one(_AUTHORIZATIONS, {**key.values, "nonce": nonce, "most": MAX_NONCES}, prepare=True)
+) -> tuple[Attempt | None, tuple[bytes, ...], bytes | None]:
+    """Return the last attempt of a key; the nonces of all authorizations sent under it, newest first, since each may
+    have been used; and the hash of the bet that the authorization of this nonce was first sent for, if any."""
+    row = await connection.fetch_one(_PREVIOUS.encode(), {**key.values, "nonce": nonce}, prepare=True)
     assert row is not None
-    return tuple(row[0]), row[1]
+    nonces, paid_for, *attempt = row
+    return ATTEMPTS.from_row(attempt), tuple(nonces), paid_for
 
 
 async def check_duplicate(connection: Connection, trade: Bet) -> None:

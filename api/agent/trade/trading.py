@@ -176,7 +176,7 @@ class TradeSubmission(Submission[web.StreamResponse]):
         payment, paid_for = self._payment, self._past.paid_for
         if payment is not None and self._past.landed is not None:
             async with storage("The trade records"), free_connection(self._service.pool) as connection:
-                _, paid_for = await store.read_authorizations(connection, self.key, payment.nonce)
+                *_, paid_for = await store.read_previous(connection, self.key, payment.nonce)
         if paid_for is not None:
             return trade_refusals.authorization_taken()
         return trade_refusals.no_market(self._trade.market_id, paid=payment is not None)
