@@ -57,7 +57,7 @@ from api.agent.rows import (
     read_readings,
 )
 from api.agent.storage import storage
-from api.agent.trade import store
+from api.agent.trade import orders
 from api.agent.trade.orders import MAX_POINTS, SIMPLE_MAX, check_open, largest_size, side_of
 from api.caching import PRIVATE_REVALIDATED, REVALIDATED, RenderedCache, json_response
 from api.context import Context
@@ -324,12 +324,12 @@ class AgentReads:
         projected = projection.project_quote(
             market, outcome, quoted, now=now, balance=None if wallet is None else await self._balances.get(wallet)
         )
-        quote_id, is_locked = store.new_quote_id(), size > SIMPLE_MAX
-        seconds = min(store.LOCK_SECONDS, market.closes_at - now)
+        quote_id, is_locked = orders.new_quote_id(), size > SIMPLE_MAX
+        seconds = min(orders.LOCK_SECONDS, market.closes_at - now)
         expires = datetime.now(UTC) + timedelta(seconds=seconds)
         if is_locked:
             async with storage("The price locks"), self._pool.connection() as connection:
-                expires = await store.save_lock(connection, quote_id, market.key, outcome, size, seconds)
+                expires = await orders.save_lock(connection, quote_id, market.key, outcome, size, seconds)
         body = quote(
             market,
             outcome,

@@ -18,7 +18,7 @@ from eth_utils.crypto import keccak
 
 from api.agent.errors import problem
 from api.agent.storage import free_connection, storage
-from api.agent.trade import store
+from api.agent.trade import records
 from api.agent.trade.trading import TradeSubmission
 from api.limits import ConcurrencyLimiter
 from api.payments.attempts import Attempt, Attempts, Funds, FundsReserved
@@ -91,7 +91,7 @@ async def pool(fresh_database_url: str) -> AsyncIterator[ConnectionPool]:
 def surface(request: pytest.FixtureRequest, pool: ConnectionPool) -> Surface:
     if request.param == "stock":
         return Surface("relay_bet", STOCK_ATTEMPTS, add_stock_bet, STOCK_SPENT, pool)
-    return Surface("agent_trade", store.ATTEMPTS, add_agent_trade, AGENT_SPENT, pool)
+    return Surface("agent_trade", records.ATTEMPTS, add_agent_trade, AGENT_SPENT, pool)
 
 
 async def test_funds_of_pending_bets_are_reserved(surface: Surface) -> None:
@@ -221,7 +221,7 @@ def _submission(surface: Surface, number: int, known: int) -> Submission[Any]:
     service: Any = SimpleNamespace(contracts=SimpleNamespace(chain_id=BASE), outcomes=SimpleNamespace(landed=landed))
     request: Any = SimpleNamespace(idem_key=f"key {number}", wallet=WALLET.lower(), simulate=False)
     agent = TradeSubmission(service, make_mocked_request("POST", "/"), request, None)  # type: ignore[arg-type]
-    agent.key = store.bet_key(BASE, WALLET.lower(), trade(number).idem_hash)
+    agent.key = records.bet_key(BASE, WALLET.lower(), trade(number).idem_hash)
     agent._market = SimpleNamespace()  # type: ignore[assignment]
     return agent
 
@@ -273,14 +273,14 @@ async def test_of_the_same_trade_under_many_keys_one_is_in_flight(pool: Connecti
 
 async def test_a_trade_that_finds_no_free_connection_is_retriable(pool: ConnectionPool) -> None:
     """Nothing is known to be wrong with it, and nothing of it was written."""
-    key = store.bet_key(BASE, WALLET.lower(), bytes(32))
+    key = records.bet_key(BASE, WALLET.lower(), bytes(32))
     async with AsyncExitStack() as held:
         for _ in range(AT_ONCE + 1):
             await held.enter_async_context(pool.connection())
         with pytest.raises(Problem) as refused:
             async with storage("The trade records"), free_connection(pool) as connection:
-                await store.ATTEMPTS.find(connection, key)
+                await records.ATTEMPTS.find(connection, key)
     assert (refused.value.status, refused.value.code) == (429, "rate_limited")
     assert int(refused.value.headers["Retry-After"]) > 0
     async with storage("The trade records"), free_connection(pool) as connection:
-        assert await store.ATTEMPTS.find(connection, key) is None
+        assert await records.ATTEMPTS.find(connection, key) is None

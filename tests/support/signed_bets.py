@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from api.agent.trade import store
+from api.agent.trade import records
 from api.payments.attempts import Attempt, Funds
 from api.payments.authorization import Authorization, SignedCall
 from api.stock.bets import RelayedBet, StockBet, bet_key
@@ -36,9 +36,9 @@ async def add_trade(
 ) -> Attempt:
     """Store an attempt of an agent's trade as the API does, with a call that settles nothing."""
     payment = Authorization(bet.wallet, SETTLER.address, bet.amount, 0, 2**40, nonce)
-    return await store.add_attempt(
+    return await records.add_attempt(
         connection,
-        store.bet_key(chain_id, bet.wallet, bet.idem_hash),
+        records.bet_key(chain_id, bet.wallet, bet.idem_hash),
         bet,
         bet_hash,
         SignedCall("settle", chain_id, SETTLER.call("finalizeVintage", int.from_bytes(nonce)), payment),

@@ -1,8 +1,10 @@
-"""Orders: what a request would stake, and every check of it before payment."""
+"""Orders: what a request would stake, every check of it before payment, and the price locks of quotes."""
 
 from __future__ import annotations
 
+import secrets
 from dataclasses import dataclass
+from datetime import datetime
 
 from api.agent.chain import AgentContracts
 from api.agent.errors import problem
@@ -10,16 +12,16 @@ from api.agent.facts import ListedMarket, MarketsSnapshot
 from api.agent.requests import MIN_SIZE, TradeRequest
 from api.agent.storage import free_connection, storage
 from api.agent.switch import Trading
-from api.agent.trade import store
 from api.agent.trade.rates import AGAIN_SECONDS
 from api.head import chain_now
 from api.problems import Problem
 from core.agent.bet import ZERO_ADDRESS, Bet, bet_hash
 from core.agent.book import MAX_STAKE, Book, Quote
-from core.db.engine import ConnectionPool
+from core.db.engine import Connection, ConnectionPool
 from core.hexadecimal import bytes_of, hex_of
 from core.money import USD, decimal_text, json_number
 
+LOCK_SECONDS = 60
 SIMPLE_MAX = 10 * USD
 MAX_POINTS = 40 * 10**16  # wad: what one trade may move the price by
 
@@ -99,7 +101,7 @@ class OrderEntry:
                 "A bet above 10 USD needs quoteId, and minSharesOut or maxPriceCents with it.",
             )
         async with storage("The price locks"), free_connection(self._pool) as connection:
-            lock = await store.find_lock(connection, trade.quote_id)
+            lock = await find_lock(connection, trade.quote_id)
         if lock is None:
             raise problem("quote_mismatch", "There is no such quote.")
         if (lock.market_key, lock.outcome, lock.amount) != (order.market.key, order.outcome, trade.size):
@@ -169,3 +171,60 @@ def max_unmoving(book: Book, outcome: int) -> int:
         else:
             most = middle - 1
     return least
+
+
+# ---------------------------------------------------------------- price locks
+
+
+@dataclass(frozen=True, slots=True)
+class Lock:
+    """A stored price lock. `expired`: by the database's clock."""
+
+    market_key: bytes
+    outcome: int
+    amount: int
+    expired: bool
+    wallet: bytes | None
+    idem_hash: bytes | None
+
+
+def new_quote_id() -> str:
+    return f"q_{secrets.token_hex(16)}"
+
+
+async def save_lock(
+    connection: Connection, quote_id: str, market_key: bytes, outcome: int, amount: int, seconds: int
+) -> datetime:
+    """Store a lock for `seconds` and return when it expires."""
+    cursor = await connection.execute(
+        "INSERT INTO agent_quote (quote_id, market_id, outcome, amount, expires_at) "
+        "VALUES (%s, %s, %s, %s, now() + make_interval(secs => %s)) RETURNING expires_at",
+        (quote_id, market_key, outcome, amount, seconds),
+    )
+    row = await cursor.fetchone()
+    assert row is not None
+    expires_at: datetime = row[0]
+    return expires_at
+
+
+async def find_lock(connection: Connection, quote_id: str) -> Lock | None:
+    cursor = await connection.execute(
+        "SELECT market_id, outcome, amount, expires_at <= now(), wallet, idem_hash "
+        "FROM agent_quote WHERE quote_id = %s",
+        (quote_id,),
+    )
+    row = await cursor.fetchone()
+    if row is None:
+        return None
+    return Lock(row[0], row[1], int(row[2]), *row[3:])
+
+
+async def use_lock(connection: Connection, quote_id: str, wallet: bytes, idem_hash: bytes) -> None:
+    """Bind a price lock to a trade; refuse if it was used for another."""
+    cursor = await connection.execute(
+        "UPDATE agent_quote SET wallet = %s, idem_hash = %s WHERE quote_id = %s "
+        "AND (wallet IS NULL OR (wallet = %s AND idem_hash = %s)) RETURNING quote_id",
+        (wallet, idem_hash, quote_id, wallet, idem_hash),
+    )
+    if await cursor.fetchone() is None:
+        raise problem("quote_mismatch", "The quote was used for another trade.")

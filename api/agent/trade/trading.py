@@ -23,13 +23,13 @@ from api.agent.requests import TradeRequest
 from api.agent.storage import free_connection, storage
 from api.agent.switch import NOT_DEPLOYED, Trading
 from api.agent.trade import payment as paying
+from api.agent.trade import records
 from api.agent.trade import refusals as trade_refusals
-from api.agent.trade import store
 from api.agent.trade.answers import Attester, TradeAnswers
 from api.agent.trade.orders import SIMPLE_MAX, Order, OrderEntry
-from api.agent.trade.outcomes import PreviousTrade, TradeOutcomes, check_same
 from api.agent.trade.payment import PRIMARY_TYPES, form_of, is_bound_to, settle_call
 from api.agent.trade.rates import TradeRates
+from api.agent.trade.records import PreviousTrade, TradeOutcomes, check_same
 from api.context import Context
 from api.database import DATABASE_ERRORS
 from api.head import chain_now
@@ -82,7 +82,7 @@ class TradeHandler:
         self.client = client
         self.balances = balances
         self.pool = context.pool
-        self.payments = Payments(context, "base", store.ATTEMPTS, "Send the same request again for the outcome.")
+        self.payments = Payments(context, "base", records.ATTEMPTS, "Send the same request again for the outcome.")
         self.rates = TradeRates(context.limits, context.settings)
         self.index = index
         self.orders = OrderEntry(context.pool, contracts, switch)
@@ -105,7 +105,7 @@ class TradeSubmission(Submission[web.StreamResponse]):
         self, service: TradeHandler, request: web.Request, trade: TradeRequest, snapshot: MarketsSnapshot
     ) -> None:
         self._key_hash = idem_hash(trade.idem_key)
-        self.key = store.bet_key(service.contracts.chain_id, trade.wallet, self._key_hash)
+        self.key = records.bet_key(service.contracts.chain_id, trade.wallet, self._key_hash)
         self._service = service
         self._request = request
         self._trade = trade
@@ -176,7 +176,7 @@ class TradeSubmission(Submission[web.StreamResponse]):
         payment, paid_for = self._payment, self._past.paid_for
         if payment is not None and self._past.landed is not None:
             async with storage("The trade records"), free_connection(self._service.pool) as connection:
-                *_, paid_for = await store.read_previous(connection, self.key, payment.nonce)
+                *_, paid_for = await records.read_previous(connection, self.key, payment.nonce)
         if paid_for is not None:
             return trade_refusals.authorization_taken()
         return trade_refusals.no_market(self._trade.market_id, paid=payment is not None)
@@ -225,7 +225,7 @@ class TradeSubmission(Submission[web.StreamResponse]):
     async def _ask_for_payment(self, order: Order, why: str | None, now: int) -> web.StreamResponse:
         """Answer with a 402, unless a payment could not be settled now. `why`: why the payment was not accepted."""
         async with storage("The trade records"), free_connection(self._service.pool) as connection:
-            await store.check_duplicate(connection, order.bet)
+            await records.check_duplicate(connection, order.bet)
         await self._check_lanes()
         log.info("asked for payment", action="agent.challenge", code="payment_required", trade=order.resource_hash)
         return self._service.answers.challenge(order, why, now)
@@ -284,7 +284,7 @@ class TradeSubmission(Submission[web.StreamResponse]):
                 connection.pipeline(),  # its statements share round trips
                 connection.transaction(),
             ):
-                return await store.add_attempt(
+                return await records.add_attempt(
                     connection,
                     self.key,
                     order.bet,
@@ -314,7 +314,9 @@ class TradeSubmission(Submission[web.StreamResponse]):
                 connection.transaction(),
             ):
                 signed = settle_call(self._service.contracts, order.bet, payment)
-                await store.record_authorization(connection, order.bet, order.hash, signed, order.request.callback_url)
+                await records.record_authorization(
+                    connection, order.bet, order.hash, signed, order.request.callback_url
+                )
         stake = await self._service.outcomes.used(payment, order.bet.amount, facts, fault=fault)
         if stake.idem_hash != order.bet.idem_hash:
             raise trade_refusals.has_paid(stake)

@@ -1,4 +1,4 @@
-"""The outcomes of trades: what the chain, the index and the outbox show of a trade, as answers.
+"""The records of trades: their payments and attempts, and what the chain and the index show of them, as answers.
 
 A trade is accepted once its payment is recorded, and has landed once the index shows the result, whoever sent it: a
 stake, or a payment to refund. Its receipt calls it settled, the word of the specification. While a payment may still be
@@ -21,26 +21,54 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from api.agent.chain import AgentContracts, PaymentFacts
 from api.agent.facts import Arrival, ArrivalState, BookTotals, ListedMarket, Stake, key_from_name
 from api.agent.index import AgentIndex
+from api.agent.notices.endpoints import add_callback
 from api.agent.requests import TradeRequest
 from api.agent.rows import read_arrival, read_by_key, read_by_nonce, read_totals
 from api.agent.storage import free_connection, storage
 from api.agent.trade import refusals as trade_refusals
-from api.agent.trade import store
 from api.agent.trade.answers import TradeAnswers
+from api.agent.trade.orders import use_lock
 from api.agent.trade.payment import form_of
 from api.context import Context
 from api.database import DATABASE_ERRORS
-from api.payments.attempts import Attempt, BetKey
-from api.payments.authorization import Authorization
+from api.payments.attempts import Attempt, Attempts, BetKey, Funds
+from api.payments.authorization import Authorization, SignedCall
 from api.payments.pipeline import read_final_block
-from core.agent.bet import idem_hash
+from core.agent.bet import ZERO_ADDRESS, Bet, idem_hash
 from core.contracts.statuses import Form, RefundReason
+from core.db.engine import Connection
 from core.hexadecimal import bytes_of, hex_of
 from core.log import get_logger
 
 log = get_logger(__name__)
 
 INDEX_WAIT_SECONDS = 5.0
+# How long the same bet under another key is refused while the first is in flight.
+GUARD_SECONDS = 60
+MAX_NONCES = 8
+
+ATTEMPTS = Attempts(
+    "agent_trade",
+    ("wallet", "idem_hash"),
+    payer="wallet",
+    asked_at="created_at",
+    details=("market_id", "outcome", "amount", "builder"),
+    key_is_bet=False,
+)
+
+_PREVIOUS = f"""
+SELECT ARRAY(SELECT nonce FROM agent_authorization WHERE wallet = %(wallet)s AND idem_hash = %(idem_hash)s
+        ORDER BY brought_at DESC LIMIT {MAX_NONCES}),
+    (SELECT bet_hash FROM agent_authorization WHERE wallet = %(wallet)s AND nonce = %(nonce)s),
+    {ATTEMPTS.columns}
+FROM (VALUES (%(wallet)s::bytea, %(idem_hash)s::bytea)) AS k (wallet, idem_hash)
+LEFT JOIN agent_trade b USING (wallet, idem_hash) LEFT JOIN outbox_intent i ON i.id = b.intent_id
+"""  # noqa: S608 - constants only
+# The update changes nothing; it returns the row that was there before.
+_RECORD = b"""
+INSERT INTO agent_authorization AS known (wallet, nonce, bet_hash, idem_hash, amount, arguments)
+VALUES (%s, %s, %s, %s, %s, %s) ON CONFLICT (wallet, nonce) DO UPDATE SET bet_hash = known.bet_hash RETURNING bet_hash
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +144,7 @@ class TradeOutcomes:
             return PreviousTrade(landed)
         async with storage("The trade records"), free_connection(self._pool) as connection:
             nonce = None if payment is None else payment.nonce
-            return PreviousTrade(None, *await store.read_previous(connection, key, nonce))
+            return PreviousTrade(None, *await read_previous(connection, key, nonce))
 
     async def landed(self, trade: TradeRequest) -> LandedBet | None:
         """Return what the index shows under the key; None also if it cannot be read."""
@@ -230,3 +258,94 @@ def _same(trade: TradeRequest, named: ListedMarket, stake: Stake) -> bool:
 async def _read_landed(connection: AsyncConnection, trade: TradeRequest) -> LandedBet | None:
     stake = await read_by_key(connection, trade.wallet, idem_hash(trade.idem_key))
     return None if stake is None else LandedBet(stake, await read_totals(connection, stake))
+
+
+# ---------------------------------------------------------------- accepted payments
+
+
+def bet_key(chain_id: int, wallet: str, idem_hash: bytes) -> BetKey:
+    """Return the key in `agent_trade` of a wallet's idempotency key."""
+    return BetKey({"wallet": bytes_of(wallet), "idem_hash": idem_hash}, f"agent:{chain_id}:{wallet}:{idem_hash.hex()}")
+
+
+async def read_previous(
+    connection: Connection, key: BetKey, nonce: bytes | None
+) -> tuple[Attempt | None, tuple[bytes, ...], bytes | None]:
+    """Return the last attempt of a key; the nonces of all authorizations sent under it, newest first, since each may
+    have been used; and the hash of the bet that the authorization of this nonce was first sent for, if any."""
+    row = await connection.fetch_one(_PREVIOUS.encode(), {**key.values, "nonce": nonce}, prepare=True)
+    assert row is not None
+    nonces, paid_for, *attempt = row
+    return ATTEMPTS.from_row(attempt), tuple(nonces), paid_for
+
+
+async def check_duplicate(connection: Connection, trade: Bet) -> None:
+    """Refuse a trade while the same one under another key, begun within a minute, is not known to have ended. The index
+    may show its stake before the relayer has recorded that its transaction was mined."""
+    cursor = await connection.execute(
+        "SELECT t.bet_hash FROM agent_trade t JOIN outbox_intent i ON i.id = t.intent_id "
+        "WHERE t.wallet = %s AND t.market_id = %s AND t.outcome = %s AND t.amount = %s AND t.idem_hash <> %s "
+        "AND t.created_at > now() - make_interval(secs => %s) AND i.state IN ('queued', 'signed', 'sent') "
+        "AND NOT EXISTS (SELECT 1 FROM agent_stake s WHERE s.wallet = t.wallet AND s.idem_hash = t.idem_hash) LIMIT 1",
+        (
+            bytes_of(trade.wallet),
+            trade.market_id,
+            trade.outcome,
+            trade.amount,
+            trade.idem_hash,
+            GUARD_SECONDS,
+        ),
+    )
+    row = await cursor.fetchone()
+    if row is not None:
+        raise trade_refusals.duplicate_in_flight(row[0])
+
+
+async def record_authorization(
+    connection: Connection, bet: Bet, bet_hash: bytes, signed: SignedCall, callback_url: str | None
+) -> None:
+    """Record which bet an authorization pays for; refuse it if that was another bet before.
+
+    A failed transaction makes its authorization public, so it pays for the bet it was first sent for, or nothing. And
+    if its payment reaches the contract without us, the keeper books it by this row alone.
+    """
+    wallet = bytes_of(bet.wallet)
+    arguments = signed.call.data[4:]  # what follows the selector is the same for `settle` and the keeper's `credit`
+    values = (wallet, signed.authorization.nonce, bet_hash, bet.idem_hash, bet.amount, arguments)
+    row = await connection.fetch_one(_RECORD, values, prepare=True)
+    assert row is not None
+    if row[0] != bet_hash:
+        raise trade_refusals.authorization_taken()
+    if callback_url is not None:
+        await add_callback(connection, wallet, bet_hash, callback_url)
+
+
+async def add_attempt(
+    connection: Connection,
+    key: BetKey,
+    bet: Bet,
+    bet_hash: bytes,
+    signed: SignedCall,
+    *,
+    after: int,
+    funds: Funds,
+    quote_id: str | None,
+    callback_url: str | None,
+) -> Attempt:
+    """Record the payment and enqueue its transaction, in the caller's database transaction; see `Attempts.add`."""
+
+    async def check() -> None:
+        await record_authorization(connection, bet, bet_hash, signed, callback_url)
+        await check_duplicate(connection, bet)
+        if quote_id is not None:
+            await use_lock(connection, quote_id, bytes_of(bet.wallet), bet.idem_hash)
+
+    row = {
+        "market_id": bet.market_id,
+        "outcome": bet.outcome,
+        "amount": bet.amount,
+        "builder": None if bet.builder == ZERO_ADDRESS else bytes_of(bet.builder),
+        "bet_hash": bet_hash,
+        "nonce": signed.authorization.nonce,
+    }
+    return await ATTEMPTS.add(connection, key, row, signed, after=after, funds=funds, check=check)
