@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, Final
 
 import psycopg
+from psycopg_pool import PoolTimeout
 from sqlalchemy import FromClause, column, func, literal
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.types import TypeEngine
 
 from api.problems import Problem, unavailable
+from core.db.engine import Connection, ConnectionPool
 from core.errors import DatabaseError
 from core.log import get_logger
 
 log = get_logger(__name__)
 
 DATABASE_ERRORS: Final = (SQLAlchemyError, psycopg.Error, DatabaseError, OSError, TimeoutError)
+# Less than requests wait for the database, to distinguish a busy pool from a database that does not answer.
+FREE_SECONDS = 2.0
 
 
 @asynccontextmanager
@@ -33,6 +37,17 @@ async def reading(
     except DATABASE_ERRORS as error:
         log.warning("failed to read the database", action="http.no_database", what=what, why=error)
         raise refusal(f"{what} cannot be read now; try again shortly.") from None
+
+
+@asynccontextmanager
+async def free_connection(pool: ConnectionPool, busy: Callable[[], Problem]) -> AsyncIterator[Connection]:
+    """Yield a connection of the pool; raise the refusal `busy` if none is free soon, before anything was written."""
+    async with AsyncExitStack() as stack:
+        try:
+            connection = await stack.enter_async_context(pool.connection(FREE_SECONDS))
+        except PoolTimeout:
+            raise busy() from None
+        yield connection
 
 
 def unnest_rows(name: str, **columns: tuple[type[TypeEngine[Any]], Iterable[Any]]) -> FromClause:

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from functools import partial
 
-from psycopg_pool import PoolTimeout
-
+from api import database
 from api.agent.errors import problem
 from api.database import reading
+from api.problems import Problem
 from core.db.engine import Connection, ConnectionPool
 
 TIMEOUT_SECONDS = 3.0
-# Less than the timeout, to distinguish a busy pool from a database that does not answer.
-FREE_SECONDS = 2.0
 AGAIN_SECONDS = 2
 
 
@@ -24,17 +21,15 @@ def storage(what: str, *, seconds: float = TIMEOUT_SECONDS, status: int = 500) -
     return reading(what, seconds=seconds, refusal=refusal)
 
 
-@asynccontextmanager
-async def free_connection(pool: ConnectionPool) -> AsyncIterator[Connection]:
+def free_connection(pool: ConnectionPool) -> AbstractAsyncContextManager[Connection]:
     """Yield a connection of the pool; 429 if none is free soon, before anything was written."""
-    async with AsyncExitStack() as stack:
-        try:
-            connection = await stack.enter_async_context(pool.connection(FREE_SECONDS))
-        except PoolTimeout:
-            raise problem(
-                "rate_limited",
-                "Too many trades are being checked at the moment, and this one was not accepted.",
-                hint="Send the same request again; this does not affect a payment that was accepted before.",
-                retry_after=AGAIN_SECONDS,
-            ) from None
-        yield connection
+    return database.free_connection(pool, _busy)
+
+
+def _busy() -> Problem:
+    return problem(
+        "rate_limited",
+        "Too many trades are being checked at the moment, and this one was not accepted.",
+        hint="Send the same request again; this does not affect a payment that was accepted before.",
+        retry_after=AGAIN_SECONDS,
+    )

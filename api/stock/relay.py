@@ -21,7 +21,7 @@ from prometheus_client import Counter
 
 from api.caching import json_response
 from api.context import Context
-from api.database import DATABASE_ERRORS, reading
+from api.database import DATABASE_ERRORS, free_connection, reading
 from api.head import chain_now
 from api.limits import blocked_region, caller_ip
 from api.payments.attempts import Attempt, BetKey, Funds, FundsReserved
@@ -238,7 +238,7 @@ class RelaySubmission(Submission[RelayBody]):
         """Yield a connection for a few seconds; if the database fails, raise the refusal `unavailable`."""
         async with (
             reading("The relay's record", seconds=READ_SECONDS, refusal=lambda _: unavailable()),
-            self._relay.pool.connection() as connection,
+            free_connection(self._relay.pool, self.too_many) as connection,
         ):
             yield connection
 

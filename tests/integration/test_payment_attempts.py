@@ -234,6 +234,32 @@ def _payments(surface: Surface) -> Payments:
     return Payments(context, "base", surface.attempts, "Look there.")
 
 
+async def test_a_bet_that_finds_no_free_connection_is_retriable(surface: Surface) -> None:
+    """Nothing is known to be wrong with it, and nothing of it was written."""
+
+    async def find() -> Attempt | None:
+        if surface.table == "relay_bet":
+            relay: Any = SimpleNamespace(
+                settings=SimpleNamespace(rpc_request_path_timeout_seconds=1.0, payments_in_hand=1),
+                sources=SimpleNamespace(contracts=None, client=None),
+                pool=surface.pool,
+            )
+            bet = RelaySubmission(relay, relayed(1), None, 0.0)
+            async with bet._database(checks.relayer_unavailable) as connection:
+                return await surface.attempts.find(connection, bet.key)
+        async with storage("The trade records"), free_connection(surface.pool) as connection:
+            return await surface.attempts.find(connection, records.bet_key(BASE, WALLET.lower(), bytes(32)))
+
+    async with AsyncExitStack() as held:
+        for _ in range(AT_ONCE + 1):
+            await held.enter_async_context(surface.pool.connection())
+        with pytest.raises(Problem) as refused:
+            await find()
+    assert refused.value.code == ("busy" if surface.table == "relay_bet" else "rate_limited")
+    assert int(refused.value.headers["Retry-After"]) > 0
+    assert await find() is None
+
+
 # ---------------------------------------------------------------- of an agent's trade alone
 
 
@@ -269,18 +295,3 @@ async def test_of_the_same_trade_under_many_keys_one_is_in_flight(pool: Connecti
     assert sum(refused_as(each, "rate_limited") for each in outcomes) == AT_ONCE - 1, outcomes
     async with pool.connection() as connection:
         assert await connection.fetch_all("SELECT count(*) FROM outbox_intent") == [(1,)]
-
-
-async def test_a_trade_that_finds_no_free_connection_is_retriable(pool: ConnectionPool) -> None:
-    """Nothing is known to be wrong with it, and nothing of it was written."""
-    key = records.bet_key(BASE, WALLET.lower(), bytes(32))
-    async with AsyncExitStack() as held:
-        for _ in range(AT_ONCE + 1):
-            await held.enter_async_context(pool.connection())
-        with pytest.raises(Problem) as refused:
-            async with storage("The trade records"), free_connection(pool) as connection:
-                await records.ATTEMPTS.find(connection, key)
-    assert (refused.value.status, refused.value.code) == (429, "rate_limited")
-    assert int(refused.value.headers["Retry-After"]) > 0
-    async with storage("The trade records"), free_connection(pool) as connection:
-        assert await records.ATTEMPTS.find(connection, key) is None

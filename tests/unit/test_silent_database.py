@@ -44,7 +44,7 @@ class _Silent:
 class _Lost:
     """A pool whose database went away."""
 
-    def connection(self) -> Any:
+    def connection(self, *_: Any) -> Any:
         raise psycopg.OperationalError("it is away")
 
 
