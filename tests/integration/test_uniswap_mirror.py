@@ -73,5 +73,5 @@ def test_a_price_is_the_greatest_tick_below_it() -> None:
         assert tick == -MAX_TICK or tick_at(price - 1) == tick - 1
         between = dice.randint(price, sqrt_price_at(tick + 1) - 1)
         assert tick_at(between) == tick
-    with pytest.raises(ValueError, match="outside the prices"):
+    with pytest.raises(ValueError, match="outside the price range"):
         tick_at(MIN_SQRT_PRICE - 1)
