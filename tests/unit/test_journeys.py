@@ -42,3 +42,8 @@ def test_every_channel_and_table_of_the_ways_is_there() -> None:
     named = {each for way in JOURNEYS.values() for each in re.findall(r"`([a-z]+(?:_[a-z]+)+)`", way)}
     assert named
     assert named <= known, named - known
+
+
+def test_a_cup_trade_crosses_at_most_eight_files() -> None:
+    (journey,) = (each for title, each in JOURNEYS.items() if "cup" in title)
+    assert len(ITEM.findall(journey)) <= 8
