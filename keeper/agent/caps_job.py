@@ -10,8 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from core.contracts.feeds import PoolFeed
-from core.feeds.live import NoPool
-from core.feeds.live_cost import CostUnknown, live_cap_units
+from core.feeds.live import CostUnknown, NoPool, live_cap_units
 from core.log import get_logger
 from keeper import metrics
 from keeper.run import JobRun

@@ -10,7 +10,7 @@ from typing import Any
 
 from core.contracts.deployments import Deployment
 from core.contracts.feeds import AgentFeed, PoolFeed
-from core.feeds.live_cost import CostUnknown, live_cap_units
+from core.feeds.live import CostUnknown, live_cap_units
 from core.money import USD
 from scripts._deploy.safe import SafeCall
 from scripts._deploy.session import ScriptRefused, ask_node

@@ -15,8 +15,7 @@ from core.contracts.deployments import ContractInfo, Deployment
 from core.contracts.feeds import AddressText, FeedKey, PoolFeed, PoolSource, Seconds
 from core.errors import DeploymentError
 from core.feeds.grid import grid_time
-from core.feeds.live import POOL, TOKEN, NoPool, require_genuine
-from core.feeds.live_cost import MIN_LIVE_WINDOW
+from core.feeds.live import MIN_LIVE_WINDOW, POOL, TOKEN, NoPool, require_genuine
 from core.money import USD
 from scripts._deploy.session import DeploySession, ScriptRefused, ask_node
 

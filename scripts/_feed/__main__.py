@@ -18,7 +18,7 @@ from core.chain.provider import ChainProvider
 from core.contracts.deployments import Deployment
 from core.errors import VpmError
 from core.feeds.cost import FLOOR, MOVES, SAFE_SHARE
-from core.feeds.live_cost import MIN_LIVE_WINDOW, CostQuestion, CostReport, CostUnknown, report
+from core.feeds.live import MIN_LIVE_WINDOW, CostQuestion, CostReport, CostUnknown, report
 from scripts._feed import record
 from scripts._verify.chain import add_options, deployments_in, node_url
 

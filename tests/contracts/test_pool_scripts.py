@@ -16,8 +16,7 @@ from core.chain.provider import ChainProvider
 from core.contracts.deployments import load_deployment
 from core.contracts.feeds import PoolFeed
 from core.errors import DeploymentError
-from core.feeds.live import NoPool
-from core.feeds.live_cost import CostQuestion, report
+from core.feeds.live import CostQuestion, NoPool, report
 from core.money import USD
 from core.paths import REPOSITORY
 from scripts._deploy import pools

@@ -16,8 +16,7 @@ from core.chain.provider import ChainProvider
 from core.contracts.deployments import load_deployment, write_deployment
 from core.contracts.feeds import PoolFactory
 from core.feeds.cost import SECONDS_PER_YEAR, PricedPool, price_after_move
-from core.feeds.live import read_pool
-from core.feeds.live_cost import CostReport
+from core.feeds.live import CostReport, read_pool
 from core.feeds.uniswap import MAX_TICK, sqrt_price_at
 from core.paths import REPOSITORY
 from scripts._feed import __main__ as feed

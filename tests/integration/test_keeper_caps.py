@@ -15,7 +15,7 @@ from core.chain import ChainClient
 from core.chain.provider import ChainProvider
 from core.contracts.feeds import PoolFeed
 from core.feeds.grid import grid_time
-from core.feeds.live_cost import live_cap_units
+from core.feeds.live import live_cap_units
 from core.money import USD
 from keeper.report import RunReport
 from tests.support.agent_chain import AgentChain

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from core.chain.breaker import CircuitBreaker
+from core.chain.endpoint import CircuitBreaker
 from core.chain.errors import RpcError, RpcErrorKind
 from core.chain.provider import ChainProvider
 
