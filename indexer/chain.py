@@ -7,6 +7,7 @@ writes its rows. Killed at any point, or running twice, it continues from the la
 from __future__ import annotations
 
 import asyncio
+import gc
 import math
 import time
 from collections.abc import Coroutine, Sequence
@@ -46,8 +47,13 @@ REWRITE_SECONDS = 0.9  # so that every answer is written of chains that are poll
 MAX_LINKED_GAP = 2_048
 """A finalized block further behind than this does not keep history from being read in pages."""
 SHORT_HISTORY = 1_000
-"""A backfill of at most so many blocks updates the sums as it goes, not at its end."""
+"""A backfill of at most so many blocks updates the sums as it goes, so that a new stack has them at once. Longer ones
+fill them at the end: updating them takes two fifths of the time of a step."""
 
+COLLECT_AFTER = 200_000
+"""New objects before Python looks for garbage during a backfill. Its pages are many objects without cycles: looking as
+often as usual takes a tenth of the time."""
+USUAL_THRESHOLDS = gc.get_threshold()
 
 RECHECK_SECONDS = 15.0
 RECHECK_BLOCKS = 2_000
@@ -205,7 +211,11 @@ class ChainFollower:
             await self._record_head()
             await self._require_cursor_block(cursor)
             await self._record_state("backfill")
-            await self._backfill(cursor.number + 1, settled)
+            gc.set_threshold(COLLECT_AFTER, *USUAL_THRESHOLDS[1:])
+            try:
+                await self._backfill(cursor.number + 1, settled)
+            finally:
+                gc.set_threshold(*USUAL_THRESHOLDS)
             return
         started = time.perf_counter()
         first, last = cursor.number + 1, min(head.number, cursor.number + self._linked_at_once)

@@ -76,7 +76,7 @@ async def cursor_row(url: str) -> dict[str, Any]:
 
 
 async def insist(follower: ChainFollower, *kinds: type[Exception], tries: int = 200) -> int:
-    """Try again until it works, as the service does; return how often it did not."""
+    """Retry until it works, as the service does; return the number of failures."""
     for failures in range(tries):
         try:
             await follower.catch_up()
@@ -264,7 +264,7 @@ async def test_heads_repeated_skipped_and_out_of_order_are_harmless(wiped: str, 
     await same_as_fresh(wiped, postgres, chain)
 
 
-# ---------------------------------------------------------------- who must agree, and how deep
+# ---------------------------------------------------------------- agreement of nodes, and depth
 
 
 async def test_nothing_is_undone_until_both_nodes_agree(wiped: str, postgres: TestPostgres) -> None:
@@ -288,8 +288,8 @@ async def test_nothing_is_undone_until_both_nodes_agree(wiped: str, postgres: Te
     await same_as_fresh(wiped, postgres, chain)
 
 
-async def test_a_node_that_names_heads_but_refuses_logs_does_not_keep_the_index_fresh(wiped: str) -> None:
-    """Otherwise what is shown would count as fresh for as long as the refusals last."""
+async def test_a_node_that_reports_heads_but_refuses_logs_does_not_keep_the_index_fresh(wiped: str) -> None:
+    """Otherwise stale tables would count as fresh while the refusals last."""
     chain, crowd = busy_chain("refused", 20)
     node = SimNode(chain)
 
@@ -380,7 +380,7 @@ async def test_a_development_chain_may_come_back_from_any_earlier_state(
 
 
 async def test_two_writers_at_once_never_write_twice(wiped: str, postgres: TestPostgres) -> None:
-    """Without any election: the cursor's old value alone decides whose step counts."""
+    """Without a leader election: the cursor's old value alone decides whose step is written."""
 
     chain, crowd = busy_chain("twins", 30)
     sources = world_sources()
@@ -410,7 +410,7 @@ async def test_two_writers_at_once_never_write_twice(wiped: str, postgres: TestP
     await same_as_fresh(wiped, postgres, chain)
 
 
-# ---------------------------------------------------------------- the service's patience
+# ---------------------------------------------------------------- contradictions
 
 
 async def test_logs_that_keep_contradicting_halt_the_chain_until_they_stop(wiped: str, postgres: TestPostgres) -> None:
@@ -572,8 +572,8 @@ async def test_a_wrong_block_that_was_committed_heals(wiped: str, postgres: Test
 async def test_a_wrong_block_that_contradicts_what_follows_heals(
     wiped: str, postgres: TestPostgres, passed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The logs that one block lacks are what a later one builds on: nothing more can be read until they are put in.
-    With many blocks between the two they are history, which is compared a page now and then."""
+    """A later block builds on logs that one block lacks: nothing more can be indexed until they are inserted.
+    With many blocks between them they are history, which is rechecked a page at a time."""
     monkeypatch.setattr("indexer.chain.RECHECK_SECONDS", 0.0 if passed else float("inf"))
     chain, crowd = busy_chain("contradicts", 30)
     node = SimNode(chain)
@@ -602,8 +602,8 @@ async def test_a_wrong_block_that_contradicts_what_follows_heals(
     await same_as_fresh(wiped, postgres, chain)
 
 
-async def test_the_lag_is_that_of_the_scrape(wiped: str) -> None:
-    """The indexer hangs in a call and measures nothing any more; the lag still grows."""
+async def test_the_lag_is_computed_at_the_scrape(wiped: str) -> None:
+    """The indexer hangs in a call; the lag still grows."""
     chain, _ = busy_chain("stuck", 20)
     node, name = SimNode(chain), world_sources().name
 

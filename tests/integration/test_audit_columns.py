@@ -1,5 +1,5 @@
-"""Every column of every table that the audit answers for, altered one at a time: it names the table, the row and the
-column. The columns come from the schema, so that none which is added can be left out."""
+"""The audit reports every altered column of every table it covers, with table, row and column. The columns come from
+the schema, so a new one cannot be forgotten."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ Named = tuple[str, str, str]
 
 @dataclass(frozen=True)
 class Index:
-    """An index of a chain in memory, and the audit of it but for the contracts' views, which such a chain has not."""
+    """An index of a chain in memory, and its audit without the contracts' views, which such a chain does not have."""
 
     node: SimNode
     sources: Sources
     pool: ConnectionPool
 
     async def audit(self, connection: Connection, some: Sequence[AuditStage] = ()) -> Comparison:
-        """All stages, or some."""
+        """Run all stages, or some."""
         head, fetcher = self.node.chain.head.header, Fetcher(self.node, self.sources)
         comparison = Comparison(block=head.number)
         unasked = ChainClient(ChainProvider(("http://127.0.0.1:9",), chain_id=self.sources.chain_id))
@@ -65,7 +65,7 @@ def named(found: Comparison) -> set[Named]:
 
 @pytest.fixture
 async def index(fresh_database_url: str) -> AsyncIterator[Index]:
-    """Everything happens on it, so that every table has rows."""
+    """Yield an index with rows in every table."""
     simulated, crowd = SimChain(), Crowd("audited columns")
     seldom = [
         crowd.tx("cancel", address_of("canceling"), bytes(32)),
@@ -113,8 +113,8 @@ async def test_each_altered_column_is_named_with_its_table_and_row(index: Index)
     assert not passed_over, "\n".join(passed_over)
 
 
-async def test_an_altered_projection_differs_in_that_column_alone(index: Index) -> None:
-    """So an operator reads what was changed and not what follows from it."""
+async def test_only_the_altered_column_of_a_projection_differs(index: Index) -> None:
+    """The operator reads what was changed, not its consequences."""
     alteration = next(each for each in alterations() if (each.table.name, each.column) == ("stock_market", "outcome"))
     async with index.pool.connection() as connection, connection.transaction(force_rollback=True):
         await alteration.make(connection)
@@ -135,10 +135,10 @@ async def test_pages_of_a_few_rows_find_what_one_page_finds(index: Index, monkey
     assert {each["what"] for each in large.detail} == {table.name for table in tables}
 
 
-async def test_a_row_too_few_and_one_too_many_are_named(index: Index) -> None:
+async def test_a_missing_row_is_named(index: Index) -> None:
     for table in AUDITED:
         if table is chain_log:
-            continue  # its rows are those that the others are made of: see below
+            continue  # the others are made from its rows: see below
         keys = ", ".join(f'"{each.name}"' for each in table.primary_key.columns)
         async with index.pool.connection() as connection, connection.transaction(force_rollback=True):
             first = f"SELECT {keys} FROM {table.name} ORDER BY {keys} LIMIT 1"
@@ -150,7 +150,7 @@ async def test_a_row_too_few_and_one_too_many_are_named(index: Index) -> None:
         }, table.name
 
 
-async def test_a_raw_log_that_is_gone_or_was_never_there_is_named(index: Index) -> None:
+async def test_a_missing_and_an_extra_raw_log_are_named(index: Index) -> None:
     for change, ours in (
         ("DELETE FROM chain_log WHERE ctid = (SELECT ctid FROM chain_log ORDER BY 1 LIMIT 1)", "missing"),
         (
@@ -165,8 +165,8 @@ async def test_a_raw_log_that_is_gone_or_was_never_there_is_named(index: Index) 
         assert ("chain_log", "row", ours) in {(each["what"], each["field"], each["ours"]) for each in found.detail}
 
 
-async def test_a_rebuild_mends_what_was_altered_in_every_table(index: Index) -> None:
-    tables = [table for table in AUDITED if table not in (chain_block, chain_log)]  # it works from these
+async def test_a_rebuild_repairs_every_table(index: Index) -> None:
+    tables = [table for table in AUDITED if table not in (chain_block, chain_log)]  # a rebuild reads these
     async with index.pool.connection() as connection:
         for table in tables:
             await Alteration(table, table.columns.keys()[-1]).make(connection)

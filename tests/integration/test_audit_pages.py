@@ -1,4 +1,4 @@
-"""An audit holds a page at a time, each at the block that the index has reached then."""
+"""An audit in pages, each at the block that the index has reached."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ STEPS = 40
 
 @dataclass(frozen=True)
 class History:
-    """A chain that agents bet on, and the index of it."""
+    """A chain that agents bet on, and its index."""
 
     url: str
     known: Genesis
@@ -49,7 +49,7 @@ def known() -> Genesis:
 
 @pytest.fixture(scope="module")
 def played(known: Genesis, database_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningChain]:
-    """The chain, played and indexed once."""
+    """Yield the chain, with its history, indexed once."""
     log = tmp_path_factory.mktemp("audit") / "anvil.log"
     with chain(known, "base", log, mine_on_demand=True) as running:
         asyncio.run(_play(running, database_url))
@@ -88,7 +88,7 @@ async def history(known: Genesis, played: RunningChain, database_url: str) -> As
 async def test_a_block_undone_during_the_audit_is_no_mismatch(
     history: History, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The page is compared again, at the block that took its place once that is indexed."""
+    """The page is compared again, at the new block once it is indexed."""
     monkeypatch.setattr(run, "PAGE_TRIES", 10_000)
     monkeypatch.setattr(run, "RETRY_SECONDS", 0.01)
     audit_in_pages_of(2, monkeypatch)

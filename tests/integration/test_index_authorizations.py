@@ -1,5 +1,5 @@
-"""Payments in the index: the tables show what an attacker does to another wallet's authorization, also after a
-reorganization, a rebuild, and on a database that has seen nothing else."""
+"""Payments in the index, when an attacker uses another wallet's authorization: also after a reorganization, after a
+rebuild, and in a fresh index."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ async def same_as_fresh(indexed: Indexed, postgres: TestPostgres) -> None:
         postgres.drop(other)
 
 
-async def test_what_strangers_do_to_an_authorization_is_what_it_brought(
+async def test_an_authorization_used_by_strangers_has_the_amount_of_its_own_transfer(
     indexed: Indexed, postgres: TestPostgres
 ) -> None:
     three, four, five = b"3" * 32, b"4" * 32, b"5" * 32
@@ -104,14 +104,14 @@ async def test_what_strangers_do_to_an_authorization_is_what_it_brought(
     await same_as_fresh(indexed, postgres)
 
 
-async def test_the_cancellation_of_a_wallet_that_never_paid_is_known(indexed: Indexed, postgres: TestPostgres) -> None:
+async def test_a_cancellation_by_a_wallet_that_never_paid_is_stored(indexed: Indexed, postgres: TestPostgres) -> None:
     await indexed.mine("cancel", address_of("stranger"), ONE)
     assert await indexed.became() == {(address_of("stranger"), ONE): ("canceled", None)}
     await same_as_fresh(indexed, postgres)
 
 
-async def test_a_use_that_brought_us_nothing_is_not_followed(indexed: Indexed) -> None:
-    """The token's users are many; of them only those who paid us in the same transaction are looked at."""
+async def test_a_use_that_paid_us_nothing_is_ignored(indexed: Indexed) -> None:
+    """The token has many users; only uses in a transaction that paid us are stored."""
     shop = address_of("shop")
     await indexed.mine("several", ((USED, ALICE, ONE), (MOVED, ALICE, shop, USD)))
     assert await indexed.became() == {}
@@ -127,7 +127,7 @@ async def test_a_use_that_brought_us_nothing_is_not_followed(indexed: Indexed) -
     assert await indexed.became() == {(ALICE, b"3" * 32): ("paid", 5 * USD)}
 
 
-async def test_a_reorganized_payment_is_what_it_brought_in_the_end(indexed: Indexed, postgres: TestPostgres) -> None:
+async def test_a_reorganized_payment_has_its_final_amount(indexed: Indexed, postgres: TestPostgres) -> None:
     """Four dollars become one unit under the same nonce: what the tables say is the chain's, not the first block's."""
     await indexed.mine("direct", ALICE, 4 * USD, ONE)
     assert await indexed.became() == {(ALICE, ONE): ("paid", 4 * USD)}
@@ -142,7 +142,9 @@ async def test_a_reorganized_payment_is_what_it_brought_in_the_end(indexed: Inde
     await same_as_fresh(indexed, postgres)
 
 
-async def test_a_transfer_that_is_put_in_later_makes_its_payment(indexed: Indexed, postgres: TestPostgres) -> None:
+async def test_a_transfer_that_is_inserted_later_completes_its_payment(
+    indexed: Indexed, postgres: TestPostgres
+) -> None:
     """A node without receipts left out the second of two transfers of one payer when their block was new."""
 
     def forgetful(method: str, answer: Any) -> Any:
@@ -167,7 +169,7 @@ async def test_a_transfer_that_is_put_in_later_makes_its_payment(indexed: Indexe
     await same_as_fresh(indexed, postgres)
 
 
-async def test_what_is_paid_for_raises_no_alarm(indexed: Indexed) -> None:
+async def test_paid_stakes_raise_no_alarm(indexed: Indexed) -> None:
     before = measured("vpm_index_unpaid_stakes_total")
     await indexed.mine("stake", MARKET, ALICE, 0, 5 * USD, ONE)
     await indexed.mine("direct", ALICE, 7 * USD, TWO)
@@ -189,7 +191,7 @@ SAID = {
 
 
 @pytest.mark.parametrize("said", SAID.values(), ids=SAID.keys())
-async def test_a_stake_whose_payment_the_token_does_not_announce_is_an_alarm(
+async def test_a_stake_whose_payment_the_token_did_not_log_raises_an_alarm(
     indexed: Indexed, said: tuple[tuple[Any, ...], ...]
 ) -> None:
     before = measured("vpm_index_unpaid_stakes_total")
@@ -199,7 +201,7 @@ async def test_a_stake_whose_payment_the_token_does_not_announce_is_an_alarm(
     assert measured("vpm_index_unpaid_stakes_total") == before + 1, "the index goes on"
 
 
-async def test_two_stakes_for_one_payment_are_an_alarm(indexed: Indexed) -> None:
+async def test_two_stakes_for_one_payment_raise_an_alarm(indexed: Indexed) -> None:
     before = measured("vpm_index_unpaid_stakes_total")
     await indexed.mine("stake", MARKET, ALICE, 0, 5 * USD, ONE)
     await indexed.mine("odd_stake", MARKET, ALICE, 5 * USD, ONE, ())

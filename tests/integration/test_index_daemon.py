@@ -49,7 +49,7 @@ core.db.leader.HUNG_SECONDS = {GIVEN_UP_SECONDS}
 indexer.service.MEASURE_SECONDS = 0.5
 from indexer.cli import main
 """
-"""The daemon, which gives up on others and measures sooner."""
+"""The daemon with shorter timeouts."""
 RUNS = f"{QUICK}main([])"
 STOPS_IN_A_PAGE = f"""
 {QUICK}
@@ -62,7 +62,7 @@ def stop(*_):
 tables.packed = stop
 main([])
 """
-"""It is stopped while the database takes in its first logs."""
+"""Stops the daemon while the database stores its first logs."""
 
 
 @pytest.fixture(scope="module")
@@ -158,7 +158,7 @@ def summed(url: str) -> bool:
 
 
 async def play(running: RunningChain, steps: int, seed: object) -> int:
-    """Some traffic; returns the head's number after it."""
+    """Make some traffic; return the head's number after it."""
     async with ChainProvider((running.url,), chain_id=running.deployment.chain_id) as rpc:
         players = StockPlayers(rpc, running.deployment, seed)
         await players.recount()
@@ -208,7 +208,7 @@ def test_two_at_once_one_leads_and_the_other_takes_over(
 def test_a_leader_that_stops_in_the_middle_of_a_page_is_replaced(
     stock: RunningChain, known: Genesis, fresh_database_url: str, tmp_path: Path
 ) -> None:
-    """Its connections live on, and none of PostgreSQL's limits ends a session that waits for the rest of a COPY."""
+    """Its connections stay open: no PostgreSQL timeout ends a session that waits for the rest of a COPY."""
     url = fresh_database_url
     env = environment(stock, known, url)
     head = asyncio.run(play(stock, 3, "stopped"))
@@ -222,7 +222,7 @@ def test_a_leader_that_stops_in_the_middle_of_a_page_is_replaced(
             stopped.process.kill()
 
 
-def test_following_goes_on_when_the_row_of_the_cursor_is_gone(
+def test_following_continues_after_the_cursors_row_was_deleted(
     stock: RunningChain, known: Genesis, fresh_database_url: str, postgres: TestPostgres, tmp_path: Path
 ) -> None:
     url = fresh_database_url
@@ -294,7 +294,7 @@ async def _same_as_fresh(stock: RunningChain, postgres: TestPostgres, url: str) 
         (True, ValueError("a fault of ours"), EXIT_UNAVAILABLE),
     ],
 )
-async def test_a_mismatch_on_one_chain_is_reported_though_the_other_fails(
+async def test_a_mismatch_on_one_chain_is_reported_even_if_the_other_fails(
     known: Genesis, database_url: str, base: bool | Exception, stock: bool | Exception, code: int
 ) -> None:
     results = {"base": base, "stock": stock}
@@ -311,7 +311,7 @@ async def test_a_mismatch_on_one_chain_is_reported_though_the_other_fails(
 
 
 @pytest.mark.thorough
-def test_the_commands_check_and_renew_what_the_daemon_writes(
+def test_the_commands_audit_and_rebuild_the_tables(
     stock: RunningChain, known: Genesis, fresh_database_url: str, tmp_path: Path
 ) -> None:
     url = fresh_database_url
@@ -322,7 +322,7 @@ def test_the_commands_check_and_renew_what_the_daemon_writes(
     head = asyncio.run(play(stock, 30, "commands"))
     with daemon(tmp_path, "daemon", env):
         wait_for(url, head)
-        # The running indexer waits for the rebuild's transaction, and goes on after it.
+        # The running indexer waits for the rebuild's transaction, then continues.
         rebuilt = command(env, "rebuild", "--chain", "stock")
         assert rebuilt.returncode == 0, rebuilt.stderr
         assert f"up to block {head}" in rebuilt.stdout
@@ -333,7 +333,7 @@ def test_the_commands_check_and_renew_what_the_daemon_writes(
     assert "0 mismatches" in audited.stdout
 
 
-def test_a_changed_row_raises_the_audit_metric_and_a_rebuild_takes_it_down(
+def test_a_changed_row_raises_the_audit_metric_and_a_rebuild_resets_it(
     stock: RunningChain, known: Genesis, fresh_database_url: str, tmp_path: Path
 ) -> None:
     url = fresh_database_url
@@ -344,7 +344,7 @@ def test_a_changed_row_raises_the_audit_metric_and_a_rebuild_takes_it_down(
         psycopg.connect(conninfo(url), autocommit=True) as connection,
     ):
         wait_for(url, head)
-        # Before any audit there are no metrics: not even one that says that nothing differs.
+        # There are no metrics before the first audit, not even a zero.
         assert _audit_metrics(running) == {}
         assert command(env, "audit", "--chain", "stock").returncode == 0
         first = _audit_reported(running, 0)
@@ -385,7 +385,7 @@ def _audit_reported(running: Daemon, mismatches: int) -> float:
     return wait(reported, lambda: f"{mismatches} mismatches in {_audit_metrics(running)}", pause=0.1)
 
 
-def test_other_contracts_than_those_the_tables_came_from_are_refused(
+def test_tables_filled_from_other_contracts_are_refused(
     stock: RunningChain, known: Genesis, fresh_database_url: str, tmp_path: Path
 ) -> None:
     url = fresh_database_url

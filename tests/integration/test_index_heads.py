@@ -1,4 +1,4 @@
-"""What the index writes while a chain stands still: little, and often enough to show that the indexer is alive."""
+"""Heads and finality in the index: what is recorded, how often, and from which nodes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ async def _written(pool: ConnectionPool) -> tuple[object, ...]:
 
 @pytest.fixture
 def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """The follower's clock, which moves when a test moves it."""
+    """The follower's clock, moved by the test."""
     now = [time.monotonic()]
     clock = SimpleNamespace(monotonic=lambda: now[0], time=time.time, perf_counter=time.perf_counter)
     for module in ("chain", "finality"):
@@ -39,7 +39,7 @@ def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return now
 
 
-async def test_a_head_that_is_asked_for_often_is_written_once_a_second(database_url: str, now: list[float]) -> None:
+async def test_a_head_that_is_polled_often_is_recorded_once_a_second(database_url: str, now: list[float]) -> None:
     chain, crowd = SimChain(), Crowd("noted")
     chain.mine([crowd.tx("list", b"m" * 32, 10_000, 2, "{}")])
     async with following(database_url, SimNode(chain), world_sources(), afresh=True) as (follower, pool):
@@ -79,9 +79,7 @@ async def _cursor(pool: ConnectionPool) -> tuple[int, int, int, object]:
     return row[0], row[1], row[2], row[3]
 
 
-async def test_what_a_node_calls_final_without_its_chain_being_followed_is_not_believed(
-    database_url: str, now: list[float]
-) -> None:
+async def test_finality_of_a_chain_that_was_not_followed_is_ignored(database_url: str, now: list[float]) -> None:
     """A node that is one block behind, on a block no other node has, calls that block final."""
     chain, crowd = SimChain(), Crowd("final")
     chain.mine([crowd.tx("list", b"f" * 32, 10_000, 2, "{}")])
@@ -104,10 +102,10 @@ async def test_what_a_node_calls_final_without_its_chain_being_followed_is_not_b
         assert (await _cursor(pool))[2] <= number - 9
 
 
-async def test_what_a_node_calls_final_whose_logs_it_refuses_is_not_believed_of_another_nodes_chain(
+async def test_finality_reported_by_a_node_that_refuses_logs_is_ignored_on_another_chain(
     database_url: str, now: list[float]
 ) -> None:
-    """A node on another fork names a head, calls it final and fails; the next step follows another node."""
+    """A node on another fork reports a head, calls it final and fails; the next step follows another node."""
     chain, crowd = SimChain(), Crowd("forked")
     chain.mine([crowd.tx("list", b"k" * 32, 10_000, 2, "{}")])
     for _ in range(12):
@@ -132,10 +130,10 @@ async def test_what_a_node_calls_final_whose_logs_it_refuses_is_not_believed_of_
         assert (await _cursor(pool))[2] <= chain.head.header.number - 10
 
 
-async def test_final_is_what_every_node_that_answers_calls_so(
+async def test_a_block_is_final_when_all_answering_nodes_say_so(
     database_url: str, now: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One node calls final what the chain may still replace; what is final for good cannot rest on its word."""
+    """One node calls a block final that may still be replaced; one node is not enough."""
     chain, crowd = SimChain(), Crowd("believed")
     chain.mine([crowd.tx("list", b"b" * 32, 10_000, 2, "{}")])
     for _ in range(12):
@@ -163,7 +161,7 @@ async def test_final_is_what_every_node_that_answers_calls_so(
             return chain.head.header.number - (await _cursor(pool))[2]
 
         assert await final() == 10
-        # One that does not answer, or stands still, holds nothing up.
+        # A silent or stalled node delays nothing.
         monkeypatch.setattr(other, "finalized", stands_still)
         assert await final() > 10
         now[0] += STALLED_SECONDS
@@ -177,8 +175,8 @@ async def test_final_is_what_every_node_that_answers_calls_so(
             now[0] += SILENT_SECONDS
 
 
-async def test_an_older_head_does_not_hide_one_that_was_named_and_not_read(database_url: str, now: list[float]) -> None:
-    """Two nodes share an address: one names a head whose logs it refuses, the other is at the tables' block."""
+async def test_an_older_head_does_not_hide_a_newer_one_that_was_not_read(database_url: str, now: list[float]) -> None:
+    """Two nodes share an address: one reports a head whose logs it refuses, the other is at the tables' block."""
     chain, crowd = SimChain(), Crowd("hidden")
     chain.mine([crowd.tx("list", b"h" * 32, 10_000, 2, "{}")])
     node = SimNode(chain)
@@ -210,7 +208,7 @@ async def test_an_older_head_does_not_hide_one_that_was_named_and_not_read(datab
         assert now_seen > seen_at  # type: ignore[operator]
 
 
-async def test_a_head_that_no_node_repeats_does_not_make_the_index_old_for_long(
+async def test_a_head_that_no_node_repeats_does_not_make_the_index_stale_for_long(
     database_url: str, now: list[float]
 ) -> None:
     chain, crowd = SimChain(), Crowd("nonsense")

@@ -1,4 +1,4 @@
-"""Raw logs lie in ranges of blocks that the indexer makes ahead, and a reorganization may reach over their border."""
+"""Partitions of raw logs: made ahead, and rewound across their borders."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ async def _blocks_of(connection: Connection, table: str) -> list[int]:
     return [number for (number,) in await rows.fetchall()]
 
 
-async def test_the_next_range_is_there_before_the_cursor_is(fresh_database_url: str) -> None:
+async def test_the_next_partition_exists_before_the_cursor_reaches_it(fresh_database_url: str) -> None:
     migrate(fresh_database_url)
     async with await connect(fresh_database_url) as connection:
         for _ in range(2):  # opened again it makes none twice
@@ -64,8 +64,8 @@ async def test_the_next_range_is_there_before_the_cursor_is(fresh_database_url: 
         assert await _blocks_of(connection, range_name(CHAIN, 1)) == [BLOCKS, BLOCKS + 1]
 
 
-async def test_a_range_is_made_while_the_logs_are_being_read(fresh_database_url: str) -> None:
-    """An audit reads them for hours; a new block does not wait for it."""
+async def test_a_partition_is_made_while_another_session_reads_logs(fresh_database_url: str) -> None:
+    """An audit may read for hours; a new block does not wait for it."""
     migrate(fresh_database_url)
     async with await connect(fresh_database_url) as connection, await connect(fresh_database_url) as reader:
         cursor = await open_cursor(connection, SOURCES)
@@ -76,7 +76,7 @@ async def test_a_range_is_made_while_the_logs_are_being_read(fresh_database_url:
             assert len(await _ranges(connection)) == 3
 
 
-async def test_a_reorganization_takes_back_logs_on_both_sides_of_a_border(fresh_database_url: str) -> None:
+async def test_a_reorganization_removes_logs_on_both_sides_of_a_border(fresh_database_url: str) -> None:
     migrate(fresh_database_url)
     async with await connect(fresh_database_url) as connection:
         cursor = await open_cursor(connection, SOURCES)
@@ -88,7 +88,7 @@ async def test_a_reorganization_takes_back_logs_on_both_sides_of_a_border(fresh_
         assert await _blocks_of(connection, "chain_log") == list(range(START, BLOCKS + 2))
 
 
-async def test_a_question_for_blocks_reads_only_their_range(fresh_database_url: str) -> None:
+async def test_a_query_for_blocks_reads_only_their_partition(fresh_database_url: str) -> None:
     migrate(fresh_database_url)
     async with await connect(fresh_database_url) as connection:
         cursor = await open_cursor(connection, SOURCES)

@@ -1,4 +1,4 @@
-"""Raw logs are packed for the database here: what is read back is what was written."""
+"""Raw logs, whose rows the indexer packs itself, are read back as written."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from indexer.store.blocks import make_ranges
 from indexer.store.tables import AT_ONCE, write_logs
 
 
-async def test_what_is_read_back_is_what_was_written(fresh_database_url: str) -> None:
+async def test_logs_are_read_back_as_written(fresh_database_url: str) -> None:
     migrate(fresh_database_url)
     rng = random.Random(1)
     written = [

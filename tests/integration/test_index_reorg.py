@@ -33,7 +33,7 @@ FINALITY = 64
 
 @pytest.fixture(autouse=True)
 def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So that what a reorganization touches is folded again in many batches, as a market with many bets is."""
+    """Fold what a reorganization touches in many batches, like a market with many bets."""
     monkeypatch.setattr(steps, "REFOLD_BATCH", 20)
 
 
@@ -91,7 +91,7 @@ def _mine(chain: SimChain, crowd: Crowd) -> None:
     chain.mine([crowd.next(chain.head.world) for _ in range(crowd.rng.randrange(4))])
 
 
-async def test_an_undone_block_is_kept_and_counted(database_url: str) -> None:
+async def test_a_removed_block_is_recorded_and_counted(database_url: str) -> None:
     crowd, chain = Crowd("kept"), SimChain()
     node, sources = SimNode(chain), world_sources()
     for _ in range(20):

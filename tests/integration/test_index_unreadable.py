@@ -1,4 +1,4 @@
-"""What a node serves and cannot be read is its fault, and the next one is asked."""
+"""Malformed answers are the node's fault, and the next node is asked."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ FIELDS = {
     ],
     ids=str,
 )
-async def test_for_a_header_that_cannot_be_read_the_next_node_is_asked(wrong: dict[str, str]) -> None:
+async def test_after_a_malformed_header_the_next_node_is_asked(wrong: dict[str, str]) -> None:
     good = structs.replace(HEADER, l1_block_number_hex="0x5", logs_bloom=FIELDS["logsBloom"])
     async with (
         hostile_node({**FIELDS, **wrong}) as one,
@@ -99,7 +99,7 @@ def _served(chain: SimChain, wrong: dict[str, str] | Callable[[Log], Log]) -> An
 
 
 @pytest.mark.parametrize("wrong", MALFORMED.values(), ids=MALFORMED)
-async def test_for_logs_that_cannot_be_read_the_next_node_is_asked_from_then_on(
+async def test_after_malformed_logs_the_next_node_is_asked_for_a_while(
     wrong: dict[str, str] | Callable[[Log], Log],
 ) -> None:
     chain, crowd, sources = SimChain(), Crowd("malformed"), replace(world_sources(), token=None)

@@ -1,4 +1,4 @@
-"""Readings of a real pool feed in the index: every row is as the contract has it, and none is missing unnoticed."""
+"""Readings of a real pool feed in the index: every row equals the contract's, and a missing one is noticed."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ TAMPERING = (
     f"DELETE FROM oracle_measure WHERE round_id = {A_READING}",
 )
 LOST_WITH_ITS_LOGS = (
-    # As if the node had never reported them: only the contract knows.
+    # As if the node had never returned them: only the contract has them.
     "WITH gone AS (SELECT r.chain_id, r.block_number FROM oracle_round r WHERE r.round_id = {reading}),"
     " logs AS (DELETE FROM chain_log l USING gone g WHERE l.chain_id = g.chain_id"
     " AND l.block_number = g.block_number RETURNING 1),"
@@ -90,7 +90,7 @@ async def test_readings_audit_clean_are_rebuilt_and_undone_and_tampering_is_seen
         assert steps[0] == (STEP,)
         await _tampered(pool, rpc, sources)
 
-        # What is undone on the chain is undone here, and comes again with the next recording.
+        # A reading removed from the chain is removed here, and returns with the next recording.
         snapshot = played.agents.ask("evm_snapshot")
         played.trade(60)
         played.record(grid_time(played.now - 1, STEP))

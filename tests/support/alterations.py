@@ -1,4 +1,4 @@
-"""One alteration for every column of every table that the audit answers for, taken from the declared schema."""
+"""One alteration for every column of every table that the audit covers, taken from the declared schema."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ class Alteration:
         return self.column in self.table.primary_key.columns
 
     async def make(self, connection: Connection) -> str:
-        """Alters the row in the caller's transaction, without the constraints that would refuse it; returns the row's
-        key as the audit writes it."""
+        """Alter the row in the caller's transaction, without the constraints that would reject it; return the row's key
+        as the audit writes it."""
         name, key = self.table.name, ", ".join(f'"{each.name}"' for each in self.table.primary_key.columns)
         checks = await connection.execute(
             "SELECT conname FROM pg_constraint WHERE conrelid = %s::regclass AND contype = 'c'", (name,)

@@ -1,4 +1,4 @@
-"""Agent markets from three contracts' logs: what one of them says and another does not is a contradiction."""
+"""Agent markets folded from the logs of three contracts: an act that only some of them log is a contradiction."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def decided(is_void: bool = False, code: int = 0, start: tuple[int, int, int] = 
 
 
 def folded(*transactions: Sequence[Emission]) -> AgentFold:
-    """The logs of these transactions, one block each."""
+    """Return the logs of these transactions, one block each."""
     by_topic = {topic: layout for role in ROLES for topic, layout in layouts_of(role).items()}
     fold = AgentFold()
     for block, logs in enumerate(transactions, 1):
@@ -74,7 +74,7 @@ def row(fold: AgentFold) -> dict[str, Any]:
 OPENING = (opened(), registered(), listed())
 
 
-def test_a_market_is_what_the_three_contracts_say() -> None:
+def test_a_market_is_opened_from_three_logs() -> None:
     market = row(folded(OPENING))
     assert (market["index"], market["outcomes"], market["weights"], market["pot_cap"]) == (1, 2, WEIGHTS, 10**12)
     assert (market["closes_at"], market["ends_at"], market["settles_after"], market["voids_after"]) == (
@@ -90,17 +90,17 @@ def test_a_market_is_what_the_three_contracts_say() -> None:
 
 
 @pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 2, 0)])
-def test_they_may_say_it_in_any_order(order: tuple[int, ...]) -> None:
+def test_the_three_logs_may_be_in_any_order(order: tuple[int, ...]) -> None:
     assert row(folded([OPENING[at] for at in order]))["index"] == 1
 
 
 @pytest.mark.parametrize("missing", range(3))
-def test_a_market_that_one_of_them_does_not_know_is_refused(missing: int) -> None:
+def test_a_market_without_one_of_the_three_logs_is_refused(missing: int) -> None:
     with pytest.raises(Contradiction, match="opened without"):
         folded([each for at, each in enumerate(OPENING) if at != missing])
 
 
-def test_the_three_must_say_it_in_one_transaction() -> None:
+def test_the_three_logs_must_be_in_one_transaction() -> None:
     with pytest.raises(Contradiction, match="in two transactions"):
         folded([opened(), registered()], [listed()])
 
@@ -108,7 +108,7 @@ def test_the_three_must_say_it_in_one_transaction() -> None:
 @pytest.mark.parametrize(
     "change", [{"opens": 11}, {"closes": 101}, {"fee": 0}, {"cap": 7}, {"weights": [4_000_000, 6_000_000]}]
 )
-def test_a_market_opened_otherwise_than_listed_is_refused(change: dict[str, Any]) -> None:
+def test_a_market_opened_with_other_terms_than_listed_is_refused(change: dict[str, Any]) -> None:
     with pytest.raises(Contradiction, match="opened with other terms"):
         folded([opened(**change), registered(), listed()])
 
@@ -133,7 +133,7 @@ def test_an_id_whose_hash_is_not_the_key_is_ignored(metadata: str) -> None:
 
 
 @pytest.mark.parametrize("logs", [(decided(), resolved()), (resolved(), decided())])
-def test_an_end_is_what_wallet_and_resolver_both_say(logs: tuple[Emission, ...]) -> None:
+def test_wallet_and_resolver_log_the_same_result(logs: tuple[Emission, ...]) -> None:
     market = row(folded(OPENING, logs))
     assert (market["status"], market["winner"], market["void_reason"]) == (AgentMarketStatus.RESOLVED, 0, None)
     assert (market["end_round"], market["end_answer"], market["end_updated_at"]) == END
@@ -149,22 +149,22 @@ def test_a_void_market_keeps_its_reason_and_the_readings() -> None:
 @pytest.mark.parametrize(
     "logs", [(decided(code=1), resolved(0)), (decided(True, 1), resolved(1)), (voided(2), decided(True, 3))]
 )
-def test_different_ends_are_refused(logs: tuple[Emission, ...]) -> None:
+def test_different_results_are_refused(logs: tuple[Emission, ...]) -> None:
     with pytest.raises(Contradiction, match="different results"):
         folded(OPENING, logs)
 
 
 @pytest.mark.parametrize("logs", [(decided(),), (resolved(),), (voided(),)])
-def test_an_end_that_only_one_tells_of_is_refused(logs: tuple[Emission, ...]) -> None:
+def test_a_result_that_only_one_logs_is_refused(logs: tuple[Emission, ...]) -> None:
     with pytest.raises(Contradiction, match="did not both log"):
         folded(OPENING, logs)
 
 
-def test_a_market_ends_once() -> None:
+def test_a_market_is_settled_once() -> None:
     with pytest.raises(Contradiction, match="settled twice"):
         folded(OPENING, [decided(), resolved()], [resolved()])
 
 
-def test_what_was_never_opened_has_no_end() -> None:
+def test_a_market_that_was_never_opened_cannot_be_settled() -> None:
     with pytest.raises(Contradiction, match="never opened"):
         folded([decided(), resolved()])

@@ -1,4 +1,4 @@
-"""How wide pages of history are asked for, and how many at once."""
+"""The width of pages of history, and how many are fetched at once."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from indexer.chain import RECHECK_BLOCKS, Recheck
 from indexer.fetch import IN_FLIGHT, LOGS_PER_PAGE, THIN_IN_FLIGHT, WIDEST_BLOCKS, Width
 
 
-def test_thin_pages_are_asked_for_many_at_once_and_thick_ones_are_not() -> None:
+def test_many_thin_pages_are_fetched_at_once_but_few_thick_ones() -> None:
     width = Width()
     width.succeeded(width.blocks, 3)
     assert width.in_flight == THIN_IN_FLIGHT > IN_FLIGHT
@@ -14,7 +14,7 @@ def test_thin_pages_are_asked_for_many_at_once_and_thick_ones_are_not() -> None:
     assert width.in_flight == IN_FLIGHT
 
 
-def test_a_node_that_refuses_a_page_is_asked_less_at_once() -> None:
+def test_after_a_refusal_fewer_blocks_are_fetched_at_once() -> None:
     width = Width()
     width.succeeded(width.blocks, 0)
     width.failed(width.blocks)
@@ -28,7 +28,7 @@ def test_thin_pages_grow_to_the_widest_and_no_further() -> None:
     assert width.blocks == WIDEST_BLOCKS
 
 
-def test_committed_history_is_compared_in_pages_of_as_many_logs_as_history_is_read_in() -> None:
+def test_rechecked_pages_hold_no_more_logs_than_pages_of_a_backfill() -> None:
     """A dense chain's 2,000 blocks are hundreds of thousands of logs, which would be held at once."""
     recheck, logs_a_block = Recheck(), 100
     for _ in range(20):
@@ -41,7 +41,7 @@ def test_committed_history_is_compared_in_pages_of_as_many_logs_as_history_is_re
         recheck.history_until = last
 
 
-def test_committed_history_that_holds_few_logs_is_compared_by_thousands_of_blocks() -> None:
+def test_history_with_few_logs_is_rechecked_by_thousands_of_blocks() -> None:
     recheck = Recheck()
     for _ in range(20):
         found = recheck.history(1_000_000, 1)

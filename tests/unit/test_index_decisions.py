@@ -26,7 +26,7 @@ from indexer.store.tables import column_types
 from tests.support.index_chain import SimChain, bloom_of, world_sources
 from tests.support.index_world import ADDRESSES, TOKEN, Crowd, address_of, emission
 
-# ---------------------------------------------------------------- where a chain was replaced
+# ---------------------------------------------------------------- reorganizations
 
 
 def block(number: int, digest: int = 0) -> BlockInfo:
@@ -84,8 +84,8 @@ def test_a_width_stays_within_its_bounds(answers: list[int | None]) -> None:
         assert 1 <= width.blocks <= min(WIDEST_BLOCKS, width.ceiling)
 
 
-def test_a_width_once_refused_is_regained() -> None:
-    """A node that was slow for a minute is not asked for little ever after; one with a limit is not pressed hard."""
+def test_a_refused_width_is_reached_again() -> None:
+    """A node that was slow for a minute gets wide pages again; one with a limit is not tried too often."""
     width = Width()
     for _ in range(20):
         width.succeeded(width.blocks, 0)
@@ -106,13 +106,13 @@ def test_a_width_once_refused_is_regained() -> None:
     assert refusals < 20
 
 
-def test_a_page_below_the_ceiling_says_nothing_of_it() -> None:
+def test_a_page_below_the_ceiling_does_not_change_it() -> None:
     width = Width(blocks=100, ceiling=200)
     width.succeeded(100, 0)
     assert width.ceiling == 200
 
 
-def test_a_width_finds_the_pages_it_aims_at() -> None:
+def test_a_width_reaches_the_target_page_size() -> None:
     width = Width()
     for _ in range(30):
         width.succeeded(width.blocks, width.blocks * 7)
@@ -122,7 +122,7 @@ def test_a_width_finds_the_pages_it_aims_at() -> None:
 # ---------------------------------------------------------------- sources
 
 
-def test_both_live_networks_say_what_to_follow_once_deployed() -> None:
+def test_both_live_networks_have_sources_once_deployed() -> None:
     for name, role in (("stock", Role.SETTLER), ("base", Role.WALLET)):
         deployment = load_deployment(REPOSITORY / "deployments" / f"{name}.json")
         if not deployment.is_deployed:
@@ -142,7 +142,7 @@ def test_the_main_filter_names_every_contract_and_every_event() -> None:
     )
 
 
-def test_of_the_token_only_payments_to_us_and_their_authorizations_are_asked_for() -> None:
+def test_only_the_tokens_payments_to_us_and_their_authorizations_are_fetched() -> None:
     sources = world_sources()
     transfers = sources.transfer_filter
     assert transfers is not None
@@ -165,14 +165,14 @@ LOGGED = (
 BITS_OF_THE_NODE = (215, 349, 453, 481, 486, 801, 895, 998, 1060, 1184, 1254, 1443)
 
 
-def test_a_block_has_the_bloom_that_a_node_gives_it() -> None:
+def test_a_blocks_bloom_equals_the_nodes() -> None:
     bits = sum(1 << at for at in BITS_OF_THE_NODE)
     assert int(bloom_of(bytes.fromhex(each) for each in LOGGED), 16) == bits
     assert all(bits & mask(bytes.fromhex(each)) == mask(bytes.fromhex(each)) for each in LOGGED)
 
 
 @given(st.integers(0, 2**32))
-def test_a_bloom_never_denies_a_log_that_is_there(seed: int) -> None:
+def test_a_bloom_never_excludes_a_log_that_exists(seed: int) -> None:
     crowd, chain = Crowd(seed), SimChain()
     test = BloomTest(world_sources())
     for _ in range(12):
@@ -185,7 +185,7 @@ def test_a_bloom_never_denies_a_log_that_is_there(seed: int) -> None:
         assert not transfers or test.allows_payment(bits)
 
 
-def test_a_bloom_denies_other_peoples_logs() -> None:
+def test_a_bloom_excludes_logs_of_other_contracts() -> None:
     test = BloomTest(world_sources())
     rng = random.Random(1)
     strangers = int(bloom_of(rng.randbytes(20) for _ in range(30)), 16)
@@ -227,13 +227,13 @@ def test_an_entry_has_the_columns_of_a_position_in_their_order() -> None:
     assert (row.entered_block, row.entered_at, row.entry_tx) == (2, chain.head.header.timestamp, chain.head.txs[0].hash)
 
 
-def test_nothing_here_needs_web3() -> None:
-    """The log path stays free of general machinery; an import would creep in unnoticed."""
+def test_the_indexer_does_not_import_web3() -> None:
+    """The hot path uses no general library."""
     for path in Path(REPOSITORY / "indexer").rglob("*.py"):
         assert "web3" not in path.read_text(), path
 
 
-def test_logs_of_the_world_are_made_like_the_contracts() -> None:
+def test_simulated_logs_have_the_contracts_layouts() -> None:
     log = emission(Role.SETTLER, "Resolved", 7, 1)
     assert log.topics[32:] == (7).to_bytes(32)
     assert log.data == (1).to_bytes(32)

@@ -1,5 +1,5 @@
-"""What a node was found not to know is asked for again: another may answer at its address by then. What cannot be read
-is its fault."""
+"""Methods that a node lacks are tried again later, since another node may answer at its address by then. Malformed
+logs are the node's fault."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ HEADER = Header(hash="0x" + "1" * 64, parent_hash="0x" + "2" * 64, number_hex="0
 
 
 class Answers:
-    """A provider whose node learns what it did not know."""
+    """A provider whose node supports a method later."""
 
     def __init__(self, answer: object) -> None:
         self.answer = answer
         self.knows = False
         self.asked = 0
 
-    async def optional(self, method: str, parameters: list[object], shape: Any) -> object:
+    async def call_optional(self, method: str, parameters: list[object], shape: Any) -> object:
         self.asked += 1
         if not self.knows:
             raise RpcError(RpcErrorKind.INVALID_PARAMS, "what is that?")
@@ -37,7 +37,7 @@ class Answers:
 
 
 @pytest.mark.parametrize(("what", "answer", "answered"), [("finalized", HEADER, 16), ("receipt_logs", [], [])])
-async def test_what_a_node_does_not_know_is_asked_for_again_after_a_while(
+async def test_an_unsupported_method_is_tried_again_after_a_while(
     what: str, answer: object, answered: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = 1_000.0
@@ -57,7 +57,7 @@ async def test_what_a_node_does_not_know_is_asked_for_again_after_a_while(
 
 
 @pytest.mark.parametrize("bloom", ["0x", None, "0x00"])
-def test_a_bloom_that_is_none_denies_nothing(bloom: str | None) -> None:
+def test_a_malformed_bloom_excludes_nothing(bloom: str | None) -> None:
     chain, sources = SimChain(), world_sources()
     header = structs.replace(chain.head.header, logs_bloom=bloom)
     fetcher = Fetcher(SimNode(chain), sources)
@@ -77,7 +77,7 @@ def test_a_bloom_that_is_none_denies_nothing(bloom: str | None) -> None:
     ],
     ids=str,
 )
-async def test_logs_that_cannot_be_read_are_a_nodes_fault(answering: str, wrong: dict[str, str]) -> None:
+async def test_malformed_logs_are_the_nodes_fault(answering: str, wrong: dict[str, str]) -> None:
     chain, crowd, sources = SimChain(), Crowd("unreadable"), world_sources()
     for _ in range(20):
         chain.mine([crowd.next(chain.head.world)])
@@ -99,7 +99,7 @@ async def test_logs_that_cannot_be_read_are_a_nodes_fault(answering: str, wrong:
 
 
 @pytest.mark.parametrize("wrong", [{"block_timestamp": hex(2**63)}, {"block_timestamp": ""}, {"block_hash": "0x12"}])
-async def test_history_whose_logs_have_no_block_is_a_nodes_fault(wrong: dict[str, str]) -> None:
+async def test_history_with_logs_without_a_block_is_the_nodes_fault(wrong: dict[str, str]) -> None:
     chain, crowd, sources = SimChain(), Crowd("no block"), world_sources()
     for _ in range(20):
         chain.mine([crowd.next(chain.head.world)])
@@ -127,8 +127,8 @@ MOVED: dict[str, tuple[str, Any]] = {
 
 
 @pytest.mark.parametrize(("answering", "moved"), MOVED.values(), ids=MOVED)
-async def test_for_a_fork_or_a_lag_no_log_is_looked_at_closely(answering: str, moved: Any) -> None:
-    """Either comes often, and the look is dear: it would be had all the time, and find nothing."""
+async def test_a_fork_or_a_lag_does_not_turn_on_strict_decoding(answering: str, moved: Any) -> None:
+    """Both are frequent, and strict decoding is slow and would find nothing."""
     chain, crowd, sources = SimChain(), Crowd("moved"), world_sources()
     for _ in range(20):
         chain.mine([crowd.next(chain.head.world)])
@@ -144,8 +144,8 @@ async def test_for_a_fork_or_a_lag_no_log_is_looked_at_closely(answering: str, m
     assert node.closely == 0
 
 
-async def test_logs_whose_numbers_are_padded_are_of_the_same_blocks() -> None:
-    """Also where a node leaves its headers' blooms empty."""
+async def test_logs_with_padded_numbers_are_of_the_same_blocks() -> None:
+    """Also if a node leaves its headers' blooms empty."""
     chain, crowd, sources = SimChain(), Crowd("padded"), world_sources()
     for _ in range(20):
         chain.mine([crowd.next(chain.head.world)])
