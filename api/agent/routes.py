@@ -22,7 +22,7 @@ from api.agent.trade import x402
 from api.operations import DocumentedAnswer, Handler, Operation
 
 PREFIX = "/api/agent/v1"
-# For directories of paid APIs. A bet has no maximum of its own; the largest quote is the limit.
+# For directories of paid APIs. A bet has no fixed maximum; the largest quote is the limit.
 PAYMENT_INFO = {
     "price": {"mode": "dynamic", "currency": "USD", "min": "1", "max": str(models.MAX_SIZE_USD)},
     "protocols": [{"x402": {}}],

@@ -1,5 +1,5 @@
-// The official TypeScript x402 clients as anybody uses them: they post a body, answer the 402 and show what came back.
-// They know nothing of this service. Reads {client, url, body, privateKey, cap} from standard input: which of them, and
+// The official TypeScript x402 clients, used as usual: they post a body, answer the 402 and print the result. They know
+// nothing about this service. Reads {client, url, body, privateKey, cap} from standard input: which of them, and
 // the limit that its owner sets for one payment, if any. Writes {status, body, settled}, or
 // {stopped} when the client itself would not pay.
 

@@ -1,4 +1,4 @@
-// The official TypeScript x402 clients of version 1, as anybody uses them. They know nothing of this service. Reads
+// The official TypeScript x402 clients of version 1, used as usual. They know nothing about this service. Reads
 // {client, url, body, privateKey, cap} from standard input: `cap` is the third argument of x402-fetch, in units, if any.
 // Writes {status, body, settled}, or {stopped} when the client itself would not pay.
 

@@ -1,7 +1,7 @@
-// What the buyers have in common: an order on standard input, the client it names, and what came back or what stopped
-// it on standard output.
+// The common part of the buyers: read an order with the client's name from standard input, and print the result, or what
+// stopped it, to standard output.
 
-/** `buyers`: by client, what pays for an order and returns its status, body and the header that tells of settlement. */
+/** `buyers`: by client, a function that pays for an order and returns its status, body and settlement header. */
 export async function answer(buyers, decode) {
   let given = "";
   for await (const chunk of process.stdin) given += chunk;

@@ -7,37 +7,12 @@ import * as library from "vpm-client";
 const { Client, Cursor, OutcomeUnknown, Unreachable, VpmError, WebhookVerifier, derSigner } = library;
 const lines = createInterface({ input: process.stdin })[Symbol.asyncIterator]();
 const order = JSON.parse((await lines.next()).value);
-const tell = (value) => console.log(JSON.stringify(value));
+const print = (value) => console.log(JSON.stringify(value));
 
 const part = () => Math.floor(Math.random() * 254) + 1;
-/** Each call comes from an address of its own, so that limits stay out of the way. */
+/** Sends each call from a new address, to stay below rate limits. */
 const stranger = (url, init) =>
   fetch(url, { ...init, headers: { ...init.headers, "X-Forwarded-For": `10.${part()}.${part()}.${part()}` } });
-
-/** Somebody between us and the service, who changes its answers about trades; what is done to them is named by the test. */
-const lies = {
-  "a larger amount": (body) => (body.accepts[0].maxAmountRequired = "9000000"),
-  "another payee": (body) => (body.accepts[0].payTo = `0x${"11".repeat(20)}`),
-  "another bet": (body) => (body.accepts[0].extra.receiveNonce = `0x${"07".repeat(32)}`),
-  "another form": (body) => (body.accepts[0].extra.receivePrimaryType = "TransferWithAuthorization"),
-  "fewer shares": (body) => (body.receipt.position.shares = 0.000001),
-  "another side": (body) => (body.receipt.side = "no"),
-  "another trade": (body) => (body.receipt.tradeId = body.receipt.intentHash = `0x${"05".repeat(32)}`),
-  "another transaction": (body) => (body.receipt.txHash = `0x${"05".repeat(32)}`),
-  "another signature": (body) => (signed(body).signature = `0x${"05".repeat(64)}1b`),
-  "a signed statement of another": (body) => (signed(body).payload.payer = `0x${"11".repeat(20)}`),
-  "no signature": (body) => delete body.extensions,
-};
-const signed = (body) => body.extensions["offer-receipt"].info.receipt;
-let paid = false;
-const liar = async (url, init) => {
-  paid ||= "X-PAYMENT" in init.headers;
-  const answer = await stranger(url, init);
-  if (order.lie === undefined || answer.status !== order.lie.status || !url.endsWith("/trade")) return answer;
-  const body = await answer.json();
-  lies[order.lie.named](body);
-  return new Response(JSON.stringify(body), { status: answer.status, headers: answer.headers });
-};
 
 const wallets = {
   viem: (key) => privateKeyToAccount(key),
@@ -68,7 +43,7 @@ const client = (options = {}) =>
   new Client({
     baseUrl: order.baseUrl,
     wallet: wallets[order.signer ?? "viem"](options.privateKey ?? order.privateKey),
-    fetch: liar,
+    fetch: stranger,
     ...order.options,
   });
 
@@ -85,18 +60,18 @@ const acts = {
     const ours = client();
     const made = order.ticket
       ? ours.place(order.ticket, { final: order.final ?? false, keep })
-      : ours.bet(order.wish, { final: order.final ?? false, keep });
-    tell(await made.then((placed) => ({ placed, kept, paid }), (error) => ({ error: failure(error), kept, paid })));
+      : ours.bet(order.request, { final: order.final ?? false, keep });
+    print(await made.then((placed) => ({ placed, kept }), (error) => ({ error: failure(error), kept })));
   },
   async events() {
     const cursor = new Cursor(order.from ?? 0);
     const found = [];
-    if (order.count === 0) return tell({ found, next: cursor.nextSeq });
+    if (order.count === 0) return print({ found, next: cursor.nextSeq });
     for await (const event of client().events({ cursor })) {
       found.push(event);
       if (found.length === order.count) break;
     }
-    tell({ found, next: cursor.nextSeq });
+    print({ found, next: cursor.nextSeq });
   },
   /** Each delivery twice by the same verifier: what it says of the first and of the second. */
   async webhooks() {
@@ -107,16 +82,16 @@ const acts = {
         said.push(await verifier.verify(headers, Buffer.from(body, "hex")).then((event) => event.eventId, failure));
       }
     }
-    tell(said);
+    print(said);
   },
   async reads() {
     const ours = client();
     const { markets } = await ours.markets({ status: "open" });
     const { positions } = await ours.positions();
-    tell({ version: library.VERSION, markets: markets.length, positions: positions.length });
+    print({ version: library.VERSION, markets: markets.length, positions: positions.length });
   },
   async register() {
-    tell(await client().registerWebhook(order.url));
+    print(await client().registerWebhook(order.url));
   },
   /** Wallets bet one bet after another until a line says stop; each outcome is a line. */
   async crowd() {
@@ -128,25 +103,25 @@ const acts = {
         for (let number = 0; going; number++) {
           const sizeUsd = order.sizes[number % order.sizes.length];
           const side = order.sides[(at + number) % 2];
-          const wish = { market: order.market, side, sizeUsd, minShares: order.minShares };
-          tell({ wallet: at, intended: wish.sizeUsd });
+          const request = { market: order.market, side, sizeUsd, minShares: order.minShares };
+          print({ wallet: at, intended: request.sizeUsd });
           let ticket;
           let placed;
           while (placed === undefined) {
             try {
-              ticket ??= await ours.prepare(wish);
+              ticket ??= await ours.prepare(request);
               placed = await ours.place(ticket, { final: false });
             } catch (error) {
-              if (error instanceof OutcomeUnknown || error instanceof Unreachable) tell({ wallet: at, unknown: true });
+              if (error instanceof OutcomeUnknown || error instanceof Unreachable) print({ wallet: at, unknown: true });
               else placed = { error: failure(error) };
               ticket = error.ticket ?? ticket;
             }
           }
-          tell({ wallet: at, ...placed });
+          print({ wallet: at, ...placed });
         }
       }),
     );
-    tell({ done: true });
+    print({ done: true });
     process.exit(0);
   },
 };

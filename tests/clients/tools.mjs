@@ -1,5 +1,5 @@
-// The official TypeScript MCP client as an agent uses it: lists the tools and calls what it is told to, in order. It
-// knows nothing of this service; whoever drives it does the signing.
+// The official TypeScript MCP client as an agent uses it: lists the tools and makes the given calls in order. It knows
+// nothing about this service; its caller does the signing.
 //
 // Standard input, a line each: the server's URL, then {"tool": ..., "arguments": {...}, "meta": {...}}. Standard output,
 // a line each: {"tools": [...]} once connected, then {"isError", "structured", "text", "meta"} for each call.

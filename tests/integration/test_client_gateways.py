@@ -1,10 +1,9 @@
-"""What our client libraries say of a payment when something stands between them and the service: firewalls, pages
-instead of answers, answers that are lost."""
+"""The payment state that our client libraries report when a proxy stands between them and the service: firewalls, pages
+instead of answers, lost answers."""
 
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -13,13 +12,13 @@ from typing import Any
 import pytest
 from aiohttp import web
 from eth_account import Account
-from vpm_client import ApiError, Client, Payment, Placed, VpmError
+from vpm_client import Client, Payment
 
 from core.money import USD
 from scripts._stack import wallets
 from scripts._stack.wallets import Wallet
 from tests.support.agent_service import AgentService
-from tests.support.client_bets import Sync, TypeScript
+from tests.support.client_bets import Attempt, Sync, TypeScript
 from tests.support.client_libraries import strangers
 from tests.support.gateway import CUT_OFF, Answer, gateway
 
@@ -240,78 +239,53 @@ def either(*rules: Rule) -> Rule:
     return lambda request: next(filter(None, (rule(request) for rule in rules)), None)
 
 
-@pytest.mark.parametrize("title", STORIES)
-async def test_python_reports_the_payment_correctly_behind_any_gateway(
-    quick_service: AgentService, quick_market: str, title: str
+BOTH = [Sync, TypeScript]
+CASES = [
+    pytest.param(kind, title, marks=() if kind is Sync or title == LOST else pytest.mark.thorough)
+    for kind in BOTH
+    for title in STORIES
+]
+
+
+@pytest.mark.parametrize(("kind", "title"), CASES)
+async def test_the_payment_is_reported_correctly_behind_any_gateway(
+    quick_service: AgentService, quick_market: str, kind: type[Sync | TypeScript], title: str
 ) -> None:
-    story = STORIES[title]
-    who = with_fifty_dollars(quick_service, f"behind a gateway: {title}")
+    story, library = STORIES[title], kind(quick_service)
+    who = with_fifty_dollars(quick_service, f"behind a gateway, {kind.__name__}: {title}")
     await made_earlier(quick_service, quick_market, who, story)
     async with gateway(quick_service.url, story.rule()) as before:
-        with strangers() as http:
-            account = Account.from_key(who.private_key)
-            client = Client(before.url, account, http=http, patience_seconds=3, final_seconds=story.final_seconds)
-            ours = await asyncio.to_thread(
-                outcome, lambda: client.bet(quick_market, "yes", story.size, final=story.final, idem_key=story.own_key)
-            )
-    assert (ours["payment"], ours["error"]) == (story.payment and story.payment.value, story.error), ours
-    assert 50 * USD - quick_service.chain.balance(who.address) == story.stakes * story.size * USD
-    if story.stakes and ours["ticket"] is not None:
-        placed = await Sync(quick_service).place(who, ours["ticket"])  # whichever error came: it is one bet
+        attempt = Attempt(
+            before.url,
+            quick_market,
+            story.size,
+            final=story.final,
+            idem_key=story.own_key,
+            patience_seconds=3,
+            final_seconds=story.final_seconds,
+        )
+        outcome = await library.try_bet(who, attempt)
+    assert (outcome.payment, outcome.error) == (story.payment and story.payment.value, story.error), outcome
+    left = 50 * USD - story.stakes * story.size * USD
+    assert quick_service.chain.balance(who.address) == left
+    if story.stakes and outcome.ticket is not None:
+        placed = await library.place(who, outcome.ticket)  # whichever error came: it is one bet
         assert placed["replay"]
-        assert 50 * USD - quick_service.chain.balance(who.address) == story.stakes * story.size * USD
+        assert quick_service.chain.balance(who.address) == left
 
 
-@pytest.mark.parametrize(
-    "title",
-    [each if each == LOST else pytest.param(each, marks=pytest.mark.thorough) for each in STORIES],
-)
-async def test_typescript_reports_the_payment_correctly_behind_any_gateway(
-    quick_service: AgentService, quick_market: str, title: str
-) -> None:
-    story = STORIES[title]
-    who = with_fifty_dollars(quick_service, f"behind a gateway, in TypeScript: {title}")
-    await made_earlier(quick_service, quick_market, who, story)
-    async with gateway(quick_service.url, story.rule()) as before:
-        order = {
-            "wish": {"market": quick_market, "side": "yes", "sizeUsd": story.size, "idemKey": story.own_key},
-            "final": story.final,
-            "options": {"patienceSeconds": 3, "finalSeconds": story.final_seconds},
-            "baseUrl": before.url,
-        }
-        said = await TypeScript(quick_service).ask(who, "bet", **order)
-    error = said.get("error", {})
-    name = {"ApiError": error.get("code")}.get(error.get("name"), error.get("name", ""))
-    assert (error.get("payment"), name) == (story.payment and story.payment.value, story.error), said
-    assert 50 * USD - quick_service.chain.balance(who.address) == story.stakes * story.size * USD
-
-
+@pytest.mark.parametrize("kind", BOTH)
 async def test_repeating_a_bet_with_its_key_returns_it_after_the_market_closed(
-    quick_service: AgentService, quick_market: str
+    quick_service: AgentService, quick_market: str, kind: type[Sync | TypeScript]
 ) -> None:
-    who = with_fifty_dollars(quick_service, "a key of one's own")
+    who = with_fifty_dollars(quick_service, f"a key of one's own, {kind.__name__}")
     async with gateway(quick_service.url, in_turn(is_quote, None, CLOSED)) as before:
-        with strangers() as http:
-            client = Client(before.url, Account.from_key(who.private_key), http=http)
-
-            def bet() -> Placed:
-                return client.bet(quick_market, "yes", 25, idem_key="order-0003", final=False)
-
-            first, again = await asyncio.to_thread(bet), await asyncio.to_thread(bet)
-    assert (first.replay, again.replay) == (False, True)
-    assert again.receipt == first.receipt
-    assert again.ticket.min_shares_out == first.receipt.position.shares  # should its block go, it is no worse a bet
-    assert 50 * USD - quick_service.chain.balance(who.address) == 25 * USD
-
-
-async def test_repeating_a_bet_with_its_key_in_typescript(quick_service: AgentService, quick_market: str) -> None:
-    who = with_fifty_dollars(quick_service, "a key of one's own, in TypeScript")
-    wish = {"market": quick_market, "side": "yes", "sizeUsd": 25, "idemKey": "order-0003"}
-    async with gateway(quick_service.url, in_turn(is_quote, None, CLOSED)) as before:
-        library = TypeScript(quick_service)
-        first, again = [await library.ask(who, "bet", wish=wish, baseUrl=before.url) for _ in range(2)]
-    assert again.get("placed", {}).get("receipt") == first["placed"]["receipt"], again
-    assert again["placed"]["replay"]
+        attempt = Attempt(before.url, quick_market, 25, idem_key="order-0003")
+        first, again = [(await kind(quick_service).try_bet(who, attempt)).placed for _ in range(2)]
+    assert (first["replay"], again["replay"]) == (False, True)
+    assert again["receipt"] == first["receipt"]
+    # If its block is undone, the bet is made again with at least as many shares.
+    assert again["ticket"]["minSharesOut"] == first["receipt"]["position"]["shares"]
     assert 50 * USD - quick_service.chain.balance(who.address) == 25 * USD
 
 
@@ -326,13 +300,3 @@ async def made_earlier(service: AgentService, market: str, who: Wallet, story: S
         with strangers() as http:
             client = Client(service.url, Account.from_key(who.private_key), http=http)
             await asyncio.to_thread(partial(client.bet, market, "yes", story.size, final=False, idem_key=story.own_key))
-
-
-def outcome(act: Callable[[], Placed]) -> dict[str, Any]:
-    try:
-        act()
-    except VpmError as error:
-        ticket = None if error.ticket is None else json.loads(error.ticket.to_json())
-        name = error.code if isinstance(error, ApiError) and error.code else type(error).__name__
-        return {"payment": error.payment.value, "error": name, "ticket": ticket, "said": str(error)}
-    return {"payment": None, "error": "", "ticket": None}

@@ -10,7 +10,7 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -48,12 +48,14 @@ from tests.support.agent_payments import YES_CODE
 from tests.support.agent_service import AgentService
 from tests.support.client_bets import (
     Async,
+    Attempt,
     Library,
     Sync,
     TypeScript,
     python_error,
 )
 from tests.support.client_libraries import async_strangers, built, environment, strangers
+from tests.support.gateway import Change, Rule, gateway
 from tests.support.webhook_receiver import receiver
 
 DEV = wallets.DEV
@@ -226,8 +228,8 @@ async def test_a_wallet_may_be_a_key_service(quick_service: AgentService, quick_
 @pytest.mark.thorough
 @pytest.mark.parametrize("signer", ["viem", "digest", "der"])
 async def test_a_typescript_wallet_is_any_of_three(quick_service: AgentService, quick_market: str, signer: str) -> None:
-    wish = {"market": quick_market, "side": "no", "sizeUsd": 1}
-    said = await TypeScript(quick_service).ask(DEV[4], "bet", wish=wish, signer=signer)
+    request = {"market": quick_market, "side": "no", "sizeUsd": 1}
+    said = await TypeScript(quick_service).ask(DEV[4], "bet", request=request, signer=signer)
     assert "placed" in said, said
     assert quick_service.chain.stake(DEV[4].address, said["placed"]["ticket"]["idemKey"])["amount"] == USD
 
@@ -274,33 +276,21 @@ async def test_a_refusal_says_what_is_wrong_and_whether_it_was_paid(
 
     with strangers() as http:
         await asyncio.to_thread(refusals_of, Client(quick_service.url, Account.from_key(POOR.private_key), http=http))
-    said = await TypeScript(quick_service).ask(POOR, "bet", wish={"market": quick_market, "side": "yes", "sizeUsd": 1})
+    said = await TypeScript(quick_service).ask(
+        POOR, "bet", request={"market": quick_market, "side": "yes", "sizeUsd": 1}
+    )
     error = said["error"]
     assert (error["code"], error["payment"], error["mayHavePaid"]) == ("insufficient_balance", "refused", False)
-    said = await TypeScript(quick_service).ask(POOR, "bet", wish={"market": "nowhere", "side": "yes", "sizeUsd": 1})
+    said = await TypeScript(quick_service).ask(POOR, "bet", request={"market": "nowhere", "side": "yes", "sizeUsd": 1})
     assert (said["error"]["code"], said["error"]["payment"]) == ("market_not_found", "none")
 
 
-class Liar(httpx.BaseTransport):
-    """A proxy between a client and the service that changes answers of one status."""
+BOTH = [Sync, TypeScript]
 
-    def __init__(self, status: int, change: Callable[[Any], None]) -> None:
-        self._status = status
-        self._change = change
-        self._inner = httpx.HTTPTransport()
-        self.sent: list[httpx.Request] = []
 
-    def close(self) -> None:
-        self._inner.close()
-
-    def handle_request(self, request: httpx.Request) -> httpx.Response:
-        self.sent.append(request)
-        response = self._inner.handle_request(request)
-        if response.status_code != self._status or not request.url.path.endswith("/trade"):
-            return response
-        body = json.loads(response.read())
-        self._change(body)
-        return httpx.Response(response.status_code, json=body)
+def on_trades(status: int, change: Callable[[Any], object]) -> Rule:
+    """Change the service's answers to trades that have this status."""
+    return lambda request: Change(status, change) if request.path.endswith("/trade") else None
 
 
 OFFERS: dict[str, tuple[str, Callable[[Any], None]]] = {
@@ -311,33 +301,25 @@ OFFERS: dict[str, tuple[str, Callable[[Any], None]]] = {
 }
 
 
-@pytest.mark.parametrize("lie", OFFERS)
-async def test_python_does_not_sign_a_challenge_for_anything_else(
-    quick_service: AgentService, quick_market: str, lie: str
+def cases(lies: Iterable[str], ordinary: str | None = None) -> list[Any]:
+    """Every lie to each library; those to TypeScript are thorough tests but for the ordinary one."""
+    return [
+        pytest.param(kind, lie, marks=() if kind is Sync or lie == ordinary else pytest.mark.thorough)
+        for kind in BOTH
+        for lie in lies
+    ]
+
+
+@pytest.mark.parametrize(("kind", "lie"), cases(OFFERS, "another payee"))
+async def test_a_challenge_for_anything_else_is_not_signed(
+    quick_service: AgentService, quick_market: str, kind: type[Sync | TypeScript], lie: str
 ) -> None:
     named, change = OFFERS[lie]
-    transport = Liar(402, lambda body: change(body["accepts"][0]))
-    with httpx.Client(transport=transport) as http:
-        client = Client(quick_service.url, Account.from_key(DEV[5].private_key), http=http)
-        error = await asyncio.to_thread(python_error, lambda: client.bet(quick_market, "yes", 1))
-    assert isinstance(error, Untrusted)
-    assert named in str(error)
-    assert error.payment is Payment.NONE
-    assert not any("x-payment" in request.headers for request in transport.sent)
-
-
-@pytest.mark.parametrize(
-    "lie", [pytest.param(each, marks=() if each == "another payee" else pytest.mark.thorough) for each in OFFERS]
-)
-async def test_typescript_does_not_sign_a_challenge_for_anything_else(
-    quick_service: AgentService, quick_market: str, lie: str
-) -> None:
-    named, _ = OFFERS[lie]
-    said = await TypeScript(quick_service).ask(
-        DEV[5], "bet", wish={"market": quick_market, "side": "yes", "sizeUsd": 1}, lie={"status": 402, "named": lie}
-    )
-    assert (said["error"]["name"], said["error"]["payment"], said["paid"]) == ("Untrusted", "none", False)
-    assert named in said["error"]["message"]
+    async with gateway(quick_service.url, on_trades(402, lambda body: change(body["accepts"][0]))) as liar:
+        outcome = await kind(quick_service).try_bet(DEV[5], Attempt(liar.url, quick_market))
+    assert (outcome.error, outcome.payment) == ("Untrusted", "none")
+    assert named in outcome.message
+    assert liar.paid == []
 
 
 async def test_required_addresses_are_enforced(quick_service: AgentService, quick_market: str) -> None:
@@ -372,31 +354,17 @@ RECEIPTS: dict[str, Callable[[Any], None]] = {
 }
 
 
-@pytest.mark.parametrize("lie", RECEIPTS)
-async def test_python_refuses_a_receipt_for_another_bet(
-    quick_service: AgentService, quick_market: str, lie: str
+@pytest.mark.parametrize(("kind", "lie"), cases(RECEIPTS))
+async def test_a_receipt_for_another_bet_is_refused(
+    quick_service: AgentService, quick_market: str, kind: type[Sync | TypeScript], lie: str
 ) -> None:
-    who = DEV[list(RECEIPTS).index(lie)]  # each has its own rate
-    with httpx.Client(transport=Liar(200, RECEIPTS[lie])) as http:
-        client = Client(quick_service.url, Account.from_key(who.private_key), http=http)
-        error = await asyncio.to_thread(python_error, lambda: client.bet(quick_market, "yes", 1, final=False))
-    assert isinstance(error, ReceiptWrong), error
-    assert (error.payment, error.may_have_paid) == (Payment.MADE, True)
-    # It was one: without the liar, the same ticket has its receipt.
-    placed = await Sync(quick_service).place(who, json.loads(error.ticket.to_json()))
+    who = DEV[list(RECEIPTS).index(lie)]  # each has its own rate limit
+    async with gateway(quick_service.url, on_trades(200, RECEIPTS[lie])) as liar:
+        outcome = await kind(quick_service).try_bet(who, Attempt(liar.url, quick_market))
+    assert (outcome.error, outcome.payment) == ("ReceiptWrong", "made"), outcome
+    # The bet was made: through the service itself, the same ticket has its receipt.
+    placed = await kind(quick_service).place(who, outcome.ticket)
     assert placed["replay"]
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("lie", RECEIPTS)
-async def test_typescript_refuses_a_receipt_for_another_bet(
-    quick_service: AgentService, quick_market: str, lie: str
-) -> None:
-    who = DEV[list(RECEIPTS).index(lie)]  # each has its own rate
-    said = await TypeScript(quick_service).ask(
-        who, "bet", wish={"market": quick_market, "side": "yes", "sizeUsd": 1}, lie={"status": 200, "named": lie}
-    )
-    assert (said["error"]["name"], said["error"]["payment"], said["paid"]) == ("ReceiptWrong", "made", True)
 
 
 @pytest.mark.thorough
@@ -483,10 +451,11 @@ async def test_a_signature_is_valid_for_minutes_whatever_the_challenge_asks(
     quick_service: AgentService, quick_market: str
 ) -> None:
     longest = time.time() + 630
-    lie = Liar(402, lambda body: body["accepts"][0].update(maxTimeoutSeconds=315_360_000))
-    with httpx.Client(transport=lie) as http:
-        client = Client(quick_service.url, Account.from_key(DEV[2].private_key), http=http)
-        error = await asyncio.to_thread(python_error, lambda: client.bet(quick_market, "yes", 1, final=False))
+    lie = on_trades(402, lambda body: body["accepts"][0].update(maxTimeoutSeconds=315_360_000))
+    async with gateway(quick_service.url, lie) as liar:
+        with strangers() as http:
+            client = Client(liar.url, Account.from_key(DEV[2].private_key), http=http)
+            error = await asyncio.to_thread(python_error, lambda: client.bet(quick_market, "yes", 1, final=False))
     assert isinstance(error, PaymentRefused)  # by the service, which takes two minutes
     assert error.signed_until is not None
     assert error.signed_until < longest

@@ -11,16 +11,42 @@ from typing import Any
 
 import pytest
 from eth_account import Account
-from vpm_client import AsyncClient, Client, Cursor, Placed, Ticket, VpmError
+from vpm_client import ApiError, AsyncClient, Client, Cursor, Placed, Ticket, VpmError
+from vpm_client.call import to_json
 
 from scripts._stack.wallets import Wallet
 from tests.support.agent_service import AgentService
 from tests.support.client_libraries import async_strangers, node, strangers
 
 
+@dataclass(frozen=True)
+class Attempt:
+    """A bet on yes that may fail, through the service or a gateway at `base_url`."""
+
+    base_url: str
+    market: str
+    size: float = 1
+    final: bool = False
+    idem_key: str | None = None
+    patience_seconds: float = 120.0
+    final_seconds: float = 20.0
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The outcome of a bet: `placed`, or an error (the API's code, else the name of its class) with the state of its
+    payment."""
+
+    placed: Any = None
+    payment: str | None = None
+    error: str = ""
+    message: str = ""
+    ticket: Any = None
+
+
 @dataclass
 class Library(ABC):
-    """One of the libraries, asked in the same words. Sizes and shares are numbers, tickets plain JSON."""
+    """One of the libraries behind a common interface. Sizes and shares are numbers, tickets plain JSON."""
 
     service: AgentService
 
@@ -41,6 +67,7 @@ def shown(placed: Placed) -> Any:
         "attester": placed.attester,
         "final": placed.is_final,
         "ticket": json.loads(placed.ticket.to_json()),
+        "receipt": json.loads(to_json(placed.receipt)),
     }
 
 
@@ -70,6 +97,26 @@ class Sync(Library):
                 return [next(stream).seq for _ in range(count)]
 
         return await asyncio.to_thread(read)
+
+    async def try_bet(self, who: Wallet, bet: Attempt) -> Outcome:
+        def made() -> Outcome:
+            with strangers() as http:
+                client = Client(
+                    bet.base_url,
+                    Account.from_key(who.private_key),
+                    http=http,
+                    patience_seconds=bet.patience_seconds,
+                    final_seconds=bet.final_seconds,
+                )
+                try:
+                    placed = client.bet(bet.market, "yes", bet.size, final=bet.final, idem_key=bet.idem_key)
+                    return Outcome(shown(placed))
+                except VpmError as error:
+                    name = error.code if isinstance(error, ApiError) and error.code else type(error).__name__
+                    ticket = None if error.ticket is None else json.loads(error.ticket.to_json())
+                    return Outcome(None, error.payment.value, name, str(error), ticket)
+
+        return await asyncio.to_thread(made)
 
 
 class Async(Library):
@@ -105,9 +152,25 @@ class TypeScript(Library):
         return await asyncio.to_thread(node, given)
 
     async def bet(self, who: Wallet, market: str, side: str, size: float, *, final: bool = False) -> Any:
-        wish = {"market": market, "side": side, "sizeUsd": size}
-        said = await self.ask(who, "bet", wish=wish, final=final)
+        request = {"market": market, "side": side, "sizeUsd": size}
+        said = await self.ask(who, "bet", request=request, final=final)
         return {**self.shown(said), "kept": said["kept"]}
+
+    async def try_bet(self, who: Wallet, bet: Attempt) -> Outcome:
+        said = await self.ask(
+            who,
+            "bet",
+            request={"market": bet.market, "side": "yes", "sizeUsd": bet.size, "idemKey": bet.idem_key},
+            final=bet.final,
+            baseUrl=bet.base_url,
+            options={"patienceSeconds": bet.patience_seconds, "finalSeconds": bet.final_seconds},
+        )
+        if "placed" in said:
+            return Outcome(self.shown(said))
+        error = said["error"]
+        return Outcome(
+            None, error["payment"], error.get("code") or error["name"], error["message"], error.get("ticket")
+        )
 
     async def place(self, who: Wallet, ticket: Any) -> Any:
         return self.shown(await self.ask(who, "bet", ticket=ticket))
@@ -121,6 +184,7 @@ class TypeScript(Library):
             "attester": placed["attester"],
             "final": "proof" in placed,
             "ticket": placed["ticket"],
+            "receipt": placed["receipt"],
         }
 
     async def events(self, who: Wallet, count: int, start: int = 0) -> list[Any]:

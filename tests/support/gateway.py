@@ -1,8 +1,9 @@
-"""A gateway in front of a service: passes calls on and answers some itself, as proxies and firewalls do."""
+"""A gateway in front of a service: passes calls on, and answers some itself or changes answers, as proxies do."""
 
 from __future__ import annotations
 
 import contextlib
+import gzip
 import json
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
@@ -19,36 +20,50 @@ CUT_OFF = 599
 
 @dataclass(frozen=True)
 class Answer:
-    """What a gateway says instead of the service; CUT_OFF says nothing. passes_on: the service has had the call all the
-    same."""
+    """An answer that the gateway gives instead of the service; CUT_OFF gives none. passes_on: whether the service
+    still gets the call."""
 
     status: int
     body: dict[str, Any] | str = "<html>a page of something else</html>"
     passes_on: bool = False
 
 
+@dataclass(frozen=True)
+class Change:
+    """A change of the JSON body of the service's answers with one status."""
+
+    status: int
+    change: Callable[[Any], object]
+
+
+# The gateway's action for a call; None passes it on unchanged.
+Rule = Callable[[web.BaseRequest], Answer | Change | None]
+
+
 @dataclass
 class Gateway:
-    """A gateway before a service. `rule` is asked of each call: None where it is the service's to answer. `paid`: the
-    payments that came by."""
+    """A running gateway. `paid`: the payments that passed through it."""
 
-    rule: Callable[[web.BaseRequest], Answer | None]
     url: str = ""
     paid: list[str] = field(default_factory=list)
 
 
 @contextlib.asynccontextmanager
-async def gateway(service: str, rule: Callable[[web.BaseRequest], Answer | None]) -> AsyncIterator[Gateway]:
-    made = Gateway(rule)
+async def gateway(service: str, rule: Rule) -> AsyncIterator[Gateway]:
+    made = Gateway()
     async with aiohttp.ClientSession(auto_decompress=False) as session:
 
-        async def pass_on(request: web.BaseRequest) -> web.Response:
+        async def pass_on(request: web.BaseRequest, changed: Change | None = None) -> web.Response:
             headers = {name: value for name, value in request.headers.items() if name not in ("Host", "Content-Length")}
             content = await request.read()
             async with session.request(
                 request.method, service + request.path_qs, data=content, headers=headers
             ) as answer:
                 body = await answer.read()
+                if changed is not None and answer.status == changed.status:
+                    content = json.loads(gzip.decompress(body) if "Content-Encoding" in answer.headers else body)
+                    changed.change(content)
+                    return web.json_response(content, status=answer.status)
                 kept = {
                     name: value
                     for name, value in answer.headers.items()
@@ -60,8 +75,8 @@ async def gateway(service: str, rule: Callable[[web.BaseRequest], Answer | None]
             if "X-PAYMENT" in request.headers:
                 made.paid.append(request.headers["X-PAYMENT"])
             instead = rule(request)
-            if instead is None:
-                return await pass_on(request)
+            if instead is None or isinstance(instead, Change):
+                return await pass_on(request, instead)
             if instead.passes_on:
                 await pass_on(request)
             if instead.status == CUT_OFF:

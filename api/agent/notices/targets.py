@@ -26,7 +26,7 @@ QUESTION_SECONDS = 1.0
 QUESTIONS = 3
 LOWEST_OPEN_PORT = 1024
 WEB_PORTS = frozenset({80, 443})
-# Names on private networks, refused whatever they resolve to.
+# Names on private networks; they are refused without being resolved.
 PRIVATE_SUFFIXES = ("localhost", "local", "internal", "intranet", "lan", "home", "corp", "private", "home.arpa")
 
 _PUBLIC_V6 = ipaddress.IPv6Network("2000::/3")

@@ -58,7 +58,7 @@ export interface BetRequest {
   sizeUsd: number;
   /**
    * Your own key: making the same bet again returns the outcome of the first call, even if the market has closed since. If
-   * the service cannot tell, the error's `payment` is `unknown`.
+   * the service does not know it, the error's `payment` is `unknown`.
    */
   idemKey?: string;
   /** The fewest shares to accept, by default 1% fewer than quoted. */

@@ -153,8 +153,8 @@ def bet(
     `min_shares`: the fewest shares to accept, by default 1% fewer than quoted. `keep` is called with the ticket
     whenever it changes, before it is used: a saved ticket survives a crash, and `place` continues it. A cancelled
     AsyncClient call may have paid: continue with the saved ticket. With your own `idem_key`, calling this again with
-    the same bet returns the outcome of the first call, even if the market has closed since; if the service cannot tell,
-    the error's `payment` is `UNKNOWN`.
+    the same bet returns the outcome of the first call, even if the market has closed since; if the service does not
+    know it, the error's `payment` is `UNKNOWN`.
     """
     ticket = yield from prepare(
         settings,
