@@ -75,7 +75,7 @@ class Books:
 
 
 async def python_bettors(service: AgentService, books: Books, going: asyncio.Event) -> None:
-    """Half of them in threads of their own, half in this loop."""
+    """Bet with the sync client in threads and the async client in this loop, half of the wallets each."""
     market = service.chain.ids["killed"]
 
     def bet_of(at: int, number: int) -> tuple[str, str, float]:

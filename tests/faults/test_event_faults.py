@@ -46,7 +46,7 @@ MAX_BETTING = 6
 
 @dataclass
 class Database:
-    """A server of the test's own, which it may restart."""
+    """A database server of this test, which can restart it."""
 
     server: PostgresServer
     log: Path
@@ -85,7 +85,7 @@ def service(
 
 @dataclass
 class Watched:
-    """One wallet and those who watch it."""
+    """A wallet, with a stream, a webhook and a paging client that watch it."""
 
     who: Wallet
     stream: Following
@@ -144,7 +144,7 @@ async def _bet(buyer: Buyer, service: AgentService, who: Wallet, rng: random.Ran
 
 
 def _reorganize(chain: AgentChain, snapshot: str) -> str:
-    """Back to the snapshot, and past the present height with other blocks; the relayer sends again what was in them."""
+    """Go back to the snapshot and mine other blocks past the old height; the relayer resends what was undone."""
     with chain.held():
         height = chain.block
         assert chain.ask("evm_revert", snapshot)

@@ -1,4 +1,4 @@
-"""What a trade takes and gives, field by field; the order of its checks; what becomes of it in positions and proofs."""
+"""A trade's request and receipt, field by field; the order of its checks; its position and proof."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def service(base_service: AgentService) -> AgentService:
 
 
 async def test_the_whole_receipt(buyer: Buyer, service: AgentService) -> None:
-    """Every key of a real and of a simulated receipt, against the chain where it is on the chain."""
+    """Compares every key of a real and a simulated receipt, with the chain where possible."""
     chain, who = service.chain, DEV[0]
     body = bet(chain.ids["main"], who, "no", 7.123456, ref="campaign-1", builderCode=DEV[7].address)
     held = chain.balance(chain.contracts.settlement.address)
@@ -141,7 +141,7 @@ FIELDS: list[tuple[str, list[Any], Any]] = [
 
 
 async def test_every_field_of_a_request_is_checked(buyer: Buyer) -> None:
-    """A wrong value is named by its field, a right one is taken; optional fields may be null, required ones not."""
+    """A wrong value is reported with its field, a valid one accepted; only optional fields may be null."""
     whole: dict[str, Any] = {name: good for name, _, good in FIELDS}
     response, body = await buyer.post(whole)
     assert response.status == 200, body
@@ -183,7 +183,7 @@ async def test_no_size_is_too_large_for_its_own_sake(buyer: Buyer) -> None:
 
 
 async def quoted_bet(buyer: Buyer, who: Wallet, size: int) -> dict[str, Any]:
-    """A bet on yes with the limits that its quote suggests."""
+    """Return a bet on yes with the limits its quote suggests."""
     _, body = await buyer.get("/quote", marketId="main", side="yes", sizeUsd=size)
     suggested = body["quote"]["suggestedMinSharesOut"]
     return bet("main", who, "yes", size, quoteId=body["quote"]["quoteId"], minSharesOut=suggested)
@@ -220,7 +220,7 @@ async def test_a_lock_gives_what_was_suggested_or_nothing(
 
 
 async def test_the_order_of_the_checks(buyer: Buyer, service: AgentService) -> None:
-    """A trade wrong in every way, put right one check at a time."""
+    """A trade that is wrong in every way is corrected one check at a time."""
     used = bet("shut", DEV[4], "yes", 2)
     response, paid = await buyer.buy(used, DEV[4])
     assert response.status == 200, paid
@@ -331,7 +331,7 @@ async def test_a_challenge_is_named_in_the_log_and_sent_as_no_error_body(buyer: 
 async def test_nothing_is_kept_of_a_trade_that_was_only_asked_about(
     buyer: Buyer, service: AgentService, database_url: str
 ) -> None:
-    """Challenges and simulations leave no row: only a payment is booked."""
+    """Challenges and simulations store no row, only payments do."""
     asked = bet("main", DEV[2], size=1)
     await buyer.post(asked)
     await buyer.post({**asked, "simulate": True})

@@ -1,4 +1,4 @@
-"""The official x402 clients, which know nothing of this service, buy from it unchanged: Python and TypeScript."""
+"""The official x402 clients for Python and TypeScript buy from this service unchanged."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ SIZES_USD = (1, 100)  # without a quote and below every client's own limit, and 
 
 
 async def wanted(buyer: Buyer, who: Wallet, side: str, size: int) -> dict[str, Any]:
-    """A bet as any client asks for it: above 10 USD with a quote."""
+    """Return a bet, above 10 USD with a quote."""
     body = bet(buyer.service.chain.ids["official"], who, side, size)
     if size > 10:
         _, priced = await buyer.get("/quote", marketId="official", side=side, sizeUsd=size)
@@ -90,7 +90,7 @@ async def by_httpx(url: str, who: Wallet, body: dict[str, Any], limit: str | Non
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of a library the package loads
 @pytest.mark.parametrize("transport", ["requests", "httpx"])
 async def test_the_python_client_buys_unchanged(buyer: Buyer, service: AgentService, transport: str) -> None:
-    """In version 2, which it prefers; at sizes beyond its own limit once its owner has raised that."""
+    """It uses version 2, and pays more than its default limit once that is raised."""
     who = DEV[1] if transport == "requests" else DEV[3]
     without_ether(service, who)
     for size in SIZES_USD:
@@ -126,7 +126,7 @@ async def test_the_python_client_stops_at_its_own_limit_as_the_guide_says(buyer:
 
 
 def settlement_of(body: Any, who: Wallet, network: str) -> dict[str, Any]:
-    """Return what the header says of an accepted payment."""
+    """Return the expected settlement header of an accepted payment."""
     return {
         "success": True,
         "transaction": body["receipt"]["txHash"],
@@ -148,7 +148,7 @@ TYPESCRIPT_CLIENTS = {
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", TYPESCRIPT_CLIENTS)
 async def test_a_typescript_client_buys_unchanged(buyer: Buyer, service: AgentService, name: str) -> None:
-    """Run by the environment's Node. The same call once more is answered without a payment."""
+    """Runs in Node. Repeating the call needs no payment."""
     script, client, network, cap, stops = TYPESCRIPT_CLIENTS[name]
     who = DEV[[2, 4, 5, 6][list(TYPESCRIPT_CLIENTS).index(name)]]
     without_ether(service, who)
@@ -183,7 +183,7 @@ async def test_a_typescript_client_buys_unchanged(buyer: Buyer, service: AgentSe
 
 @pytest.mark.thorough
 async def test_directories_find_the_trade_and_what_it_costs(service: AgentService, buyer: Buyer) -> None:
-    """`@agentcash/discovery`, as directories of paid interfaces use it: what it reads, and what it gets by asking."""
+    """`@agentcash/discovery`, which directories of paid APIs use, finds the trade and gets its challenge."""
     done = await asyncio.to_thread(_run_node, PROGRAMS / "discovery.mjs", "", service.url)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
@@ -212,7 +212,7 @@ async def test_directories_find_the_trade_and_what_it_costs(service: AgentServic
 
 
 async def test_two_payments_of_one_request_must_be_the_same(buyer: Buyer, service: AgentService) -> None:
-    """The same one in both versions is one payment; two that differ are refused, and neither is taken."""
+    """The same payment in both versions counts once; two different ones are refused and neither is collected."""
     who, body = DEV[5], await wanted(buyer, DEV[5], "yes", 1)
     response, challenge = await buyer.post(body)
     assert response.status == 402
@@ -235,7 +235,7 @@ async def test_two_payments_of_one_request_must_be_the_same(buyer: Buyer, servic
 async def test_the_demo_of_the_local_stack_trades(
     buyer: Buyer, service: AgentService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its agents buy in both tiers, and pass over markets that are about to close."""
+    """Its agents buy in both tiers and skip markets that are about to close."""
     who, dice = wallets.BETTORS[1], random.Random(7)
     with httpx.Client(trust_env=False) as http:
         client = demo.client_of(service.url, who, http)

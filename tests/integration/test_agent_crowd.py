@@ -1,4 +1,4 @@
-"""A crowd of trades at once: as many as can be checked in time are checked, and the others are asked to come back."""
+"""Many trades at once: as many as possible are checked in time, and the others get a Retry-After."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ async def market(buyer: Buyer, service: AgentService) -> str:
 
 
 async def test_each_call_of_a_crowd_gets_a_challenge_or_a_retry_after(buyer: Buyer, market: str) -> None:
-    """From as many addresses as there are callers: no limit on one caller helps here."""
+    """Each caller has another address, so no limit per caller applies."""
     await buyer.challenged(bet(market, wallets.DEV[0]))
     answers = await asyncio.gather(*(buyer.post(bet(market, wallets.DEV[n % 8])) for n in range(CROWD)))
     counted = Counter((response.status, body["error"] if response.status != 402 else "") for response, body in answers)

@@ -1,4 +1,4 @@
-"""Discovery and sentiment through the door: whole bodies against their documented models, on markets with real bets."""
+"""Discovery and sentiment over HTTP: whole bodies against their documented models, on markets with real bets."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def service(base_service: AgentService) -> AgentService:
 
 
 async def asked(buyer: Buyer, path: str, model: type[Body], **query: str) -> Any:
-    """The body with exact numbers, after it fitted its model strictly; only `reason` may be left out."""
+    """Return the body with exact numbers, after checking it against its model; only `reason` may be absent."""
     async with buyer.session.get(buyer.service.api + path, params=query) as response:
         raw = await response.read()
         assert response.status == 200, raw

@@ -1,4 +1,4 @@
-"""The event log over a chain that reorganizes: nothing is rewritten, and what stands equals a fresh index."""
+"""The event log during reorganizations: it is append-only, and its valid events equal those of a fresh index."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Row:
 
     @property
     def content(self) -> tuple[Any, ...]:
-        """Return what a fresh index has too; numbers and moments move if something was taken back before."""
+        """Return the fields that a fresh index has too; numbers and times differ after an undo."""
         return (self.source, self.type, self.market_id, self.trade_id, self.block, self.payload)
 
 
@@ -133,7 +133,7 @@ async def test_reorganizations_only_append_to_the_log(postgres: TestPostgres, da
 
 @pytest.mark.thorough
 async def test_a_rebuilt_database_has_the_same_events_to_the_byte(postgres: TestPostgres, database_url: str) -> None:
-    """The events do not depend on when, or in how many steps, the chain was read."""
+    """The events do not depend on when or in how many steps the chain was read."""
     crowd, chain = Crowd("anew"), SimChain()
     node = SimNode(chain)
     fresh_url = postgres.create()
@@ -161,7 +161,7 @@ async def test_a_rebuilt_database_has_the_same_events_to_the_byte(postgres: Test
 
 
 async def test_appending_known_events_does_not_block_other_writers(database_url: str) -> None:
-    """Indexing a chain again repeats every event; the relayer does not wait for a wallet's row."""
+    """Reindexing repeats every event, and the relayer must not wait for a wallet's row."""
     wallet = b"\7" * 20
     draft = Draft(wallet, EventType.TEST, source_of(EventType.TEST, wallet), "{}")
     async with make_pool(database_url, size=2) as pool, pool.connection() as telling, pool.connection() as other:
@@ -189,7 +189,7 @@ async def test_events_are_written_durably_even_during_backfill(database_url: str
 
 
 async def test_a_submitted_bet_is_dated_by_the_indexed_block_not_by_a_newer_head(database_url: str) -> None:
-    """Otherwise a client asking for events since a second would miss those of the blocks between."""
+    """Otherwise a client that asks for events since a time would miss those of the blocks in between."""
     crowd, chain = Crowd("sent"), SimChain()
     for _ in range(60):
         _mine(chain, crowd)
@@ -212,7 +212,7 @@ async def test_a_submitted_bet_is_dated_by_the_indexed_block_not_by_a_newer_head
 
 
 async def test_a_payout_reported_late_has_the_amount_that_was_paid(database_url: str) -> None:
-    """The wallet's row was busy when its payment was signed; when the event is written, the chain has the payment."""
+    """The wallet's row was locked when the payment was signed; the event is written when the chain has the payment."""
     crowd, chain = Crowd("events"), SimChain()
     for _ in range(250):
         _mine(chain, crowd)
@@ -236,12 +236,12 @@ async def test_a_payout_reported_late_has_the_amount_that_was_paid(database_url:
 
 
 def _pay(stake_id: int) -> bytes:
-    """The data of the call `pay(market, [stake_id])`."""
+    """Return the call data of `pay(market, [stake_id])`."""
     return bytes(4) + bytes(32) + (64).to_bytes(32) + (1).to_bytes(32) + stake_id.to_bytes(32)
 
 
 async def test_polling_for_resolutions_misses_none_that_a_fork_or_slow_node_delayed(database_url: str) -> None:
-    """Each poll goes on from the `createdAt` of the last event, as the API says."""
+    """Each poll continues from the last event's `createdAt`, as documented."""
     wallet, at = b"\x0a" * 20, 1_764_000_000
     links = Links("http://127.0.0.1:1", None, "0x" + "00" * 20)
 
@@ -274,7 +274,8 @@ async def test_polling_for_resolutions_misses_none_that_a_fork_or_slow_node_dela
 
 
 async def test_a_former_leader_forgets_no_block(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It hung, another went on, and it wakes where it forgets old empty blocks, which the other may be filling."""
+    """A leader hangs, another takes over, and the first one resumes while pruning old empty blocks, which the other may
+    be filling."""
     monkeypatch.setattr("indexer.chain.PRUNE_SECONDS", 0.0)
     chain = SimChain()
     for _ in range(4 * FINALITY):

@@ -1,4 +1,4 @@
-"""The event channels through the door: bets, resolutions and payouts on streams, replay, polling and webhooks."""
+"""The event channels over HTTP: bets, resolutions and payouts on streams, replay, polling and webhooks."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def service(base_service: AgentService) -> AgentService:
 
 
 async def replayed(buyer: Buyer, wallet: str, count: int, *, seconds: float = PATIENCE) -> list[Any]:
-    """The wallet's events, once there are so many."""
+    """Wait for this many events of a wallet and return them."""
     events: list[Any] = []
 
     async def are_there() -> bool:
@@ -75,7 +75,8 @@ async def test_a_bet_is_submitted_and_then_placed(buyer: Buyer) -> None:
 
 
 async def test_from_bets_to_payouts_on_every_channel(buyer: Buyer, service: AgentService, database_url: str) -> None:
-    """Two bets of one wallet, one wins; its first payout is refused by the token. Four channels, one sequence."""
+    """Two bets of a wallet, of which one wins and the token refuses its first payout: four channels show one
+    sequence."""
     chain, who = service.chain, DEV[2]
     settlement, token, key = chain.contracts.settlement, chain.contracts.token, chain.key("ends")
     follower = Following(f"{service.api}/events", who.address)

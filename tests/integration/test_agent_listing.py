@@ -1,4 +1,4 @@
-"""The market list and quotes over many markets: pages, filters, statuses, fees; who may ask, and how bodies look."""
+"""The market list and quotes over many markets: pages, filters, statuses, fees, access and formats."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def service(base_service: AgentService) -> AgentService:
 
 
 async def listed(buyer: Buyer, **query: object) -> list[dict[str, Any]]:
-    """Every page."""
+    """Return the markets of all pages."""
     found: list[dict[str, Any]] = []
     while True:
         response, body = await buyer.get("/markets", **query)
@@ -162,7 +162,7 @@ async def test_a_result_is_found_by_id_or_key_in_the_whole_catalogue(buyer: Buye
 
 
 async def test_reads_ask_for_no_credentials(buyer: Buyer, service: AgentService) -> None:
-    """Every read of the published description, as a stranger: JSON under one prefix, times and wallets in one form."""
+    """Makes every documented read without credentials: JSON under one prefix, times and wallets in one format."""
     async with buyer.session.get(f"{service.url}/openapi/agent.json") as response:
         paths = (await response.json())["paths"]
     assert [path for path in paths if not path.startswith("/api/agent/v1/")] == ["/api/agent/mcp.json"]
@@ -264,7 +264,7 @@ async def test_what_has_not_changed_costs_no_body(buyer: Buyer, service: AgentSe
 
 
 async def test_a_change_is_seen_at_once_through_the_etag(buyer: Buyer, service: AgentService) -> None:
-    """After its receipt a bet is in every read, cached or not."""
+    """Once a bet has its receipt, every read shows it, cached or not."""
     reads = ("/markets?status=all&limit=200", "/markets/least", "/markets/least/research", "/positions?wallet=")
     paths = [buyer.named(each) + (DEV[2].address if each.endswith("=") else "") for each in reads]
     held = {}
@@ -288,7 +288,7 @@ async def test_answers_true_for_one_moment_are_not_cached(buyer: Buyer, service:
 
 
 async def test_a_market_that_is_not_open_yet_says_when_it_opens(buyer: Buyer, service: AgentService) -> None:
-    """It takes no bets, so its status is `closed`; nothing of it is over."""
+    """It accepts no bets yet, so its status is `closed`, but it has not ended."""
     _, body = await buyer.get("/markets/later")
     market = body["market"]
     opens = int(datetime.fromisoformat(market["opensAt"]).timestamp())

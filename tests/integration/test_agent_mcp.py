@@ -1,4 +1,4 @@
-"""The agents' MCP server, spoken to by the official client: real money by tools, paid as x402's MCP transport says."""
+"""The agents' MCP server with the official client: tools for real money, paid through x402's MCP transport."""
 
 from __future__ import annotations
 
@@ -53,12 +53,12 @@ async def buyer(service: AgentService) -> AsyncIterator[Buyer]:
 
 @pytest.fixture
 def client(service: AgentService, buyer: Buyer) -> Client:
-    """To be entered by the test: what it opens is closed by the task that opened it."""
+    """A context manager that the test must enter, since the task that opens the connection must close it."""
     return Client(f"{service.url}/api/agent/mcp")
 
 
 def paid(terms: dict[str, Any], who: Wallet, now: int) -> dict[str, Any]:
-    """The `_meta` of a call that pays what was asked for, in version 2."""
+    """Return the `_meta` of a call that pays the terms, in version 2."""
     (accepted,) = terms["accepts"]
     envelope = sign({**accepted, "maxAmountRequired": accepted["amount"]}, who, now=now)
     return {PAYMENT: {"x402Version": 2, "payload": envelope["payload"], "accepted": accepted}}
@@ -84,7 +84,7 @@ def clock(service: AgentService) -> int:
 
 
 async def test_refusals_are_those_of_the_rest_api(client: Client, buyer: Buyer, service: AgentService) -> None:
-    """The same body except for the request's id, and the status in addition."""
+    """The body is the same except for the request id, with the status added."""
     async with client:
         body = wanted(service, DEV[1], side="sideways")
         response, rest = await buyer.post(body)
@@ -120,7 +120,7 @@ async def test_an_invalid_payment_gets_new_terms_with_the_reason(client: Client,
 
 
 async def test_a_payment_makes_one_bet_over_rest_and_tools(client: Client, buyer: Buyer, service: AgentService) -> None:
-    """Replayed under another key it is refused; a stranger who saw it gets nothing; REST and tools share one record."""
+    """Replaying it under another key is refused, and a third party gains nothing; REST and tools share the records."""
     async with client:
         who = DEV[4]
         body = wanted(service, who, side="no")
@@ -139,7 +139,7 @@ async def test_a_payment_makes_one_bet_over_rest_and_tools(client: Client, buyer
 
 
 async def test_limits_are_shared_with_the_rest_api(client: Client, buyer: Buyer, service: AgentService) -> None:
-    """Ten trades a minute of a wallet from one address, by whichever way; the tool says how long to wait."""
+    """A wallet makes ten trades a minute from one address over both; the tool says how long to wait."""
     async with client:
         who = DEV[5]
         for _ in range(5):
@@ -159,7 +159,7 @@ ACCEPT = {"Accept": "application/json, text/event-stream", "Content-Type": "appl
 
 
 async def post(service: AgentService, body: bytes, **headers: str) -> tuple[int, Any]:
-    """An answer to bytes, within a few seconds: no request stays open."""
+    """Post bytes and return the answer, which must come within a few seconds."""
     url = f"{service.url}/api/agent/mcp"
     async with (
         aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=8)) as session,
@@ -175,7 +175,7 @@ MODERN = {
 
 
 def modern(method: str, name: str = "") -> dict[str, str]:
-    """The headers of the newest protocol, whose bodies the SDK reads by another way."""
+    """Return the headers of the newest protocol version, for which the SDK parses bodies differently."""
     return {"Mcp-Protocol-Version": "2026-07-28", "Mcp-Method": method, **({"Mcp-Name": name} if name else {})}
 
 
@@ -227,7 +227,7 @@ async def test_requests_are_bounded_in_size_and_time(service: AgentService, buye
 
 
 async def test_payment_headers_of_an_mcp_call_are_ignored(client: Client, buyer: Buyer, service: AgentService) -> None:
-    """A payment is what stands in `_meta`: not a header that some proxy kept."""
+    """A payment must be in `_meta`; a header forwarded by a proxy does not count."""
     who = DEV[6]
     body = wanted(service, who)
     async with client:
@@ -242,7 +242,7 @@ async def test_payment_headers_of_an_mcp_call_are_ignored(client: Client, buyer:
 
 
 async def test_a_webhook_is_registered_shown_and_removed(client: Client, service: AgentService) -> None:
-    """The refusal shows what to sign; the id is all that the other tools take."""
+    """The refusal shows the text to sign; the other tools only need the id."""
     who = DEV[7]
     given = {"wallet": who.address, "url": "http://127.0.0.1:9/hook", "message": "hello", "signature": "0x" + "11" * 65}
     async with client:

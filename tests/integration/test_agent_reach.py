@@ -1,4 +1,4 @@
-"""What the health of the agent markets says of Base, whose nodes stop answering and answer again."""
+"""Health while the Base nodes stop answering and recover."""
 
 from __future__ import annotations
 

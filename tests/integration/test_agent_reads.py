@@ -1,4 +1,4 @@
-"""The reads through the door: whole bodies against their documented models, and numbers against the contract."""
+"""The reads over HTTP: whole bodies against their documented models, and numbers against the contract."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def service(base_service: AgentService) -> AgentService:
 
 
 async def exact(buyer: Buyer, path: str, model: type[Body]) -> Any:
-    """The body with exact numbers, after it fitted its model: every key there, of its type, null only where allowed."""
+    """Return the body with exact numbers, after checking it against its model: every key, its type and nullability."""
     async with buyer.session.get(buyer.service.api + buyer.named(path)) as response:
         raw = await response.read()
         assert response.status == 200, raw

@@ -1,4 +1,4 @@
-"""Generated requests against the published description of the agent surface: every answer is one it describes."""
+"""Generated requests against the published description of the agent surface: every answer matches it."""
 
 from __future__ import annotations
 
@@ -57,7 +57,8 @@ async def something_to_show(service: AgentService) -> tuple[str, list[str]]:
 
 
 def test_every_answer_matches_the_description(service: AgentService) -> None:
-    """No server error, no status, header or body that is not described; what breaks the description is refused."""
+    """No server errors and no undocumented status, header or body; requests that violate the description are
+    refused."""
     trade_id, hooks = asyncio.run(something_to_show(service))
     document = f"{service.url}/openapi/agent.json"
     with DIRECT.open(document) as response:

@@ -1,4 +1,4 @@
-"""A database made anew from the chain alone."""
+"""A database rebuilt from the chain alone."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ async def buyer(service: AgentService) -> AsyncIterator[Buyer]:
 async def test_a_database_made_anew_shows_the_same(
     buyer: Buyer, service: AgentService, postgres: TestPostgres, local_genesis: Genesis, tmp_path: Path
 ) -> None:
-    """A second service over an empty database, on the same chain: equal positions, results, proofs and replays."""
+    """A second service with an empty database on the same chain has equal positions, results, proofs and replays."""
     bodies = [
         bet("lasting", DEV[2], "no", 3, ref="mention:5", builderCode=DEV[7].address),
         bet("ladder", DEV[2], "50m-to-100m", 4),
@@ -83,7 +83,7 @@ async def test_a_database_made_anew_shows_the_same(
 
 
 async def _comparable(buyer: Buyer, path: str) -> bytes:
-    """The body's bytes after `meta`, which says when it was made."""
+    """Return the body's bytes after `meta`, which has the time it was made."""
     async with buyer.session.get(buyer.service.api + buyer.named(path)) as response:
         assert response.status == 200
         return (await response.read()).partition(b'"},')[2]

@@ -80,7 +80,7 @@ def library(request: pytest.FixtureRequest, quick_service: AgentService) -> Libr
 async def test_one_call_is_a_whole_bet(
     library: Library, quick_service: AgentService, quick_market: str, size: float
 ) -> None:
-    """Quoted, locked above 10 USD, bound, settled, final, and its receipt signed by the service's key."""
+    """It is quoted, locked above 10 USD, bound, settled and final, and the service signed its receipt."""
     who = DEV[0]
     before = quick_service.chain.balance(who.address)
     placed = await library.bet(who, quick_market, "yes", size, final=True)
@@ -102,7 +102,7 @@ async def test_one_call_is_a_whole_bet(
 async def test_a_ticket_placed_again_is_the_same_bet(
     library: Library, quick_service: AgentService, quick_market: str
 ) -> None:
-    """It is in the other library, too: a ticket is plain JSON with the same fields in both."""
+    """This holds across libraries: a ticket is plain JSON with the same fields in both."""
     who = DEV[1]
     placed = await library.bet(who, quick_market, "no", 1.25)
     before = quick_service.chain.balance(who.address)
@@ -129,7 +129,7 @@ async def test_the_readmes_first_example_runs(quick_service: AgentService, quick
 
 
 def _compiled(example: str) -> Path:
-    """The program, by a compiler as strict as a project's may be."""
+    """Compile the program with strict settings."""
     source = built() / "example.mts"
     source.write_text(example)
     (built() / "process.d.ts").write_text("declare const process: { env: Record<string, string | undefined> };\n")
@@ -203,7 +203,7 @@ async def test_reads_are_typed_and_default_to_the_clients_wallet(
 
 
 class Digests:
-    """A key that signs 32 bytes, later, as a key service does."""
+    """A key that signs a digest asynchronously, like a key service."""
 
     def __init__(self, who: Wallet) -> None:
         self.address = who.address
@@ -433,7 +433,7 @@ async def test_an_expired_payment_is_signed_again_with_the_same_nonce(
 async def test_an_expired_price_lock_is_renewed_for_the_same_bet(
     quick_service: AgentService, quick_market: str, kind: type[Library]
 ) -> None:
-    """Limits and hash stay as they were, so the payment does as well."""
+    """Its limits and hash stay the same, so the payment does as well."""
     who = DEV[6]
     with strangers() as http:
         client = Client(quick_service.url, Account.from_key(who.private_key), http=http)
@@ -468,7 +468,7 @@ async def test_a_signature_is_valid_for_minutes_whatever_the_challenge_asks(
 async def test_a_stream_has_every_event_once_despite_breaks(
     library: Library, quick_service: AgentService, quick_market: str
 ) -> None:
-    """The API dies while a client reads; the client sends where to go on."""
+    """The API dies while a client reads; the client resumes with its position."""
     who = DEV[7]
     await Sync(quick_service).bet(who, quick_market, "yes", 1)
     with strangers() as http:

@@ -47,7 +47,7 @@ def market(service: StockService) -> int:
 
 @pytest.fixture
 def client(service: StockService) -> Client:
-    """To be entered by the test: what it opens is closed by the task that opened it."""
+    """A context manager that the test must enter, since the task that opens the connection must close it."""
     return Client(f"{service.url}/api/stock/mcp")
 
 

@@ -221,7 +221,7 @@ async def _wake(pool: ConnectionPool, hook: str) -> None:
 
 
 async def test_a_disabled_webhook_comes_back_only_within_its_wallets_limit(pool: ConnectionPool) -> None:
-    """Otherwise a wallet could keep every webhook that it ever registered, ten at a time."""
+    """Otherwise a wallet could keep any number of webhooks, ten at a time."""
     wallet = b"\x29" * 20
     first = await _hook(pool, wallet, "https://example.org/first", status="disabled")
     hooks = [await _hook(pool, wallet, f"https://example.org/{n}") for n in range(webhook_store.MAX_PER_WALLET)]
@@ -235,7 +235,7 @@ async def test_a_disabled_webhook_comes_back_only_within_its_wallets_limit(pool:
 
 
 async def _counted(pool: ConnectionPool, query: str, count: int) -> None:
-    """Wait until a query counts so many."""
+    """Wait until a query returns this count."""
 
     async def is_so() -> bool:
         async with pool.connection() as connection:
@@ -247,7 +247,7 @@ async def _counted(pool: ConnectionPool, query: str, count: int) -> None:
 async def test_hanging_and_slow_endpoints_do_not_delay_others(
     pool: ConnectionPool, fresh_database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """More of them than a process has places. Every second one takes everything, just before it is given up."""
+    """There are more of them than slots. Every second one accepts each delivery just before its timeout."""
     monkeypatch.setattr(webhook_sending, "TOTAL_SECONDS", webhook_sending.SLOW_SECONDS + 1.0)
     monkeypatch.setattr(webhook_sending, "AT_ONCE_PER_ADDRESS", 1_000)  # all of ours are on one address
     seconds, begun = webhook_sending.SLOW_SECONDS + 0.5, 0
@@ -294,7 +294,7 @@ async def test_hanging_and_slow_endpoints_do_not_delay_others(
 async def test_new_callbacks_that_never_answer_do_not_delay_working_webhooks(
     pool: ConnectionPool, fresh_database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A callback costs one small trade, and nothing is known of it before its first delivery ends."""
+    """A callback costs only a small trade, and nothing is known about it before its first delivery ends."""
     monkeypatch.setattr(webhook_sending, "TOTAL_SECONDS", 600.0)  # not during this test
     monkeypatch.setattr(webhook_sending, "AT_ONCE_PER_ADDRESS", 1_000)  # all of ours are on one address
     begun = 0
@@ -322,7 +322,7 @@ async def test_new_callbacks_that_never_answer_do_not_delay_working_webhooks(
 
 
 async def test_idle_webhooks_are_not_read(pool: ConnectionPool, fresh_database_url: str) -> None:
-    """However many were ever registered. What is added to a wallet's events makes its webhooks due again."""
+    """Only a new event of their wallet makes webhooks due again, however many are registered."""
     looked_at = "SELECT count(*) FROM agent_webhook WHERE status <> 'disabled' AND attempt_at <= now()"
     wallets = [bytes([0x50, number]) * 10 for number in range(40)]
     async with receiver() as there, dispatching(fresh_database_url):
@@ -338,7 +338,7 @@ async def test_idle_webhooks_are_not_read(pool: ConnectionPool, fresh_database_u
 
 
 async def test_a_webhook_that_starts_to_wait_misses_no_event(pool: ConnectionPool) -> None:
-    """The event is being written as the webhook is put to rest: one of the two sees the other."""
+    """The event is written while the webhook starts to wait: one of the two transactions sees the other."""
     for number, first in ((1, False), (2, True)):
         wallet = bytes([0x60, number]) * 10
         await _hook(pool, wallet, "https://example.org/hook")
@@ -377,7 +377,7 @@ async def test_the_lease_of_a_dead_process_expires(pool: ConnectionPool, fresh_d
 
 
 class PoolThatStops:
-    """A pool that hands out no connection while it is stopped, as under too much load."""
+    """A pool that gives out no connections while it is stopped, as under too much load."""
 
     def __init__(self, pool: ConnectionPool) -> None:
         self._pool = pool
@@ -397,7 +397,7 @@ class PoolThatStops:
 async def test_a_delayed_process_sends_nothing_after_its_lease_expired(
     pool: ConnectionPool, fresh_database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its pool stops right after it took the endpoint, and comes back when its lease is long over."""
+    """Its pool stops right after it claimed the endpoint, and recovers long after the lease expired."""
     wallet, slow, claim = b"\x27" * 20, PoolThatStops(pool), webhook_store.claim
 
     async def claim_and_stop(*of: Any, **how: Any) -> list[webhook_store.WebhookEndpoint]:
@@ -444,7 +444,7 @@ async def test_a_dispatcher_stops_while_it_waits_for_connections(database_url: s
 
 
 async def _callback(pool: ConnectionPool, name: str) -> bytes:
-    """A trade taken in with a callback, two days ago; its id."""
+    """Add a trade with a callback, accepted two days ago; return its id."""
     trade_id, wallet = keccak(text=name), keccak(text=name)[:20]
     trade = Bet(bytes(32), 0, 5_000_000, 0, "0x" + wallet.hex(), keccak(text=f"key of {name}"))
     async with pool.connection() as connection, connection.transaction():

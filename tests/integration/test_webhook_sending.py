@@ -1,4 +1,4 @@
-"""Single deliveries to endpoints that misbehave: bounded in time and memory, and sent only to the named host."""
+"""Single deliveries to misbehaving endpoints: bounded in time and memory, and sent only to the host in the URL."""
 
 from __future__ import annotations
 
@@ -97,7 +97,8 @@ async def test_deliveries_to_one_address_are_limited() -> None:
 
 
 async def test_a_rebinding_name_is_sent_to_the_address_that_was_checked() -> None:
-    """The name server gives another address the second time, as an attacker's does. Each delivery asks anew."""
+    """The name server gives another address the second time, like an attacker's. Each delivery resolves the name
+    again."""
     answers = iter(["127.0.0.1", "::1"] * 5)
     async with receiver() as there, name_server(lambda _name: [next(answers)]) as server:
         url = there.url.replace("127.0.0.1", "rebinding.example")

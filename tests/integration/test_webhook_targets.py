@@ -1,4 +1,4 @@
-"""Attempts to make us send into a private network: each is refused before any connection."""
+"""Attempts to make the service send into a private network: each is refused before it connects."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ async def test_private_targets_can_be_allowed_for_local_work() -> None:
 
 
 async def test_names_whose_servers_never_answer_do_not_delay_others() -> None:
-    """Far more than a process ever sends to at once, and a good one after each lot of them is given up."""
+    """There are far more than a process sends to at once, and a good name is resolved between the batches."""
     zone = re.compile(r"good\d\.example")
     async with (
         name_server(lambda name: ["93.184.216.34"] if zone.fullmatch(name) else None) as server,

@@ -1,4 +1,4 @@
-"""Drives a local Base: markets, observations, results."""
+"""A local Base chain for tests: markets, readings, results."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class AgentChain(ChainDriver[AgentContracts]):
         return {identity: name for name, identity in self.ids.items()}
 
     def balance(self, owner: str) -> int:
-        """Return how many units of the dollar an account holds."""
+        """Return an account's balance in token units."""
         return int(self.read(self.contracts.token.call("balanceOf", checksum(owner))))
 
     def give(self, owner: str, units: int, giver: Wallet = DEV[0]) -> None:
@@ -77,7 +77,7 @@ class AgentChain(ChainDriver[AgentContracts]):
         return Contract(self.source(key).address, abi("ObservationFeed"))
 
     def observe(self, value: int, key: str | None = None) -> None:
-        """Posts a value with 8 decimals, observed now."""
+        """Post a reading with 8 decimals, observed now."""
         # What was observed in the last block may be too old for the next one, or as old as the last reading.
         self.warp_to(self.now + 1)
         self.send(self.feed_of(key).call("post", value, self.now), self.deployment.operator_wallets["publisher"])

@@ -1,4 +1,4 @@
-"""Payments that strangers and payers make directly on the token, with their own keys and higher tips."""
+"""Payments that payers and third parties make directly at the token, with their own keys and higher tips."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def together(chain: AgentChain, calls: Sequence[Call], sender: str, at: str) -> 
 
 
 def cancelling_digest(signer: str, nonce: bytes, token: Token, chain_id: int) -> bytes:
-    """Return what a signature that cancels an authorization is over."""
+    """Return the digest to sign for cancelling an authorization."""
     fields = [{"name": "authorizer", "type": "address"}, {"name": "nonce", "type": "bytes32"}]
     signable = encode_typed_data(
         domain_data=eip3009.domain(token, chain_id),
@@ -106,7 +106,7 @@ def nonce_of(envelope: Mapping[str, Any]) -> bytes:
 
 
 async def keeper_job(service: AgentService, name: str = "agent-credit") -> RunReport:
-    """Runs one of the keeper's jobs in this process, as the daemon would."""
+    """Run one of the keeper's jobs in this process."""
     settings = Settings.model_validate({k: v for k, v in service.env.items() if k in _aliases(Settings)})
     async with open_keeper(settings, KeeperSettings.model_validate({})) as keeper:
         return await Runner(keeper).run(BY_NAME[name])

@@ -1,4 +1,4 @@
-"""A buyer on the agent API: what it signs, and its calls."""
+"""A buyer on the agent API: its signatures and calls."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class Buyer:
     async def post(
         self, body: object, *, headers: Mapping[str, str] | None = None, ip: str | None = None
     ) -> tuple[aiohttp.ClientResponse, Any]:
-        """Asks for a trade, or pays for one."""
+        """Request a trade, or pay for one."""
         if isinstance(body, dict) and isinstance(body.get("marketId"), str):
             body = {**body, "marketId": self._ids(body["marketId"])}
         return await self._door.post("/trade", body, headers=headers, ip=ip)
@@ -120,7 +120,7 @@ class Buyer:
         return found[1] + self.service.chain.ids.get(found[2], found[2])
 
     async def buy(self, body: Mapping[str, Any], who: Wallet, **changes: Any) -> tuple[aiohttp.ClientResponse, Any]:
-        """Challenge, signature, payment."""
+        """Buy: get the challenge, sign it, pay."""
         challenge = await self.challenged(body)
         now = self.service.chain.now
         envelope = sign(challenge["accepts"][0], who, now=max(now, min(int(time.time()), now + 60)), **changes)
@@ -139,7 +139,7 @@ class Buyer:
         return await until(asked, "trades to be taken again", seconds, pause=0.2)
 
     async def shows(self, market: str, *, seconds: float = PATIENCE) -> None:
-        """Waits until the index has the market."""
+        """Wait until the index has the market."""
 
         async def shown() -> bool:
             return (await self.get(f"/markets/{market}"))[0].status == 200

@@ -1,4 +1,4 @@
-"""Bets placed with our client libraries, through one interface for all of them."""
+"""Bets with our client libraries, through one interface for all of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Our own client libraries as a test runs them: Python in this process, TypeScript built and driven in a Node."""
+"""Our client libraries in tests: Python in this process, TypeScript built and run in Node."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ SECONDS = 120
 
 
 def environment() -> dict[str, str]:
-    """Without the caller's proxies: the service is on this machine."""
+    """Return the environment without proxies, since the service is on this machine."""
     return {name: value for name, value in os.environ.items() if "proxy" not in name.lower()}
 
 
 @functools.cache
 def built() -> Path:
-    """Build the TypeScript library as an installing project has it: packed by npm, with the pinned viem."""
+    """Build the TypeScript library as a project installs it: packed by npm, with the pinned viem."""
     node = shutil.which("npm")
     assert node is not None, "Node is part of the environment: run this through ./vpm test"
     folder = BUILT / f"{os.getpid()}"
@@ -73,7 +73,7 @@ def node(order: dict[str, Any], *, seconds: float = SECONDS) -> Any:
 
 
 def _driver() -> str:
-    """Next to the modules it imports."""
+    """Copy the driver next to the modules it imports and return its path."""
     place = built() / "driver.mjs"
     shutil.copy(DRIVER, place)
     return str(place)
@@ -81,7 +81,7 @@ def _driver() -> str:
 
 @dataclass
 class Betting:
-    """A Node process in which wallets bet until they are stopped."""
+    """A Node process in which wallets bet until it is stopped."""
 
     process: asyncio.subprocess.Process
     said: list[Any] = field(default_factory=list)

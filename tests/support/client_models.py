@@ -35,7 +35,7 @@ def description() -> Json:
 
 
 def files(described: Json) -> dict[Path, str]:
-    """Return every generated file as it should read, the Python before it is formatted."""
+    """Return the expected text of every generated file, the Python before formatting."""
     schemas = described["components"]["schemas"]
     by_hand = ("AgentEvent", "AgentChallenge", "AgentTradeAnswer", "AgentWebhookAnswer")
     shown = _reached(schemas, [*by_hand, *(model for _, _, model, _ in operations(described))])
@@ -52,13 +52,13 @@ def main() -> None:
 
 
 def is_current(path: Path, text: str) -> bool:
-    """Return whether a file says what it should, however its Python is laid out."""
+    """Return whether a file has the expected content, ignoring Python formatting."""
     there = path.read_text()
     return ast.dump(ast.parse(there)) == ast.dump(ast.parse(text)) if path.suffix == ".py" else there == text
 
 
 def operations(described: Json) -> Iterator[tuple[str, str, str, frozenset[str]]]:
-    """Yield the method, path, model of the answer and query parameters of each plain question."""
+    """Yield the method, path, answer model and query parameters of each simple operation."""
     for path, methods in described["paths"].items():
         short = path.removeprefix(PREFIX)
         for method, operation in methods.items():
@@ -132,7 +132,7 @@ def _camel(name: str) -> str:
 
 @dataclass(frozen=True)
 class Language:
-    """How a language writes types. `words`: how it writes one of several texts, where it does."""
+    """The type syntax of a language. `words`: its syntax for one of several texts, if it has one."""
 
     plain: Mapping[str, str]
     null: str

@@ -1,4 +1,4 @@
-"""A reader of event streams by the HTML standard, and one that always reconnects."""
+"""A reader of event streams (HTML standard), and one that always reconnects."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ async def messages(response: aiohttp.ClientResponse) -> AsyncIterator[Message]:
 
 @dataclass
 class Following:
-    """A reader of a wallet's stream, who resumes after every break with `Last-Event-ID`."""
+    """A reader of a wallet's stream that resumes after every break with `Last-Event-ID`."""
 
     url: str
     wallet: str

@@ -1,4 +1,4 @@
-"""Endpoints that misbehave at the level of the connection."""
+"""Endpoints that misbehave at the connection level."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ Behaviour = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[Non
 
 
 async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Takes everything and says nothing."""
+    """Accept everything and answer nothing."""
     await reader.read()
 
 
 async def dripping(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Headers that never end, a byte at a time."""
+    """Send endless headers, a byte at a time."""
     writer.write(b"HTTP/1.1 200 OK\r\nX-Slow: ")
     while True:
         writer.write(b"a")
@@ -33,7 +33,7 @@ async def dripping(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) 
 
 
 async def endless(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Send an answer without an end."""
+    """Send an endless answer."""
     writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\r\n")
     while True:
         writer.write(b"a" * 65_536)
@@ -41,7 +41,7 @@ async def endless(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -
 
 
 async def bomb(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Claims to be compressed."""
+    """Send a small body that decompresses to a huge one."""
     writer.write(b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 10\r\n\r\nnot a gzip")
     await writer.drain()
 

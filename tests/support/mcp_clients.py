@@ -37,7 +37,7 @@ def _environment(lock: Path) -> Path:
 
 
 class Refused(Exception):
-    """What a tool said of an error, as a client shows it: the body of the same refusal over HTTP."""
+    """A tool's error as a client shows it: the body of the same refusal over HTTP."""
 
     def __init__(self, body: dict[str, Any]) -> None:
         super().__init__(body["error"])
@@ -45,7 +45,7 @@ class Refused(Exception):
 
 
 class Asked(Exception):
-    """What a tool said of a payment that it waits for: the terms."""
+    """A tool's payment terms."""
 
     def __init__(self, terms: dict[str, Any]) -> None:
         super().__init__("payment required")
@@ -170,7 +170,7 @@ async def inspector_2(url: str) -> AsyncIterator[tuple[list[dict[str, Any]], Cal
 
 
 def _inspected(command: list[str], *options: str, cwd: Path, home: str | None = None) -> dict[str, Any]:
-    """Return the answer to one question, asked in a new process."""
+    """Make one request in a new process and return the answer."""
     env = without_proxies() | ({} if home is None else {"HOME": home})
     done = subprocess.run(
         [*command, *options], capture_output=True, text=True, timeout=60, cwd=cwd, env=env, check=False

@@ -1,4 +1,4 @@
-"""A name server on this machine, over UDP: it answers with set addresses, or never."""
+"""A local name server over UDP that answers with fixed addresses, or never."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _TYPES = {1: 4, 28: 6}  # A and AAAA
 
 
 class NameServer(asyncio.DatagramProtocol):
-    """A server of one zone. `asked`: the names of questions, in order, each once for A and once for AAAA."""
+    """A server of one zone. `asked`: the queried names, in order, once for A and once for AAAA."""
 
     def __init__(self, zone: Zone) -> None:
         self._zone = zone

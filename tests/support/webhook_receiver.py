@@ -104,7 +104,7 @@ async def registered(buyer: Buyer, who: Wallet, url: str) -> dict[str, Any]:
 
 
 async def active(buyer: Buyer, webhook_id: str, *, seconds: float = PATIENCE) -> dict[str, Any]:
-    """Waits for the handshake."""
+    """Wait until the webhook is active; return it."""
 
     async def read() -> dict[str, Any] | None:
         _, body = await buyer.get(f"/webhooks/{webhook_id}")

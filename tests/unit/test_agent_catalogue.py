@@ -1,4 +1,4 @@
-"""The error catalogue against the specification: nothing missing, nothing sent that is only reserved."""
+"""The error catalogue against the specification: complete, and reserved codes are never sent."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_every_code_says_what_to_do(code: str) -> None:
 
 
 def test_a_bet_that_may_still_be_made_is_retriable() -> None:
-    """A client that obeys `retriable: false` bets again under another key, and a reorg may then take both bets."""
+    """A client that obeys `retriable: false` bets again under another key, and after a reorg both bets may be made."""
     refused = mark_not_final(problem("market_closed", "It closed."), "Send the same request again for the outcome.")
     body = error_body(refused, "id", "https://example.org/errors")
     assert (body["error"], body["final"], body["retriable"]) == ("market_closed", False, True)

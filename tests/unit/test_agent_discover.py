@@ -1,4 +1,4 @@
-"""Discovery without I/O: the silence gate and the ranking, against recorded answers and against their definitions."""
+"""Discovery without I/O: the silence gate and the ranking, against recorded answers and their definitions."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def test_links_and_mentions_are_ignored() -> None:
 
 
 def test_market_texts_cannot_change_an_answer() -> None:
-    """Only words that text and market share come back, and they hold nothing but letters and digits."""
+    """Only words shared by the text and the market are returned, and they consist of letters and digits."""
     hostile = market("h", "X", '<b onmouseover="x()">bold</b> moves?')
     match = rank_markets([hostile], words_of('<b onmouseover="x()"> bold'))[0]
     assert match.terms == ("b", "bold", "onmouseover", "x")
@@ -133,7 +133,7 @@ def test_market_texts_cannot_change_an_answer() -> None:
 
 @given(st.text(max_size=300))
 def test_any_text_is_only_data(text: str) -> None:
-    """Never an error, the same answer twice, and folding what is folded changes nothing."""
+    """There is never an error, the answer is deterministic, and folding is idempotent."""
     assert silence(text) == silence(text)
     matches = rank_markets(MARKETS, words_of(text))
     assert matches == rank_markets(MARKETS, words_of(text))
@@ -148,7 +148,7 @@ def test_a_scam_phrase_silences_any_text_around_it(parts: list[str]) -> None:
 
 
 def test_a_market_is_open_from_its_first_second_of_betting() -> None:
-    """Earlier trades are refused, so lists, searches and counts of open markets leave it out."""
+    """Earlier trades are refused, so lists, searches and counts of open markets exclude it."""
     later = replace(MARKETS[0], spec=replace(MARKETS[0].spec, opens_at=NOW + 60))
     assert [later.status(NOW + each) for each in (0, 59, 60)] == ["closed", "closed", "open"]
     there = snapshot(later, *MARKETS[1:])

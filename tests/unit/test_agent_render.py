@@ -1,4 +1,4 @@
-"""Facts as bodies, without I/O: prices, positions, results, what a bet would be paid, cursors."""
+"""Bodies made from facts, without I/O: prices, positions, results, projected payouts, cursors."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def test_a_position_through_its_life() -> None:
 
 
 def test_the_summary_equals_the_sum_of_the_positions() -> None:
-    """Two on one side of an open market, two settled ones, and one of a market that was listed since."""
+    """There are two on one side of an open market, two settled ones, and one of a market listed later."""
     book, first = EMPTY.staked(0, 10 * USD)
     book, _ = book.staked(1, 30 * USD)
     book, third = book.staked(0, 7 * USD)
@@ -183,7 +183,7 @@ def test_a_range_shows_the_price_and_the_stakes_of_each_outcome() -> None:
 
 @pytest.mark.parametrize("winner", [1, 0])
 def test_a_market_with_bets_on_one_side_refunds_every_stake(winner: int) -> None:
-    """Without winners or without losers the fee goes back, too."""
+    """Without winners or losers the fee is refunded too."""
     book, got = EMPTY.staked(0, 10 * USD)
     ended = market(book=book, ending=ending(winner))
     shown = numbers(positions.position(ended, held(0, got), LINKS))
@@ -193,7 +193,8 @@ def test_a_market_with_bets_on_one_side_refunds_every_stake(winner: int) -> None
 
 
 def many_against_few() -> tuple[Book, Quote, Quote, Quote]:
-    """Much on one side, and a little on the other: the pool holds no dollar for every share of the first."""
+    """Return a book with much on one side and little on the other: the pool has less than a dollar for each share of
+    the first."""
     book, early = THIN.staked(0, 100 * USD)
     book, late = book.staked(0, 100 * USD)
     book, other = book.staked(1, 5 * USD)
@@ -280,7 +281,7 @@ def test_a_quote_is_projected_with_its_own_stake_in_the_book() -> None:
 
 
 def test_a_bet_that_would_be_paid_less_than_its_stake_is_warned_about() -> None:
-    """With next to nothing against it, what it may win does not cover the fee."""
+    """With little money on the other side, its winnings would not cover the fee."""
     book, _ = THIN.staked(0, 100 * USD)
     book, _ = book.staked(1, 1 * USD)
     made = market(book=book, outcome_bets=(1, 1))
@@ -306,7 +307,7 @@ def test_an_empty_wallet_and_the_last_minutes_are_warned_about() -> None:
 
 
 def test_a_receipt_shows_the_book_right_after_its_stake() -> None:
-    """Stakes that came later change nothing in it."""
+    """Later stakes do not change it."""
     book, got = THIN.staked(0, 10 * USD)
     totals = {0: (book.net[0], book.shares[0], book.excess[0], 1)}
     later, _ = book.staked(1, 500 * USD)
@@ -394,7 +395,7 @@ def test_deciding_readings_have_their_transactions() -> None:
 
 
 def test_a_settled_market_lists_the_readings_that_decided() -> None:
-    """The reading at the end may be absent and an earlier one may have counted; a crossing counts at its own time."""
+    """The reading at the end may be absent and an earlier one count; a crossing counts at its own time."""
     made = pooled(MarketKind.THRESHOLD)
     earlier = made.spec.ends_at - made.spec.ends_at % 60 - 120
     settled = Ending(1, CAP - 1, earlier, None, None, 1, bytes(32))

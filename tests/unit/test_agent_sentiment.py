@@ -1,4 +1,4 @@
-"""Sentiment without I/O: the score, its labels, confidence, quality and the suggested bet, by their definitions."""
+"""Sentiment without I/O: the score, labels, confidence, quality and the suggested bet, against their definitions."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ CROWD = Crowd(bettors=30, directional_bettors=30, staked=5_000 * USD, largest=10
 
 
 def priced(cents: int, pool: int = 100, kind: MarketKind = MarketKind.THRESHOLD, name: str = "m") -> ListedMarket:
-    """A market whose first side costs this much: its stakes stand in for all of its weight."""
+    """Return a market whose first side has this price, from its stakes alone."""
     made = market(name, "X", "?", kind=kind)
     book = replace(
         Book.empty((5 * USD, 5 * USD), 200), net=(pool * cents * USD // 100, pool * (100 - cents) * USD // 100)

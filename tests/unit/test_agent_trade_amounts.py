@@ -1,4 +1,4 @@
-"""Amounts of a trade at the edge of what the contract's numbers hold."""
+"""Trade amounts at the limits of the contract's number types."""
 
 from __future__ import annotations
 

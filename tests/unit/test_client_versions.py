@@ -1,4 +1,4 @@
-"""Our client libraries where nothing has to run: what is generated, versions, signatures, streams, deliveries."""
+"""Our client libraries without a service: generated models, versions, signatures, streams, deliveries."""
 
 from __future__ import annotations
 
@@ -216,7 +216,7 @@ def test_a_receipt_has_the_digest_that_the_service_signs() -> None:
 
 
 class Digests:
-    """A key that signs 32 bytes, and counts v from 0."""
+    """A key that signs a digest, with v counted from 0."""
 
     address = ACCOUNT.address
 
@@ -225,7 +225,7 @@ class Digests:
 
 
 def der(digest: bytes, *, high: bool) -> bytes:
-    """As a key service answers, which gives the higher of the two valid s every other time."""
+    """Sign like a key service, which returns DER, every other time with the higher of the two valid s."""
     made = PrivateKey(bytes.fromhex(KEY[2:])).sign_msg_hash(digest)
     numbers = (made.r, ORDER - made.s if high else made.s)
     parts = b"".join(b"\2" + bytes([len(each)]) + each for each in (_minimal(number) for number in numbers))
@@ -326,7 +326,7 @@ BODY = json.dumps({**event(3), "payload": {"challenge": "c1"}, "type": "webhook.
 
 
 def delivery(signer: DeliverySigner, secret: str | None, *, at: int | None = None) -> dict[str, str]:
-    """The headers that the service itself makes."""
+    """Return delivery headers as the service makes them."""
     return dict(signer.headers("evt_3", BODY, secret, int(time.time()) if at is None else at))
 
 
@@ -379,7 +379,7 @@ def test_a_callback_is_signed_by_the_attestation_key() -> None:
 
 
 class Missing:
-    """A service whose first stream leaves an event out, and that is too busy when it is asked for another."""
+    """A service whose first stream skips an event, and that is too busy for the second request."""
 
     def __init__(self) -> None:
         self.asked: list[str | None] = []
