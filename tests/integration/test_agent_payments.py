@@ -48,7 +48,7 @@ PAY_AGAIN = ("sign a", "sign again", "fresh one", "new authorization", "fresh no
 
 @pytest.fixture
 async def market(buyer: Buyer, service: AgentService) -> str:
-    """A market of the test's own."""
+    """A separate market for this test."""
     name = service.chain.list(f"m-{secrets.token_hex(4)}")
     await buyer.shows(name)
     return name

@@ -27,7 +27,7 @@ BEYOND_FINALITY = 80
 
 @pytest.fixture
 async def market(buyer: Buyer, service: AgentService, request: pytest.FixtureRequest) -> str:
-    """A market of the test's own."""
+    """A separate market for this test."""
     name = service.chain.list(f"t-{request.node.name[:60]}".lower().replace("[", "-").replace("]", ""))
     await buyer.shows(name)
     return name
@@ -129,7 +129,8 @@ async def test_offer_and_receipt_are_signed(buyer: Buyer, service: AgentService,
 async def test_a_bound_payment_can_be_settled_by_anyone(
     buyer: Buyer, service: AgentService, market: str, form: Form
 ) -> None:
-    """With the relayer down the answer holds the call, which a stranger sends; afterwards the key shows the receipt."""
+    """While the relayer is down the answer has the contract call, a third party sends it, and then the key returns the
+    receipt."""
     body = bet(market, DEV[2])
     _, challenge = await buyer.post(body)
     offer = challenge["accepts"][0]
@@ -320,7 +321,8 @@ async def test_a_bet_that_a_stranger_settles_first_gets_its_receipt(
 async def test_a_refusal_after_a_revert_says_whether_it_is_final(
     buyer: Buyer, service: AgentService, market: str
 ) -> None:
-    """She has spent the money; if the chain undoes both, it is there again, and the bet is still signed."""
+    """The payer spent the money; if the chain undoes both transactions, it is there again, and the bet is still
+    signed."""
     who, chain = wallets.wallet("spends it elsewhere"), service.chain
     transfer = chain.contracts.token.call
     chain.send(transfer("transfer", who.address, 6_000_000), DEV[0].address)
@@ -375,7 +377,7 @@ async def test_the_authorization_of_a_failed_payment_pays_for_no_other_bet(
 
 
 async def test_a_contract_wallet_pays_by_erc1271(buyer: Buyer, service: AgentService, market: str) -> None:
-    """A wallet with code that accepts every signature: the token asks it, and so do we."""
+    """A contract wallet that accepts every signature: the token and the service both ask it."""
     chain = service.chain
     account = wallets.wallet("a contract wallet")
     chain.ask("anvil_setCode", account.address, YES_CODE)
@@ -392,8 +394,8 @@ async def test_a_contract_wallet_pays_by_erc1271(buyer: Buyer, service: AgentSer
 async def test_a_signature_that_the_token_refuses_is_a_fresh_challenge(
     buyer: Buyer, service: AgentService, market: str
 ) -> None:
-    """Wrapped for a wallet that is yet to be made, as ERC-6492 says: we could unwrap it, the token hands it on as it
-    is. The same payment signed plainly is taken."""
+    """An ERC-6492 signature of a wallet that is not deployed yet: the token passes it on without unwrapping. The same
+    payment with a plain signature is accepted."""
     chain, account = service.chain, wallets.wallet("a wallet that wraps")
     chain.ask("anvil_setCode", account.address, PLAIN_CODE)
     chain.give(account.address, 20_000_000)

@@ -1,5 +1,5 @@
-"""What a payer is answered while a fork may undo things: a bet on a market whose listing is undone with the bet, and a
-bet refused in a block that is not final yet."""
+"""Answers to payers during forks: a bet undone together with its market's listing, and a bet refused by a block that is
+not final."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ BEYOND_FINALITY = 80
 def service(
     local_genesis: Genesis, database_url: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[AgentService]:
-    """Run on a separate chain, whose blocks the tests undo."""
+    """Run a service on a separate chain whose blocks the tests undo."""
     folder = tmp_path_factory.mktemp("undone")
     with chain(local_genesis, "base", folder / "chain.log") as running:
         played = AgentChain.on(running.url, running.deployment)
@@ -44,7 +44,7 @@ async def buyer(service: AgentService) -> AsyncIterator[Buyer]:
 async def answered(
     buyer: Buyer, body: dict[str, Any], paid: dict[str, str], status: int
 ) -> tuple[dict[str, Any], set[int]]:
-    """The first answer of this status to the same request, and the status of those before it."""
+    """Repeat a request until it gets this status; return the answer and the earlier statuses."""
     others: set[int] = set()
     said: dict[str, Any] = {}
 
@@ -62,7 +62,7 @@ async def answered(
 async def ready(
     buyer: Buyer, service: AgentService, market: str, payer: wallets.Wallet
 ) -> tuple[dict[str, Any], dict[str, str]]:
-    """A bet on a market that the service shows, and the header that pays for it."""
+    """Return a bet on a market that the service shows, and the header that pays for it."""
     await buyer.shows(market)
     body = bet(market, payer)
     offer = (await buyer.challenged(body))["accepts"][0]
@@ -120,7 +120,7 @@ async def test_a_bet_undone_with_its_market_ends_without_a_charge(buyer: Buyer, 
 
 
 async def test_a_payment_for_a_market_that_a_fork_undid_is_not_sent(buyer: Buyer, service: AgentService) -> None:
-    """The payer saw the market and signed; nothing of it was accepted, so the answer is final."""
+    """The payer saw the market and signed; the bet was not accepted, so the answer is final."""
     played, payer = service.chain, DEV[5]
     began, had = played.block, service.chain.balance(payer.address)
     times = {"closes_at": played.now + 1_200, "ends_at": played.now + 3 * HOUR}
@@ -143,7 +143,7 @@ async def test_a_payment_for_a_market_that_a_fork_undid_is_not_sent(buyer: Buyer
 
 
 async def test_a_payment_sent_for_one_bet_is_not_called_unsent_for_another(buyer: Buyer, service: AgentService) -> None:
-    """It is sent; a payer who read that it never will be would pay a second time."""
+    """It is sent, and a payer who was answered otherwise would pay again."""
     body, paid = await ready(buyer, service, service.chain.list("there"), DEV[6])
     response, taken = await buyer.post(body, headers=paid)
     assert response.status == 200, taken
@@ -155,7 +155,7 @@ async def test_a_payment_sent_for_one_bet_is_not_called_unsent_for_another(buyer
 
 @pytest.mark.thorough
 async def test_a_refusal_by_a_block_that_may_be_undone_is_not_called_final(buyer: Buyer, service: AgentService) -> None:
-    """The bet is signed: should the chain replace the block by one before the deadline, it would be taken."""
+    """The bet is signed: if the chain replaces the block with one before the deadline, it would be made."""
     played, payer = service.chain, DEV[4]
     closes_at = played.now + 600
     market = played.list("closing", closes_at=closes_at)

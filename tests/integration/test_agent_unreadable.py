@@ -1,6 +1,5 @@
-"""What is answered while something behind the API is away: storage that does not answer, a relayer that is down, an
-index that has read nothing. Health stays 200 throughout and says why trading is off.
-"""
+"""Answers while something behind the API is down: the database, the relayer, or an index that has read nothing. Health
+stays 200 throughout and says why trading is off."""
 
 from __future__ import annotations
 
@@ -112,7 +111,7 @@ async def test_health_answers_while_parts_are_down(buyer: Buyer, service: AgentS
 async def test_bets_are_refused_while_the_index_stands_still(
     buyer: Buyer, service: AgentService, database_url: str, change: str, why: str
 ) -> None:
-    """Nodes go on naming their heads, or stop; either way the book is old, and no signature is asked for."""
+    """Whether nodes still report heads or not, the book is old, so no signature is requested."""
 
     async def health() -> dict[str, Any]:
         return dict((await buyer.get("/health"))[1]["health"])
@@ -140,7 +139,7 @@ async def test_bets_are_refused_while_the_index_stands_still(
 async def test_health_reports_that_no_base_node_can_be_reached(
     buyer: Buyer, service: AgentService, database_url: str, local_genesis: Genesis, tmp_path: Path
 ) -> None:
-    """The index is fresh and the relayer works; the process that takes bets asks the chain before each, and cannot."""
+    """The index is fresh and the relayer works, but the process that accepts bets cannot read the chain."""
     with agent_service(
         service.chain, database_url, local_genesis.deployments, tmp_path, VPM_BASE_RPC_URLS="", VPM_BASE_WS_URLS=""
     ) as cut_off:
@@ -156,8 +155,8 @@ async def test_health_reports_that_no_base_node_can_be_reached(
 async def test_bets_are_refused_while_the_chain_stands_still(
     buyer: Buyer, service: AgentService, database_url: str, local_genesis: Genesis, tmp_path: Path
 ) -> None:
-    """A node that goes on naming the same old head: what is paid now cannot be mined in time. Only where blocks come by
-    the clock; a chain for development stands still as it likes."""
+    """A node keeps reporting an old head, so a payment cannot be mined in time. This applies only to chains with
+    regular blocks, not to development chains."""
     deployments = tmp_path / "deployments"
     deployments.mkdir()
     for each in local_genesis.deployments.glob("*.json"):
@@ -208,7 +207,7 @@ async def _is_shown(health: Any, *, ok: bool) -> dict[str, Any]:
 async def test_nothing_is_indexed_yet(
     buyer: Buyer, service: AgentService, postgres: TestPostgres, local_genesis: Genesis, tmp_path: Path
 ) -> None:
-    """An API over an empty database: it does not know the book, and says so instead of `there is no such market`."""
+    """With an empty database the API says that it has no data, not that there is no such market."""
     url = postgres.create()
     try:
         with agent_service(service.chain, url, local_genesis.deployments, tmp_path) as empty:

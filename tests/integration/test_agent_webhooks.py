@@ -1,4 +1,4 @@
-"""Webhooks and callbacks through the door: ownership, the handshake, signed deliveries in order, removal."""
+"""Webhooks and callbacks over HTTP: ownership, the handshake, signed deliveries in order, removal."""
 
 from __future__ import annotations
 
@@ -204,7 +204,7 @@ async def test_an_address_may_request_a_limited_number_of_tests_over_all_webhook
 
 
 async def test_a_test_is_sent_once_and_retries_waiting_events(buyer: Buyer, database_url: str) -> None:
-    """An owner who has mended an endpoint does not wait for hours until it is its turn."""
+    """The owner of a repaired endpoint need not wait for hours until the next retry."""
     async with receiver() as there, make_pool(database_url, size=1) as pool:
         hook = await registered(buyer, DEV[4], there.url)
         await active(buyer, hook["id"])

@@ -1,5 +1,4 @@
-"""Our client libraries against the service as it runs: whole bets, what they refuse to sign or believe, wallets,
-events."""
+"""Our client libraries against a running service: whole bets, refused challenges and receipts, wallets, events."""
 
 from __future__ import annotations
 
@@ -161,7 +160,7 @@ def test_the_python_package_installs_and_stands_alone(tmp_path: Path) -> None:
 
 @pytest.mark.thorough
 def test_threads_may_decode_their_first_answers_at_once() -> None:
-    """In a separate process: the defect ended the process."""
+    """It runs in a separate process, because the defect crashed the process."""
     met = subprocess.run(
         [sys.executable, "-P", str(REPOSITORY / "tests" / "clients" / "threads.py")],
         env={**environment(), "PYTHONPATH": str(CLIENTS / "python" / "src")},
@@ -302,7 +301,7 @@ OFFERS: dict[str, tuple[str, Callable[[Any], None]]] = {
 
 
 def cases(lies: Iterable[str], ordinary: str | None = None) -> list[Any]:
-    """Every lie to each library; those to TypeScript are thorough tests but for the ordinary one."""
+    """Return every lie for each library; for TypeScript all but the ordinary one are thorough tests."""
     return [
         pytest.param(kind, lie, marks=() if kind is Sync or lie == ordinary else pytest.mark.thorough)
         for kind in BOTH
@@ -369,8 +368,8 @@ async def test_a_receipt_for_another_bet_is_refused(
 
 @pytest.mark.thorough
 async def test_an_unknown_outcome_is_resolved_later(quick_service: AgentService, quick_market: str) -> None:
-    """The relayer is away: the service has the payment, and its outcome is unknown. By the same ticket it is one bet,
-    whichever client asks."""
+    """While the relayer is down the service has the payment but no outcome. The same ticket makes one bet, whichever
+    client places it."""
     who = DEV[6]
     before = quick_service.chain.balance(who.address)
     with strangers() as http:
@@ -408,7 +407,7 @@ async def test_an_unreachable_api_means_nothing_was_paid(quick_service: AgentSer
 async def test_an_expired_payment_is_signed_again_with_the_same_nonce(
     quick_service: AgentService, quick_market: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A client with a wrong clock is refused and says so; then a client with the right time places its ticket."""
+    """A client with a wrong clock is refused; then a client with the right time places its ticket."""
     who = DEV[6]
     before = quick_service.chain.balance(who.address)
     right = time.time
@@ -518,8 +517,7 @@ async def test_a_webhook_is_registered_and_its_deliveries_verify(
 
 @pytest.mark.thorough
 async def test_the_typescript_library_verifies_deliveries(quick_service: AgentService) -> None:
-    """Signed by the service's own signer: each is taken the first time and refused the second; a changed one never
-    is."""
+    """Deliveries signed by the service are accepted once; changed ones never."""
     now, secret, attester = int(time.time()), "whsec_of_a_test", wallets.ATTESTATION
     body = json.dumps({"eventId": "evt_1", "seq": 1, "type": "test", "payload": {}}).encode()
     webhook, callback = (

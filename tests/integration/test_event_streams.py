@@ -1,4 +1,4 @@
-"""Streams as such: what they start with, how they live, and what ends them."""
+"""Event streams: where they start, their heartbeats, limits and ends."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ PATH = "/api/agent/v1/events"
 
 @contextlib.asynccontextmanager
 async def service(database_url: str, monkeypatch: pytest.MonkeyPatch, **how: Any) -> AsyncIterator[str]:
-    """The channels alone, over a real database, with streams that live as short as a test needs."""
+    """Serve only the event channels, with a real database and short streams."""
     window = str(how.pop("window_seconds", 300.0))
     given = {"DATABASE_URL": database_url, "VPM_AGENT_STREAM_SECONDS": window, "VPM_TRUST_PROXY": "1"}
     settings = Settings.model_validate(given)
@@ -87,7 +87,7 @@ async def append(pool: ConnectionPool, *names: str, trade_id: bytes | None = Non
 
 
 async def read(url: str, count: int, *, seconds: float = PATIENCE, headers: Any = None, **query: Any) -> list[Message]:
-    """The first messages with data."""
+    """Return the first messages with data."""
     found = []
     async with (
         asyncio.timeout(seconds),
@@ -166,7 +166,7 @@ async def test_a_quiet_stream_sends_heartbeats_and_ends_with_its_window(
 async def test_a_stream_of_one_trade_sends_heartbeats_during_events_of_other_trades(
     database_url: str, pool: ConnectionPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Otherwise the reader, or a proxy, takes the connection for dead."""
+    """Otherwise the client or a proxy would consider the connection dead."""
 
     async def bet_on() -> None:
         for number in itertools.count():
@@ -211,7 +211,7 @@ async def test_a_caller_may_open_a_limited_number_of_streams(
 
 
 def test_an_address_has_a_hundredth_of_the_streams() -> None:
-    """A hundred wallets behind one address; at 2,500 four addresses held all there are."""
+    """That suffices for a hundred wallets behind one address; with 2,500, four addresses could take all streams."""
     assert event_channels.MAX_PER_CALLER == event_channels.MAX_STREAMS // 100
 
 
@@ -241,8 +241,8 @@ def _ended(why: str) -> float:
 async def test_a_stream_opened_after_an_event_does_not_share_an_earlier_read(
     database_url: str, pool: ConnectionPool, monkeypatch: pytest.MonkeyPatch, has_listener: bool
 ) -> None:
-    """The same if all other streams have left, before the event or after it: otherwise the read begun before would be
-    all that the new stream gets until the next look."""
+    """Also if all other streams have left, before or after the event: otherwise the new stream would only get the
+    result of the earlier read until its next one."""
     hub, gate, reads = NoticeHub(database_url, pool, LINKS), asyncio.Event(), []
     wallet = secrets.token_bytes(20)
 

@@ -1,4 +1,4 @@
-"""docs/events.md: its examples run as they stand, against real deliveries; its tables name what there is."""
+"""docs/events.md: its examples run unchanged against real deliveries, and its tables are complete."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _examples(language: str) -> list[str]:
 
 
 def _cases(signer: DeliverySigner, secret: str | None) -> list[tuple[dict[str, str], bytes, bool]]:
-    """Return headers, body, and whether a receiver should take it."""
+    """Return headers, body, and whether a receiver should accept them."""
     now = int(time.time())
     good = signer.headers("evt_1", BODY, secret, now)
     other = signer.headers("evt_1", BODY, None if secret is None else "another", now)
@@ -62,7 +62,7 @@ def test_the_python_examples_accept_true_and_reject_false_deliveries() -> None:
 
 
 def test_the_typescript_example_accepts_true_and_rejects_false_deliveries(tmp_path: Path) -> None:
-    """The only TypeScript in it are annotations; without them it is the JavaScript that runs here."""
+    """Its type annotations are removed to run it as JavaScript."""
     (example,) = _examples("typescript")
     plain = re.sub(r": (string|Buffer|boolean|Record<string, string>)(?=[,)]| \{)", "", example)
     (tmp_path / "receiver.mjs").write_text(plain)

@@ -24,7 +24,7 @@ STRANGER = wallets.DEV[5]
 def service(
     local_genesis: Genesis, database_url: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[StockService]:
-    """Run on a separate chain, whose blocks the tests undo."""
+    """Run a service on a separate chain whose blocks the tests undo."""
     folder = tmp_path_factory.mktemp("undone")
     with chain(local_genesis, "stock", folder / "chain.log") as running:
         played = StockChain.on(running.url, running.deployment)

@@ -1,4 +1,4 @@
-"""The dispatcher of webhooks: order, sharing, giving up, switching off; and the log that it sends from."""
+"""The webhook dispatcher: order, sharing work, giving up, disabling; and the event log it sends from."""
 
 from __future__ import annotations
 
