@@ -144,8 +144,7 @@ class IntentRequest:
     """A transaction to send once.
 
     key: permanently unique; enqueueing the same key again changes nothing. group: the lanes that may send it. kind: a
-    word for metrics and people. to: 0x address; data: call data. gas_limit: gas units; None to estimate before signing,
-    so that a call that would revert ends without using a nonce. replay_safe: the contract itself refuses a second
+    word for metrics and people. to: 0x address; data: call data. replay_safe: the contract itself refuses a second
     landing, so after a foreign transaction took its nonce it may be sent again before finality. priority: higher goes
     first. not_after: Unix seconds of the chain's clock; later it is refused, or cancelled if already sent. depends_on:
     the id of an intent that must succeed first. payer: the user's wallet whose signature it carries, if any; its
@@ -159,7 +158,6 @@ class IntentRequest:
     to: str
     data: bytes = b""
     value_wei: int = 0
-    gas_limit: int | None = None
     replay_safe: bool = False
     priority: int = 0
     not_after: int | None = None
@@ -175,8 +173,8 @@ class IntentRequest:
         bytes_of(self.to, 20)
         if self.payer is not None:
             bytes_of(self.payer, 20)
-        if self.value_wei < 0 or (self.gas_limit is not None and self.gas_limit < 21_000):
-            raise ValueError("value_wei must be at least 0 and gas_limit at least 21000")
+        if self.value_wei < 0:
+            raise ValueError("value_wei must be at least 0")
 
     def fingerprint(self) -> bytes:
         """Hash what the transaction does; gas and priority may differ between two requests."""
@@ -237,9 +235,9 @@ def intent_columns(table: str = "outbox_intent") -> str:
 
 _COLUMNS = intent_columns()
 _INSERT = f"""
-INSERT INTO outbox_intent (key, fingerprint, chain_id, lane_group, kind, to_address, data, value_wei, gas_limit,
+INSERT INTO outbox_intent (key, fingerprint, chain_id, lane_group, kind, to_address, data, value_wei,
                            replay_safe, priority, not_after, depends_on, payer)
-VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
+VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
 ON CONFLICT (key) DO NOTHING RETURNING {_COLUMNS}
 """  # noqa: S608 - constants only
 
@@ -258,7 +256,6 @@ async def enqueue(connection: Connection, request: IntentRequest) -> Intent:
         bytes_of(request.to),
         request.data,
         request.value_wei,
-        request.gas_limit,
         request.replay_safe,
         request.priority,
         request.not_after,

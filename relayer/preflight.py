@@ -58,23 +58,22 @@ async def check(client: ChainClient, sender: bytes, candidates: Sequence[Candida
     """Sort candidates with one JSON-RPC batch for all calls, and another for those refused. A failure of the node
     defers, only a revert refuses."""
     checked = Checked()
-    simulated: list[Candidate] = []
+    estimated: list[Candidate] = []
     for each in candidates:
         refusal = refuse_without_node(each, terms.head)
         if refusal is not None:
             checked.refuse(refusal)
         else:
-            simulated.append(each)
-    requests = [_request(each, sender, terms.policy.max_gas, "latest") for each in simulated]
-    payers = list({each.call.payer for each in simulated if each.call.payer is not None})
-    calls = [request for request in requests if request is not None]
-    calls += [("eth_getCode", [hex_of(payer), "latest"]) for payer in payers]
-    results = await client.provider.batch([*calls, ("eth_blockNumber", [])]) if calls else []
-    newest = results.pop() if results else hex(terms.head.number)
-    answers, codes = iter(results), dict(zip(payers, results[len(results) - len(payers) :], strict=True))
+            estimated.append(each)
+    if not estimated:
+        return checked
+    payers = list({each.call.payer for each in estimated if each.call.payer is not None})
+    requests = [_estimate(each, sender, terms.policy.max_gas, "latest") for each in estimated]
+    requests += [("eth_getCode", [hex_of(payer), "latest"]) for payer in payers]
+    *answers, newest = await client.provider.batch([*requests, ("eth_blockNumber", [])])
+    codes = dict(zip(payers, answers[len(estimated) :], strict=True))
     refusals: list[IntentRefusal] = []
-    for each, request in zip(simulated, requests, strict=True):
-        answer = next(answers) if request is not None else "0x"
+    for each, answer in zip(estimated, answers, strict=False):
         refusal = _refusal(each, answer, terms)
         if refusal is not None:
             refusals.append(refusal)
@@ -92,14 +91,14 @@ async def _with_blocks(
     the calls at the block number `newest`; a call with another result there gets no block."""
     if isinstance(newest, RpcError):
         return refusals
-    requests = [_request(each.candidate, sender, terms.policy.max_gas, newest) for each in refusals]
+    requests = [_estimate(each.candidate, sender, terms.policy.max_gas, newest) for each in refusals]
     try:
-        answers = iter(await client.provider.batch([each for each in requests if each is not None]))
+        answers = await client.provider.batch(requests)
     except RpcError:
         return refusals
     located: list[IntentRefusal] = []
-    for refusal, request in zip(refusals, requests, strict=True):
-        again = _refusal(refusal.candidate, next(answers) if request is not None else "0x", terms)
+    for refusal, answer in zip(refusals, answers, strict=True):
+        again = _refusal(refusal.candidate, answer, terms)
         holds = again is not None and again.code == refusal.code
         located.append(replace(refusal, block_number=int(newest, 16)) if holds else refusal)
     return located
@@ -122,10 +121,7 @@ def _ceiling(candidate: Candidate, max_gas: int) -> int:
     return min(max_gas, GAS_CEILINGS.get(candidate.call.kind, max_gas))
 
 
-def _request(candidate: Candidate, sender: bytes, max_gas: int, block: str) -> tuple[str, list[Any]] | None:
-    """Return the request that estimates its gas, and fails if it would revert; None if its gas limit is given."""
-    if candidate.gas_limit is not None:
-        return None
+def _estimate(candidate: Candidate, sender: bytes, max_gas: int, block: str) -> tuple[str, list[Any]]:
     call = {"from": hex_of(sender), "to": hex_of(candidate.call.to), "data": hex_of(candidate.call.data)}
     if candidate.call.value_wei:
         call["value"] = hex(candidate.call.value_wei)
@@ -145,8 +141,7 @@ def _refusal(candidate: Candidate, answer: str | RpcError, terms: CheckTerms) ->
             case RpcErrorKind.GAS_LIMIT | RpcErrorKind.TX_INVALID:
                 return IntentRefusal(candidate, answer.kind.value, answer.message)
         return None
-    needed = int(answer, 16) if candidate.gas_limit is None else candidate.gas_limit
-    ceiling = _ceiling(candidate, terms.policy.max_gas)
+    needed, ceiling = int(answer, 16), _ceiling(candidate, terms.policy.max_gas)
     if needed > ceiling:
         return IntentRefusal(candidate, "too_much_gas", f"It needs {needed} gas, and we pay for at most {ceiling}.")
     return None
@@ -168,9 +163,7 @@ def _prepare(
     if fees is None:
         checked.deferred[candidate.intent_id] = "The base fee is above what this transaction may pay."
         return
-    gas = candidate.gas_limit
-    if gas is None:
-        gas = min(with_margin(int(answer, 16)), _ceiling(candidate, terms.policy.max_gas))
+    gas = min(with_margin(int(answer, 16)), _ceiling(candidate, terms.policy.max_gas))
     raw = bytes_of(code)
     checked.ready.append(Prepared(candidate, gas, fees, keccak256(raw) if raw else None))
 

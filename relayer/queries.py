@@ -73,7 +73,7 @@ RETURNING intent_id
 # Group by group, so that each is read from its index in order, however many wait. The claims are few and read once.
 _CANDIDATES = b"""
 SELECT next.* FROM unnest(%%(groups)s::text[]) AS g (name) CROSS JOIN LATERAL (
-    SELECT %b, i.gas_limit, extract(epoch FROM clock_timestamp() - i.state_at)::float8, d.state, d.outcome,
+    SELECT %b, extract(epoch FROM clock_timestamp() - i.state_at)::float8, d.state, d.outcome,
         EXISTS (SELECT FROM outbox_transaction t WHERE t.intent_id = i.id), i.priority
     FROM outbox_intent i LEFT JOIN outbox_intent d ON d.id = i.depends_on
     WHERE i.state = 'queued' AND i.chain_id = %%(chain_id)s AND i.lane_group = g.name AND i.id <> ALL(%%(excluded)s)
@@ -201,10 +201,9 @@ def call_from(row: tuple[Any, ...]) -> Call:
 
 
 def _candidate_from(row: tuple[Any, ...]) -> Candidate:
-    gas_limit, age_seconds, state, outcome, had_nonce = row[CALL_WIDTH:-1]
+    age_seconds, state, outcome, had_nonce = row[CALL_WIDTH:-1]
     return Candidate(
         call=call_from(row),
-        gas_limit=gas_limit,
         age_seconds=age_seconds,
         depends_on_state=None if state is None else IntentState(state),
         depends_on_outcome=None if outcome is None else MinedOutcome(outcome),

@@ -298,14 +298,13 @@ class LaneStore:
             for each in signed:
                 intent_id = await connection.fetch_value(
                     "INSERT INTO outbox_intent (key, fingerprint, chain_id, lane_group, kind, to_address, data, "
-                    "value_wei, gas_limit, replay_safe, priority, state, lane_id, nonce, tx_hash) VALUES "
-                    "(%s, %s, %s, 'noop', 'noop', %s, '', 0, %s, true, 0, 'signed', %s, %s, %s) RETURNING id",
+                    "value_wei, replay_safe, priority, state, lane_id, nonce, tx_hash) VALUES "
+                    "(%s, %s, %s, 'noop', 'noop', %s, '', 0, true, 0, 'signed', %s, %s, %s) RETURNING id",
                     (
                         f"noop:{self.lease.chain_id}:{hex_of(own)}:{each.nonce}:{each.hash.hex()[:16]}",
                         each.hash,
                         self.lease.chain_id,
                         own,
-                        each.gas_limit,
                         self.lease.lane_id,
                         each.nonce,
                         each.hash,

@@ -166,10 +166,9 @@ def is_nonce_taken(
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A queued intent. gas_limit: None to estimate it. had_nonce: it once had a nonce, which was given up."""
+    """A queued intent. had_nonce: it once had a nonce, which was given up."""
 
     call: Call
-    gas_limit: int | None
     age_seconds: float
     depends_on_state: IntentState | None
     depends_on_outcome: MinedOutcome | None

@@ -270,7 +270,7 @@ async def test_an_intent_that_landed_under_a_former_nonce_is_not_refused(rig: Ri
     signer = await rig.new_signer()
     target = "0x" + secrets.token_hex(20)
     await rig.ask("anvil_setCode", target, ONCE_CODE)
-    asked = await rig.ask_for(rig.transfer(to=target, value_wei=0, gas_limit=None, replay_safe=True))
+    asked = await rig.ask_for(rig.transfer(to=target, value_wei=0, replay_safe=True))
     async with rig.relayer(rig.spec(signer)):
         landed = await rig.reaches(asked, IntentState.MINED, IntentState.FINAL)
     await rig.ask("anvil_mine", hex(1))
@@ -318,7 +318,7 @@ async def test_a_refusal_names_only_a_block_at_which_it_holds(rig: Rig, node: In
 
 
 def calls(rig: Rig, target: str) -> IntentRequest:
-    return rig.transfer(to=target, value_wei=0, gas_limit=None)
+    return rig.transfer(to=target, value_wei=0)
 
 
 async def test_noops_count_against_the_allowance(rig: Rig, node: InconsistentNode) -> None:

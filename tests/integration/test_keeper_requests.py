@@ -88,9 +88,7 @@ async def test_a_request_whose_claim_got_no_answer_is_claimed_again(
 async def test_a_report_omits_hashes_that_cannot_be_read(
     keeper: Keeper, fresh_database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    request = IntentRequest(
-        key=secrets.token_hex(8), chain_id=1, group="keeper", kind="resolve", to="0x" + "11" * 20, gas_limit=100_000
-    )
+    request = IntentRequest(key=secrets.token_hex(8), chain_id=1, group="keeper", kind="resolve", to="0x" + "11" * 20)
     async with keeper.pool.connection() as connection:
         intent = await enqueue(connection, request)
         asked = await jobs.request(connection, "resolve")

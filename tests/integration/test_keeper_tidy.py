@@ -47,7 +47,7 @@ async def asked(rig: Rig, request: IntentRequest) -> Intent:
 async def test_old_rows_are_thinned_out_and_the_service_keeps_working(rig: Rig) -> None:
     rig.start("indexer", "relayer")
     await rig.works()
-    ours = IntentRequest(key="relay:a-bet", data=b"", value_wei=1, gas_limit=30_000, **BY_ANYBODY)  # type: ignore[arg-type]
+    ours = IntentRequest(key="relay:a-bet", data=b"", value_wei=1, **BY_ANYBODY)  # type: ignore[arg-type]
     await asked(rig, ours)
     for _ in range(3):
         await rig.run("prices")

@@ -208,16 +208,14 @@ async def test_a_settlement_never_burns_more_than_its_ceiling(rig: Rig, kind: st
     signer, ceiling = await rig.new_signer(), GAS_CEILINGS[kind]
     codes = (BURNS_WHEN_PAID_FOR, BURNS, BURNS_FOUR_MILLION)
     sly, *others = [await place(rig, code) for code in codes]
-    calls = [rig.transfer(to=target, value_wei=0, gas_limit=None, kind=kind) for target in (sly, *others)]
-    dear = rig.transfer(to=sly, value_wei=0, gas_limit=ceiling + 1, kind=kind)
-    asked = await rig.ask_for_many([*calls, dear])
+    calls = [rig.transfer(to=target, value_wei=0, kind=kind) for target in (sly, *others)]
+    asked = await rig.ask_for_many(calls)
     async with rig.relayer(rig.spec(signer)):
         mined = await rig.reaches(asked[0], *HAS_RESULT)
         refused = [await rig.reaches(each, IntentState.FAILED) for each in asked[1:]]
     assert mined.gas_used is not None
     assert mined.gas_used <= ceiling
     assert all(each.refused for each in refused)
-    assert refused[-1].reason_code == "too_much_gas"
     assert all(each.block_number is not None for each in refused)
     assert await rig.nonce(signer) == 1
 
@@ -227,7 +225,7 @@ async def test_a_call_that_would_revert_is_refused_with_a_reason_and_without_a_n
     error = next(iter(TOO_SMALL.values()))
     target = await place(rig, revert_code(error.selector + (5).to_bytes(32)))
     start = (await rig.client.head()).number
-    asked = await rig.ask_for(rig.transfer(to=target, value_wei=0, gas_limit=None))
+    asked = await rig.ask_for(rig.transfer(to=target, value_wei=0))
     async with rig.relayer(rig.spec(signer)):
         failed = await rig.reaches(asked, IntentState.FAILED)
     assert failed.refused
@@ -238,14 +236,14 @@ async def test_a_call_that_would_revert_is_refused_with_a_reason_and_without_a_n
     assert await rig.nonce(signer) == 0
     # It stays ended, though its reason is gone: a new try has a new key.
     await rig.ask("anvil_setCode", target, "0x")
-    again = rig.transfer(key=asked.key, to=target, value_wei=0, gas_limit=None)
+    again = rig.transfer(key=asked.key, to=target, value_wei=0)
     assert (await rig.ask_for(again)).state is IntentState.FAILED
 
 
 async def test_a_transaction_that_reverts_when_mined_has_a_reason_and_is_never_resent(rig: Rig) -> None:
     signer = await rig.new_signer()
     target = await place(rig, ONCE_CODE)
-    calls = [rig.transfer(to=target, value_wei=0, gas_limit=90_000) for _ in range(2)]
+    calls = [rig.transfer(to=target, value_wei=0) for _ in range(2)]  # estimated together, and both succeed
     asked = await rig.ask_for_many(calls)
     async with rig.relayer(rig.spec(signer)):
         first = await rig.reaches(asked[0], IntentState.FINAL)
@@ -259,12 +257,12 @@ async def test_a_transaction_that_reverts_when_mined_has_a_reason_and_is_never_r
 
 
 async def test_running_out_of_gas_is_distinguished_from_a_revert(rig: Rig) -> None:
-    target = await place(rig, ONCE_CODE)
-    asked = await rig.ask_for(rig.transfer(to=target, value_wei=0, gas_limit=30_000))
+    target = await place(rig, BURNS_WHEN_PAID_FOR)
+    asked = await rig.ask_for(rig.transfer(to=target, value_wei=0))
     async with rig.relayer(rig.spec(await rig.new_signer())):
         mined = await rig.reaches(asked, IntentState.MINED)
     assert mined.reason_code == "out_of_gas"
-    assert mined.reason == "It ran out of gas at its limit of 30000."
+    assert mined.reason == f"It ran out of gas at its limit of {mined.gas_used}."
 
 
 async def test_an_intent_waits_for_the_one_it_depends_on_and_fails_with_it(rig: Rig) -> None:
@@ -499,7 +497,7 @@ async def test_a_notice_that_always_fails_is_retried_less_often_and_then_given_u
     labels = {"chain": str(rig.chain_id), "state": "given_up"}
     assert REGISTRY.get_sample_value("vpm_relayer_pending_notices", labels) == 1
     facts = await asyncio.to_thread(read_facts, rig.database_url)
-    (said,) = [each for each in concerns(facts) if "notice" in each]
+    (said,) = [each for each in concerns(facts) if "not notified" in each]
     assert str(asked.id) in said
     assert "a market that is in no table" in said
 

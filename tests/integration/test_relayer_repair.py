@@ -16,7 +16,7 @@ from relayer.signing import LocalSigner, Signed, SignerUnavailable, Unsigned
 from scripts._local.ports import free_port
 from tests.support.outbox_history import history
 from tests.support.registry_metrics import measured
-from tests.support.relayer_rig import ETHER, GWEI, QUICK, Rig, chain, rig
+from tests.support.relayer_rig import ETHER, GWEI, QUICK, Rig, chain, refuse_first_offer, rig
 from tests.waiting import until
 
 __all__ = ["chain", "rig"]
@@ -278,13 +278,15 @@ async def test_a_late_transaction_in_flight_is_cancelled_and_can_never_land(rig:
     assert await rig.balance(request.to) == 0
 
 
-async def test_a_noop_takes_the_nonce_of_a_transaction_no_node_accepts(rig: Rig) -> None:
-    """More gas than a block holds: the node refuses it for good, and those behind it must not wait for ever."""
+async def test_a_noop_takes_the_nonce_of_a_transaction_no_node_accepts(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A node refuses it for good, and those behind it must not wait forever."""
     signer = await rig.new_signer()
-    impossible = rig.transfer(gas_limit=70_000_000)
-    behind = rig.transfer()
+    refuse_first_offer(monkeypatch)
+    impossible, behind = rig.transfer(), rig.transfer()
     asked = await rig.ask_for_many([impossible, behind])
-    async with rig.relayer(rig.spec(signer), policy=replace(QUICK, max_gas=100_000_000)):
+    async with rig.relayer(rig.spec(signer)):
         first, second = await rig.mined(*asked)
     assert first.state is IntentState.REPLACED
     assert first.reason_code == "gas_limit"

@@ -10,14 +10,14 @@ import os
 import secrets
 import signal
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import pytest
 
-from core.chain import ChainClient, ChainProvider, checksum
+from core.chain import ChainClient, ChainProvider, RpcError, RpcErrorKind, checksum
 from core.chain.wire import quantity
 from core.contracts.deployments import Deployment, write_deployment
 from core.db.engine import ConnectionPool, make_pool
@@ -194,7 +194,6 @@ class Rig:
             kind="transfer",
             to=_hex(secrets.token_bytes(20)),
             value_wei=1,
-            gas_limit=21_000,
         )
         return replace(request, **changes)  # type: ignore[arg-type]
 
@@ -264,6 +263,21 @@ def chain(module_anvil: StartAnvil) -> Anvil:
 async def rig(fresh_database_url: str, chain: Anvil) -> AsyncIterator[Rig]:
     async with rigged_afresh(fresh_database_url, chain) as rig:
         yield rig
+
+
+def refuse_first_offer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the node refuse the first transaction it is offered from now on, as one it can never take."""
+    send = ChainProvider.send_raw_batch
+    refused: list[bytes] = []
+
+    async def refusing(provider: ChainProvider, raws: Sequence[bytes]) -> list[str | RpcError]:
+        if refused:
+            return await send(provider, raws)
+        refused.append(raws[0])
+        refusal = RpcError(RpcErrorKind.GAS_LIMIT, "exceeds block gas limit")
+        return [refusal, *(await send(provider, raws[1:]) if raws[1:] else ())]
+
+    monkeypatch.setattr(ChainProvider, "send_raw_batch", refusing)
 
 
 @dataclass

@@ -333,7 +333,6 @@ def test_lane_status(snapshot: LaneSnapshot, expected: LaneStatus) -> None:
 def candidate(**changes: object) -> Candidate:
     made = Candidate(
         call=CALL,
-        gas_limit=None,
         age_seconds=0.0,
         depends_on_state=None,
         depends_on_outcome=None,
@@ -347,18 +346,18 @@ TERMS = CheckTerms(HEAD, FeeMarket(100, 10), LanePolicy(POLICY, PATIENCE, max_ga
 
 
 class OneBatchAtATime:
-    """A client that only answers batches. Every call ends in `error`, by default a revert. newest: its answer to
+    """A client that only answers batches. answer: to every call; a revert by default. newest: to
     eth_blockNumber."""
 
-    def __init__(self, newest: str | RpcError, error: RpcError = REVERTED) -> None:
+    def __init__(self, newest: str | RpcError, answer: str | RpcError = REVERTED) -> None:
         self.eth = self.provider = self
         self.newest = newest
-        self.error = error
+        self.answer = answer
         self.batches: list[list[tuple[str, list[Any]]]] = []
 
     async def batch(self, requests: list[tuple[str, list[Any]]]) -> list[str | RpcError]:
         self.batches.append(list(requests))
-        return [self.newest if method == "eth_blockNumber" else self.error for method, _ in requests]
+        return [self.newest if method == "eth_blockNumber" else self.answer for method, _ in requests]
 
 
 @pytest.mark.parametrize(
@@ -402,6 +401,15 @@ async def test_only_errors_about_the_call_itself_end_an_intent(kind: RpcErrorKin
     ends = kind in (RpcErrorKind.REVERTED, RpcErrorKind.GAS_LIMIT, RpcErrorKind.TX_INVALID)
     assert (bool(checked.refused), bool(checked.deferred)) == (ends, not ends)
     assert bool(checked.out_of_funds) == (kind is RpcErrorKind.INSUFFICIENT_FUNDS)
+
+
+async def test_a_call_that_needs_too_much_gas_is_refused() -> None:
+    most = TERMS.policy.max_gas
+    for needed, code in ((most, None), (most + 1, "too_much_gas")):
+        client = OneBatchAtATime("0x7", hex(needed))
+        checked = await check(cast(ChainClient, client), b"s" * 20, [candidate()], TERMS)
+        assert [each.code for each in checked.refused] == ([code] if code else [])
+        assert [each.gas_limit for each in checked.ready] == ([] if code else [most])
 
 
 def test_every_state_is_reached_and_only_a_deep_reorg_leaves_an_end_state() -> None:

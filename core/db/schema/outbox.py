@@ -65,7 +65,6 @@ outbox_intent = Table(
     Column("to_address", Address, nullable=False),
     Column("data", LargeBinary, nullable=False),
     Column("value_wei", Uint256, nullable=False),
-    Column("gas_limit", BigInteger),  # null: estimated before signing
     Column("replay_safe", Boolean, nullable=False),  # the contract refuses a second landing
     Column("priority", SmallInteger, nullable=False),
     Column("not_after", ChainTime),

@@ -937,7 +937,6 @@ CREATE TABLE outbox_intent (
     to_address BYTEA NOT NULL,
     data BYTEA NOT NULL,
     value_wei NUMERIC(78, 0) NOT NULL,
-    gas_limit BIGINT,
     replay_safe BOOLEAN NOT NULL,
     priority SMALLINT NOT NULL,
     not_after BIGINT,
