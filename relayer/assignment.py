@@ -266,11 +266,6 @@ class Assigner:
         read_at = time.monotonic()
         balance = await self._feed.client.eth.get_balance(checksum(self._store.lease.signer.address))
         metrics.BALANCE.labels(**self._transactions.where).set(balance / 1e18)
-        if balance < self._policy.low_balance_wei:
-            log.warning(
-                "the lane's key is low on gas", action="relayer.low_balance", **self._transactions.where,
-                ether=balance / 1e18,
-            )  # fmt: skip
         if balance >= self._transactions.worst_cost_wei():
             self._sender.out_of_funds = None  # set again if a node refuses the next resend
         self.balance_wei, self._balance_read_at = balance, read_at

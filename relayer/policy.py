@@ -222,7 +222,7 @@ class LanePolicy:
     """A lane's limits.
 
     bets_cap_wei: the maximum fee of lanes that send bets, if lower than that of others. gas_per_hour_wei: the stop-loss
-    per lane. low_balance_wei: log a warning below it. errors: custom errors by selector, to explain reverts.
+    per lane. errors: custom errors by selector, to explain reverts.
     """
 
     fees: FeePolicy
@@ -233,7 +233,6 @@ class LanePolicy:
     rpc_batch_size: int = 100
     max_gas: int = 30_000_000
     gas_per_hour_wei: int = 10**18
-    low_balance_wei: int = 10**16
     watch_seconds: float = 5.0
     defer_seconds: float = 2.0
     errors: Mapping[bytes, CustomError] = field(default_factory=dict, repr=False)
@@ -256,7 +255,6 @@ def policy_from(settings: RelayerSettings, chain: ChainName, errors: Mapping[byt
         rpc_batch_size=settings.rpc_batch_size,
         max_gas=settings.max_gas_per_transaction,
         gas_per_hour_wei=int(settings.gas_per_hour_ether * 10**18),
-        low_balance_wei=int(settings.low_balance_ether * 10**18),
         errors=errors,
     )
 

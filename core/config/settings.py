@@ -252,7 +252,6 @@ class RelayerSettings(SettingsBase):
     max_priority_fee_gwei: Gwei = Decimal(2)
     # Stop-loss: a lane that has spent this much on gas within an hour signs nothing new until older spending expires.
     gas_per_hour_ether: Ether = Decimal("0.5")
-    low_balance_ether: Ether = Decimal("0.02")
     max_gas_per_transaction: int = Field(
         default=30_000_000, ge=21_000, le=1_000_000_000, description="gas units of at least 21000"
     )
