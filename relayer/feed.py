@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterable
 from statistics import median_low
 
-from core.chain import Block, ChainClient, RpcError, RpcErrorKind
+from core.chain import Block, ChainClient, RpcError
 from core.log import get_logger
 from relayer import metrics
 from relayer.policy import FeeMarket
@@ -224,13 +224,7 @@ class ChainFeed:
         return {each: known for each, known in self._hashes.items() if each <= number} | fresh, number
 
     async def _fees(self, head: Block) -> FeeMarket:
-        try:
-            history = await self.client.eth.fee_history(FEE_BLOCKS, "latest", [50.0])
-        except RpcError as error:
-            if error.kind is not RpcErrorKind.METHOD_MISSING:
-                raise
-            # The next base fee is at most an eighth higher; rounded down to whole wei.
-            return FeeMarket((head.base_fee_wei or 0) * 9 // 8, 0)
+        history = await self.client.eth.fee_history(FEE_BLOCKS, "latest", [50.0])
         paid = [reward[0] for reward in history.get("reward", ()) if reward and reward[0] > 0]
         base = max(history["baseFeePerGas"][-1:], default=head.base_fee_wei or 0)
         return FeeMarket(base, median_low(paid) if paid else 0)
