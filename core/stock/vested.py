@@ -102,6 +102,11 @@ class VestedMarket:
         return self.books[UP].principal + self.books[DOWN].principal
 
     @property
+    def distributed(self) -> int:
+        """Return what has left the pool: payouts before fees, and the residue. The audit compares it with the chain."""
+        return self.paid + self.fees + self.residue_claimed
+
+    @property
     def unpaid_principal(self) -> int:
         """Return the principal whose settlement is not sent yet: the winner's, both sides' if void, none while open."""
         if self.voided:

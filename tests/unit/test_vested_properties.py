@@ -107,8 +107,7 @@ def test_everything_is_paid_and_nothing_else(history: History) -> None:
         )
     assert held == ledger.markets[1].fees
     assert ledger.markets[1].unpaid_principal == 0
-    market = ledger.markets[1]
-    assert market.paid + market.fees + market.residue_claimed == market.pool
+    assert ledger.markets[1].distributed == ledger.markets[1].pool
 
 
 @PROPERTY
