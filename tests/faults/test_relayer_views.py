@@ -1,7 +1,7 @@
 """A load-balanced node: receipts that come late, views some blocks apart, one wrong nonce.
 
-Not seen is not absent: nothing lands twice, nothing that landed is called failed, and no ether is spent on a nonce that
-only one answer spoke of. Every draw comes from a printed seed (`VPM_TEST_SEED` repeats it).
+Missing is not absent: nothing lands twice, nothing that landed is reported as failed, and no ether is spent on a nonce
+because of one answer. Every draw comes from a printed seed (`VPM_TEST_SEED` repeats it).
 """
 
 from __future__ import annotations
@@ -144,7 +144,8 @@ async def test_a_transaction_the_first_url_loses_is_sent_through_the_second(rig:
 
 
 class ForgetfulNode(InconsistentNode):
-    """A node that, once switched, reports every key as never used, and may have lost every receipt, too."""
+    """A node that, once `forgets` is set, reports every nonce count as 0, and without `has_receipts` no receipts
+    either."""
 
     def __init__(self, target: str, *, has_receipts: bool) -> None:
         super().__init__(target, SEED)
@@ -160,7 +161,7 @@ class ForgetfulNode(InconsistentNode):
 
 
 async def test_an_ended_intent_is_not_reopened_while_any_url_has_its_receipt(rig: Rig, chain: Anvil) -> None:
-    """Both nodes say that its nonce is unused, and the first has no receipt of it."""
+    """Both nodes report its nonce as unused, and the first has no receipt for it."""
     signer = await rig.new_signer()
     async with (
         ForgetfulNode(chain.url, has_receipts=False) as one,
@@ -213,7 +214,7 @@ async def test_a_wrong_nonce_at_the_start_changes_nothing(rig: Rig, node: Incons
 
 @pytest.mark.thorough
 async def test_a_foreign_transaction_is_named_before_its_nonce_is_given_up(rig: Rig, node: InconsistentNode) -> None:
-    """Another transaction of the same key takes the nonce of one that may land twice: its hash is written down."""
+    """A foreign transaction takes the nonce of one that could land twice: the history names its hash."""
     signer = await rig.new_signer()
     await rig.ask("evm_setIntervalMining", 0)
     try:
@@ -237,7 +238,8 @@ async def test_a_foreign_transaction_is_named_before_its_nonce_is_given_up(rig: 
 
 @pytest.mark.thorough
 async def test_without_proof_a_nonce_is_not_given_up(rig: Rig, node: InconsistentNode) -> None:
-    """The node keeps no state of old blocks, so it cannot be known who took the nonce: unknown, not requeued."""
+    """The node has no state of old blocks, so which transaction took the nonce stays unknown, and the intent is not
+    requeued."""
     node.pruned = True
     signer = await rig.new_signer()
     await rig.ask("evm_setIntervalMining", 0)
@@ -265,8 +267,8 @@ async def test_without_proof_a_nonce_is_not_given_up(rig: Rig, node: Inconsisten
 
 
 async def test_an_intent_that_landed_under_a_former_nonce_is_not_refused(rig: Rig, node: InconsistentNode) -> None:
-    """An intent back in the queue whose own transaction landed after all (an older relayer gave it up too soon): the
-    contract refuses it as spent, and it ends as what it is, mined."""
+    """An intent is queued again although its transaction landed (an older relayer gave it up too soon). The contract
+    refuses a second one, and the intent ends as mined."""
     signer = await rig.new_signer()
     target = "0x" + secrets.token_hex(20)
     await rig.ask("anvil_setCode", target, ONCE_CODE)
@@ -303,7 +305,7 @@ async def test_a_node_that_is_behind_from_the_start_is_no_reorg(rig: Rig, node: 
 
 
 async def test_a_refusal_names_only_a_block_at_which_it_holds(rig: Rig, node: InconsistentNode) -> None:
-    """One node refuses the call by its newest block; the one that names a block stands before what refused it."""
+    """One node refuses the call at its newest block; the node that names a block is several blocks behind."""
     target = "0x" + secrets.token_hex(20)
     await rig.mine(8)
     await rig.ask("anvil_setCode", target, REVERTS_CODE)
@@ -322,7 +324,7 @@ def calls(rig: Rig, target: str) -> IntentRequest:
 
 
 async def test_noops_count_against_the_allowance(rig: Rig, node: InconsistentNode) -> None:
-    """Unowned nonces are filled only as far as the hour's gas allows."""
+    """No-ops fill unowned nonces only as far as the hourly gas limit allows."""
     signer = await rig.new_signer()
     store = await rig.dead_holder(signer, next_nonce=40)
     asked = await rig.ask_for(rig.transfer())
@@ -345,7 +347,7 @@ async def test_noops_count_against_the_allowance(rig: Rig, node: InconsistentNod
 
 
 async def test_nothing_becomes_final_before_its_block_was_confirmed(rig: Rig, node: InconsistentNode) -> None:
-    """Deep enough, and still the node does not show the block: it may be another by now."""
+    """The block is deep enough, but the node does not return it, so it may have been replaced."""
     signer = await rig.new_signer()
     async with replace(rig, finality_blocks=1000).relayer(rig.spec(signer)):
         mined = await rig.reaches(await rig.ask_for(rig.transfer()), IntentState.MINED)

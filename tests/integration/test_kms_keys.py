@@ -1,4 +1,4 @@
-"""Keys of AWS KMS, through the client the relayer uses, against a service that speaks as its documents say."""
+"""AWS KMS keys, through the client the relayer uses, against a server that follows the documentation."""
 
 from __future__ import annotations
 

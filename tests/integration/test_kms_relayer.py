@@ -1,5 +1,5 @@
-"""Relayer processes whose keys lie in a key service, on a real chain: every request is mined exactly once, even when
-the service fails."""
+"""Relayer processes with keys in a key service, on a real chain: every request is mined exactly once, even when the
+service fails."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ async def test_while_the_service_is_down_intents_wait_and_the_lane_reports_why(k
 
 @pytest.mark.thorough
 async def test_a_slow_service_slows_its_own_lane_only(kms: Kms) -> None:
-    """It does not answer for one lane. The other goes on, and so does the process's loop."""
+    """The service does not answer for one lane. The other lane and the event loop go on."""
     kms.use(f"base:relay={kms.names[0]}", f"base:keeper={kms.names[1]}")
     kms.relayers.more["VPM_RELAYER_KMS_PATIENCE_SECONDS"] = "25"
     process = kms.relayers.start()
@@ -239,7 +239,7 @@ async def test_killed_between_store_and_send_the_stored_bytes_are_sent_even_with
 
 @pytest.mark.thorough
 async def test_two_processes_do_not_have_the_same_intents_signed(kms: Kms) -> None:
-    """One lane each, one group: claims keep each from paying for what the other is having signed."""
+    """Two processes with one lane each serve one group: claims keep them from paying for the same signatures."""
     kms.aws.slow_seconds = dict.fromkeys(kms.aws.keys, 0.15)
     for _ in range(2):
         await kms.relayers.metrics_of(kms.relayers.start())
@@ -288,8 +288,8 @@ async def signer(kms: Kms, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Kms
 async def test_a_hole_is_filled_and_a_call_cancelled_through_the_service_once_it_signs(
     kms: Kms, signer: KmsSigner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A row for nonce 1 without any for 0, as after a partial restore; then a call that no node takes. Both need a
-    signature while the service is down, and what is on its way is still followed."""
+    """A row for nonce 1 without one for 0, as after a partial restore; then a call that no node accepts. Both need a
+    signature while the service is down, and transactions in flight are still followed."""
     rig, requests = kms.rig, [kms.rig.transfer()]
     asked = await rig.ask_for_many(requests)
     store = await rig.dead_holder(signer, next_nonce=1)

@@ -1,4 +1,4 @@
-"""What a chain's feed says of blocks that another fork has replaced, however much of the change it did not see."""
+"""A chain's feed during forks, including those it sees only in part."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ async def hash_of(feed: ChainFeed, number: int) -> str | None:
 async def test_a_bet_under_the_first_head_seen_is_sent_again_when_a_fork_replaces_both(
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A relayer starts, finds what it had mined five blocks ago standing, and then all of it is undone."""
+    """A relayer starts and finds its transaction of five blocks ago still mined; then a fork undoes it."""
     rig = replace(rig, finality_blocks=64, poll_seconds=3600.0)  # it polls on demand
     signer = await rig.new_signer()
     snapshot = await rig.ask("evm_snapshot")
@@ -159,7 +159,8 @@ async def test_a_block_requested_before_its_head_arrived_is_no_reorg(rig: Rig) -
 async def test_a_node_that_lacks_a_block_below_the_head_undoes_nothing(
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two nodes behind one address: one names the head, and the other, two blocks behind, is asked what is below it."""
+    """Two nodes behind one URL: one returns the head, and the other, two blocks behind, gets the request for the blocks
+    below."""
     feed, blocks, below = feed_of(rig), ChainClient.blocks, 0
     for _ in range(3):
         await rig.mine(4)
@@ -233,7 +234,7 @@ def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 
 async def stray(feed: ChainFeed, monkeypatch: pytest.MonkeyPatch, head: Block) -> None:
-    """Poll once with a node that names this head but knows nothing else of it."""
+    """Poll once with a node that returns this head but none of its other blocks."""
 
     async def named(_client: ChainClient, **_how: Any) -> Block:
         return head
@@ -251,8 +252,8 @@ async def stray(feed: ChainFeed, monkeypatch: pytest.MonkeyPatch, head: Block) -
 async def test_an_unconnected_head_is_accepted_only_if_nothing_contradicts_it(
     rig: Rig, monkeypatch: pytest.MonkeyPatch, now: list[float], ahead: int
 ) -> None:
-    """On a chain that makes no blocks a bad answer comes now and then, and between them the right one. With
-    a head far above ours everything that was mined would be final at once."""
+    """On a chain without new blocks, wrong answers alternate with right ones. Accepting a head far above ours would
+    make every mined transaction final at once."""
     await rig.mine(8)
     feed = feed_of(rig)
     await feed.poll_once()

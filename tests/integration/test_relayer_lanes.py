@@ -1,4 +1,4 @@
-"""Whose a lane's nonces are, what its transactions count against a wallet, and who holds it."""
+"""A lane's nonces, what its transactions count against a wallet, and which process holds it."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ async def test_signed_but_never_sent_rows_are_sent_after_a_restart(rig: Rig) -> 
 
 
 async def test_transactions_of_a_wallet_count_on_every_lane(rig: Rig) -> None:
-    """A wallet with code may have four on their way, not four for each key that carries bets."""
+    """A contract wallet may have four transactions in flight, not four for each key that sends bets."""
     payer = "0x" + "c0de" * 10
     await rig.ask("anvil_setCode", payer, "0x00")
     lanes = [rig.spec(await rig.new_signer()) for _ in range(3)]
@@ -182,8 +182,8 @@ async def test_transactions_of_a_wallet_count_on_every_lane(rig: Rig) -> None:
 
 
 async def test_signing_on_another_lane_counts_and_unfollowed_transactions_stop_counting(rig: Rig) -> None:
-    """A key service takes its time between a wallet's being judged and its signature. A lane whose key was taken away
-    leaves what it had sent behind."""
+    """A key service may take long between the check of a wallet and the signature. A lane whose key was removed leaves
+    its transactions in flight."""
     payer = "0x" + "c0de" * 10
     await rig.ask_for_many([rig.transfer(payer=payer) for _ in range(3)])
     signing, gone = [await rig.dead_holder(await rig.new_signer(), next_nonce=0) for _ in range(2)]
@@ -247,7 +247,7 @@ async def test_a_former_holder_can_write_and_send_nothing(rig: Rig) -> None:
 
 
 async def test_a_holder_that_hangs_in_a_transaction_loses_its_lane(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Stopped, not dead: its connection answers, and would keep the rows locked for as long as it sleeps."""
+    """A suspended process keeps its connection, and would lock the rows for as long as it sleeps."""
     monkeypatch.setattr("relayer.store.IDLE_IN_TRANSACTION_MS", 500)
     sleeper = await rig.dead_holder(await rig.new_signer(), next_nonce=0)
     with pytest.raises(psycopg.errors.IdleInTransactionSessionTimeout):
@@ -256,8 +256,8 @@ async def test_a_holder_that_hangs_in_a_transaction_loses_its_lane(rig: Rig, mon
 
 
 async def test_a_holder_that_hangs_in_a_pipeline_loses_its_lane(rig: Rig) -> None:
-    """PostgreSQL counts no idle time between two messages of a pipeline: the lane's next holder ends that session. No
-    lane at work is given up for it."""
+    """PostgreSQL counts no idle time between two messages of a pipeline, so the lane's next holder terminates that
+    session. It loses no other lane meanwhile."""
     signer, busy = await rig.new_signer(), await rig.new_signer()
     sleeper = await rig.dead_holder(signer, next_nonce=0, lease_seconds=1.0)
     async with contextlib.AsyncExitStack() as asleep:
@@ -277,7 +277,8 @@ async def test_a_holder_that_hangs_in_a_pipeline_loses_its_lane(rig: Rig) -> Non
 
 
 async def test_nothing_is_sent_after_the_lease_expired(rig: Rig) -> None:
-    """Its process was stopped between signing and sending; another may hold the lane, and have cancelled this."""
+    """The process was suspended between signing and sending; another may hold the lane and have cancelled this
+    transaction."""
     signer = await rig.new_signer()
     await rig.ask_for(rig.transfer())
     store = await rig.dead_holder(signer, next_nonce=0)

@@ -203,8 +203,8 @@ async def test_a_day_of_gas_is_reported_next_to_a_day_of_fees(rig: Rig) -> None:
 
 @pytest.mark.parametrize("kind", sorted(GAS_CEILINGS))
 async def test_a_settlement_never_burns_more_than_its_ceiling(rig: Rig, kind: str) -> None:
-    """A payer with code behaves while it is simulated, where gas is free, and burns all that it gets when mined;
-    or burns at once, and then nothing is sent."""
+    """A contract wallet behaves while it is simulated, where gas is free, and burns all its gas when mined; or it burns
+    at once, and nothing is sent."""
     signer, ceiling = await rig.new_signer(), GAS_CEILINGS[kind]
     codes = (BURNS_WHEN_PAID_FOR, BURNS, BURNS_FOUR_MILLION)
     sly, *others = [await place(rig, code) for code in codes]
@@ -342,7 +342,7 @@ async def test_a_lane_out_of_gas_reports_it_and_works_once_funded(rig: Rig) -> N
 @pytest.mark.parametrize("held_by", [LaneStatus.OUT_OF_GAS, LaneStatus.STOP_LOSS, LaneStatus.FULL])
 @pytest.mark.thorough
 async def test_late_intents_are_refused_even_while_their_lane_cannot_sign(rig: Rig, held_by: LaneStatus) -> None:
-    """The requester need not wait for an operator; what had a nonce, or has time, waits."""
+    """The requester does not wait for an operator; intents that had a nonce, or still have time, wait."""
     signer = LocalSigner(secrets.token_bytes(32)) if held_by is LaneStatus.OUT_OF_GAS else await rig.new_signer()
     limits = {LaneStatus.STOP_LOSS: {"gas_per_hour_wei": 0}, LaneStatus.FULL: {"max_in_flight": 0}}
     group = "g" + secrets.token_hex(4)
@@ -393,8 +393,8 @@ async def test_a_lane_that_cannot_sign_refuses_no_intent_that_had_a_nonce(rig: R
 
 @pytest.mark.thorough
 async def test_a_lane_whose_lease_expired_unnoticed_goes_on(rig: Rig) -> None:
-    """A process that stood still for longer than its lease, or whose renewal waited as long in the database: the lane
-    sees that its time is over, and then the lease goes on after all, since no other process took it."""
+    """A process was suspended for longer than its lease, or its renewal waited that long: the lane sees that its lease
+    expired, and goes on once it is renewed, since no other process took it."""
     signer = await rig.new_signer()
     async with rig.relayer(rig.spec(signer), lease_seconds=30.0) as relayer:
         await rig.reaches(await rig.ask_for(rig.transfer()), IntentState.FINAL)
@@ -410,7 +410,7 @@ async def test_a_lane_whose_lease_expired_unnoticed_goes_on(rig: Rig) -> None:
 
 
 async def test_a_lane_whose_row_was_locked_at_the_start_is_taken_later(rig: Rig, database_url: str) -> None:
-    """A process that was stopped while writing holds the row. The new relayer still gets to know all its lanes."""
+    """A suspended process locks the row. The new relayer still registers all its lanes."""
     signers = [await rig.new_signer() for _ in range(3)]
     for signer in signers:
         await rig.dead_holder(signer, next_nonce=0, lease_seconds=0.1)
@@ -428,7 +428,8 @@ async def test_a_lane_whose_row_was_locked_at_the_start_is_taken_later(rig: Rig,
 
 
 async def test_a_former_holder_stops_reporting_a_lane(rig: Rig) -> None:
-    """Otherwise its numbers would raise alarms until the process restarts, even once another has the lane."""
+    """Otherwise its old values would fire alarms until the process restarts, although another process holds the
+    lane."""
     signer = await rig.new_signer()
     spec = rig.spec(signer)
     label = {"chain": spec.chain, "lane": spec.signer.label}
@@ -447,8 +448,8 @@ async def test_a_former_holder_stops_reporting_a_lane(rig: Rig) -> None:
 
 
 async def test_a_lane_that_does_not_start_is_reported(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A lane begins by reading its rows. One that cannot, again and again, is held by this
-    process and taken by no other."""
+    """A lane starts by reading its rows. If that keeps failing, this process still holds the lane and no other takes
+    it."""
     monkeypatch.setattr("relayer.lane.START_SECONDS", 1.0)
     async with rig.pool.connection() as connection:
         await connection.execute("ALTER TABLE outbox_transaction RENAME TO outbox_transaction_gone")
@@ -471,7 +472,7 @@ async def test_a_lane_that_does_not_start_is_reported(rig: Rig, monkeypatch: pyt
 async def test_a_notice_that_always_fails_is_retried_less_often_and_then_given_up(
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It was tried every five seconds for ever, with an error in the log each time."""
+    """It used to be retried every five seconds forever, with an error in the log each time."""
     asked = await rig.ask_for(rig.transfer(group="unserved"))
     tries = 0
 
@@ -536,7 +537,7 @@ async def test_history_and_signed_bytes_are_never_changed_and_impossible_steps_a
 
 
 async def test_a_transaction_is_sent_even_if_its_event_cannot_be_written(rig: Rig) -> None:
-    """The event is written in the transaction that stores the bytes: its fault undoes the event and nothing else."""
+    """The event is written in the transaction that stores the bytes; its failure undoes only the event."""
     signer = await rig.new_signer()
     async with rig.pool.connection() as connection:
         await connection.execute("ALTER TABLE agent_trade RENAME TO agent_trade_away")
@@ -553,8 +554,8 @@ async def test_a_transaction_is_sent_even_if_its_event_cannot_be_written(rig: Ri
 async def test_a_connection_lost_while_events_are_written_stores_nothing_and_sends_nothing(
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The telling may fail, and the money goes on; not where the connection is gone, and with it all that was written.
-    The database is away for a while, so the lane has nothing else to find out by."""
+    """A failed event does not stop the transaction, but a lost connection does, because nothing was stored. The
+    database is down for a while, so the lane notices it no other way."""
     fenced, queued, away_until = LaneStore._fenced, LaneQueries.queued, 0.0
 
     def ask() -> None:
@@ -590,8 +591,8 @@ async def test_a_connection_lost_while_events_are_written_stores_nothing_and_sen
 
 
 async def test_an_event_that_could_not_be_written_is_written_later(rig: Rig) -> None:
-    """Another session locks the wallet's row of the event log while its bet is signed, and for longer than that relayer
-    lives: the bet is sent all the same, and its event comes when the row is free."""
+    """Another session locks the wallet's row of the event log while its bet is signed, until after that relayer has
+    ended: the bet is sent anyway, and its event is written once the row is free."""
     wallet, key = secrets.token_bytes(20), secrets.token_bytes(32)
     signer, asked = await rig.new_signer(), await rig.ask_for(rig.transfer(kind="settle"))
 

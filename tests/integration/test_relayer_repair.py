@@ -1,4 +1,4 @@
-"""What goes wrong between a signature and a final block, each made to happen, each repaired without a person."""
+"""Everything that can go wrong between a signature and a final block, repaired without an operator."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ async def test_a_stuck_transaction_is_replaced_by_one_that_pays_enough(rig: Rig)
 
 @pytest.mark.thorough
 async def test_idle_time_does_not_count_as_stuck_time(rig: Rig) -> None:
-    """Blocks missing before a transaction was sent do not count against it: it has its whole patience."""
+    """Idle time before a transaction was sent does not count as time it was stuck."""
     signer, seconds = await rig.new_signer(), 4.0
     patience = replace(QUICK.patience, bump_after_seconds=seconds, resend_after_seconds=60.0)
     async with rig.relayer(rig.spec(signer), policy=replace(QUICK, patience=patience)):
@@ -129,7 +129,7 @@ async def test_a_lost_transaction_at_the_fee_cap_is_resent(rig: Rig) -> None:
 
 
 class Faltering(LocalSigner):
-    """A key that signs only while the test lets it. `refused`: how often it did not."""
+    """A key that signs only while the test allows it. refused: how often it did not."""
 
     signs, refused = True, 0
 
@@ -141,7 +141,7 @@ class Faltering(LocalSigner):
 
 
 async def test_a_lost_transaction_is_resent_while_its_signer_is_down(rig: Rig) -> None:
-    """Its fees ought to rise, and the key service is down."""
+    """Its fees should be raised, but the key service is down."""
     signer = Faltering(secrets.token_bytes(32))
     await rig.ask("anvil_setBalance", signer.label, hex(ETHER))
     asked = await rig.ask_for(rig.transfer())
@@ -235,7 +235,7 @@ async def test_a_reorg_while_the_relayer_is_down_is_found_at_its_start(rig: Rig)
 
 
 async def test_a_reorg_deeper_than_finality_reopens_ended_intents(rig: Rig) -> None:
-    """It does even while the second URL, which might have a receipt, is down."""
+    """It does so even while the second URL, which might have a receipt, is down."""
     signer = await rig.new_signer()
     request = rig.transfer()
     snapshot = await rig.ask("evm_snapshot")
