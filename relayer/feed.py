@@ -22,7 +22,7 @@ FEE_BLOCKS = 10
 # For this long answers must contradict the known blocks before a lower head is accepted as a shorter chain, or a head
 # that does not connect replaces them.
 BEHIND_SECONDS = 10.0
-# The interval while no lane has anything on the chain that is not final.
+# The interval while no transaction of a lane waits for its block.
 IDLE_POLL_SECONDS = 3.0
 
 
@@ -30,7 +30,7 @@ class ChainFeed:
     """The head and recent blocks of one chain, shared by its lanes; `run` never returns.
 
     sequence: rises with every new head. reorgs: rises with every reorg, and when blocks were missed. is_idle: whether
-    no lane follows a transaction; then the node is polled less often.
+    no transaction of a lane waits for its block; then the node is polled less often.
     """
 
     def __init__(
@@ -42,6 +42,7 @@ class ChainFeed:
         finality_blocks: int,
         poll_seconds: float,
         behind_seconds: float = BEHIND_SECONDS,
+        idle_seconds: float = IDLE_POLL_SECONDS,
     ) -> None:
         self.client = client
         self.name = name
@@ -53,6 +54,7 @@ class ChainFeed:
         self.is_idle: Callable[[], bool] = lambda: False
         self._poll_seconds = poll_seconds
         self._behind_seconds = behind_seconds
+        self._idle_seconds = idle_seconds
         self._mismatch_since: float | None = None
         self._head: Block | None = None
         self._market: FeeMarket | None = None
@@ -132,12 +134,12 @@ class ChainFeed:
             await self._pause()
 
     async def _pause(self) -> None:
-        """Wait until the next poll is due: after `poll_seconds`, later if no lane follows a transaction by then."""
+        """Wait until the next poll is due: after `poll_seconds`, later if none waits for a block by then."""
         while not self._poll_requested.is_set():
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self._poll_seconds):
                     await self._poll_requested.wait()
-            if not self.is_idle() or time.monotonic() - self._polled_at >= IDLE_POLL_SECONDS:
+            if not self.is_idle() or time.monotonic() - self._polled_at >= self._idle_seconds:
                 return
 
     async def poll_once(self) -> None:

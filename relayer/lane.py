@@ -89,8 +89,8 @@ class Lane:
 
     @property
     def is_idle(self) -> bool:
-        """Return whether it has started, and has nothing on the chain that is not final."""
-        return self._transactions is not None and not self._transactions.unmined and not self._transactions.mined
+        """Return whether it has started, and no transaction waits for its block."""
+        return self._transactions is not None and not self._transactions.unmined
 
     def wake(self, group: str | None) -> None:
         """Look for new intents at once if the lane serves this group; None means any group."""

@@ -27,7 +27,7 @@ from core.log import get_logger
 from core.service.cancelling import cancel_and_wait
 from core.service.daemon import Daemon
 from core.service.health import Check
-from relayer.feed import BEHIND_SECONDS, ChainFeed
+from relayer.feed import BEHIND_SECONDS, IDLE_POLL_SECONDS, ChainFeed
 from relayer.keys import check_separate_keys, lane_specs, open_kms_keys, read_keys
 from relayer.kms.signer import KmsPatience, KmsSigner
 from relayer.lane import Lane
@@ -144,6 +144,7 @@ async def open_chain(
     rpc_timeout_seconds: float = 10.0,
     ws_urls: Sequence[str] = (),
     behind_seconds: float = BEHIND_SECONDS,
+    idle_seconds: float = IDLE_POLL_SECONDS,
 ) -> AsyncIterator[RelayChain]:
     """Open the connections to one chain."""
     provider = ChainProvider(
@@ -157,6 +158,7 @@ async def open_chain(
             finality_blocks=finality_blocks,
             poll_seconds=poll_seconds,
             behind_seconds=behind_seconds,
+            idle_seconds=idle_seconds,
         )
         yield RelayChain(feed, policy, Heads(ws_urls, poll_seconds))
 

@@ -170,6 +170,7 @@ class Rig:
             poll_seconds=self.poll_seconds,
             ws_urls=self.ws_urls,
             behind_seconds=1.0,
+            idle_seconds=0.2,
         )
         async with (
             following as chain,
