@@ -41,13 +41,22 @@ async def reading(
 
 @asynccontextmanager
 async def free_connection(pool: ConnectionPool, busy: Callable[[], Problem]) -> AsyncIterator[Connection]:
-    """Yield a connection of the pool; raise the refusal `busy` if none is free soon, before anything was written."""
+    """Yield a connection of the pool; raise the refusal `busy` if none is free soon, before anything was written. If
+    connecting failed in that time, the database is down and not busy: then the PoolTimeout is raised."""
     async with AsyncExitStack() as stack:
+        failures = _failures(pool)
         try:
             connection = await stack.enter_async_context(pool.connection(FREE_SECONDS))
         except PoolTimeout:
+            if _failures(pool) > failures:
+                raise
             raise busy() from None
         yield connection
+
+
+def _failures(pool: ConnectionPool) -> int:
+    """Return how many attempts to connect have failed."""
+    return pool.get_stats().get("connections_errors", 0)
 
 
 def unnest_rows(name: str, **columns: tuple[type[TypeEngine[Any]], Iterable[Any]]) -> FromClause:

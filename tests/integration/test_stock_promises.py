@@ -115,7 +115,7 @@ async def test_a_refund_drill_includes_stakes_that_were_refused_whole(door: Door
 
 def test_an_api_without_the_attestation_key_warns_of_all_that_it_does_not_sign(service: StockService) -> None:
     (line,) = [line for line in service.log("api").splitlines() if "agent.unsigned" in line]
-    assert "offers, receipts and callbacks go out unsigned" in line
+    assert "offers, receipts and callbacks are not signed" in line
 
 
 # ---------------------------------------------------------------- what anyone can do without us
