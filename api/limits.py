@@ -42,8 +42,8 @@ _IPV4_AND_PORT = re.compile(r"([^:]*):\d+")
 def caller_ip(request: web.Request, settings: Settings) -> str:
     """Return the caller's address for rate limits; for IPv6 the /64, the smallest block that a customer gets.
 
-    Behind trusted proxies it is the entry that the first of them added to X-Forwarded-For, counted from the end by the
-    number of proxies. Earlier entries come from the caller.
+    Behind trusted proxies this is an entry of X-Forwarded-For: the last one behind one proxy, the second to last behind
+    two. Earlier entries come from the caller and prove nothing.
     """
     address = request.remote or ""
     if settings.trust_proxy:

@@ -190,8 +190,8 @@ class BodyTimeout:
                 return await _in_time(request)
         except LimiterFull as full:
             raise full.refusal(
-                f"At most {MAX_BODIES_EACH} request bodies may be in transit from one address, and a third of all from "
-                "one network.",
+                f"At most {MAX_BODIES_EACH} request bodies may be in transit from one address, and at most a third of "
+                "all bodies from one network.",
                 "Too many request bodies are in transit.",
                 code="unavailable",
                 seconds=round(BODY_SECONDS),

@@ -253,7 +253,7 @@ class RestTools:
             return refusal(body if seconds is None else {"retryAfter": int(seconds), **body})
 
     async def call(self, call: ToolCall) -> ToolResult:
-        """Answer a call of a tool whose answers are all JSON bodies of 2xx."""
+        """Answer a tool call. Every successful answer of the tool must be a JSON body."""
         answered = await self.answer(call)
         return answered if isinstance(answered, ToolResult) else result_of(answered)
 

@@ -33,7 +33,7 @@ _PLAIN_DECIMAL = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?")
 
 
 def loads(body: bytes | str) -> Any:
-    """Parse strict JSON with exact numbers: integers as int, all others as Decimal. ValueError if it is not JSON."""
+    """Parse strict JSON with exact numbers: integers as int, all others as Decimal. Raise ValueError if not JSON."""
     raw = body.encode() if isinstance(body, str) else body
     # Parsers recurse, and some libraries raise Python's recursion limit beyond what the C stack can hold.
     if raw.count(b"[") + raw.count(b"{") > _MAX_BRACKETS:
@@ -45,15 +45,15 @@ def loads(body: bytes | str) -> Any:
 
 
 def units_from_json(value: object, decimals: int = USD_DECIMALS) -> int:
-    """Return the units of a JSON number read by `loads` (int or Decimal). MoneyError if it is not a number or has too
-    many decimals."""
+    """Return the units of a JSON number read by `loads` (int or Decimal). Raise MoneyError if it is not a number or has
+    too many decimals."""
     if isinstance(value, bool) or not isinstance(value, int | Decimal):
         raise MoneyError("The amount is not a number.", hint="Write a JSON number such as 1.5, not a string.")
     return units_from_decimal(Decimal(value) if isinstance(value, int) else value, decimals)
 
 
 def units_from_decimal(value: Decimal, decimals: int = USD_DECIMALS) -> int:
-    """Return the units of an exact decimal. MoneyError if it has more decimals than the token."""
+    """Return the units of an exact decimal. Raise MoneyError if it has more decimals than the token."""
     sign, digits, exponent = value.as_tuple()
     if not isinstance(exponent, int):
         raise MoneyError("The amount is not a finite number.")

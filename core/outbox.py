@@ -219,12 +219,12 @@ class Intent:
 
     @property
     def may_land(self) -> bool:
-        """Return whether it was mined successfully or still may be; if not, another attempt may be made."""
+        """Return whether it succeeded or still can. If neither, another attempt may be made."""
         return self.succeeded or (not self.state.ended and self.outcome is None)
 
     @property
     def refused(self) -> bool:
-        """Return whether it was refused before it had a nonce, so that it can never be mined."""
+        """Return whether it was refused before it got a nonce. If so, it can never be mined."""
         return self.state is IntentState.FAILED and self.nonce is None
 
 

@@ -141,8 +141,8 @@ class LogCompleteness:
         return logs
 
     async def sample(self, filters: Sequence[Filter], logs: Sequence[Log]) -> None:
-        """Compare a few blocks of a page with their receipts. NodeFault if one lacks logs; from then on all are
-        compared."""
+        """Compare a few blocks of a page with their receipts. If one lacks logs, raise NodeFault and compare all
+        blocks from then on."""
         hashes = sorted({log.block_hash for log in logs})
         chosen = self._random.sample(hashes, min(SAMPLED_BLOCKS, len(hashes)))
         answers = await asyncio.gather(*(self.receipts(block_hash) for block_hash in chosen))

@@ -49,7 +49,7 @@ class Fetcher:
         self._bloom = BloomTest(sources)
 
     async def fetch_linked(self, first: int, last: int, parent: bytes | None, head: Header) -> Page:
-        """Fetch the blocks `first` to `last`, whose predecessor must be `parent`; Replaced if it is not."""
+        """Fetch the blocks `first` to `last`, whose predecessor must be `parent`; raise Replaced if it is not."""
         with self._rejecting_bad_logs(first, last):
             return await self._fetch_linked(first, last, parent, head)
 

@@ -10,9 +10,9 @@ HEAD = Gauge("vpm_index_head_block", "Newest block a node reported", CHAIN)
 HEAD_TIME = Gauge("vpm_index_head_timestamp_seconds", "Time of the newest block a node reported", CHAIN)
 INDEXED = Gauge("vpm_index_block", "Last block in the tables", CHAIN)
 LAG_BLOCKS = Gauge("vpm_index_lag_blocks", "Blocks known but not in the tables yet", CHAIN)
-LAG_SECONDS = Gauge("vpm_index_lag_seconds", "Seconds since the tables were last level with the nodes", CHAIN)
+LAG_SECONDS = Gauge("vpm_index_lag_seconds", "Seconds since the tables last matched the nodes' head", CHAIN)
 EVENTS = Counter("vpm_index_events", "Logs written", CHAIN)
-BLOCKS = Counter("vpm_index_blocks", "Blocks passed", CHAIN)
+BLOCKS = Counter("vpm_index_blocks", "Blocks read", CHAIN)
 STEP_SECONDS = Histogram(
     "vpm_index_step_seconds",
     "Seconds from reading a page to its commit",
@@ -27,7 +27,7 @@ REORG_DEPTH = Histogram(
     buckets=(1, 2, 4, 8, 16, 32, 64, 128, 512, 2048),
 )
 FAULTS = Counter("vpm_index_faults", "Failed steps, which are retried, by kind", ("chain", "kind"))
-SHORT_ANSWERS = Counter("vpm_index_short_answers", "Blocks of which a node left out logs", CHAIN)
+SHORT_ANSWERS = Counter("vpm_index_short_answers", "Blocks whose logs a node left out", CHAIN)
 UNPROVED = Counter("vpm_index_unproved_blocks", "Blocks at the head whose logs could not be verified", CHAIN)
 REPAIRED = Counter("vpm_index_repaired_logs", "Logs missing in committed blocks that were inserted", CHAIN)
 UNPAID_STAKES = Counter(

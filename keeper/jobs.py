@@ -98,7 +98,7 @@ JOBS: tuple[Job, ...] = (
     Job("agent-credit", "book payments sent directly to the token", "base", credit, 15.0),
     Job("agent-canary", "quote and simulate a trade", "base", canary, _canary, local_period=60.0, reads_chain=False),
     Job("tidy", "delete old transactions, attempts and requests", "stock", tidy, TIDY_SECONDS, reads_chain=False),
-    Job("agent-tidy", "the same on Base, and old price locks", "base", tidy_agent, TIDY_SECONDS, reads_chain=False),
+    Job("agent-tidy", "delete old rows of Base and price locks", "base", tidy_agent, TIDY_SECONDS, reads_chain=False),
     Job("cup-markets", "open and settle paper markets", "base", follow_markets, 5.0, reads_chain=False),
     Job("cup-roulette", "finish a roulette round, or open the next", "base", spin, 1.0, reads_chain=False),
 )

@@ -1,5 +1,5 @@
-"""Settling, as stock and agent markets share it: the waits before a market is voided for a missing reading, the
-agreement of other nodes on that, and the transaction."""
+"""What settling stock and agent markets has in common: the wait before a market is voided for a missing reading, the
+agreement of other nodes that it is missing, and the transaction."""
 
 from __future__ import annotations
 

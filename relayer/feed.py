@@ -172,7 +172,7 @@ class ChainFeed:
             self.reorgs += 1
             metrics.REORGS.labels(self.name).inc()
             log.warning(
-                "blocks were undone, or missed",
+                "a reorg undid blocks, or blocks were missed",
                 action="relayer.reorg",
                 chain=self.name,
                 above=fork,

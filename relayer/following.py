@@ -240,7 +240,7 @@ class Follower:
                 self._transactions.requeue(transaction)
         metrics.FOREIGN.labels(**self._transactions.where).inc(len(taken))
         log.warning(
-            "foreign transactions took our key's nonces; queueing their intents again",
+            "foreign transactions took our key's nonces; queueing the displaced intents again",
             action="relayer.nonce_taken",
             **self._transactions.where,
             nonces={each.nonce: hex_of(each.rival.tx_hash) for each in taken[:20] if each.rival},

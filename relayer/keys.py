@@ -87,8 +87,8 @@ def check_separate_keys(specs: Sequence[LaneSpec], live: Collection[str]) -> Non
         if spec.chain in live and RELAY in spec.groups and len(spec.groups) > 1:
             others = " and ".join([RELAY, *(group for group in spec.groups if group != RELAY)])
             raise ConfigError(
-                f"The key {hex_of(spec.signer.address)} serves {others} on {spec.chain}: bets made to burn gas would "
-                "stop everything else that the key serves.",
+                f"The key {hex_of(spec.signer.address)} serves {others} on {spec.chain}. Bets made to burn its gas "
+                "would stop everything it serves.",
                 hint=f"Give `{RELAY}` separate keys, as in deployments/compose/.env.example.",
             )
 

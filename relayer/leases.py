@@ -119,7 +119,9 @@ class Leases:
                     log.warning("failed to renew the leases", action="relayer.leases_failed", why=error)
                     await self._disconnect()
                 for lane_id in [lane_id for lane_id, lease in self.by_lane.items() if not lease.valid]:
-                    log.warning("a lease ran out", action="relayer.lease_expired", lane_id=lane_id)
+                    log.warning(
+                        "a lease expired before it was renewed", action="relayer.lease_expired", lane_id=lane_id
+                    )
                     await self._drop(lane_id)
                 await asyncio.sleep(min(TICK_SECONDS, self._seconds / 6))
         finally:

@@ -26,14 +26,14 @@ RESENDS = Counter("vpm_relayer_resends", "Transactions offered again unchanged",
 HOLES = Counter("vpm_relayer_holes", "Nonces that no intent owned, filled with no-ops", ("chain", "lane"))
 FOREIGN = Counter("vpm_relayer_foreign", "Nonces of our key that were used elsewhere", ("chain", "lane"))
 UNPROVEN = Gauge(
-    "vpm_relayer_unproven", "Nonces that the chain has used, by a transaction that was not found yet",
+    "vpm_relayer_unproven", "Nonces used on the chain by a transaction that has not been found yet",
     ("chain", "lane"),
 )  # fmt: skip
 DROPPED = Counter("vpm_relayer_dropped", "Mined transactions that a reorg undid", ("chain", "lane"))
 REORGS = Counter("vpm_relayer_reorgs", "Reorgs seen", ("chain",))
 QUEUED = Gauge("vpm_relayer_queued", "Intents waiting for a lane", ("chain", "group"))
 OLDEST_QUEUED = Gauge(
-    "vpm_relayer_queued_oldest_seconds", "How long the oldest of them has been waiting", ("chain", "group")
+    "vpm_relayer_queued_oldest_seconds", "How long the oldest queued intent has been waiting", ("chain", "group")
 )
 IN_FLIGHT = Gauge("vpm_relayer_in_flight", "Transactions signed or sent and not mined", ("chain", "lane"))
 NEXT_NONCE = Gauge("vpm_relayer_next_nonce", "The next nonce a lane assigns", ("chain", "lane"))

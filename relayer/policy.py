@@ -284,7 +284,7 @@ class LaneSnapshot:
 
 
 def lane_status(lane: LaneSnapshot, policy: LanePolicy) -> tuple[LaneStatus, str]:
-    """Return the status and a sentence: the first that applies, the most serious first."""
+    """Return the lane's most serious status and a sentence that explains it."""
     if lane.node_down:
         return LaneStatus.NODE_DOWN, "No RPC URL of the chain answers."
     if lane.signer_problem is not None:

@@ -18,7 +18,7 @@ from scripts._deploy.command import command
 from scripts._deploy.session import Script
 
 
-@command(send="record readings, execute with the keys in VPM_SAFE_OWNER_KEYS")
+@command(send="record readings, and execute with the keys in VPM_SAFE_OWNER_KEYS; without it, only print")
 @click.option("--feed", "keys", multiple=True, help="like BNKR/market_cap (repeatable; default: all of the file)")
 @click.option("--evidence", metavar="FILE|URL", help="justifies a larger cap for the pools of --feed")
 @click.option("--drop", is_flag=True, help="remove it from the list instead; listed markets go on")

@@ -17,7 +17,7 @@ from scripts._deploy.session import Script, ScriptRefused
 
 @command(
     account="the alias of the ape account of a guardian, or of the one that pays for gas",
-    send="send the transactions; without it, a live network is only shown what would be done",
+    send="send the transactions; without it, only print what would be done on a live network",
 )
 @click.option("--resume", is_flag=True, help="accept bets again; only the Safe can")
 @click.option("--put-off", "feed", metavar="KEY", help="postpone this feed's settlements by a day, once")

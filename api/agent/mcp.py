@@ -25,7 +25,7 @@ PAID: Final = "trade"
 
 
 class AgentMcp:
-    """The tools of the agent surface, of which `trade` needs a payment."""
+    """The tools of the agent surface. Only `trade` needs a payment."""
 
     def __init__(self, operations: tuple[Operation, ...], error_body: ErrorBody, *, origin: str) -> None:
         self._tools = RestTools(TOOLS, operations, error_body)

@@ -348,7 +348,7 @@ class AgentReads:
 
     async def positions(self, request: web.Request) -> web.StreamResponse:
         query = read_query(request, PositionsQuery)
-        await self._take(request, POSITIONS_RATE, "agent-positions", "Positions are read at most 120 times a minute.")
+        await self._take(request, POSITIONS_RATE, "agent-positions", "Positions are limited to 120 requests a minute.")
         wallet = checked_wallet(query.wallet)
         before = None if query.cursor is None else STAKES.decode(query.cursor)
         key = (wallet, query.limit, before)
@@ -424,7 +424,7 @@ class AgentReads:
     # ------------------------------------------------------------ wallets, onboarding
 
     async def readiness(self, request: web.Request) -> web.StreamResponse:
-        await self._take(request, READINESS_RATE, "agent-readiness", "Balances are read at most 60 times a minute.")
+        await self._take(request, READINESS_RATE, "agent-readiness", "Balances are limited to 60 requests a minute.")
         wallet = checked_wallet(request.match_info["address"])
         balance = await self._balances.get(wallet)
         ready = None if balance is None else balance >= MIN_SIZE

@@ -88,7 +88,7 @@ def _markets(reads: AgentReads, discovery: Discovery, sentiment: Sentiment) -> t
             "/sentiment",
             sentiment.sentiment,
             "Get the crowd's view of a token",
-            answers("The signal, also for a token without markets.", SentimentBody, 500)
+            answers("The signal, even for a token without markets.", SentimentBody, 500)
             | {
                 400: refusal("`invalid_request`: a parameter is repeated."),
                 422: refusal("`invalid_request`: `token` is missing or not a symbol."),
@@ -181,7 +181,7 @@ def _positions(reads: AgentReads) -> tuple[Operation, ...]:
             "/wallet/{address}/readiness",
             reads.readiness,
             "Check whether a wallet can bet",
-            answers("Its balance, and what it lacks.", ReadinessBody, 422, 429),
+            answers("The wallet's balance, and what it needs before it can bet.", ReadinessBody, 422, 429),
             path_parameters=models.AddressPath,
         ),
     )
@@ -194,7 +194,7 @@ def _platform(platform: Platform) -> tuple[Operation, ...]:
             "/health",
             platform.health,
             "Check whether bets are accepted",
-            answers("Also while degraded: branch on `health.ok`.", HealthBody),
+            answers("The state of the service. The status is 200 even while degraded: check `health.ok`.", HealthBody),
         ),
         _get(
             "/getting-started",

@@ -42,7 +42,7 @@ TOOLS = (
         "get_api_agent_v1_discover",
         "Find markets for a text",
         "Open markets that match a question, a cashtag ($SYM) or a social post, best match first; with neither, the "
-        "most active. For a post without a claim that a market could settle: silent: true, with the reason.",
+        "most active. If a post makes no claim that a market could settle, the answer is silent: true with the reason.",
         defaults={"limit": 5},
     ),
     RestTool(
@@ -158,7 +158,8 @@ TOOLS = (
         "post_api_agent_v1_webhooks",
         "Push a wallet's events to a URL",
         "Posts every event of a wallet to an https URL. The wallet signs `message` with personal_sign; a refusal has "
-        "the exact text to sign in details.message. The answer has, only this once, the secret that signs deliveries.",
+        "the exact text to sign in details.message. The answer has the secret that signs deliveries; it is shown only "
+        "once.",
         read_only=False,
         idempotent=False,
     ),

@@ -117,7 +117,7 @@ def _operations(rest: RestHandlers, service: CupService, download: Download) -> 
             service.claim,
             requests.WalletRequest,
             "Claim 10,000 pUSDC, once",
-            "A repeated claim answers `minted: false` and the present balance. No signature is needed. Limits: 500 "
+            "A repeated claim returns `minted: false` and the current balance. No signature is needed. Limits: 500 "
             "wallets a day per address, 1,000 a day per network, 5,000 an hour in total.",
             bodies.ClaimBody,
         ),
@@ -127,7 +127,7 @@ def _operations(rest: RestHandlers, service: CupService, download: Download) -> 
             "A wallet's balance and positions",
             bodies.WalletBody,
             path_parameters=requests.WalletPath,
-            description="For a wallet that never claimed all amounts are 0.",
+            description="All amounts are 0 for a wallet that never claimed.",
         ),
         _get(
             "/markets",
@@ -156,7 +156,7 @@ def _operations(rest: RestHandlers, service: CupService, download: Download) -> 
             service.trade,
             requests.TradeRequest,
             "Place or simulate a paper trade",
-            "Each `tradeId` trades once: the same request again answers the first receipt with `replay: true`.",
+            "Each `tradeId` trades once: sending the request again returns the first receipt with `replay: true`.",
             bodies.TradeBody,
             401,
             402,
@@ -173,8 +173,8 @@ def _operations(rest: RestHandlers, service: CupService, download: Download) -> 
             "Realized profit, ranked",
             bodies.BoardBody,
             query=requests.BoardQuery,
-            description="All time, or for one ISO week (UTC), by when the profit was realized; on a tie the earlier "
-            "wallet ranks first.",
+            description="For all time, or for the profit realized in one ISO week (UTC). On a tie the wallet that got "
+            "there first ranks first.",
         ),
         _get(
             "/getting-started", rest.get(service.getting_started, lambda _: None), "Onboarding guide", bodies.GuideBody
@@ -195,8 +195,9 @@ def _operations(rest: RestHandlers, service: CupService, download: Download) -> 
             service.bet,
             requests.BetRequest,
             "Place or simulate a roulette bet",
-            "A wallet can bet once per round and key: the same request again answers its receipt with `replay: true`. "
-            "The pools of a simulation may be half a second old, but include all bets of its `walletAddress`.",
+            "A wallet can bet once per round and key: sending the request again returns the first receipt with "
+            "`replay: true`. The pools of a simulation may be half a second old, but include all bets of its "
+            "`walletAddress`.",
             bodies.BetBody,
             401,
             402,

@@ -58,7 +58,7 @@ _REASONS: dict[StockReason, VoidReasonName | None] = {
 _DETAILS = {
     StockReason.STALE: "A reading was older than the market allows.",
     StockReason.BAD_ANSWER: "A reading in effect was not a price.",
-    StockReason.PAUSED: "The stock's oracle was paused over a reading.",
+    StockReason.PAUSED: "The stock's oracle was paused at the time of a reading.",
     StockReason.MULTIPLIER: "The stock's multiplier changed between strike and bell, as after a split or a dividend.",
     StockReason.OUTAGE: "A reading was made while the chain's sequencer was down.",
     StockReason.FLAT: "Both readings are equal.",

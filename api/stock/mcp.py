@@ -88,8 +88,8 @@ TOOLS = (
         "post_api_relay_enter",
         "Check a signed bet",
         "Call it with exactly the arguments of place_bet: it answers with the first transaction and never bets twice. "
-        "After a bet was answered as confirmed, the error already_used has receipt, txHash and positionId. A bet that "
-        "never arrived is placed now.",
+        "For a bet that place_bet already reported as confirmed it returns the error already_used with receipt, txHash "
+        "and positionId. A bet that never arrived is placed now.",
         read_only=False,
         destructive=True,
     ),

@@ -20,7 +20,7 @@ class QuoteBasisBody(Body):
     """The basis of a quote."""
 
     usual_volume: Annotated[UsdgUnits, Meta(description="The usual volume of such a market, without its seed.")]
-    settled_markets: Annotated[int, Meta(ge=0, description="The number of settled markets of this family it is from.")]
+    settled_markets: Annotated[int, Meta(ge=0, description="How many settled markets of this family it is from.")]
     text: str
 
 

@@ -118,7 +118,7 @@ class TypedDataQuery(BaseModel):
     ]
     from_: Annotated[
         str | None,
-        Field(alias="from", pattern=_ADDRESS, description="The signer; the zero address otherwise."),
+        Field(alias="from", pattern=_ADDRESS, description="The signer. Default: the zero address."),
     ] = None
-    salt: Annotated[str | None, Field(pattern=_BYTES32, description="32 bytes in hex; random ones otherwise.")] = None
+    salt: Annotated[str | None, Field(pattern=_BYTES32, description="32 bytes in hex. Default: random.")] = None
     valid_seconds: Annotated[int, Field(ge=60, le=3540, description="How long the bet is valid, in seconds.")] = 600

@@ -199,7 +199,7 @@ def _market_operations(reads: StockReads, proof: Proof, health: Health) -> tuple
             reads.positions,
             "One address's positions across markets",
             _answers("The positions.", OwnerBody, 400, 429, 503),
-            description="Cached for 5 s by the caller. 30 requests a minute per IP. The address is never logged. "
+            description="Callers may cache it for 5 s. 30 requests a minute per IP. The address is never logged. "
             "`totals` cover all its positions, not only those on this page.",
             query=OwnerQuery,
         ),
@@ -214,7 +214,7 @@ def _market_operations(reads: StockReads, proof: Proof, health: Health) -> tuple
         _get(
             "/api/health",
             health.get,
-            "Is everything working that the markets need?",
+            "Is everything that the markets need working?",
             {
                 200: DocumentedAnswer("Every check passes.", HealthBody),
                 503: DocumentedAnswer("A check fails; `checks` says which.", HealthBody),

@@ -112,10 +112,10 @@ def rules(market: ListedMarket) -> RulesBody:
         (
             "Refunds",
             "Every stake is returned if a reading was too old (more than "
-            f"{span(market.max_strike_age)} at the strike, {span(market.max_final_age)} at the final time), not a "
-            "price, or from an outage of the chain, if the stock's oracle was paused over a reading, if the stock's "
-            "multiplier changed between the readings (a split or dividend), or if no one settled the market by "
-            f"{utc(market.voidable_at)}.",
+            f"{span(market.max_strike_age)} at the strike, {span(market.max_final_age)} at the final time), was not a "
+            "price or came from an outage of the chain; if the stock's oracle was paused at the time of a reading; if "
+            "the stock's multiplier changed between the readings (a split or dividend); or if no one settled the "
+            f"market by {utc(market.voidable_at)}.",
         ),
     ]
     return RulesBody(

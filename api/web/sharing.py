@@ -200,8 +200,8 @@ class SharePictures:
             return await self._pictures.get(name, _minute, draw)
         except LimiterFull as none:
             raise none.refusal(
-                f"At most {MAX_WAITING_EACH} pictures can be requested at once from an address, and a third of all "
-                "from a network; try again in a few seconds.",
+                f"At most {MAX_WAITING_EACH} pictures can be requested at once from one address, and at most a third "
+                "of all pictures from one network; try again in a few seconds.",
                 "Too many pictures are being drawn; try again in a few seconds.",
                 seconds=5,
             ) from None

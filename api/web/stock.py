@@ -186,8 +186,8 @@ _ENDINGS = {
         _AT_ONCE,
     ),
     PreviewStatus.PAUSED: (
-        "The stock's oracle was paused over a reading, or its multiplier changed between the readings. Anyone can void "
-        "the market now, and every stake is returned.",
+        "The stock's oracle was paused at the time of a reading, or its multiplier changed between the readings. "
+        "Anyone can void the market now, and every stake is returned.",
         _AT_ONCE,
     ),
 }

@@ -333,8 +333,8 @@ def _check_times(spec: MarketSpec, feed: FeedTerms, opens_at: int, now: int) -> 
             )
     if closes_at - opens_at > longest:
         raise Unlistable(
-            f"Stakes would be open for {closes_at - opens_at} s, more than the {longest} s that remain afterwards to "
-            "move the answer."
+            f"Stakes would be open for {closes_at - opens_at} s; the most allowed is {longest} s, the time in which "
+            "the answer can still change after stakes end."
         )
 
 

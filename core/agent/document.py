@@ -322,7 +322,9 @@ def _fine_print(spec: Specification, source: str, computed: Computed | None) -> 
     if computed is not None:
         sentences += computed.rules(max_age=spec.max_age)
     else:
-        sentences.append(f"The reading at a moment is the newest one that the {source} dates at or before it.")
+        sentences.append(
+            f"The reading at a time is the newest reading of the {source} that is dated at or before that time."
+        )
     if spec.early_resolvable:
         begin, end, level = moment(spec.early_from), moment(spec.ends_at), usd_label(spec.target)
         sentences += [

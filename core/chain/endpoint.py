@@ -288,7 +288,7 @@ def bad_answer(label: str, method: str, what: str) -> RpcError:
 
 
 def decode_answer(answer: bytes, shape: Any, method: str, label: str) -> Any:
-    """Decode the typed result of an answer; RpcError if it is an error, not JSON-RPC, or of another type."""
+    """Decode the typed result of an answer; raise RpcError if it is an error, not JSON-RPC, or of another type."""
     try:
         item = _ITEM.decode(answer)
     except (msgspec.DecodeError, UnicodeDecodeError) as problem:
@@ -297,7 +297,7 @@ def decode_answer(answer: bytes, shape: Any, method: str, label: str) -> Any:
 
 
 def decode_item(item: Item, shape: Any, method: str, label: str) -> Any:
-    """Decode the typed result of a batch item; RpcError if it is an error or of another type."""
+    """Decode the typed result of a batch item; raise RpcError if it is an error or of another type."""
     if item.error is not None:
         raise from_error_object(item.error, method, label)
     if isinstance(item.result, msgspec.UnsetType):

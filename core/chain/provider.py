@@ -276,7 +276,7 @@ class ChainProvider(AsyncJSONBaseProvider):
         shapes: Sequence[Any],
         seconds: float,
     ) -> list[T | RpcError]:
-        """Send requests to one URL and return the answer or error to each; RpcError if it refuses the batch as a
+        """Send requests to one URL and return the answer or error to each; raise RpcError if it refuses the batch as a
         whole."""
         if len(indices) <= 1:
             return [await self._one(endpoint, requests[index], shapes[index], seconds) for index in indices]

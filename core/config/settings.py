@@ -106,7 +106,7 @@ class Settings(SettingsBase):
     # Access in and out
     trust_proxy: bool = Field(default=False, description="1 behind a trusted proxy, else 0")
     proxy_hops: int = Field(
-        default=1, ge=1, le=8, description="how many proxies of yours a request passes, each adding to X-Forwarded-For"
+        default=1, ge=1, le=8, description="how many of your proxies a request passes; each adds to X-Forwarded-For"
     )
     region_header: str = Field(
         default="CF-IPCountry", pattern=r"^[A-Za-z0-9-]{1,64}$", description="a header name the proxy sets"
@@ -194,7 +194,7 @@ class KeeperSettings(SettingsBase):
 
     # How long finished transactions are kept whole; afterwards only what prevents a second sending. The agent API uses
     # them to tell which payouts of the last week we made.
-    keep_days: int = Field(default=90, ge=8, le=36_500, description="a number of days from 8 on")
+    keep_days: int = Field(default=90, ge=8, le=36_500, description="a number of days of at least 8")
 
     # Agent markets
     sources_file: Path | None = Field(
@@ -216,8 +216,8 @@ class KeeperSettings(SettingsBase):
     )
     pool_outage_seconds: Annotated[int, Field(ge=0, le=64_800)] | None = Field(
         default=None,
-        description="how long an outage the pools must remember, 0 to 64800 seconds, 0 leaves them unchanged; "
-        "default 43200, on local deployments 3600",
+        description="the longest outage that the pools' history must cover, 0 to 64800 seconds; 0 leaves the pools "
+        "unchanged; unset: 43200, on local deployments 3600",
     )
     watch_caps: bool | None = Field(
         default=None,
@@ -271,7 +271,7 @@ class RelayerSettings(SettingsBase):
         default=10.0,
         ge=1,
         le=25,
-        description="seconds, 1 to 25, for which a signature is requested again before its lane waits",
+        description="how long a failed signature is retried before its lane waits, 1 to 25 seconds",
     )
 
 
@@ -304,13 +304,14 @@ class RelayerSecrets(SettingsBase):
     lane_keys: LaneKeys = Field(
         default=(),
         alias="VPM_RELAYER_KEYS",
-        description="private keys of 0x and 64 hexadecimal digits, each perhaps after chain:group+group=, with commas",
+        description="private keys of 0x and 64 hexadecimal digits, separated by commas, each optionally preceded by "
+        "chain:group+group=",
     )
     keystore_files: LaneKeystores = Field(
         default=(),
         alias="VPM_RELAYER_KEYSTORES",
-        description="paths of encrypted keystore files, or keys as aws-kms://REGION/alias/NAME#ADDRESS, "
-        "each perhaps after chain:group+group=, with commas",
+        description="paths of encrypted keystore files, or keys as aws-kms://REGION/alias/NAME#ADDRESS, separated by "
+        "commas, each optionally preceded by chain:group+group=",
     )
     keystore_password_file: Path | None = Field(
         default=None, description="the path of a file holding the keystores' password"

@@ -178,8 +178,8 @@ class PoolFeed(_AgentFeed):
             )
         if not self.step_seconds <= self.max_age_seconds <= MAX_STEPS_BACK * self.step_seconds:
             raise ValueError(
-                f"the oldest reading of {self.key} ({self.max_age_seconds} s) is not from one to {MAX_STEPS_BACK} steps"
-                f" of {self.step_seconds} s"
+                f"the max age of a reading of {self.key} ({self.max_age_seconds} s) is not between 1 and "
+                f"{MAX_STEPS_BACK} steps of {self.step_seconds} s"
             )
         if len({pool.address for pool in self.pools}) != len(self.pools):
             raise ValueError(f"both pools of {self.key} are {self.pools[0].address}")

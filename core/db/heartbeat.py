@@ -99,7 +99,10 @@ SELECT silent.*, pg_terminate_backend(silent.pid) FROM (
 
 
 async def end_silent_sessions(connection: Connection, after_seconds: float = IDLE_IN_TRANSACTION_MS / 1000) -> int:
-    """Terminate our sessions that block others and whose client has been silent for so long; return how many."""
+    """Terminate sessions of ours that block others while their client stays silent; return how many.
+
+    after_seconds: how long the client must have been silent.
+    """
     ended = await connection.fetch_all(_END, (after_seconds,))
     for pid, application, seconds, _ in ended:
         log.warning(

@@ -52,7 +52,7 @@ class Needs:
 
 
 def grid_time(moment: int, step: int) -> int:
-    """Return the last multiple of `step` at or before a moment, whose reading counts then."""
+    """Return the time of the reading that counts at a moment: the last multiple of `step` at or before it."""
     return moment - moment % step
 
 

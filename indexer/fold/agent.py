@@ -35,7 +35,7 @@ NO_REFERENCE = bytes(32)
 
 @dataclass(slots=True)
 class _Act:
-    """The logs, by event, that several contracts make of one act on a market in one transaction."""
+    """The logs, by event, that several contracts write for one action on a market in one transaction."""
 
     last: LogRecord
     events: dict[type, Any] = field(default_factory=dict)
@@ -93,11 +93,11 @@ class AgentFold:
     # ---------------------------------------------------------------- applying
 
     def apply(self, log: LogRecord) -> None:
-        """Apply the next log in chain order. Contradiction if it does not follow from the earlier ones."""
+        """Apply the next log in chain order. Raise Contradiction if it does not follow from the earlier ones."""
         self._handlers[type(log.event)](log, log.event)
 
     def finish(self) -> None:
-        """Check, after the last log, that every act was logged by all of its contracts; Contradiction if not."""
+        """Check, after the last log, that all contracts logged every action; raise Contradiction if not."""
         for act in self._openings.values():
             missing = ", ".join(each.__name__ for each in OPENING if each not in act.events)
             _require(act.last, not missing, f"a market was opened without {missing}")
@@ -113,10 +113,10 @@ class AgentFold:
             self._open(*(act.events[each] for each in OPENING))
 
     def _act(self, acts: dict[bytes, _Act], log: LogRecord, market_id: bytes) -> _Act:
-        """Add this log to its act; return the act."""
+        """Add this log to its action; return the action."""
         act = acts.setdefault(market_id, _Act(log))
-        _require(log, act.last.tx == log.tx, "one act on a market was logged in two transactions")
-        _require(log, type(log.event) not in act.events, f"{type(log.event).__name__} was logged twice for one act")
+        _require(log, act.last.tx == log.tx, "one action on a market was logged in two transactions")
+        _require(log, type(log.event) not in act.events, f"{type(log.event).__name__} was logged twice for one action")
         act.last, act.events[type(log.event)] = log, log
         return act
 

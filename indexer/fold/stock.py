@@ -128,7 +128,7 @@ class StockFold:
     # ---------------------------------------------------------------- applying
 
     def apply(self, log: LogRecord) -> None:
-        """Apply the next log in chain order. Contradiction if it does not follow from the earlier ones."""
+        """Apply the next log in chain order. Raise Contradiction if it does not follow from the earlier ones."""
         try:
             self._handlers[type(log.event)](log, log.event)
         except mirror.Diverged as problem:

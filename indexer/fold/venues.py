@@ -96,7 +96,7 @@ class VenueFold:
     def _condemn(self, log: LogRecord, e: agent.FeedCondemned) -> None:
         row = self._rows.get((AGENT_FEED.table.name, (e.feed,)))
         if row is None:
-            raise Contradiction(f"In block {log.block}, log {log.index}: a feed was condemned that was never set.")
+            raise Contradiction(f"In block {log.block}, log {log.index}: a feed that was never set was condemned.")
         row = self._row(AGENT_FEED, e.feed)
         row.condemned, row.allowed = True, False
 

@@ -178,8 +178,8 @@ def _require_row(summed: bool | None, cursor: Cursor) -> bool:
 async def record_head(
     connection: Connection, chain_id: int, head_number: int, head_time: int, finalized: int | None
 ) -> None:
-    """Record a node's head, so that readers see how far behind the tables are. CursorMoved if the chain's row is
-    missing."""
+    """Record a node's head, so that readers see how far behind the tables are. Raise CursorMoved if the chain's
+    row is missing."""
     done = await connection.execute(
         "UPDATE chain_cursor SET head_number = %s, head_time = %s, head_seen_at = now(),"
         " finalized_number = coalesce(%s, finalized_number) WHERE chain_id = %s",

@@ -127,7 +127,7 @@ class Folding:
             self._authorizations.add((row.chain_id, row.authorizer, row.nonce))
 
     async def run(self) -> None:
-        """Apply every log. Contradiction if one does not follow from the earlier ones."""
+        """Apply every log. Raise Contradiction if one does not follow from the earlier ones."""
         for logs, apply in (
             (self._stock, self._stock_fold.apply),
             (self._agent, self._agent_fold.apply),
@@ -259,8 +259,8 @@ async def rewind(connection: Connection, sources: Sources, cursor: Cursor, ances
 
 
 async def prune_blocks(connection: Connection, cursor: Cursor, below: int) -> None:
-    """Delete blocks without logs below `below`: no reorganization goes back that far. CursorMoved if another process
-    leads, which may be adding logs to one."""
+    """Delete blocks without logs below `below`: no reorganization goes back that far. Raise CursorMoved if another
+    process leads: it may be adding logs to one of them."""
     async with connection.transaction():
         await begin_writing(connection)
         await lock_cursor(connection, cursor)

@@ -58,7 +58,7 @@ def decide_market(facts: Facts, now: int) -> Settle | Wait:
     """Decide how a market ends now, if it does. `now`: chain time."""
     terms = facts.terms
     if not facts.is_open:
-        return Wait("it is settled, which is not indexed yet")
+        return Wait("it is settled, but that is not indexed yet")
     if facts.condemned:
         return Settle(VOID, BY_FINDING, BY_FINDING, "its feed is condemned")
     if facts.crossed:
@@ -70,7 +70,7 @@ def decide_market(facts: Facts, now: int) -> Settle | Wait:
     if facts.unrecorded is not None:
         return Wait(f"the reading of {facts.unrecorded} is not recorded yet")
     if facts.end is None:
-        return Wait("its reading has not been read")
+        return Wait("its deciding reading has not been fetched yet")
     if _unreadable(facts):
         left = terms.voids_after + 1 - now
         return Wait(f"its feed cannot be read ({_problem(facts)}); anyone may void it in {left} s")

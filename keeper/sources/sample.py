@@ -85,9 +85,9 @@ class Bounds:
 def agree(samples: Sequence[Sample], refusals: Sequence[SampleRefused], bounds: Bounds) -> Sample:
     """Combine samples into one value. If two or more sources are configured, two must agree.
 
-    Of the closest pair the newer one is returned, or the lower if both have the same time; the other one confirms it.
-    It keeps its own time: with the older time a current value would be dated into the past, and the feed would have no
-    more readings than its slowest source.
+    Return the newer sample of the closest pair (the lower if both have the same time); the other one confirms it. The
+    sample keeps its time: with the time of the older one, a current value would be backdated, and the feed would be
+    updated only as often as its slowest source.
     """
     configured = len(samples) + len(refusals)
     sane = [each for each in samples if bounds.lowest <= each.value <= bounds.highest]

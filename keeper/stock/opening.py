@@ -196,7 +196,7 @@ def decide_drills(
         if feed.obstacle is not None:
             skipped.append(Skipped(f"{feed.ticker} drill", feed.obstacle))
         elif final > now:
-            skipped.append(Skipped(f"{feed.ticker} drill", f"one is open until {utc_text(final)}"))
+            skipped.append(Skipped(f"{feed.ticker} drill", f"its short market is open until {utc_text(final)}"))
         else:
             wanting.append((final, feed.ticker, feed))
     if not wanting:
@@ -206,7 +206,7 @@ def decide_drills(
         return None, skipped + [Skipped(f"{ticker} drill", f"its turn comes in {wait} s") for _, ticker, _ in wanting]
     wanting.sort(key=lambda each: each[:2])
     feed = wanting[0][2]
-    skipped += [Skipped(f"{ticker} drill", "another ticker's is opened first") for _, ticker, _ in wanting[1:]]
+    skipped += [Skipped(f"{ticker} drill", "another ticker's market is opened first") for _, ticker, _ in wanting[1:]]
     # By ticker, not by time: two keepers that run a second apart must submit the same subject.
     return Opening(feed, plan.window(now), f"stock:drill:{feed.ticker}"), skipped
 

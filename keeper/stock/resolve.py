@@ -58,7 +58,7 @@ class Settle:
 def decide(facts: Facts, now: int) -> Settle | Wait:
     """Decide how a market ends now, if it does. `now`: chain time."""
     if not facts.is_open:
-        return Wait("it is settled, which is not indexed yet")
+        return Wait("it is settled, but that is not indexed yet")
     if now < facts.final_time + AFTER_BELL_SECONDS:
         return Wait(f"{facts.final_time + AFTER_BELL_SECONDS - now} s left until a minute after its close")
     match facts.status:

@@ -214,7 +214,7 @@ class KmsSigner(Signer):
         self._troubled.set()
 
     def _recovered(self) -> None:
-        log.info("the key signs again", action="relayer.signer_up", lane=self.label, key=self._key.name)
+        log.info("the key can sign again", action="relayer.signer_up", lane=self.label, key=self._key.name)
         self.problem = None
         metrics.SIGNER_UP.labels(self.label).set(1)
         self._troubled.clear()

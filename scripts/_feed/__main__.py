@@ -54,7 +54,7 @@ def _cost_options(parser: argparse.ArgumentParser) -> None:
     add_options(parser, f"the first in {record.RPC_URLS}")
     parser.add_argument("pools", nargs="+", metavar="POOL", help="token/USDC alone, or token/WETH and then WETH/USDC")
     parser.add_argument(
-        "--window", type=int, default=MIN_LIVE_WINDOW, metavar="SECONDS", help="of the feed (default 1800)"
+        "--window", type=int, default=MIN_LIVE_WINDOW, metavar="SECONDS", help="the feed's window (default 1800)"
     )
     parser.add_argument("--sigma", type=float, metavar="PERCENT", help="yearly volatility instead of the measured one")
     parser.add_argument(
@@ -80,7 +80,7 @@ async def cost_of(options: argparse.Namespace) -> CostReport:
     if options.window < 60:
         raise CostUnknown(f"A window of {options.window} s is too short.", hint="Give at least 60 s.")
     if not 0 <= options.own_share < 100:
-        raise CostUnknown(f"The own share cannot be {options.own_share:g}%.", hint="Give at least 0 and less than 100.")
+        raise CostUnknown(f"--own-share cannot be {options.own_share:g}%.", hint="Give at least 0 and less than 100.")
     if options.sigma is not None and not options.sigma > 0:
         raise CostUnknown(
             f"The volatility cannot be {options.sigma:g}%.", hint="Give a positive percentage for a year."

@@ -192,7 +192,7 @@ async def _check_interruption(
         seen = [(await chain.view("RoundResolver", "pausedBetween", stock, *span))[0] for span in spans]
         source = f"RoundResolver.pausedBetween({stock}, from, to) for {spans}"
         if any(seen):
-            findings.check(what, True, source, "a pause was witnessed over a reading")
+            findings.check(what, True, source, "a pause was witnessed at the time of a reading")
         else:
             findings.unknown(what, "the resolver itself read oraclePaused() in that block", source)
     else:

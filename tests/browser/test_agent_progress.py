@@ -57,7 +57,7 @@ def test_an_agent_bet_waits_for_the_relayer_across_a_reload(site: Site, visitor:
     with relayer_away_once_signed(site, page):
         page.get_by_role("button", name="Sign and bet").click()
         status, line = page.locator("#a-status"), page.locator("#a-progress")
-        expect(status).to_contain_text("Asking for the same bet again…")
+        expect(status).to_contain_text("Sending the same bet again…")
         expect(line.locator(".done")).to_have_text(["signed"])  # no further step is known
         page.reload()
         expect(line.locator(".done")).to_have_text(["signed"])
@@ -109,7 +109,7 @@ def test_an_agent_bet_after_the_deadline_takes_nothing(site: Site, visitor: Visi
     status, again = page.locator("#a-status"), page.get_by_role("button", name="Try again")
     with relayer_away_once_signed(site, page):
         page.get_by_role("button", name="Sign and bet").click()
-        expect(status).to_contain_text("Asking for the same bet again…")
+        expect(status).to_contain_text("Sending the same bet again…")
         ended = 2 * CLOSES_SECONDS
         site.until(f"/api/agent/v1/markets/{slug}", lambda body: body["market"]["status"] != "open", ended)
         visit.open(f"/markets/{slug}")

@@ -94,7 +94,7 @@ def test_a_signed_agent_bet_comes_before_another(site: Site, visitor: Visitor) -
 
     page.route(TRADE, lose)
     _bet(page)
-    expect(page.locator("#a-status")).to_contain_text("Asking for the same bet again…")
+    expect(page.locator("#a-status")).to_contain_text("Sending the same bet again…")
     page.route(re.compile(r"/betting\b[^/]*\.js"), lambda route: route.abort())
     page.reload()
     expect(page.locator("#a-status")).to_contain_text("It is safe to try again: it counts only once.")
@@ -154,7 +154,7 @@ def test_a_retry_after_of_an_hour_does_not_cause_a_busy_loop(site: Site, visitor
 
     page.route(TRADE, later)
     _bet(page)
-    expect(page.locator("#a-status")).to_contain_text("Asking for the same bet again…")
+    expect(page.locator("#a-status")).to_contain_text("Sending the same bet again…")
     page.wait_for_timeout(4_000)
     assert 1 <= len(asked) < 5
     page.unroute(TRADE)

@@ -258,7 +258,7 @@ async def test_a_bet_that_landed_before_its_market_closed_is_not_refused_for_the
         service.start("indexer", "relayer")
     for response, answer in answers:
         assert (response.status, answer["error"], answer["retriable"]) == (429, "rate_limited", True), answer
-        assert answer["message"].startswith("The market has closed by the clock"), answer
+        assert answer["message"].startswith("The market's closing time has passed"), answer
     node.views = (0,)
     await until_receipt(buyer, body, headers)
     assert stakes_of(service, body) == 1

@@ -179,7 +179,7 @@ def test_two_pools_price_the_token_through_the_one_between(played: Played) -> No
         (["{pool}", "{pool}", "{pool}"], "A feed has one or two pools"),
         (["{pool}", "--quote", "{quote}", "--window", "86400"], "their volatility cannot be measured"),
         (["{pool}"], "names USDC on chain 31337"),
-        (["{pool}", "--quote", "{quote}", "--own-share", "100"], "The own share cannot be 100%"),
+        (["{pool}", "--quote", "{quote}", "--own-share", "100"], "--own-share cannot be 100%"),
         (["{pool}", "--quote", "{quote}", "--sigma", "0"], "The volatility cannot be 0%"),
         (["{pool}", "--quote", "{quote}", "--window", "5"], "A window of 5 s is too short"),
     ],

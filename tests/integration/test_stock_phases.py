@@ -232,7 +232,7 @@ async def test_a_paused_oracle_voids(door: Door, chain: StockChain) -> None:
         hold_detail(chain, body)
         hold_preview(chain, body)
         page = await text(door, f"/m/{market_id}")
-        assert "oracle was paused over a reading" in page
+        assert "oracle was paused at the time of a reading" in page
         call = chain.contracts.resolver.call("voidPaused", market_id)
         assert call.parameters()["data"] in page
         chain.send(chain.contracts.resolver.call("voidPaused", market_id), wallets.DEV[5].address)

@@ -44,7 +44,7 @@ def run(search: Coroutine[Any, Any, T]) -> T:
 async def preview(spec: Spec, head: FeedHead, read: ReadRound, *, paused: bool, now: int) -> Preview:
     """The contract's `preview` of a registered market at the block time `now`.
 
-    `paused` says whether a pause was witnessed over a reading.
+    `paused` says whether a pause was witnessed at the time of a reading.
     """
     if now <= spec.final_time:
         return Preview(PreviewStatus.NOT_READY)

@@ -90,7 +90,7 @@ def test_an_early_market_counts_for_as_long_as_it_took_stakes() -> None:
     counted = EARLY.ends_at - (EARLY.closes_at + MARGIN + POOL_FEED.memory)
     halves = replace(EARLY, ends_at=EARLY.ends_at - (counted - 10 * HOUR))
     listing_terms(halves, POOL_FEED, BOUNDS, NOW)
-    assert f"more than the {10 * HOUR - 1} s that remain" in refused(replace(halves, ends_at=halves.ends_at - 1))
+    assert f"the most allowed is {10 * HOUR - 1} s" in refused(replace(halves, ends_at=halves.ends_at - 1))
 
 
 TIMES = st.integers(0, 2 * HOUR)

@@ -39,8 +39,8 @@ class AgentEvent(Body):
         int,
         Meta(
             ge=0,
-            description="Its number among the wallet's events. `webhook.verify` and `test`, which go to one endpoint, "
-            "have no number of their own: they carry that of the newest event, or 0 if there is none.",
+            description="Its number among the wallet's events. `webhook.verify` and `test`, which go to one endpoint "
+            "only, repeat the number of the wallet's newest event, or 0 if there is none.",
         ),
     ]
     type: EventType

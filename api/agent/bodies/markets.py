@@ -313,10 +313,8 @@ class AgentResult(AgentMarketTimes):
     source: str
     source_url: str | None
     observed_market_cap_usd: Decimal | None
-    start_reading_usd: Annotated[
-        Decimal | None, Meta(description="On an up or down market, the reading with which the end was compared.")
-    ]
-    end_reading_usd: Annotated[Decimal | None, Meta(description="The reading that decided.")]
+    start_reading_usd: Annotated[Decimal | None, Meta(description="On an up or down market, the reading at the start.")]
+    end_reading_usd: Annotated[Decimal | None, Meta(description="The reading that decided the market.")]
     payout_per_share_usd: Decimal | None
     pool_usd: Decimal
     winning_shares: Decimal

@@ -34,9 +34,11 @@ class TradeRates:
         self._settings = settings
 
     async def count_call(self, request: web.Request, trade: TradeRequest, *, paid: bool) -> bool:
-        """Count a call by wallet and address, before any database query. `paid`: it has a payment, which is not checked
-        yet. Return whether the call also counts as a trade: the first payment after a challenge of the same key was
-        counted with the challenge."""
+        """Count a call by wallet and address, before any database query. Return whether it also counts as a trade: the
+        first payment after a challenge does not, since the challenge was counted.
+
+        paid: the call carries a payment, not yet checked.
+        """
         caller = self._caller(request, trade)
         await self._limits.take(EACH_WALLET, "agent-wallet", caller, "A wallet may call 120 times a minute.")
         challenged = paid and not await _succeeds(self._limits.check(ONCE_A_PAIR, "agent-challenge", _pair(trade), ""))

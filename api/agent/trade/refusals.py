@@ -129,8 +129,8 @@ def closing() -> Problem:
     """Refuse to answer yet: the market has closed by the clock, but the newest block read is older, and a later one may
     have the stake."""
     return _retry(
-        "The market has closed by the clock, and the newest block is from before that; the next block shows whether "
-        "this bet was placed in time.",
+        "The market's closing time has passed, but the newest block is older than that. The next block will show "
+        "whether this bet was placed in time.",
         "Send the same request again in a few seconds, and do not pay for this bet again.",
     )
 

@@ -175,7 +175,7 @@ async function fetchBet(ticket, url, options) {
     if (isBet) await showProgress(answer.clone());
     return answer;
   } catch (error) {
-    if (isBet) say(status, "No connection. Asking for the same bet again…");
+    if (isBet) say(status, "No connection. Sending the same bet again…");
     throw error;
   }
 }
@@ -187,7 +187,7 @@ async function showProgress(answer) {
     reached(line, "sent");
     say(status, "Sent. Waiting for its block…");
   } else if (answer.status >= 500 || answer.status === 429) {
-    say(status, `${reply.message ?? "The service does not answer."} Asking for the same bet again…`);
+    say(status, `${reply.message ?? "The service does not answer."} Sending the same bet again…`);
   }
 }
 

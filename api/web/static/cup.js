@@ -16,7 +16,7 @@ byId("claim").addEventListener("click", async () => {
     await connect();
     const reply = await post("/wallet", { walletAddress: current().toLowerCase() });
     if (!reply.ok) throw new WalletError(reply.message);
-    say(status, reply.minted ? "You have 10,000 pUSDC." : `You claimed before. Your balance is ${reply.balancePaper.toFixed(2)} pUSDC.`, "good");
+    say(status, reply.minted ? "You have 10,000 pUSDC." : `You have already claimed. Your balance is ${reply.balancePaper.toFixed(2)} pUSDC.`, "good");
     await refresh();
   } catch (error) {
     say(status, error instanceof WalletError ? error.message : "The service could not be reached; try again.", "bad");

@@ -137,7 +137,7 @@ export interface AgentEscapeKit {
 `corrects`. */
 export interface AgentEvent {
   eventId: string;
-  /** Its number among the wallet's events. `webhook.verify` and `test`, which go to one endpoint, have no number of their own: they carry that of the newest event, or 0 if there is none. */
+  /** Its number among the wallet's events. `webhook.verify` and `test`, which go to one endpoint only, repeat the number of the wallet's newest event, or 0 if there is none. */
   seq: number;
   type: Known<"bet.placed" | "bet.settlement_submitted" | "market.resolved" | "payout.failed" | "payout.paid" | "payout.submitted" | "position.lost" | "position.won" | "test" | "webhook.delivery_failed" | "webhook.verify">;
   createdAt: string;
@@ -571,9 +571,9 @@ export interface AgentResult {
   source: string;
   sourceUrl: string | null;
   observedMarketCapUsd: number | null;
-  /** On an up or down market, the reading with which the end was compared. */
+  /** On an up or down market, the reading at the start. */
   startReadingUsd: number | null;
-  /** The reading that decided. */
+  /** The reading that decided the market. */
   endReadingUsd: number | null;
   payoutPerShareUsd: number | null;
   poolUsd: number;
