@@ -342,7 +342,7 @@ class ChainProvider(AsyncJSONBaseProvider):
     def _all_resting(self, method: str) -> RpcError:
         return RpcError(
             RpcErrorKind.UNAVAILABLE,
-            f"All RPC URLs of chain {self.chain_id} are resting after failures, so {method} was not sent.",
+            f"All RPC URLs of chain {self.chain_id} failed recently and are not retried yet, so {method} was not sent.",
         )
 
 

@@ -22,8 +22,8 @@ class SettlementBody(Body):
 class PositionBody(Body):
     id: str
     market_id: str
-    owner: Annotated[HexAddress, Meta(description="The present owner, who is paid.")]
-    entered_by: Annotated[HexAddress, Meta(description="The wallet that placed it, even if it was transferred since.")]
+    owner: Annotated[HexAddress, Meta(description="The current owner, who gets paid.")]
+    entered_by: Annotated[HexAddress, Meta(description="The wallet that placed it, even if another owns it now.")]
     side: Side
     offered: UsdgUnits
     accepted: Annotated[UsdgUnits | None, Meta(description="Null until its batch is matched.")]
