@@ -44,14 +44,16 @@ async def serving(daemon: Daemon) -> AsyncIterator[None]:
 
 
 async def _refuse_an_unfit_database(settings: Settings) -> None:
-    """Raise DatabaseRefused or SchemaOutdated before serving: during a rollout the previous version keeps running until
-    the migration is done. An unreachable database does not stop the start."""
+    """Check the database before serving; raise DatabaseRefused or SchemaOutdated if it is unfit. During a rollout the
+    failed start keeps the previous version running until the migration is done. An unreachable database does not stop
+    the start."""
     with suppress(OperationalError, DatabaseUnreachable):
         await check_fit(settings)
 
 
 def freeze_loaded_objects() -> None:
-    """Exempt everything loaded so far from garbage collection: scanning it blocks the event loop for 0.1 s."""
+    """Exempt all objects loaded so far from garbage collection, because scanning them blocks the event loop for 0.1
+    s."""
     gc.collect()
     gc.freeze()
 

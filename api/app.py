@@ -1,4 +1,4 @@
-"""One origin: the surfaces composed into one aiohttp application, and the server that runs it.
+"""The origin: all surfaces composed into one aiohttp application, and the server that runs it.
 
 To add a surface, write a context manager that takes a `Context` and yields a `Surface`, and name it in `SURFACES`.
 """
@@ -61,7 +61,7 @@ async def make_app(context: Context) -> AsyncIterator[web.Application]:
 
 
 def bounded(app: web.Application, settings: Settings) -> web.Application:
-    """Limit how many request bodies of one caller the application receives at once."""
+    """Limit how many request bodies from one caller the application receives at once."""
     app[BODY_TIMEOUT] = BodyTimeout(lambda request: caller_ip(request, settings))
     return app
 
@@ -70,7 +70,8 @@ def bounded(app: web.Application, settings: Settings) -> web.Application:
 
 
 def application(surfaces: Sequence[Surface]) -> web.Application:
-    """Build an application of these surfaces. The resources that its handlers use must outlive it."""
+    """Build an application that serves these surfaces. The resources that its handlers use must outlive the
+    application."""
     conventions = _Conventions(surfaces)
     app = web.Application(middlewares=[conventions.middleware], client_max_size=MAX_BODY_BYTES)
     app.on_response_prepare.append(conventions.prepare)
@@ -95,13 +96,13 @@ _PARAMETER = re.compile(r"\{(\w+)\}")
 
 
 def _route(path: str) -> str:
-    """Return the route for a path. Parameters may contain braces, which aiohttp would not match: the operation
-    explains what is wrong with a value."""
+    """Return the aiohttp route for an operation's path. Parameters in the route match any value, even one with braces,
+    which aiohttp's default pattern would not match. The operation can then explain what is wrong with the value."""
     return _PARAMETER.sub(r"{\1:[^/]+}", path)
 
 
 class _Conventions:
-    """Renders errors as the path's surface does, and sets the headers of every answer."""
+    """The middleware that renders each error as the surface of its path does, and sets the headers of every answer."""
 
     def __init__(self, surfaces: Sequence[Surface]) -> None:
         # Longest prefix first, so that the first match is the most specific.
@@ -146,7 +147,7 @@ class _Conventions:
 
 
 def _require_uncompressed(request: web.Request) -> None:
-    """Raise 415 for a compressed body before reading any of it, on known and unknown paths."""
+    """Raise a 415 for a compressed body before any of the body is read. Unknown paths are checked like known ones."""
     encodings = request.headers.getall("Content-Encoding", ())
     if any(each.strip().lower() not in ("identity", "") for each in encodings):
         problem = "only uncompressed bodies are accepted; remove this header"
@@ -177,8 +178,8 @@ def _preflight(methods: set[str], surface: Surface | None) -> Handler:
 async def serve(
     app: web.Application, host: str, port: int, *, idle_seconds: float = IDLE_SECONDS
 ) -> AsyncIterator[int]:
-    """Serve until the context exits; yield the port, which matters when 0 was requested. Connections without a request
-    for `idle_seconds` are closed, including those that never sent one."""
+    """Serve the application until the context exits. Yield the port, which the system chooses if `port` is 0.
+    Connections that had no request for `idle_seconds` are closed, including connections that never sent one."""
     # No access log: it would record which wallets people look up.
     runner = Runner(
         app,
@@ -209,7 +210,7 @@ async def serve(
 
 
 async def _close_idle(runner: web.AppRunner, seconds: float) -> None:
-    """Close idle connections; aiohttp closes only those that have completed a request."""
+    """Close idle connections. aiohttp itself closes only those that have completed a request."""
     loop = asyncio.get_running_loop()
     while True:
         await asyncio.sleep(seconds / 4)
@@ -220,7 +221,7 @@ async def _close_idle(runner: web.AppRunner, seconds: float) -> None:
 
 
 class Runner(web.AppRunner):
-    """A runner whose connections are `ClientConnection`s."""
+    """A runner whose server creates a `ClientConnection` for each connection."""
 
     def __init__(self, app: web.Application, *, shutdown_timeout: float, **settings: Any) -> None:
         super().__init__(app, shutdown_timeout=shutdown_timeout)
@@ -244,7 +245,7 @@ class Runner(web.AppRunner):
 
 
 class _Server(web.Server):
-    """The server that creates these connections."""
+    """A server that creates a `ClientConnection` for each connection."""
 
     def __init__(self, handler: Any, request_factory: Any, settings: dict[str, Any]) -> None:
         super().__init__(handler, request_factory=request_factory)
@@ -255,11 +256,11 @@ class _Server(web.Server):
 
 
 class ClientConnection(RequestHandler):
-    """A client's connection. It refuses requests that are not valid HTTP in JSON and without logging their content,
-    which may contain the wallet that was looked up: aiohttp would answer in plain text and log it.
+    """A client's connection. A request that is not valid HTTP is refused with JSON, and its content is not logged.
+    aiohttp would answer in plain text and log the content, which may include the wallet that was looked up.
 
-    is_busy: whether a request is being answered. used_at: when the last answer ended, or the connection opened, by the
-    loop's clock.
+    is_busy: whether a request is being answered. used_at: the time, by the loop's clock, when the last answer ended or
+    the connection opened.
     """
 
     __slots__ = ("is_busy", "used_at")

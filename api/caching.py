@@ -1,7 +1,9 @@
-"""Answers kept in memory: values current for one version or for some seconds, and bodies rendered once for all callers.
+"""Caches of answers in memory: values that are current for one version or for some seconds, and bodies that are
+rendered once for all callers.
 
-Every cache is bounded by size and forgets the least recently used value first. A rendered body is served with gzip, a
-strong ETag and 304; the usual answer is serialized in advance, head included, so that it takes a single write.
+Every cache is bounded by size and evicts the least recently used value first. A rendered body is served with gzip and a
+strong ETag, and with a 304 to clients whose copy is current. The usual answer is serialized in advance with its head,
+so it takes a single write.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ B = TypeVar("B", bound=Body)
 
 
 class SizedCache(LRUCache[K, V]):
-    """An LRU cache bounded by the sizes of its values. It does not keep a value larger than the whole cache."""
+    """An LRU cache bounded by the sum of its values' sizes. A value larger than the whole cache is not stored."""
 
     def __setitem__(self, key: K, value: V) -> None:
         try:
@@ -40,9 +42,10 @@ class SizedCache(LRUCache[K, V]):
 
 
 class VersionedCache(Generic[K, V]):
-    """Values by key, each current for one version: made once for all callers, and again when the version has changed.
+    """A cache of values by key, each current for one version. A value is made once for all callers, and made again when
+    the version has changed.
 
-    size: the size of one value; without it the cache is bounded by the number of values.
+    size: returns the size of a value. Without `size`, the cache is bounded by the number of values.
     """
 
     def __init__(self, maxsize: float, size: Callable[[V], float] | None = None) -> None:
@@ -52,10 +55,11 @@ class VersionedCache(Generic[K, V]):
         self._making: dict[K, tuple[Hashable, asyncio.Task[V]]] = {}
 
     async def get(self, key: K, version: Callable[[], Hashable], make: Callable[[], Awaitable[V]]) -> V:
-        """Return the value of the current version. `make` must not read anything newer than `version`.
+        """Return the key's value for the current version. `make` must not read anything newer than `version`.
 
-        One value of a key is made at a time. Callers of the same version wait for it, later ones for the next. An error
-        is raised to all who waited.
+        Only one value per key is made at a time. Callers that need the version being made wait for its value. Callers
+        that need a later version wait until it is made in turn. An error of `make` is raised to every caller that waits
+        for that value.
         """
         while True:
             current = version()
@@ -77,11 +81,11 @@ class VersionedCache(Generic[K, V]):
 
 
 class TimedValue(Generic[V]):
-    """One value, made again once it is older than `seconds`; kept forever by default.
+    """A cached value that is made again once it is older than `seconds`. By default it is kept forever.
 
-    Until it is older than `oldest_seconds`, callers get the old one while the next is made. Its age counts from the
-    start of making it, because a slow source may answer with the state at the start. An error is raised to all who
-    waited.
+    Until the value is older than `oldest_seconds`, callers get the old value while the next one is made. The age of a
+    value counts from the start of making it, because a slow source may answer with the state at the start. An error is
+    raised to every caller that waited.
     """
 
     def __init__(
@@ -95,7 +99,7 @@ class TimedValue(Generic[V]):
         self._making: asyncio.Task[V] | None = None
 
     async def get(self) -> V:
-        """Return the value; make it first if it is missing or too old."""
+        """Return the value. If it is missing or too old, make it first."""
         age = time.monotonic() - self._began_at
         if self.value is not None and age < self._seconds:
             return self.value
@@ -116,7 +120,8 @@ class TimedValue(Generic[V]):
 
 
 def _shared_task(work: Coroutine[Any, Any, V], at_end: Callable[[], object]) -> asyncio.Task[V]:
-    """Start a task that callers await shielded, so that a caller who leaves does not cancel it for the others."""
+    """Start a task that several callers await shielded. A caller that leaves does not cancel the task for the
+    others."""
 
     def end(task: asyncio.Task[V]) -> None:
         at_end()
@@ -135,17 +140,18 @@ PRIVATE_REVALIDATED = "private, no-cache"
 
 
 def public(seconds: int) -> str:
-    """Return the Cache-Control of a public read that a client may keep for this long.
+    """Return the Cache-Control header of a public read that a client may cache for `seconds`.
 
-    A shared cache (a CDN or proxy) keeps its copy for a third of that. For the other two thirds it serves the old copy
-    while it fetches a new one, so a crowd costs one request.
+    A shared cache (a CDN or proxy) keeps its copy for a third of this time. For the other two thirds it serves the old
+    copy while it fetches a new one. A crowd of clients thus costs one request.
     """
     fresh = max(1, seconds // 3)
     return f"public, max-age={seconds}, s-maxage={fresh}, stale-while-revalidate={seconds - fresh}"
 
 
 def private(seconds: int) -> str:
-    """Return the Cache-Control of an answer about a wallet: for the caller's own cache only."""
+    """Return the Cache-Control header of an answer about a wallet. Only the caller's own cache may store such an
+    answer."""
     return f"private, max-age={seconds}"
 
 
@@ -168,7 +174,7 @@ _HEADERS_OF_304 = ("ETag", "Cache-Control", "Vary", *_CORS)
 
 
 class _Encoded:
-    """A body in one encoding: the full answer (`ready`), and the 304 for clients with a current copy (`unchanged`)."""
+    """A body in one encoding. `ready`: the full answer. `unchanged`: the 304 for clients whose copy is current."""
 
     __slots__ = ("body", "headers", "ready", "tag", "unchanged")
 
@@ -181,7 +187,7 @@ class _Encoded:
 
 
 class Rendered:
-    """A rendered body. Each encoding has its own strong ETag, as the bytes differ."""
+    """A rendered body in each encoding. Each encoding has its own strong ETag, because its bytes differ."""
 
     __slots__ = ("_compressed", "_plain")
 
@@ -209,12 +215,12 @@ class Rendered:
 
     @property
     def size(self) -> int:
-        """The approximate number of bytes in memory."""
+        """Return the approximate number of bytes that the body takes in memory."""
         return _OVERHEAD_BYTES + len(self.body) + (0 if self._compressed is None else len(self._compressed.body))
 
     @property
     def tag(self) -> str:
-        """The ETag of the plain body: equal for equal bytes."""
+        """Return the ETag of the plain body. Equal bytes have equal tags."""
         return self._plain.tag
 
     @classmethod
@@ -227,9 +233,9 @@ class Rendered:
         return cls(body, cache_control, content_type=content_type, encoded=encoded)
 
     def answer(self, request: web.Request) -> web.StreamResponse:
-        """Return the prepared answer; only the request id and the date are added when sending.
+        """Return the prepared answer. Sending it adds only the request id and the date.
 
-        Unusual requests (HEAD, a connection to be closed) get a `response`.
+        Unusual requests (HEAD, or a connection to be closed) get the answer of `response` instead.
         """
         if request.method != "GET" or not request.keep_alive or request.version != HttpVersion11:
             return self.response(request)
@@ -237,9 +243,9 @@ class Rendered:
         return encoded.unchanged if is_current else encoded.ready
 
     def response(self, request: web.Request, status: int = 200) -> web.Response:
-        """Return the body in an encoding that the client accepts, or 304 if its copy is current.
+        """Return the body in an encoding that the client accepts, or a 304 if the client's copy is current.
 
-        Headers may be added to this answer, unlike that of `answer`.
+        The caller may add headers to this answer, but not to the answer of `answer`.
         """
         encoded, is_current = self._negotiate(request)
         if is_current and status == 200:
@@ -247,7 +253,7 @@ class Rendered:
         return web.Response(body=encoded.body, status=status, headers=encoded.headers)
 
     def _negotiate(self, request: web.Request) -> tuple[_Encoded, bool]:
-        """Return the encoding that the client accepts, and whether its copy is current."""
+        """Return the body in the encoding that the client accepts, and whether the client's copy is current."""
         accepts, tags = request.headers.get("Accept-Encoding"), request.headers.get("If-None-Match")
         encoded = self._plain
         if accepts is not None and self._compressed is not None and _accepts_gzip(accepts):
@@ -256,7 +262,7 @@ class Rendered:
 
 
 class SharedAnswer(web.StreamResponse):
-    """A complete answer to an HTTP/1.1 GET, shared by all clients: it holds no state of a request."""
+    """A complete answer to an HTTP/1.1 GET. It holds no state of a request, so all clients share one answer."""
 
     def __init__(self, status: int, headers: Mapping[str, str], body: bytes = b"") -> None:
         kept = {name: headers[name] for name in (_HEADERS_OF_304 if status == 304 else headers)}
@@ -285,12 +291,12 @@ class SharedAnswer(web.StreamResponse):
         return writer
 
     async def write_eof(self, data: bytes = b"") -> None:
-        """Do nothing: `prepare` wrote everything."""
+        """Do nothing, because `prepare` has written the whole answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class RenderedBody(Generic[B]):
-    """A body as a struct for pages and as rendered bytes for the API."""
+    """A body in two forms: a struct for pages, and rendered bytes for the API."""
 
     body: B
     rendered: Rendered
@@ -303,7 +309,7 @@ class RenderedBody(Generic[B]):
 def json_response(
     body: object, status: int = 200, *, cache_control: str = NO_STORE, headers: dict[str, str] | None = None
 ) -> web.Response:
-    """Return a JSON answer for this request alone."""
+    """Return a JSON answer that is rendered for this request alone."""
     all_headers = {"Cache-Control": cache_control, "X-Content-Type-Options": "nosniff", **(headers or {})}
     return web.Response(
         body=to_json(body), status=status, headers=all_headers, content_type="application/json", charset="utf-8"
@@ -311,7 +317,8 @@ def json_response(
 
 
 class RenderedCache:
-    """The rendered bodies of one endpoint by key, each made once per version and served with an ETag."""
+    """A cache of one endpoint's rendered bodies, by key. Each body is rendered once per version and served with an
+    ETag."""
 
     def __init__(self, version: Callable[[], Hashable], cache_control: str) -> None:
         self._version = version
@@ -319,7 +326,7 @@ class RenderedCache:
         self._cache: VersionedCache[Hashable, Rendered] = VersionedCache(CACHED_BYTES, lambda each: each.size)
 
     async def get(self, key: Hashable, render: Callable[[], Awaitable[bytes] | bytes]) -> Rendered:
-        """Return the body of this key. `render` must be the same for equal keys."""
+        """Return the body of this key. Calls with equal keys must pass the same `render`."""
 
         async def make() -> Rendered:
             body = render()
@@ -354,7 +361,7 @@ def _accepts_gzip(accepts: str) -> bool:
 
 
 def _matches(tags: str, tag: str) -> bool:
-    """Compare weakly, as RFC 9110 specifies for If-None-Match."""
+    """Return whether an If-None-Match header lists the tag. Tags are compared weakly, as RFC 9110 specifies."""
     if tags in (tag, "*"):
         return True
     return any(part.strip().removeprefix("W/") == tag for part in tags.split(","))

@@ -25,9 +25,9 @@ Spawn = Callable[[str, Coroutine[Any, Any, None]], object]
 
 
 class Chains:
-    """Chain clients by name, shared by the surfaces and closed with `stack`.
+    """Chain clients by name. The surfaces share them, and `stack` closes them.
 
-    They serve requests that are waiting, so each node is asked once, with a timeout of seconds.
+    Requests wait for the answers of these clients, so each node is asked once, with a timeout of seconds.
     """
 
     def __init__(self, settings: Settings, stack: AsyncExitStack) -> None:
@@ -53,11 +53,11 @@ class Chains:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """The dependencies that surfaces share.
+    """The dependencies that all surfaces share.
 
-    `engine` reads, from the replica if there is one; `pool` (autocommit) writes to the primary. Decisions about money
-    read from `primary`, since a replica may lag. `payments` limits how many trades and relayed bets are checked at a
-    time.
+    `engine` reads from the replica if there is one. `pool` writes to the primary, in autocommit mode. Decisions about
+    money read from `primary`, because a replica may lag. `payments` limits how many trades and relayed bets are checked
+    at a time.
     """
 
     settings: Settings
@@ -77,7 +77,7 @@ class Context:
 
     @property
     def attester(self) -> str | None:
-        """The address that signs the agent surface's offers, receipts and callbacks."""
+        """Return the address that signs the agent surface's offers, receipts and callbacks, or None without a key."""
         key = self.secrets.attestation_key
         return None if key is None else str(Account.from_key(key.get_secret_value()).address)
 
@@ -91,7 +91,8 @@ class Context:
 
 
 def writing_pool(settings: Settings, name: str) -> ConnectionPool:
-    """Return a pool of autocommit connections to the primary, not yet open, with this application name."""
+    """Return a pool of autocommit connections to the primary. `name` is their application name. The pool is not open
+    yet."""
     return make_pool(
         settings.database_url.get_secret_value(),
         size=settings.database_pool_size,
@@ -104,7 +105,8 @@ def writing_pool(settings: Settings, name: str) -> ConnectionPool:
 
 @asynccontextmanager
 async def open_context(settings: Settings, secrets: ApiSecrets, spawn: Spawn) -> AsyncIterator[Context]:
-    """Connect lazily, so that the service starts and answers what it can without a database."""
+    """Yield the shared dependencies. The database is connected lazily: without it the service starts and answers what
+    it can."""
     seconds = settings.database_connect_timeout_seconds
     write_url, read_url = settings.database_url.get_secret_value(), settings.read_url.get_secret_value()
 

@@ -1,4 +1,4 @@
-"""Reading the database for a request: its errors, the refusal they become, and literal rows to join against."""
+"""Database reads for a request: their time limit, the refusal for a failed read, and tables of literal rows."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ FREE_SECONDS = 2.0
 async def reading(
     what: str, *, seconds: float = 5.0, refusal: Callable[[str], Problem] = unavailable
 ) -> AsyncIterator[None]:
-    """Limit the enclosed reads to `seconds`, and turn database errors into a refusal that names `what`."""
+    """Limit the enclosed reads to `seconds`. Turn a database error into a refusal that names `what`."""
     try:
         async with asyncio.timeout(seconds):
             yield
@@ -41,8 +41,8 @@ async def reading(
 
 @asynccontextmanager
 async def free_connection(pool: ConnectionPool, busy: Callable[[], Problem]) -> AsyncIterator[Connection]:
-    """Yield a connection of the pool; raise the refusal `busy` if none is free soon, before anything was written. If
-    connecting failed in that time, the database is down and not busy: then the PoolTimeout is raised."""
+    """Yield a connection of the pool. If none is free soon, raise the refusal `busy`; nothing has been written then. If
+    an attempt to connect failed while waiting, the database is down and not busy; raise the PoolTimeout instead."""
     async with AsyncExitStack() as stack:
         failures = _failures(pool)
         try:
@@ -55,15 +55,15 @@ async def free_connection(pool: ConnectionPool, busy: Callable[[], Problem]) -> 
 
 
 def _failures(pool: ConnectionPool) -> int:
-    """Return how many attempts to connect have failed."""
+    """Return how many of the pool's attempts to connect have failed."""
     return pool.get_stats().get("connections_errors", 0)
 
 
 def unnest_rows(name: str, **columns: tuple[type[TypeEngine[Any]], Iterable[Any]]) -> FromClause:
-    """Build an `unnest(...)` table from literal rows, to join against.
+    """Build an `unnest(...)` table from literal rows, for use in a join.
 
-    Each column is an array and one parameter, so the statement is the same for any number of rows and is prepared once;
-    VALUES is compiled anew each time.
+    Each column is passed as one array parameter. The statement is therefore the same for any number of rows, and is
+    prepared once. A statement with VALUES would be compiled anew each time.
     """
     arrays = [literal(list(values), ARRAY(kind)) for kind, values in columns.values()]
     names = [column(each, kind) for each, (kind, _) in columns.items()]

@@ -1,8 +1,8 @@
-"""A surface's copy of the index in memory: it waits for the indexer's notifications, reads what changed and publishes
-it.
+"""A surface's copy of the index in memory. It waits for the indexer's notifications, reads what changed and publishes
+the new state.
 
-While the database is unreachable the last state stays. Notifications come from the primary; the reads may go to a
-replica that lags a little, so they repeat until the notified block is there.
+While the database is unreachable, the last state remains. Notifications come from the primary, but reads may go to a
+replica that lags a little. Reads are therefore repeated until the replica has the notified block.
 """
 
 from __future__ import annotations
@@ -40,16 +40,17 @@ Read = Callable[[AsyncConnection, V | None], Awaitable[V | None]]
 
 
 class FollowedIndex(Generic[V]):
-    """A surface's markets as last read, read again after each notification of its chain.
+    """A surface's markets as last read. They are read again after each notification of their chain.
 
-    `snapshot` is None until the first read. `tick` grows with every publication, and `generation` whenever everything
-    was read again: a rebuild changes rows but not their blocks, so values cached for an earlier generation are outdated
-    even if the snapshot is equal.
+    `snapshot` is None until the first read. `tick` grows with every publication. `generation` grows whenever everything
+    was read again, because a rebuild of the index changes rows but not their blocks. Values cached for an earlier
+    generation are outdated even if the snapshot is equal.
 
-    name: the surface, for the log. chain_id: whose notifications count. url: of the primary, which notifies. engine:
-    what is read. read: called within one snapshot. pause_seconds: the average time between reads, however fast blocks
-    come. is_stale: whether a state is too old to count as current; changes of this are published too. replica_block:
-    returns the block that a state goes up to; given if the engine reads from a replica.
+    name: the surface's name in the log. chain_id: the chain whose notifications count. url: the URL of the primary,
+    which sends the notifications. engine: the database to read. read: reads the state; it is called within one database
+    snapshot. pause_seconds: the average time between reads, however fast blocks come. is_stale: returns whether a state
+    is too old to count as current; a change of its result is published too. replica_block: returns the block that a
+    state goes up to; it is given if the engine reads from a replica.
     """
 
     def __init__(
@@ -98,7 +99,7 @@ class FollowedIndex(Generic[V]):
                     await self._signals.wait(POLL_SECONDS)
 
     def _behind(self) -> bool:
-        """Return whether the replica is likely to show the notified block soon."""
+        """Return whether the replica has not shown the notified block yet but is likely to show it soon."""
         if self._replica_block is None or self._notified_block is None:
             return False
         if time.monotonic() - self._notified_at >= self._lag_seconds:
@@ -106,10 +107,10 @@ class FollowedIndex(Generic[V]):
         return self.snapshot is None or self._replica_block(self.snapshot) != self._notified_block
 
     async def refresh(self) -> None:
-        """Read and publish, if anything changed, with a read that begins after this call.
+        """Read the index and publish the state if it changed. The read begins after this call.
 
-        There is one read at a time, as of two the older could publish last. A caller that waited for a read which began
-        after its call needs no other.
+        Only one read runs at a time; of two reads, the older could publish last. If another caller's read began after
+        this call, this call waits for that read and starts none.
         """
         begun = self._readings_begun
         async with self._reading:
@@ -143,12 +144,13 @@ class FollowedIndex(Generic[V]):
                 self._published.notify_all()
 
     async def changed(self, seen_tick: int, timeout_seconds: float | None = None) -> int:
-        """Wait until something newer than `seen_tick` is published; return the current tick in any case."""
+        """Wait until a state newer than `seen_tick` is published, or until the timeout. Return the current tick in
+        either case."""
         await self._until(lambda: self.tick > seen_tick, timeout_seconds)
         return self.tick
 
     async def _until(self, holds: Callable[[], bool], timeout_seconds: float | None) -> None:
-        """Wait until the condition holds, checking it at every publication, or until the timeout."""
+        """Wait until `holds` returns true, or until the timeout. `holds` is called again at every publication."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout_seconds), self._published:
                 await self._published.wait_for(holds)
@@ -165,7 +167,7 @@ class FollowedIndex(Generic[V]):
 
 
 class TokenBucket:
-    """A token bucket: one token every `seconds`, and room for `at_once` of them."""
+    """A token bucket that gains one token every `seconds` and holds at most `at_once` of them."""
 
     def __init__(self, seconds: float, at_once: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._seconds = seconds
@@ -174,7 +176,7 @@ class TokenBucket:
         self._next = clock() - self._credit_seconds
 
     def pause(self) -> float:
-        """Take a token and return how long to wait before taking the next."""
+        """Take a token. Return how long to wait before taking the next one."""
         now = self._clock()
         self._next = max(self._next, now - self._credit_seconds) + self._seconds
         return max(0.0, self._next - now)
@@ -190,8 +192,8 @@ LoadRows = Callable[[AsyncConnection, Sequence[K]], Awaitable[Mapping[K, V]]]
 class Archive(Generic[K, V]):
     """A cache of settled markets' rows.
 
-    The follower of the index says which rows have changed (`forget`), or that any may have (`forget_all`). What was
-    read during a change may be older than it: it is returned and not kept.
+    The follower of the index calls `forget` for rows that have changed, and `forget_all` when any row may have changed.
+    A row that was read during a change may be outdated, so it is returned but not kept.
     """
 
     def __init__(self, engine: AsyncEngine, load: LoadRows[K, V], *, most: int = MAX_SETTLED_KEPT) -> None:
@@ -210,11 +212,12 @@ class Archive(Generic[K, V]):
         self._rows.clear()
 
     def cached(self, key: K) -> V | None:
-        """Return the row if it is in memory, without asking the database."""
+        """Return the row if it is in memory, else None. The database is not asked."""
         return self._rows.get(key)
 
     async def get(self, keys: Iterable[K]) -> dict[K, V]:
-        """Return the settled markets among these. Raise one of DATABASE_ERRORS when some cannot be read."""
+        """Return the rows of those keys that are settled markets. Raise one of DATABASE_ERRORS if some cannot be
+        read."""
         distinct = dict.fromkeys(keys)
         rows = {key: value for key in distinct if (value := self.cached(key)) is not None}
         missing = [key for key in distinct if key not in rows]

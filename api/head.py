@@ -1,4 +1,4 @@
-"""The last indexed block of a chain, as each surface keeps it."""
+"""The last indexed block of a chain, in the form that every surface keeps."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CLOCK_SLACK_SECONDS = 60
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """The last indexed block. `seen_at`: when a node last reported its head, by our clock."""
+    """The last indexed block. `seen_at`: when a node last reported the chain's head, by our clock."""
 
     number: int
     timestamp: int
@@ -38,12 +38,13 @@ class Head:
 
     @property
     def moment(self) -> Moment:
-        """The moment that views are computed for."""
+        """Return the moment of the chain that views are computed for."""
         return Moment(self.l1_number, self.timestamp)
 
     def why_late(self, now: float, *, blocks_are_regular: bool) -> str | None:
-        """Return a sentence if the chain's state is too old to bet on, by our clock, else None. On a chain with regular
-        blocks, a minute without one means that a bet sent now would not be mined in time."""
+        """Return a sentence that says why the chain's state is too old to bet on, or None if it is recent enough. Ages
+        are measured by our clock. On a chain with regular blocks, a minute without a block means that a bet sent now
+        would not be mined in time."""
         if self.state == "halted":
             return "The indexer stopped at blocks that contradict each other."
         if now - self.seen_at > MAX_LAG_SECONDS or (self.lag > 0 and self.lag_seconds > MAX_LAG_SECONDS):
@@ -54,15 +55,15 @@ class Head:
 
 
 def chain_now(head_timestamp: int) -> int:
-    """Return the chain's time: the wall clock's, or the head's where the two are unrelated (a warped or stalled
-    chain)."""
+    """Return the chain's time. This is the wall clock's time; on a warped or stalled chain, whose time is unrelated to
+    the wall clock, it is the head's timestamp."""
     wall = int(time.time())
     return wall if 0 <= wall - head_timestamp <= CLOCK_SLACK_SECONDS else head_timestamp
 
 
 async def read_cursor(connection: AsyncConnection, chain_id: int, *venue: Column[Any]) -> Any | None:
-    """Return the row of `chain_cursor` with these columns of the venue and `last_reorg`, or None before the first
-    block is indexed."""
+    """Return the chain's row of `chain_cursor`, with `last_reorg` and the given columns of the venue. Return None
+    before the first block is indexed."""
     of_chain = venue[0].table.c.chain_id == chain_cursor.c.chain_id
     query = (
         select(chain_cursor, *venue, last_reorg(chain_id).label("last_reorg"))
@@ -73,7 +74,7 @@ async def read_cursor(connection: AsyncConnection, chain_id: int, *venue: Column
 
 
 def last_reorg(chain_id: int) -> ScalarSelect[int]:
-    """Select the id of the last reorganization, NULL before the first."""
+    """Select the id of the chain's last reorganization. The id is NULL before the first one."""
     return select(func.max(chain_reorg.c.id)).where(chain_reorg.c.chain_id == chain_id).scalar_subquery()
 
 

@@ -1,7 +1,8 @@
-"""Limits for callers: who a caller is, request rates, and how much long work runs at once.
+"""Limits for callers: how a caller is identified, how many requests it may make, and how much long work runs at once.
 
-Rates use the `limits` library (a moving window, in memory or in Redis). In memory each process counts on its own, so
-several together allow more than the rate. A Redis that is down or hangs neither refuses nor delays requests.
+The `limits` library counts rates by a moving window, in memory or in Redis. In memory each process counts on its own,
+so several processes together allow more than the rate. A Redis that is down or hangs neither refuses nor delays
+requests.
 """
 
 from __future__ import annotations
@@ -40,10 +41,11 @@ _IPV4_AND_PORT = re.compile(r"([^:]*):\d+")
 
 
 def caller_ip(request: web.Request, settings: Settings) -> str:
-    """Return the caller's address for rate limits; for IPv6 the /64, the smallest block that a customer gets.
+    """Return the caller's address for rate limits. For IPv6 it is the /64 network, the smallest block that a customer
+    gets.
 
-    Behind trusted proxies this is an entry of X-Forwarded-For: the last one behind one proxy, the second to last behind
-    two. Earlier entries come from the caller and prove nothing.
+    Behind trusted proxies the address is an entry of X-Forwarded-For: the last entry behind one proxy, the second to
+    last behind two. Earlier entries come from the caller and prove nothing.
     """
     address = request.remote or ""
     if settings.trust_proxy:
@@ -52,13 +54,13 @@ def caller_ip(request: web.Request, settings: Settings) -> str:
 
 
 def is_local(caller: str) -> bool:
-    """Return whether this bucket is the machine itself."""
+    """Return whether this caller is the machine itself."""
     return caller != "unknown" and ipaddress.ip_network(caller).is_loopback
 
 
 def forwarded(lines: Sequence[str], hops: int) -> str:
-    """Return the address that the first of `hops` proxies recorded, without a port, or an empty string. With fewer
-    entries, as in a proxy's own health check, return the first entry."""
+    """Return the address that the first of `hops` proxies recorded, without its port. If there are fewer entries than
+    hops, as in a proxy's own health check, return the first entry. Return an empty string if there is none."""
     entries = ",".join(lines).split(",")[-hops:]
     entry = entries[0].strip().strip('"')
     for form in (_BRACKETED, _IPV4_AND_PORT):
@@ -68,7 +70,7 @@ def forwarded(lines: Sequence[str], hops: int) -> str:
 
 
 def bucket(address: str) -> str:
-    """Return the key that callers are counted by. Invalid addresses share one."""
+    """Return the key by which requests from this address are counted. Invalid addresses share one key."""
     try:
         parsed = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
@@ -80,8 +82,8 @@ def bucket(address: str) -> str:
 
 
 def network(caller: str) -> str:
-    """Return the network that one customer may own around a bucket: an IPv6 /48 or an IPv4 /24. Shared limits count by
-    it too, so that an owner of many addresses cannot use them up."""
+    """Return the network around a caller that one customer may own: an IPv6 /48 or an IPv4 /24. Shared limits also
+    count by network, because the owner of many addresses could otherwise use them up."""
     if caller == "unknown":
         return caller
     own = ipaddress.ip_network(caller)
@@ -89,8 +91,8 @@ def network(caller: str) -> str:
 
 
 def blocked_region(request: web.Request, settings: Settings) -> str | None:
-    """Return the caller's region if it is blocked, else None; always None without a trusted proxy. Raise 400 if the
-    header comes twice, because one of the two is from the caller."""
+    """Return the caller's region if it is blocked, else None. Without a trusted proxy, always return None. Raise a 400
+    if the region's header comes twice, because one of the two is from the caller."""
     if not settings.trust_proxy:
         return None
     regions = request.headers.getall(settings.region_header, ())
@@ -108,10 +110,10 @@ SWEEP_SECONDS = 1.0
 
 
 class _InMemory(MemoryStorage):
-    """The library's moving windows in memory, but expired entries are removed once a second.
+    """The library's moving windows in memory, with expired entries removed once a second.
 
-    The library removes them continuously while requests arrive, with a thread switch for each key. Nothing is awaited
-    here, so no lock is needed. The counts are the same, as each request checks only its own key.
+    The library removes expired entries continuously while requests arrive, with a thread switch for each key. The
+    counts are the same here, because each request checks only its own key. Nothing is awaited, so no lock is needed.
     """
 
     STORAGE_SCHEME = None  # type: ignore[assignment]  # created directly, not by URL
@@ -121,7 +123,8 @@ class _InMemory(MemoryStorage):
         self._swept_at = time.monotonic()
 
     async def acquire_entry(self, key: str, limit: int, expiry: int, amount: int = 1) -> bool:
-        """Add `amount` entries to a key's window unless they would exceed the limit; return whether they were added."""
+        """Add `amount` entries to a key's window unless the window would then exceed the limit. Return whether they
+        were added."""
         now = time.time()
         if time.monotonic() - self._swept_at >= SWEEP_SECONDS:
             self._swept_at = time.monotonic()
@@ -149,7 +152,7 @@ RETRY_STORAGE_SECONDS = 1.0
 
 
 def _storage_of(url: str) -> object:
-    """Open the storage of this URL, with a deadline for each step and without the client's own retries."""
+    """Open the storage of this URL. Each step has a deadline, and the client's own retries are switched off."""
     if url == "async+memory://":
         return _InMemory()
     options: dict[str, Any] = {
@@ -161,7 +164,7 @@ def _storage_of(url: str) -> object:
 
 
 class RateLimits:
-    """The counters behind rate limits. `url`: memory:// or a Redis URL, as `VPM_LIMITS_STORAGE_URL`."""
+    """The counters behind rate limits. `url`: a memory:// or Redis URL, the value of `VPM_LIMITS_STORAGE_URL`."""
 
     def __init__(self, url: str) -> None:
         storage = _storage_of(url if url.startswith("async+") else f"async+{url}")
@@ -172,28 +175,29 @@ class RateLimits:
         self._try_again_at: float | None = None  # while the storage does not answer
 
     async def aclose(self) -> None:
-        """Close its connections, if it has any."""
+        """Close the storage's connections, if it has any."""
         if isinstance(self._storage, RedisStorage) and isinstance(self._storage.bridge, RedispyBridge):
             await self._storage.bridge.storage.aclose()
 
     async def take(self, item: RateLimitItem, rule: str, caller: str, message: str) -> None:
-        """Count a request of `caller` under `rule`; raise 429 with Retry-After if the window is full."""
+        """Count a request of `caller` under `rule`. Raise a 429 with Retry-After if the window is full."""
         if not await self._has_room(lambda: self._limiter.hit(item, rule, caller), rule, "failed to count a request"):
             raise await self._refusal(item, rule, caller, message)
 
     async def take_external(self, item: RateLimitItem, rule: str, caller: str, message: str) -> None:
-        """Do the same for limits that no specification sets, which exempt the machine itself. Behind an untrusted proxy
-        all callers look local: then they have no limit, rather than a single shared one."""
+        """Count a request as `take` does, for a limit that no specification sets. The machine itself is exempt from
+        such limits. Behind an untrusted proxy all callers look local; they then have no limit instead of a single
+        shared one."""
         if not is_local(caller):
             await self.take(item, rule, caller, message)
 
     async def check(self, item: RateLimitItem, rule: str, caller: str, message: str) -> None:
-        """Raise like `take` if the window is full, without counting this request."""
+        """Raise the 429 of `take` if the window is full. This request is not counted."""
         if not await self._has_room(lambda: self._limiter.test(item, rule, caller), rule, "failed to read a limit"):
             raise await self._refusal(item, rule, caller, message)
 
     async def _has_room(self, ask: Callable[[], Awaitable[bool]], rule: str, failed: str) -> bool:
-        """Return whether the window has room; True if the storage fails."""
+        """Call `ask` and return whether the window has room. Return True if the storage fails."""
         if self._try_again_at is not None:
             if time.monotonic() < self._try_again_at:
                 return True
@@ -229,10 +233,11 @@ PAGES_EACH_ADDRESS = parse("6000/minute")  # a hundred open pages that refresh o
 
 
 class RequestQuota:
-    """The rate limit of each address for answers that do not come from memory.
+    """The rate limit of each address for answers that are not served from memory.
 
-    Expensive operations have tighter limits. This one stops a caller in an endless loop from exhausting the processor
-    and the database; a hundred visitors behind one address stay far below it. refused: the documented 429 answer.
+    Expensive operations have tighter limits of their own. This limit stops a caller in an endless loop from exhausting
+    the processor and the database. A hundred visitors behind one address stay far below it. refused: the documented 429
+    answer.
     """
 
     def __init__(
@@ -248,7 +253,8 @@ class RequestQuota:
         await self._limits.take_external(self._rate, self._rule, caller_ip(request, self._settings), message)
 
     def counted(self, operations: Iterable[Operation]) -> tuple[Operation, ...]:
-        """Return the operations, with this limit on those that do not answer from memory or stream."""
+        """Return the operations with this limit applied. Operations that answer from memory or stream are returned
+        unlimited."""
         return tuple(self._counted(each) if each.timed else each for each in operations)
 
     def _counted(self, operation: Operation) -> Operation:
@@ -262,14 +268,16 @@ class RequestQuota:
 
 
 class LimiterFull(Exception):
-    """No more work may run at once. own: the caller or its network is at its limit; else all places are taken."""
+    """An exception for work that may not start now. own: whether the caller or its network is at its limit; otherwise
+    all places are taken."""
 
     def __init__(self, *, own: bool) -> None:
         super().__init__(own)
         self.own = own
 
     def refusal(self, own: str, full: str, *, code: str = "busy", seconds: int = 10) -> Problem:
-        """Return the refusal with the message for either case. code: used when all places are taken."""
+        """Return the refusal with the message `own` or `full`, whichever applies. code: the error code if all places
+        are taken."""
         headers = {"Retry-After": str(seconds)}
         if self.own:
             return Problem(429, "rate_limited", own, headers=headers)
@@ -277,9 +285,10 @@ class LimiterFull(Exception):
 
 
 class ConcurrencyLimiter:
-    """Limits how much work runs at once: in total, for each caller, and a third for one network.
+    """A limit on the work that runs at once: in total, for each caller, and for each network, which gets at most a
+    third.
 
-    The machine's own programs are only bound by the total, as with rates.
+    Programs on this machine are bound only by the total, and are exempt from rates in the same way.
     """
 
     def __init__(self, most: int, most_each: int) -> None:
@@ -290,7 +299,8 @@ class ConcurrencyLimiter:
 
     @contextmanager
     def place(self, caller: str) -> Iterator[Callable[[], None]]:
-        """Hold a place until the block exits or the yielded function is called; raise LimiterFull if there is none."""
+        """Hold a place until the block exits or the yielded function is called. Raise LimiterFull if no place is
+        free."""
         counted = {network(caller): self._most_of_network, caller: self._most_each}
         if not is_local(caller) and any(self._taken_by[each] >= most for each, most in counted.items()):
             raise LimiterFull(own=True)

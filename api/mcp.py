@@ -1,6 +1,8 @@
-"""The MCP server by the official SDK, over stateless streamable HTTP. Only `api.tools` imports it, at the first call.
+"""An MCP server built with the official SDK, over stateless streamable HTTP. Only `api.tools` imports this module, at
+the first call.
 
-The SDK speaks ASGI; `McpServer.answer` passes one aiohttp request through it. The server keeps no session and no key.
+The SDK speaks ASGI, so `McpServer.answer` passes each aiohttp request through it. The server keeps no session and no
+key.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from api.tools import CallTool, ServerInfo, ToolCall
 
 
 class McpServer:
-    """An MCP server. call: answers the calls of these tools."""
+    """An MCP server for a set of tools. call: answers a call of one of the tools."""
 
     def __init__(self, info: ServerInfo, version: str, tools: Sequence[Json], call: CallTool, body_limit: int) -> None:
         self._tools = {tool["name"]: types.Tool.model_validate(tool) for tool in tools}
@@ -81,7 +83,8 @@ class McpServer:
 
 
 class _AsgiExchange:
-    """One request passed to the SDK, and its answer, collected whole: answers are single JSON bodies."""
+    """One request passed to the SDK, and the SDK's answer. Answers are single JSON bodies, so they are collected
+    whole."""
 
     def __init__(self, request: web.Request) -> None:
         self._request = request

@@ -1,4 +1,4 @@
-"""OpenAPI 3.1 from the operations, served at /openapi.json and /openapi/<surface>.json.
+"""OpenAPI 3.1 documents made from the operations, and served at /openapi.json and /openapi/<surface>.json.
 
 The models that validate requests also describe them.
 """
@@ -32,8 +32,8 @@ class CommonError(Body):
 
 
 def required(*names: str) -> Callable[[dict[str, Any]], None]:
-    """Return a `json_schema_extra` that publishes these fields as required. The model accepts requests without them
-    because the specification has a separate error code for that."""
+    """Return a `json_schema_extra` that publishes these fields as required. The model accepts requests without the
+    fields, because the specification has a separate error code for a missing field."""
 
     def published(schema: dict[str, Any]) -> None:
         for name in names:
@@ -44,7 +44,7 @@ def required(*names: str) -> Callable[[dict[str, Any]], None]:
 
 
 def _sent(field: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an optional parameter's schema without null, which cannot be sent in a query or header."""
+    """Return an optional parameter's schema without null. A query or a header cannot contain null."""
     values = [each for each in field.get("anyOf", ()) if each != {"type": "null"}]
     if "default" not in field or field["default"] is not None or len(values) != 1:
         return dict(field)
@@ -52,7 +52,8 @@ def _sent(field: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class _Naming(GenerateJsonSchema):
-    """Names schemas alike in every document: the surface, then the class, as in `StockMarket`, without its module."""
+    """A schema generator that names a class alike in every document: by its surface and class name, without its module,
+    as in `StockMarket`."""
 
     def get_defs_ref(self, core_mode_ref: CoreModeRef) -> DefsRef:
         ref, mode = core_mode_ref
@@ -67,8 +68,8 @@ def _published(matched: re.Match[str]) -> str:
 
 
 def schema_name(surface: str, name: str) -> str:
-    """Return the published name of a surface's class. The agent surface publishes both a thing, such as a quote, and
-    the answer that contains it."""
+    """Return the published name of a surface's class. On the agent surface, `Body` in a name becomes `Answer`, because
+    that surface publishes both a thing, such as a quote, and the answer that contains it."""
     owner = surface.capitalize()
     if name.endswith("Body"):
         name = name.removesuffix("Body") + ("Answer" if owner == "Agent" else "")
@@ -80,7 +81,7 @@ def _reference(surface: str, name: str) -> str:
 
 
 def document(surfaces: Sequence[Surface], *, title: str, server: str) -> dict[str, Any]:
-    """Build one document for these surfaces, each operation tagged with its surface."""
+    """Build one document for these surfaces. Each operation is tagged with its surface."""
     requests: dict[type[BaseModel], None] = {}
     definitions = schemas_of([CommonError], lambda name: _REF.format(model=name))
     names: dict[type[Any], dict[str, Any]] = {CommonError: {"$ref": _REF.format(model=CommonError.__name__)}}
@@ -169,7 +170,7 @@ def _operation(surface: Surface, operation: Operation, names: Names, definitions
 
 
 def with_examples(described: Mapping[str, Any], examples: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the document with these example request bodies, by operation id."""
+    """Return the document with example request bodies added. `examples`: the bodies by operation id."""
     paths = {
         path: {method: _exemplified(operation, examples) for method, operation in methods.items()}
         for path, methods in described["paths"].items()
@@ -227,7 +228,8 @@ class ServiceDescription:
 
 
 def docs_surface(surfaces: Sequence[Surface], *, title: str, server: str) -> Surface:
-    """Serve the documents of these surfaces, with examples that work now."""
+    """Return a surface that serves the OpenAPI documents of these surfaces. Their example requests work at the time of
+    reading."""
     whole = _described(surfaces, title, server)
     operations = [_document("/openapi.json", "All surfaces in one OpenAPI document", whole, surfaces)]
     for surface in surfaces:
@@ -244,7 +246,8 @@ def docs_surface(surfaces: Sequence[Surface], *, title: str, server: str) -> Sur
 
 
 def _described(surfaces: Sequence[Surface], title: str, server: str) -> TimedValue[OpenApi]:
-    """Make the description in a thread at the first request: it would delay the start."""
+    """Return the description, to be built in a thread at the first request. Building it at the start would delay the
+    start."""
     return TimedValue(partial(asyncio.to_thread, partial(document, surfaces, title=title, server=server)))
 
 

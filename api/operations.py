@@ -1,4 +1,5 @@
-"""What a surface declares: its operations and the structs of their answers. Routing, validation and OpenAPI follow."""
+"""The declarations of a surface: its operations and the structs of their answers. Routing, validation and OpenAPI
+follow from them."""
 
 from __future__ import annotations
 
@@ -32,15 +33,16 @@ ErrorResponse = Callable[[web.Request, Problem], web.StreamResponse]
 
 
 class Body(msgspec.Struct, kw_only=True, rename="camel", gc=False):
-    """The body of an answer, or a part of one: built once, then encoded, shown by pages and described in OpenAPI. Names
-    are in camel case and decimals are JSON numbers with the same digits.
+    """The body of an answer, or a part of a body. It is built once, then encoded, shown by pages and described in
+    OpenAPI. Names are encoded in camel case, and decimals as JSON numbers with the same digits.
 
-    Bodies have no reference cycles, so the garbage collector skips them. An error's body may have further fields.
+    Bodies have no reference cycles, so the garbage collector skips them. The body of an error may have further fields.
     """
 
 
 def schemas_of(bodies: Iterable[type[Body]], reference: Callable[[str], str]) -> dict[str, Schema]:
-    """Return the schemas of these bodies and their parts, by class name. `reference`: returns the `$ref` of a name."""
+    """Return the schemas of these bodies and of their parts, by class name. `reference`: returns the `$ref` of a class
+    name."""
 
     def tidy(schema: Any) -> Any:
         if isinstance(schema, list):
@@ -73,7 +75,8 @@ def default_error_body(problem: Problem, _request_id: str) -> Mapping[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class DocumentedAnswer:
-    """A documented answer. `model` describes its JSON body; None if it has no body, or is not JSON."""
+    """A documented answer. `model`: the struct that describes its JSON body; None if the answer has no body, or one
+    that is not JSON."""
 
     description: str
     model: type[Body] | None = None
@@ -83,7 +86,8 @@ class DocumentedAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """Documents the answers of a surface's operations. `usual`: the errors that most of them share, by status."""
+    """The documentation of the answers of a surface's operations. `usual`: the errors that most operations share, by
+    status."""
 
     error: type[Body]
     usual: Mapping[int, str]
@@ -91,7 +95,8 @@ class Answers:
     def __call__(
         self, success: str, model: type[Body], *usual: int, errors: Mapping[int, str] | None = None
     ) -> dict[int, DocumentedAnswer]:
-        """Return the success, the usual errors with these statuses, and further `errors`."""
+        """Return the documented answers by status: the success, those of the usual errors that `usual` names, and
+        further `errors`."""
         described = {**{status: self.usual[status] for status in usual}, **(errors or {})}
         documented = {status: self.refusal(description, status) for status, description in described.items()}
         return {200: DocumentedAnswer(success, model), **documented}
@@ -105,9 +110,10 @@ class Answers:
 class Operation:
     """One method on one path (`/api/markets/{id}`).
 
-    path_parameters, query, body: the models that validate them. answers: every status that it can return, except those
-    that all operations share (404 for unknown paths, 405, 500). group: a second tag within the surface. described_by:
-    further OpenAPI fields. timed: its duration is measured; false for answers from memory and for streams.
+    path_parameters, query, body: the models that validate these parts of a request. answers: every status that the
+    operation can return, except those that all operations share (404 for unknown paths, 405, 500). group: a second tag
+    within the surface. described_by: further OpenAPI fields. timed: whether the duration is measured; false for answers
+    from memory and for streams.
     """
 
     method: str
@@ -128,12 +134,13 @@ class Operation:
 
     @property
     def id(self) -> str:
-        """Its stable id, like `get_api_markets_id`."""
+        """Return the operation's stable id, such as `get_api_markets_id`."""
         words = self.path.replace("{", "").replace("}", "").replace("-", "_").strip("/").split("/")
         return "_".join((self.method.lower(), *words))
 
     def measured(self) -> Handler:
-        """Return the handler with metrics. If the operation is timed, log lines carry the request's id too."""
+        """Return the handler wrapped to record metrics. If the operation is timed, its log lines also carry the
+        request's id."""
         return _timed(self) if self.timed else _counted(self)
 
 
@@ -170,9 +177,11 @@ def _timed(operation: Operation) -> Handler:
 
 @dataclass(frozen=True, slots=True)
 class Cors:
-    """The headers that pages of any origin may send and read: nothing here is authorized by cookies.
+    """The headers that pages of any origin may send and read. Any origin is allowed because nothing here is authorized
+    by cookies.
 
-    Every answer carries them, since a shared cache gives all callers the copy that it fetched for the first.
+    Every answer carries the CORS headers, because a shared cache gives all callers the copy that it fetched for the
+    first.
     """
 
     allow_headers: tuple[str, ...] = ("Content-Type", "If-None-Match")
@@ -180,7 +189,7 @@ class Cors:
 
     @property
     def headers(self) -> dict[str, str]:
-        """The headers of every answer."""
+        """Return the CORS headers of every answer."""
         return {
             "Access-Control-Allow-Origin": "*",
             "Access-Control-Expose-Headers": ", ".join(self.expose_headers),
@@ -191,10 +200,11 @@ class Cors:
 class Surface:
     """A part of the origin with its own conventions.
 
-    prefixes: the paths whose errors it renders; the longest match of all surfaces wins. error_body: renders them, or
-    error_response where errors are not JSON (pages). security_schemes: OpenAPI's, by the name that operations use.
-    reads: the objects behind its operations, for pages that show the same data. examples: returns bodies that work now,
-    by the id of the operation; called whenever the description is served.
+    prefixes: the paths whose errors this surface renders; the longest matching prefix of all surfaces wins. error_body:
+    renders errors as JSON. error_response: renders errors instead of error_body where they are not JSON (pages).
+    security_schemes: the OpenAPI security schemes, by the name that operations use. reads: the objects behind the
+    operations, for pages that show the same data. examples: returns request bodies that work now, by operation id; it
+    is called whenever the description is served.
     """
 
     name: str

@@ -1,4 +1,5 @@
-"""Refusals: the exception that handlers raise, how other exceptions become one, and the id that every answer carries.
+"""Refusals: the exception that handlers raise, the conversion of other exceptions to it, and the id that every answer
+carries.
 
 Each surface renders the body of a refusal in its own format.
 """
@@ -46,7 +47,7 @@ class Problem(Exception):
 
     @property
     def body(self) -> dict[str, Any]:
-        """The default body of an error: a code, a sentence and the extra fields."""
+        """Return the default body of an error: a code, a sentence and the extra fields."""
         return {"error": self.code, "message": self.message, **self.extra}
 
 
@@ -59,7 +60,7 @@ def invalid(message: str, **extra: Any) -> Problem:
 
 
 def invalid_part(kind: str, name: str, problem: str) -> Problem:
-    """Return a 400 that names one part of a request. `kind`: such as "query parameter"."""
+    """Return a 400 that names one part of a request. `kind`: the kind of the part, such as "query parameter"."""
     return invalid(part_message(kind, name, problem), details=[{"field": name, "problem": problem}])
 
 
@@ -76,7 +77,7 @@ def unavailable(message: str = "The service cannot answer right now; try again s
 
 
 def problem_of(error: Exception, request: web.Request) -> Problem:
-    """Turn what a handler raised into a refusal; log unexpected errors."""
+    """Turn an exception that a handler raised into a refusal. Unexpected errors are logged."""
     if isinstance(error, Problem):
         return error
     if isinstance(error, web.HTTPException):
@@ -112,7 +113,7 @@ _counter = itertools.count(1)
 
 
 def request_id(request: web.Request) -> str:
-    """Return the request's id: a random prefix for the process, then a counter."""
+    """Return the request's id: a random prefix for the process, followed by a counter."""
     assigned = request.get(REQUEST_ID)
     if assigned is None:
         assigned = request[REQUEST_ID] = fresh_request_id()

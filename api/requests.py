@@ -1,4 +1,5 @@
-"""Reading requests: queries, paths and bodies into their models, and the 400, 408, 413 and 415 for invalid ones.
+"""The reading of requests: queries, paths and bodies are parsed into their models, and invalid ones are refused with a
+400, 408, 413 or 415.
 
 Unknown query parameters are reported in the answer, so that a misspelt one is noticed.
 """
@@ -39,7 +40,7 @@ WHOLE = BeforeValidator(_whole)
 
 
 def read_query(request: web.Request, model: type[M]) -> M:
-    """Parse the query string. Refuse a repeated parameter; ignore an unknown one."""
+    """Parse the query string into the model. Refuse a repeated parameter; ignore an unknown one."""
     values: dict[str, str] = {}
     names = {field.alias or name for name, field in model.model_fields.items()}
     for name, value in request.query.items():
@@ -56,8 +57,9 @@ def read_path(request: web.Request, model: type[M]) -> M:
 
 
 async def read_json(request: web.Request, *, limit: int, exact: bool = False) -> Any:
-    """Parse the body as JSON. Raise 415 for another content type, 413 beyond `limit` bytes, 400 for invalid JSON.
-    exact: keep numbers as written, since amounts must not pass through binary floats."""
+    """Parse the body as JSON. Raise a 415 for another content type, a 413 for more than `limit` bytes, and a 400 for
+    invalid JSON. exact: whether numbers keep their digits as written, because amounts must not pass through binary
+    floats."""
     body = await read_body(request, limit=limit)
     try:
         content = loads(body) if exact else orjson.loads(body)
@@ -70,7 +72,7 @@ async def read_json(request: web.Request, *, limit: int, exact: bool = False) ->
 
 
 async def read_body(request: web.Request, *, limit: int) -> bytes:
-    """Return a JSON body unparsed. Raise 415 for another content type, 413 beyond `limit` bytes."""
+    """Return a JSON body unparsed. Raise a 415 for another content type and a 413 for more than `limit` bytes."""
     if request.content_type != "application/json":
         raise Problem(
             415, "unsupported_media_type", "Send the body as JSON, with the header Content-Type: application/json."
@@ -85,7 +87,7 @@ async def read_body(request: web.Request, *, limit: int) -> bytes:
 
 
 def reject_duplicate_fields(body: bytes) -> None:
-    """Refuse JSON in which an object has a field twice, since parsers differ in which of the two they use."""
+    """Refuse JSON in which an object has a field twice, because parsers differ in which of the two they use."""
     try:
         json.loads(body, object_pairs_hook=_pairs, parse_int=str, parse_float=str)
     except _DuplicateField as duplicate:
@@ -118,8 +120,8 @@ def body_details(problem: str) -> list[dict[str, str]]:
 
 
 def validated_body(model: type[M], content: Any, *, context: dict[str, Any] | None = None) -> M:
-    """Validate parsed JSON as the model; the refusal names the field and what is wrong. context: further input for the
-    model's validators."""
+    """Validate parsed JSON as the model. The refusal names the field and says what is wrong. context: further input for
+    the model's validators."""
     if not isinstance(content, dict):
         raise invalid("The body must be a JSON object.", details=body_details("must be a JSON object"))
     return _validated(model, content, "field", context)
@@ -151,7 +153,8 @@ PATTERNS = {
 
 
 def validation_problem(error: ValidationError, kind: str) -> Problem:
-    """Return a 400 that names each invalid field and what it must be. `kind`: such as "field"."""
+    """Return a 400 that names each invalid field and what it must be. `kind`: the kind of the parts, such as
+    "field"."""
     problems = [
         {"field": ".".join(str(part) for part in each["loc"]) or "body", "problem": _sentence(each)}
         for each in error.errors(include_url=False, include_input=False)
@@ -174,10 +177,10 @@ MAX_BODIES_EACH = 32
 
 
 class BodyTimeout:
-    """Limits how long request bodies may take, and how many of them are received at once.
+    """A limit on how long request bodies may take, and on how many are received at once.
 
-    Announcing a body without sending it costs the sender nothing, but us a connection and the bytes received. caller:
-    returns the caller of a request.
+    To announce a body without sending it costs the sender nothing, but costs us a connection and the bytes received.
+    caller: returns the caller of a request.
     """
 
     def __init__(self, caller: Callable[[web.Request], str]) -> None:
@@ -202,7 +205,8 @@ BODY_TIMEOUT = web.AppKey("body_timeout", BodyTimeout)
 
 
 async def receive_body(request: web.Request) -> bytes:
-    """Return the body of a request. Raise 408 if it does not arrive, 429 if too many of the caller's are in transit."""
+    """Return the body of a request. Raise a 408 if the body does not arrive in time, and a 429 if too many bodies of
+    its caller are in transit."""
     if request.content.is_eof():  # nearly always
         return await request.read()
     limit = request.app.get(BODY_TIMEOUT)
@@ -225,7 +229,8 @@ _CONDITIONS = ("accept-encoding", "if-none-match")
 
 
 def report_unknown_parameters(operation: Operation, handler: Handler) -> Handler:
-    """Add `ignoredQuery` to a JSON answer, within `meta` if it has one, when the request has unknown parameters."""
+    """Return a handler that adds `ignoredQuery` to its JSON answer when the request has unknown parameters. If the
+    answer has a `meta` object, the field is added there."""
     fields = {} if operation.query is None else operation.query.model_fields
     names = {field.alias or name for name, field in fields.items()}
 

@@ -36,10 +36,10 @@ class Solvency:
 
 
 class SolvencyWatch:
-    """One contract's solvency, read every few seconds. While its chain does not answer, the last reading stays and
-    `missing` is set.
+    """One contract's solvency, read every few seconds. While the contract's chain does not answer, the last reading
+    stays and `missing` is set.
 
-    Each contract has its own watch, so that one silent chain does not delay the other's numbers.
+    Each contract has its own watch, so that one silent chain does not delay the numbers of the other.
     """
 
     def __init__(self, client: ChainClient, chain: ChainName, contract: Contract, token: Contract, symbol: str) -> None:
@@ -72,7 +72,7 @@ class SolvencyWatch:
             self.missing = True
 
     async def _read(self) -> Solvency:
-        """Read both numbers at the newest block."""
+        """Read the balance and the liabilities at the newest block."""
         block = (await self._client.head(timeout_seconds=CHAIN_TIMEOUT_SECONDS)).number
         calls = [self._token.call("balanceOf", self._contract.address), self._contract.call("liabilities")]
         balance, owed = values(await self._client.read_many(calls, block, timeout_seconds=CHAIN_TIMEOUT_SECONDS))
@@ -94,7 +94,7 @@ class SolvencyWatch:
 
 
 async def solvency_watches(context: Context) -> dict[str, SolvencyWatch]:
-    """Return a watch for each contract by name, leaving out chains without contracts or without a node."""
+    """Return a watch for each contract, by contract name. Chains without contracts or without a node are left out."""
     watches = {}
     for chain, name, symbol in HOLDERS:
         deployment = load_deployment(context.settings.chain(chain).deployment_file)

@@ -1,5 +1,5 @@
-"""MCP servers whose tools are operations of the REST API: a call becomes the operation's request and goes through its
-handler, with the same validation, limits, locks and error codes.
+"""MCP servers whose tools are operations of the REST API. A call becomes a request to the operation and goes through
+its handler, with the same validation, limits, locks and error codes.
 
 A surface declares `RestTool`s and serves them by an `McpEndpoint`. The MCP library is imported by the first MCP call.
 """
@@ -44,9 +44,10 @@ CORS = Cors(allow_headers=("Content-Type", "If-None-Match", *HEADERS))
 class RestTool:
     """A tool for one operation.
 
-    operation: its id. renamed: new names for the operation's parameters. required: arguments that are required in
-    addition to the operation's. fixed: body fields with a fixed value. defaults: values of arguments that a call leaves
-    out. schemas: additions to the arguments' schemas. read_only, destructive, idempotent: MCP's hints.
+    operation: the id of the operation. renamed: the tool's names for the operation's parameters, where they differ.
+    required: the arguments that are required in addition to those the operation requires. fixed: the body fields that
+    have a fixed value. defaults: the values of arguments that a call leaves out. schemas: additions to the arguments'
+    schemas. read_only, destructive, idempotent: the hints of the same meaning in MCP.
     """
 
     name: str
@@ -75,7 +76,8 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """The result of a call: text, the same as structured content, and metadata."""
+    """The result of a tool call: its text, its structured content and its metadata. The text and the structured content
+    say the same."""
 
     text: str
     structured: Any = None
@@ -84,13 +86,13 @@ class ToolResult:
 
 
 def refusal(body: Mapping[str, Any]) -> ToolResult:
-    """Return a REST error as text alone: clients validate structured content against the output schema, even of errors,
-    and would report the mismatch instead of the error."""
+    """Return a REST error as a result with text alone. Clients validate structured content against the output schema,
+    even of errors, and would report the mismatch instead of the error."""
     return ToolResult(to_json(body).decode(), is_error=True)
 
 
 def result_of(response: web.Response, meta: Json | None = None) -> ToolResult:
-    """Return a REST answer as a tool result. Handlers may also return refusals, which keep their status."""
+    """Return a REST answer as a tool result. A handler may also return a refusal; the result then keeps its status."""
     body = response.body
     assert isinstance(body, bytes), "the answer has no body in memory"
     content = orjson.loads(body)
@@ -116,7 +118,8 @@ class BoundTool:
         }
 
     def describe(self, output: Schema | None = None) -> Json:
-        """Return the tool's description as MCP's JSON. `output`: its output schema, if not the operation's."""
+        """Return the tool's description as MCP's JSON. `output`: the tool's output schema, if it is not the
+        operation's."""
         tool = self.tool
         return {
             "name": tool.name,
@@ -141,8 +144,8 @@ class BoundTool:
     async def answer(
         self, call: ToolCall, *, forwarded: Sequence[str], headers: Sequence[tuple[str, str]] = ()
     ) -> web.Response:
-        """Return the operation's answer, or raise what it raises. `headers`: of its request, in addition to the
-        `forwarded` ones of the call's."""
+        """Call the operation and return its answer, or raise what the operation raises. `forwarded`: the names of
+        headers to copy from the call's request. `headers`: further headers of the operation's request."""
         arguments = self._complete(call.arguments)
         try:
             path, query, body = (self._select(part, arguments) for part in ("path", "query", "body"))
@@ -166,11 +169,11 @@ class BoundTool:
         return response
 
     def _argument(self, name: str) -> str:
-        """Return the tool's name for a field of the operation."""
+        """Return the tool's argument name for a field of the operation."""
         return self.tool.renamed.get(name, name)
 
     def _name_arguments(self, problem: Problem) -> Problem:
-        """Return the refusal with fields of the request named as the tool's arguments."""
+        """Return the refusal with the request's fields renamed to the tool's arguments."""
         message, details = problem.message, problem.extra.get("details")
         if problem.code != "invalid_request" or not details:
             return problem  # other details do not name parts of the request
@@ -182,8 +185,8 @@ class BoundTool:
         return Problem(problem.status, problem.code, message, headers=problem.headers, extra=extra)
 
     def _complete(self, arguments: Mapping[str, Any]) -> Json:
-        """Return the arguments with defaults filled in. Null counts as missing, since models send it for arguments that
-        they leave out."""
+        """Return the arguments with defaults filled in. Null counts as missing, because models send null for arguments
+        that they leave out."""
         complete = {**self.tool.defaults, **{name: value for name, value in arguments.items() if value is not None}}
         if unknown := sorted(complete.keys() - self._arguments):
             names = ", ".join(sorted(self._arguments)) or "none"
@@ -195,12 +198,12 @@ class BoundTool:
         return complete
 
     def _select(self, part: str, arguments: Mapping[str, Any]) -> Json:
-        """Return the arguments for the path, the query or the body, under the operation's names."""
+        """Return the arguments that belong to `part` (the path, the query or the body), under the operation's names."""
         names = {name: self._argument(name) for name in self._parts[part]}
         return {name: arguments[argument] for name, argument in names.items() if argument in arguments}
 
     def _input_schema(self) -> Schema:
-        """Return the operation's parameters under the tool's names."""
+        """Return the schema of the operation's parameters, under the tool's names."""
         operation, tool = self._operation, self.tool
         models = (operation.path_parameters, operation.query, operation.body)
         made = input_schema(model for model in models if model is not None)
@@ -219,7 +222,7 @@ class BoundTool:
 
 
 class RestTools:
-    """A surface's tools. `forwarded`: headers of a call that are passed on to the operation."""
+    """The tools of a surface. `forwarded`: the names of headers that are passed on from a call to the operation."""
 
     def __init__(
         self,
@@ -238,11 +241,13 @@ class RestTools:
         return self._tools[name]
 
     def describe(self, **outputs: Schema) -> list[Json]:
-        """Return the descriptions. `outputs`: the output schemas of tools that differ from their operations'."""
+        """Return the descriptions of all tools. `outputs`: the output schemas, by tool, that differ from those of the
+        operations."""
         return [tool.describe(outputs.get(name)) for name, tool in self._tools.items()]
 
     async def answer(self, call: ToolCall, headers: Sequence[tuple[str, str]] = ()) -> web.Response | ToolResult:
-        """Return the operation's answer, or a refusal."""
+        """Call the tool's operation and return its answer. If it raises an error, return the refusal as a tool
+        result."""
         try:
             return await self._tools[call.name].answer(call, forwarded=self._forwarded, headers=headers)
         except Exception as error:
@@ -253,13 +258,13 @@ class RestTools:
             return refusal(body if seconds is None else {"retryAfter": int(seconds), **body})
 
     async def call(self, call: ToolCall) -> ToolResult:
-        """Answer a tool call. Every successful answer of the tool must be a JSON body."""
+        """Answer a tool call. A successful answer of the tool's operation must have a JSON body."""
         answered = await self.answer(call)
         return answered if isinstance(answered, ToolResult) else result_of(answered)
 
 
 def _field_names(model: type[BaseModel] | None) -> frozenset[str]:
-    """Return the names by which a model takes its fields."""
+    """Return the names under which a model accepts its fields."""
     return frozenset() if model is None else frozenset(each.alias or name for name, each in model.model_fields.items())
 
 
@@ -289,7 +294,7 @@ def text_of(name: str, value: object) -> str:
 
 
 def input_schema(models: Iterable[type[BaseModel]]) -> Schema:
-    """Return one object schema of all fields of these models, without null alternatives and titles."""
+    """Return one object schema with the fields of all these models, without null alternatives and titles."""
     properties: Schema = {}
     required: list[str] = []
     for model in models:
@@ -301,14 +306,14 @@ def input_schema(models: Iterable[type[BaseModel]]) -> Schema:
 
 
 def output_schema(model: type[Body]) -> Schema:
-    """Return the schema of an answer, which may have further fields."""
+    """Return the schema of an answer. The schema allows further fields."""
     definitions = schemas_of([model], lambda name: f"#/$defs/{name}")
     made: Schema = without_titles({**definitions.pop(model.__name__), "$defs": definitions})
     return made
 
 
 def any_of(*schemas: Schema) -> Schema:
-    """Return the schema of one of several answers. Definitions with equal names are the same."""
+    """Return a schema that matches any of these schemas. Definitions with equal names must be equal."""
     definitions: Schema = {}
     alternatives = []
     for schema in schemas:
@@ -361,9 +366,9 @@ def subrequest(
     forwarded: Sequence[str],
     body: bytes,
 ) -> web.Request:
-    """Return an internal request on behalf of an outer one; its answer is returned instead of written. `match`: the
-    path's parameters. `headers`: of the new request. `forwarded`: the names of headers copied from the outer request;
-    nothing else of it is copied."""
+    """Return an internal request on behalf of an outer one. Its answer is returned to the caller and not written to the
+    connection. `match`: the path's parameters. `headers`: the headers of the new request. `forwarded`: the names of
+    headers that are copied from the outer request; nothing else is copied."""
     all_headers = CIMultiDict(headers)
     for name in (FORWARDED, *forwarded):
         for value in outer.headers.getall(name, ()):
@@ -399,7 +404,7 @@ def subrequest(
 
 
 class _Routed(web.Request):
-    """A request whose path parameters are already known."""
+    """A request whose path parameters are given instead of matched by a router."""
 
     @property
     def match_info(self) -> web.UrlMappingMatchInfo:
@@ -407,8 +412,8 @@ class _Routed(web.Request):
 
 
 class _NullWriter(AbstractStreamWriter):
-    """A writer for handlers that send their answer before they finish. It writes nothing, as the answer goes out with
-    the outer one, but raises at once if the caller has disconnected."""
+    """A writer for handlers that send their answer before they finish. It writes nothing, because the content is sent
+    with the outer answer. It raises an error at once if the caller has disconnected."""
 
     def __init__(self, outer: web.Request) -> None:
         self._outer = outer
@@ -431,10 +436,10 @@ class _NullWriter(AbstractStreamWriter):
         self._require_reader()
 
     def enable_compression(self, _encoding: str = "deflate", _strategy: int | None = None) -> None:
-        """Do nothing, as nothing is written."""
+        """Do nothing, because nothing is written."""
 
     def enable_chunking(self) -> None:
-        """Do nothing, as nothing is written."""
+        """Do nothing, because nothing is written."""
 
 
 # ---------------------------------------------------------------- the server
@@ -445,7 +450,7 @@ CallTool = Callable[[ToolCall], Awaitable[ToolResult]]
 
 @dataclass(frozen=True, slots=True)
 class ServerInfo:
-    """A server's description of itself."""
+    """The name, title, instructions and URLs by which an MCP server describes itself."""
 
     name: str
     title: str
@@ -456,8 +461,8 @@ class ServerInfo:
 
 
 class McpEndpoint:
-    """An MCP server's HTTP operations; they work within `async with endpoint.running():`. describe: returns its tools
-    when they are first needed. call: answers a tool call."""
+    """The HTTP operations of an MCP server. They work within `async with endpoint.running():`. describe: returns the
+    server's tools; it is called when they are first needed. call: answers a tool call."""
 
     def __init__(self, info: ServerInfo, describe: Callable[[], Sequence[Json]], call: CallTool) -> None:
         self._info = info
@@ -468,7 +473,7 @@ class McpEndpoint:
         self._running: asyncio.Task[None] | None = None
 
     def operations(self) -> tuple[Operation, ...]:
-        """Return the operations of the server and its manifest."""
+        """Return the operations of the server and of its manifest."""
         path = self._info.path
         manifest = {200: DocumentedAnswer("Name, version, url and tools.")}
         json_rpc = {200: DocumentedAnswer("JSON-RPC.")}
@@ -487,8 +492,8 @@ class McpEndpoint:
                 await self._running
 
     async def _start(self) -> McpServer:
-        """Start the server at the first call: the MCP library takes 30 MB, which a process without calls saves. Its
-        task group runs in a separate task, since the task that entered it must also leave it."""
+        """Start the server at the first call. The MCP library takes 30 MB, which a process without calls saves. The
+        server's task group runs in a separate task, because the task that enters a task group must also leave it."""
         tools = await self._tools.get()
         module = await asyncio.to_thread(_import_server)
         server, ready = module(self._info, VERSION, tools, self._call, BODY_LIMIT), asyncio.Event()
@@ -501,7 +506,7 @@ class McpEndpoint:
         return server
 
     async def manifest(self, _request: web.Request) -> web.StreamResponse:
-        """Return the server's URL and tools, in any state of its surface."""
+        """Answer with the server's URL and tools, in any state of the surface."""
         info = self._info
         url = f"{info.origin}{info.path}"
         fields = ("name", "title", "description", "inputSchema", "outputSchema")
@@ -518,8 +523,8 @@ class McpEndpoint:
         return json_response(body, cache_control="public, max-age=60")
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
-        """Pass a request to the MCP library. First refuse what the library would read differently from the rest of the
-        API: another content type, and duplicate fields."""
+        """Pass a request to the MCP library. Before that, refuse what the library would read differently from the rest
+        of the API: another content type, and duplicate fields."""
         if request.method == "POST":
             try:
                 await read_json(request, limit=BODY_LIMIT)
@@ -539,7 +544,7 @@ PARSE_ERROR, INVALID_REQUEST = -32700, -32600  # of JSON-RPC
 
 
 def _json_rpc_error(problem: Problem) -> web.StreamResponse:
-    """Return the JSON-RPC error for an unreadable call, whose id is unknown."""
+    """Return the JSON-RPC error for a call that cannot be parsed. The id of such a call is unknown."""
     is_json_error = isinstance(problem.__cause__ or problem.__context__, orjson.JSONDecodeError)
     code = PARSE_ERROR if is_json_error else INVALID_REQUEST
     body = {"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": problem.message}}
