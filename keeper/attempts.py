@@ -19,8 +19,9 @@ from core.outbox import KEEPER, Intent, IntentConflict, IntentRequest, MinedOutc
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """The latest attempt for a subject, counted from 1. `failures`: the number of consecutive failures before it.
-    `age_seconds`: since it was submitted, by the database's clock; negative if that clock was set back."""
+    """The latest attempt for a subject. `number` counts the subject's attempts from 1. `failures` is the number of
+    consecutive failures before this attempt. `age_seconds` is the time since its submission by the database's clock,
+    and negative if that clock was set back."""
 
     subject: str
     number: int
@@ -36,8 +37,8 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class RetryWaits:
-    """The waits before another attempt: after one that succeeded although more is due, and after one that failed. The
-    second doubles with each failure, up to `longest_seconds`."""
+    """The waits before another attempt. One follows an attempt that succeeded although more is due, the other an
+    attempt that failed. The wait after a failure doubles with each further failure, up to `longest_seconds`."""
 
     after_success_seconds: float = 60.0
     after_failure_seconds: float = 10.0
@@ -62,9 +63,9 @@ class TransactionRequest:
 
 
 def wait_reason(attempt: Attempt | None, indexed_block: int, retry: RetryWaits) -> str | None:
-    """Return why no new attempt may be made yet, or None if it may.
+    """Return why no new attempt may be made yet, or None if one may be made.
 
-    indexed_block: the last indexed block; what the job read does not show a success above it.
+    indexed_block: the last indexed block. A success in a later block is not yet in the data that the job read.
     """
     if attempt is None:
         return None
@@ -114,9 +115,10 @@ async def submit(
     request: TransactionRequest,
     known_attempts: Mapping[str, Attempt],
 ) -> Intent | None:
-    """Store the transaction request as the next attempt of its subjects; return None if another keeper was first.
+    """Store the transaction request as the next attempt of its subjects. Return None if another keeper stored an
+    attempt first.
 
-    known_attempts: what `latest_attempts` returned when the decision was made.
+    known_attempts: the attempts that `latest_attempts` returned when the decision was made.
     """
     attempts = {
         subject: known_attempts[subject].number if subject in known_attempts else 0 for subject in request.subjects
@@ -164,7 +166,8 @@ async def submit(
 
 
 def _key(chain_id: int, kind: str, attempts: Mapping[str, int]) -> str:
-    """Return the key of this attempt. It contains the day because counts restart after an old attempt is deleted."""
+    """Return the key of the intent for these attempts. The key contains the day because counts restart after an old
+    attempt is deleted."""
     today = f"{datetime.now(UTC):%Y-%m-%d}"
     if len(attempts) == 1:
         ((subject, count),) = attempts.items()
@@ -174,11 +177,11 @@ def _key(chain_id: int, kind: str, attempts: Mapping[str, int]) -> str:
 
 
 def key_prefix(chain_id: int) -> str:
-    """Return the prefix of all attempts' keys."""
+    """Return the common prefix of the keys of a chain's attempts."""
     return f"keeper:{chain_id}:"
 
 
 async def forget(connection: Connection, intents: Sequence[int]) -> int:
-    """Delete the attempts whose latest intents these are; return how many."""
+    """Delete the attempts that have one of these intents as their latest. Return how many were deleted."""
     cursor = await connection.execute("DELETE FROM keeper_attempt WHERE intent_id = ANY(%s)", (list(intents),))
     return cursor.rowcount

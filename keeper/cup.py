@@ -18,7 +18,7 @@ from keeper.run import JobRun
 
 
 async def follow_markets(run: JobRun) -> None:
-    """Settle ended paper markets, even after the tournament; open new ones only while it runs."""
+    """Settle ended paper markets, even after the tournament. Open new ones only while the tournament runs."""
     finality_blocks = run.keeper.settings.chain("base").finality_blocks
     async with run.keeper.pool.connection() as connection:
         for slug, winner in await settling.due(connection, run.chain.chain_id, finality_blocks):
@@ -87,7 +87,7 @@ async def spin(run: JobRun) -> None:
 
 
 async def _close(run: JobRun, live: RouletteRound) -> None:
-    """Publish the hash of the bets before there is a beacon."""
+    """Publish the hash of a closed round's bets, before its beacon exists."""
     async with run.keeper.pool.connection() as connection:
         closed = await rounds.close(connection, live.round_no, now_utc)
     if closed is not None and closed.bets_hash is not None:
@@ -121,8 +121,8 @@ async def _finish(run: JobRun, live: RouletteRound) -> None:
 
 
 async def find_beacon(client: ChainClient, after: int, lowest: int, newest: int) -> tuple[int, str] | None:
-    """Return the number and hash of the first block with a time at or after `after` (Unix seconds), among blocks above
-    `lowest` and up to `newest`, or None.
+    """Return the number and hash of the first block whose time is `after` (Unix seconds) or later. Only blocks above
+    `lowest` and up to `newest` are searched; return None if none of them qualifies.
 
     `lowest` was the head before `after`. On a shorter chain (a local one that was recreated) the search starts at the
     first block.

@@ -51,7 +51,8 @@ CAPS_SECONDS = 1800.0  # reads every tick of each pool: thousands of node calls
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A job. `every` is its period in seconds, or returns it; None if it runs only on demand."""
+    """A job. `every` is the period in seconds or a function that returns it. The period is None if the job runs only on
+    demand."""
 
     name: str
     purpose: str
@@ -115,7 +116,7 @@ class Runner:
         self._heads: dict[ChainName, tuple[float, Block]] = {}
 
     def unavailable_reason(self, job: Job) -> str | None:
-        """Return why a job cannot run with this configuration, or None."""
+        """Return why a job cannot run with this configuration, or None if it can."""
         chain = self.keeper.chains.get(job.chain)
         if chain is None:
             return f"no RPC URL is configured for the {job.chain} chain"
@@ -173,7 +174,7 @@ class Runner:
             log.error("a job crashed", action="keeper.job_crashed", job=job.name, exc=error)
 
     async def _head(self, chain: KeeperChain) -> Block:
-        """Return the chain's newest block, as of at most HEAD_SECONDS ago: jobs that start together share it."""
+        """Return the chain's newest block, read at most HEAD_SECONDS ago. Jobs that start together share one read."""
         fetched_at, head = self._heads.get(chain.name, (-math.inf, None))
         if head is None or time.monotonic() - fetched_at > HEAD_SECONDS:
             fetched_at, head = time.monotonic(), await chain.client.head()
@@ -209,7 +210,7 @@ class Runner:
 
 
 async def wait_for_hashes(report: RunReport, watch: IntentWatch, seconds: float) -> None:
-    """Wait until the submitted transactions have hashes, for readers of the report."""
+    """Wait at most `seconds` until the submitted transactions have hashes, and add the hashes to the report."""
     deadline = asyncio.get_running_loop().time() + seconds
 
     async def one(position: int, intent_id: int) -> None:

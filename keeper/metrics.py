@@ -49,21 +49,21 @@ TIDIED = Counter("vpm_keeper_tidied_rows", "Old rows thinned out or deleted, by 
 
 
 def record_success(job: str) -> None:
-    """Reset the age of a job's last success. It uses the monotonic clock, because wall time can be set back."""
+    """Reset the age of a job's last success. The age uses the monotonic clock, because wall time can be set back."""
     at = time.monotonic()
     SUCCESS_AGE.labels(job).set_function(lambda: time.monotonic() - at)
 
 
 def set_by_feed(what: Gauge, values: Mapping[str, float]) -> None:
-    """Set a gauge by feed and remove feeds without a value, which would keep their last one forever."""
+    """Set a gauge for each feed. Remove feeds without a value: the gauge would keep their last value forever."""
     what.clear()
     for feed, value in values.items():
         what.labels(feed).set(value)
 
 
 def clear_state() -> None:
-    """Clear the gauges after losing the leadership: the next leader reports them, and stale values here would keep
-    raising alarms."""
+    """Clear the gauges after this keeper has lost the leadership. The next leader reports these gauges, and stale
+    values here would keep raising alarms."""
     of_feeds = (FEED_BEHIND, FEED_LOST, POOL_DEPTH, POOL_QUIET, FEED_CAP_SUPPORTED, FEED_ROOM)
     for each in (DUE, DUE_OLDEST, PERIOD, *of_feeds):
         each.clear()

@@ -1,4 +1,4 @@
-"""Paying, as stock and agent markets share it: batches, transfers that the token refuses, and fees."""
+"""Code for paying that stock and agent markets share: batches, transfers that the token refuses, and fees."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ PAYOUTS_AT_ONCE = 50
 
 @dataclass(frozen=True, slots=True)
 class Payout:
-    """A payment due to an owner, in token units. `id`: of the position or stake; `failed`: how often the token refused
-    it; `due_at`: chain time."""
+    """A payment due to an owner, in token units. `id` is the id of the position or stake, `failed` is how often the
+    token refused the payment, and `due_at` is chain time."""
 
     subject: str
     id: int
@@ -36,8 +36,8 @@ class Payout:
 
 
 def retry_after_refusals(times: int) -> RetryWaits:
-    """Return the waits after this many refusals by the token. A frozen owner usually stays frozen, but a paused token
-    resumes for everyone: so the wait starts at minutes and doubles up to an hour."""
+    """Return the waits after the token has refused a payment this many times. A frozen owner usually stays frozen, but
+    a paused token resumes for everyone. So the wait starts at minutes and doubles up to an hour."""
     if times == 0:
         return RETRY
     grown = min(RETRY.after_success_seconds * 2.0 ** min(times, 16), MAX_REFUSED_SECONDS)
@@ -45,7 +45,8 @@ def retry_after_refusals(times: int) -> RetryWaits:
 
 
 def in_batches(due: Sequence[Payout]) -> list[tuple[Payout, ...]]:
-    """Group payouts by transaction, those refused before apart from the others, so that they never delay them."""
+    """Group payouts by transaction. Payouts that were refused before are in separate groups, so that they never delay
+    the others."""
     groups = [each for each in due if not each.failed], [each for each in due if each.failed]
     return [
         tuple(group[start : start + PAYOUTS_AT_ONCE])
@@ -82,15 +83,15 @@ async def send(
 
 
 def measure(run: JobRun, what: str, due: Sequence[Payout]) -> None:
-    """Set the gauges of due payouts and, separately, of owners that the token refuses to pay: a frozen owner does not
-    mean that payouts are late."""
+    """Set the gauges of due payouts and, separately, of owners that the token refuses to pay. Money for a frozen owner
+    is not a late payout."""
     run.measure_due(what, (each.due_at for each in due if each.failed < REFUSED_TIMES))
     refused = {each.owner for each in due if each.failed >= REFUSED_TIMES}
     metrics.DUE.labels(run.report.job, "owners refused").set(len(refused))
 
 
 async def sweep(run: JobRun, fees: int, call: Call) -> None:
-    """Submit the sweep of the contract's fees to the treasury once they reach the configured amount."""
+    """Submit the sweep that sends the contract's fees to the treasury, once the fees reach the configured amount."""
     least = run.keeper.how.sweep_from_units
     if fees < least:
         run.report.skip("fees", f"{fees} units have accrued; they are swept from {least} on")

@@ -67,7 +67,7 @@ class RunReport:
         self.skipped += [Skipped(target, reason) for target in targets]
 
     def update(self, position: int, status: str, tx_hash: str | None) -> None:
-        """Update an action's state and transaction hash."""
+        """Update the status and transaction hash of the action at this position."""
         self.actions[position] = replace(self.actions[position], status=status, tx_hash=tx_hash)
 
     def body(self) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """One run of a job: its chain, the current head and index, and a way to submit transactions.
 
 A job is `async def job(run: JobRun) -> None`. It reads through `run.chain`, decides with pure functions, and submits
-with `run.submit`; in a dry run that only adds to the report.
+with `run.submit`. In a dry run `run.submit` only adds to the report.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ INDEX_LAG_SECONDS = 60
 
 @dataclass(frozen=True)
 class KeeperChain:
-    """A chain as jobs use it. `single_nodes`: one client for each URL, if two or more are configured."""
+    """A chain as jobs use it. `single_nodes` has one client for each URL, if two or more are configured."""
 
     name: ChainName
     deployment: Deployment
@@ -65,8 +65,8 @@ class KeeperChain:
         return self.deployment.kind == "local"
 
     def contract(self, name: str, *others: str) -> Contract:
-        """Return one of our contracts by its name in the deployment file; `others` name contracts whose errors it may
-        pass on."""
+        """Return one of our contracts by its name in the deployment file. `others` are contracts whose errors this one
+        may pass on."""
         return Contract(self.deployment.contract(name).address, abi(name), *(abi(each) for each in others))
 
     def at(self, address: str, interface: str) -> Contract:
@@ -76,7 +76,7 @@ class KeeperChain:
 @dataclass(frozen=True, slots=True)
 class IndexState:
     """The state of a chain's index: number and time of its last block, `block.number` as contracts saw it there
-    (`l1_number`), and the node's finalized block, if it has one."""
+    (`l1_number`), and the node's finalized block, if the node has one."""
 
     number: int
     time: int
@@ -85,7 +85,7 @@ class IndexState:
     finalized: int | None = None
 
     def trails(self, now: int) -> str | None:
-        """Return why the index is not current, or None if it is."""
+        """Return why the index is not current, or None if it is current."""
         if self.state != "tail":
             return f"the index is in state {self.state}"
         behind = now - self.time
@@ -122,8 +122,8 @@ class Keeper:
 
 @dataclass
 class JobRun:
-    """One run of a job. `now` is the chain's time, `head` its newest block; `head_late`: why that block is too old, or
-    None."""
+    """One run of a job. `now` is the chain's time and `head` its newest block. `head_late` is why that block is too
+    old, or None."""
 
     keeper: Keeper
     chain: KeeperChain
@@ -141,31 +141,32 @@ class JobRun:
 
     @property
     def final_block(self) -> int:
-        """The newest indexed block that is final; negative before there is one."""
+        """Return the number of the newest indexed block that is final; negative before there is one."""
         if self.index is None:
             return -1
         depth = self.keeper.settings.chain(self.chain.name).finality_blocks
         return final_block(self.index.number, self.index.finalized, depth)
 
     def index_problem(self) -> str | None:
-        """Return why nothing may be listed by this index, or None."""
+        """Return why the index is not fit for listing markets, or None if it is."""
         return "nothing of this chain is indexed yet" if self.index is None else self.index.trails(self.now)
 
     def default(self, setting: T | None, *, local: T, live: T) -> T:
-        """Return a setting, or its default for this kind of deployment."""
+        """Return a setting or, if it is None, the default for this kind of deployment."""
         if setting is not None:
             return setting
         return local if self.chain.is_local else live
 
     def skip_if(self, problem: str | None) -> bool:
-        """Report that everything is skipped because of a problem, if there is one; return whether there is."""
+        """If there is a problem, report that the run skips everything because of it. Return whether there is a
+        problem."""
         if problem is not None:
             self.report.skip("everything", problem)
         return problem is not None
 
     async def wait_reasons(self, subjects: Sequence[str], retry: RetryWaits) -> dict[str, str | None]:
-        """Return for each subject why it must wait, or None if an attempt may be made now. `submit` uses the
-        attempts."""
+        """Return for each subject why it must wait, or None if an attempt may be made now. Remember the attempts for
+        `submit`."""
         async with self.keeper.pool.connection() as connection:
             self.known_attempts.update(await attempts.latest_attempts(connection, self.chain.chain_id, subjects))
         return {
@@ -173,8 +174,8 @@ class JobRun:
         }
 
     async def ready(self, targets: Mapping[str, str], retry: RetryWaits) -> list[str]:
-        """Return the subjects that may be attempted now; the report says why the others must wait. `targets`: their
-        names in the report."""
+        """Return the subjects that may be attempted now, and report why the others must wait. `targets` maps each
+        subject to its name in the report."""
         waiting = await self.wait_reasons(list(targets), retry)
         for subject, reason in waiting.items():
             if reason is not None:
@@ -182,7 +183,7 @@ class JobRun:
         return [subject for subject, reason in waiting.items() if reason is None]
 
     async def submit(self, request: TransactionRequest, retry: RetryWaits) -> Action | None:
-        """Submit the transaction, or skip it with the reason if one of its subjects must wait."""
+        """Submit a transaction. If one of its subjects must wait, skip the transaction and report the reason."""
         missing = [subject for subject in request.subjects if subject not in self.known_attempts]
         if missing:
             await self.wait_reasons(missing, retry)
@@ -208,12 +209,13 @@ class JobRun:
         return action
 
     async def is_confirmed(self, subject: str, what: str) -> bool:
-        """Record this read's result, except in a dry run; return whether all reads have had it for long enough. Money
-        is only refunded on two reads that agree."""
+        """Record the result of this read, except in a dry run. Return whether all reads have had this result for at
+        least APART_SECONDS. Money is only refunded on two reads that agree."""
         return self.now - await self.claimed_since(subject, what) >= APART_SECONDS
 
     async def claimed_since(self, subject: str, what: str) -> int:
-        """Record this read's result, except in a dry run; return since when all reads have had it, by any keeper."""
+        """Record the result of this read, except in a dry run. Return since when all reads, by any keeper, have had
+        this result."""
         async with self.keeper.pool.connection() as connection:
             if not self.dry_run:
                 await connection.execute(_RECORD_CLAIM, (self.chain.chain_id, subject, what, self.now))
@@ -221,23 +223,23 @@ class JobRun:
         return self.now if since is None else since
 
     def measure_due(self, what: str, due_at: Iterable[int], units: int | None = None) -> None:
-        """Set the gauges of due work: its amount (`units`, or the count) and the age of the oldest. Times are chain
-        times, so every leader reports the same age. It is measured at the indexed block: during a backfill, work that
-        was done in time is not late."""
+        """Set the gauges of due work: its amount (`units`, or else the count) and the age of the oldest item. `due_at`
+        has chain times, so every leader reports the same age. Ages are measured at the indexed block: during a
+        backfill, work that was done in time is not late."""
         now = self.now if self.index is None else self.index.time
         ages = [max(0, now - at) for at in due_at]
         metrics.DUE.labels(self.report.job, what).set(len(ages) if units is None else units)
         metrics.DUE_OLDEST.labels(self.report.job, what).set(max(ages, default=0))
 
     async def lanes_problem(self, group: str) -> str | None:
-        """Return why submitted transactions of this group would only pile up, or None. Lanes that are merely down do
-        not count."""
+        """Return why more transactions of this group would only pile up, or None if they would not. Lanes that are
+        merely down do not count."""
         if not await self.lanes(group):
             return f"no relayer has a key for the lane group {group} on this chain"
         return None
 
     async def lanes(self, group: str) -> list[LaneReport]:
-        """Return the lanes of this group, except those whose key was removed."""
+        """Return the lanes of this group, except lanes whose key was removed."""
         async with self.keeper.pool.connection() as connection:
             report = await lane_report(connection, self.chain.chain_id, group)
         return [lane for lane in report.lanes if not lane.is_gone]
@@ -254,8 +256,8 @@ class JobRun:
     async def read_all(
         self, calls: Sequence[Call], accepted_errors: Collection[RpcErrorKind] = (RpcErrorKind.REVERTED,)
     ) -> list[object | RpcError]:
-        """Read views at this run's head; return for each its value, or its error if it is of `accepted_errors`. Any
-        other error, such as a node failure, is raised."""
+        """Read views at this run's head. Return for each view its value, or its error if the kind of error is in
+        `accepted_errors`. Raise any other error, such as a node failure."""
         answers = await self.chain.client.read_many(calls, self.head)
         for answer in answers:
             if isinstance(answer, RpcError) and answer.kind not in accepted_errors:
@@ -263,7 +265,7 @@ class JobRun:
         return answers
 
     async def revert_reason(self, call: Call) -> str | None:
-        """Return the error with which the contract would revert this call now, or None."""
+        """Return the error with which the contract would revert this call now, or None if the call would succeed."""
         try:
             await self.chain.client.simulate(call)
         except RpcError as error:

@@ -153,8 +153,8 @@ class KeeperService:
             self._runs.discard(task)
 
     async def _serve_requests(self) -> None:
-        """Run requested jobs one after the other until cancelled. Poll as well: no notification comes for a job whose
-        keeper died while running it."""
+        """Run requested jobs one after the other until cancelled. Poll for requests as well: no notification comes for
+        a job whose keeper died while running it."""
         requests = Subscription()
         async with IntentWatch(self._url, self._keeper.pool) as watch, requests.listening(self._url, KEEPER_JOB):
             while True:
@@ -175,7 +175,8 @@ class KeeperService:
             await self._with_retries(partial(jobs.finish, job_id=request.id, report=report.body()))
 
     async def _with_retries(self, ask: Callable[[Connection], Awaitable[T]]) -> T:
-        """Retry until the database answers: a request is announced once, and the requester waits for the report."""
+        """Retry a query until the database answers. A request is announced only once, and its requester waits for the
+        report."""
         while True:
             try:
                 async with self._keeper.pool.connection() as connection:
@@ -185,7 +186,7 @@ class KeeperService:
                 await asyncio.sleep(DATABASE_RETRY_SECONDS)
 
     async def health(self) -> tuple[bool, str]:
-        """Report whether this keeper stands by, or leads with every job on time."""
+        """Report whether this keeper is healthy: it stands by, or it leads with every job on time."""
         if not self.leadership.is_leader:
             return True, "standing by"
         now = time.monotonic()
@@ -198,8 +199,8 @@ class KeeperService:
 
 
 async def _watch_the_clock(scheduler: AsyncIOScheduler) -> None:
-    """Run every job soon after the machine's clock was set. Jobs are scheduled by wall time: after the clock is set
-    back, none would run until it has caught up."""
+    """Run every job soon after the machine's clock was set. Jobs are scheduled by wall time: if the clock is set back,
+    none would run until the clock has caught up."""
     ahead = time.time() - time.monotonic()
     while True:
         await asyncio.sleep(CLOCK_CHECK_SECONDS)

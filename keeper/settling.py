@@ -1,5 +1,5 @@
-"""What settling stock and agent markets has in common: the wait before a market is voided for a missing reading, the
-agreement of other nodes that it is missing, and the transaction."""
+"""Code for settling that stock and agent markets share: the wait before a market is voided for a missing reading, the
+check with other nodes that the reading is missing, and the transaction."""
 
 from __future__ import annotations
 
@@ -29,17 +29,18 @@ class NodeVerdict(Enum):
 
 @dataclass(frozen=True, slots=True)
 class NodeQuorum:
-    """The nodes by their answers. A node that does not answer holds up no money; one that contradicts does. Empty if
-    only one node is configured."""
+    """The nodes, grouped by their answers. A node that does not answer does not hold up money forever; a node that
+    contradicts does. All groups are empty if only one node is configured."""
 
     agreeing: tuple[str, ...] = ()
     contradicting: tuple[str, ...] = ()
     silent: tuple[str, ...] = ()
 
     def reason_to_wait(self, *, waited_long: bool) -> str | None:
-        """Return why the reading cannot be relied on yet, as the end of a sentence that describes it, or None.
+        """Return why the missing reading is not confirmed yet, or None if it is. The reason is the end of a sentence
+        about the reading.
 
-        While no node confirms it, wait for the silent ones until anyone may void the market.
+        While no node confirms that the reading is missing, wait for the silent nodes until anyone may void the market.
         """
         if self.contradicting:
             return f", but not according to {_names(self.contradicting)}"
@@ -49,7 +50,7 @@ class NodeQuorum:
 
     @property
     def remark(self) -> str:
-        """The nodes that did not answer, as the end of a sentence; empty if all did."""
+        """Return the nodes that did not answer, as the end of a sentence; empty if all answered."""
         return f" ({self._away})" if self.silent else ""
 
     @property
@@ -63,7 +64,7 @@ NO_OTHER_NODES = NodeQuorum()
 async def poll_nodes(
     clients: Sequence[ChainClient], ask: Callable[[ChainClient], Awaitable[NodeVerdict]]
 ) -> NodeQuorum:
-    """Ask each node. An error counts as disagreement, unless the node itself is at fault."""
+    """Ask each node for its verdict. Count an error as a contradiction, unless the node itself is at fault."""
 
     async def verdict_of(client: ChainClient) -> NodeVerdict:
         try:
@@ -93,8 +94,9 @@ class Wait:
 def wait_before_void(
     why: str, settles_at: int, now: int, *, agreed: bool, quorum: NodeQuorum, waited_long: bool
 ) -> Wait | None:
-    """Return why a market may not be voided yet for a missing reading (`why`), or None if it may. `settles_at`: when it
-    could have been settled; `agreed`: two reads some time apart agree; `waited_long`: anyone may void it by now."""
+    """Return why a market may not be voided yet for a missing reading, or None if it may be. `why` describes what is
+    missing. `settles_at` is when the market could have been settled. `agreed`: two reads some time apart agree.
+    `waited_long`: anyone may void the market by now."""
     left = settles_at + STALE_PATIENCE_SECONDS - now
     if left > 0:
         return Wait(f"{why}; voided in {left} s at the earliest")

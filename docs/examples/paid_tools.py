@@ -1,4 +1,5 @@
-"""Stake 1 USDC by tools, paid in `_meta` as x402's MCP transport has it. Needs VPM_URL and VPM_KEY (it holds USDC)."""
+"""Stake 1 USDC by MCP tools, paid in `_meta` by x402's MCP transport. Needs VPM_URL and VPM_KEY (a wallet with
+USDC)."""
 
 import asyncio
 import os

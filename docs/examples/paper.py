@@ -1,4 +1,4 @@
-"""The cup: claim 10,000 paper dollars, trade 25 of them by a signed message. Needs VPM_URL and VPM_KEY (any key)."""
+"""The cup: claim 10,000 paper dollars and trade 25 with a signed message. Needs VPM_URL and VPM_KEY (any key)."""
 
 import os
 import uuid

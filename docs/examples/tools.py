@@ -1,4 +1,4 @@
-"""The cup as tools, by the official MCP client: look, rehearse, nothing moves. Needs VPM_URL."""
+"""The cup by tools, with the official MCP client: list a market and quote a trade; nothing moves. Needs VPM_URL."""
 
 import asyncio
 import os

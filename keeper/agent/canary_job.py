@@ -1,6 +1,6 @@
 """`agent-canary`: quotes and makes a simulated trade through the public address, as an agent would.
 
-It moves no money. A failed step is an error of the run, and so visible in health and metrics.
+It moves no money. A failed step is reported as an error of the run, so it shows in health and metrics.
 """
 
 from __future__ import annotations

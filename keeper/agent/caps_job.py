@@ -1,8 +1,9 @@
-"""`agent-caps`: recomputes the cap that each feed's pools support, and stops `agent-list` where that is too little.
+"""`agent-caps`: recomputes the cap that each feed's pools support, and stops `agent-list` on feeds whose cap is too
+large.
 
-The Safe sets a cap for the liquidity, volatility and fee of that day. If the pools support less than 70% of it,
+The Safe sets a cap for the liquidity, volatility and fee of that day. If the pools support less than 70% of the cap,
 manipulating the price may earn more than it costs, so nothing is listed on that feed until its pools support more, or
-the Safe sets a smaller cap: the keeper cannot change it.
+the Safe sets a smaller cap. The keeper cannot change a cap.
 """
 
 from __future__ import annotations
@@ -53,15 +54,15 @@ def _watches(run: JobRun) -> bool:
 
 
 def _required_cap(feed: PoolFeed, feed_cap: int) -> int | None:
-    """Return the cap that the pools must support: the Safe's, or what they supported when the Safe set a higher one on
-    evidence."""
+    """Return the cap that the pools must support. That is the Safe's cap, or, if the Safe set a higher cap on evidence,
+    the cap that the pools supported then."""
     if feed.pot_cap_evidence is None:
         return feed_cap
     return None if feed.supported_cap_units is None else min(feed_cap, feed.supported_cap_units)
 
 
 async def _conclude(run: JobRun, key: str, supported: int, required: int) -> None:
-    """Record whether the pools support enough of the cap; log a change once."""
+    """Record whether a feed's pools support enough of its cap. Log only a change."""
     enough, before = supported * 100 >= MIN_PERCENT * required, await supports_its_cap(run, key)
     await run.claimed_since(_subject(key), ENOUGH if enough else TOO_LITTLE)
     if enough == before or run.dry_run:
@@ -74,8 +75,8 @@ async def _conclude(run: JobRun, key: str, supported: int, required: int) -> Non
 
 
 async def supports_its_cap(run: JobRun, key: str) -> bool:
-    """Return whether a feed's pools supported enough of its cap at the last check; True before the first, and if caps
-    are not watched."""
+    """Return whether a feed's pools supported enough of its cap at the last check. Return True before the first check,
+    and if caps are not watched."""
     if not _watches(run):
         return True
     async with run.keeper.pool.connection() as connection:

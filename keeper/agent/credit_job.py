@@ -1,9 +1,9 @@
 """`agent-credit`: books payments that were sent directly to the token.
 
-Anyone may use an authorization directly on the token. Then the money is in the settlement wallet without a stake, and
-our transaction for it has failed. The bet that the payer signed is on record: `credit` books it, as a stake if that is
-still possible, else as a refund. If the payer signed another amount under the same nonce, that authorization is in the
-transaction that moved it, and the amount is refunded.
+Anyone may submit a payer's authorization directly to the token. The money is then in the settlement wallet without a
+stake, and our transaction for that payment has failed. The bet that the payer signed is on record: `credit` books the
+payment, as a stake if that is still possible, else as a refund. If the payer signed a second authorization of another
+amount under the same nonce, it is read from the transaction that moved the money, and the amount is refunded.
 """
 
 from __future__ import annotations
@@ -101,13 +101,15 @@ async def credit(run: JobRun) -> None:
 
 
 async def _finality_lag(run: JobRun) -> int:
-    """Return how many seconds blocks now take to become final: until then a payment is neither booked nor late."""
+    """Return how many seconds blocks now take to become final. Before its block is final, a payment is neither booked
+    nor late."""
     final = await run.chain.client.block(run.final_block)
     return 0 if final is None else run.now - final.timestamp
 
 
 async def _credit(run: JobRun, payment: ArrivedPayment, brought: SignedBet, settlement: bytes, token: bytes) -> bool:
-    """Submit the credit, or report why it must wait; return False if the payment cannot be proven."""
+    """Submit the credit of a payment, or report why the credit must wait. Return False if the payment cannot be
+    proven."""
     target = _target(payment)
     used = None
     if brought.bet["amount"] != payment.value:
@@ -143,8 +145,9 @@ def _target(payment: ArrivedPayment) -> str:
 async def _direct_payments(
     run: JobRun, settlement: bytes, token: bytes, backlog: Backlog, *, whole: bool
 ) -> list[tuple[ArrivedPayment, SignedBet | None]]:
-    """Find payments in final blocks without a stake, each with the bet on record for it. Older ones count only if they
-    brought the intended amount: strangers can make any number of others, which we would check forever."""
+    """Return the payments in final blocks that have no stake, each with the bet on record for it. A payment before the
+    last days counts only if its amount is the intended one: strangers can make any number of payments of other amounts,
+    and we would check those forever."""
     final = run.final_block
     if final < 0:
         return []

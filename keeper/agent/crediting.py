@@ -1,4 +1,4 @@
-"""Decisions whether a payment without a stake may be booked, and by which call. Pure.
+"""Pure functions that decide whether a payment without a stake may be booked, and by which call.
 
 The token keeps one bit for each nonce, so the settlement wallet trusts its creditor about the amount that an
 authorization brought. This module trusts nothing: the payment is a pair of logs in a final block, the bet is the
@@ -36,7 +36,7 @@ _FROM, _TO, _VALUE, _AFTER, _BEFORE, _NONCE = range(6)
 @dataclass(frozen=True, slots=True)
 class ArrivedPayment:
     """A payment to the settlement wallet by authorization: AuthorizationUsed and the Transfer right after it, in a
-    final block. `value` in token units, `at` in Unix seconds."""
+    final block. `value` is in token units, `at` in Unix seconds."""
 
     wallet: bytes
     nonce: bytes
@@ -47,7 +47,7 @@ class ArrivedPayment:
 
 @dataclass(frozen=True, slots=True)
 class SignedBet:
-    """A bet and its payer's authorization, by the names of their ABI components."""
+    """A bet and its payer's authorization, each as a mapping from ABI component names to values."""
 
     bet: Mapping[str, Any]
     authorization: Mapping[str, Any]
@@ -63,7 +63,8 @@ class TokenCall:
 
 @dataclass(frozen=True, slots=True)
 class Credit:
-    """The call data that books a payment. `is_refund`: its amount differs from the bet's."""
+    """The call data that books a payment. `is_refund` is True if the payment is refunded because its amount differs
+    from the bet's."""
 
     data: bytes
     is_refund: bool
@@ -72,7 +73,7 @@ class Credit:
 @dataclass
 class Backlog:
     """The payments that the previous run left due. Almost all payments are booked, so most runs check only the last
-    days and these; a full scan every hour starts over."""
+    days and this backlog. A full scan every hour builds the backlog again."""
 
     due: set[tuple[bytes, bytes]] = field(default_factory=set)  # payer and nonce
     refused: set[tuple[bytes, bytes]] = field(default_factory=set)
@@ -82,13 +83,15 @@ class Backlog:
         return self._whole_at is None or now - self._whole_at >= WHOLE_EVERY_SECONDS
 
     def is_refused(self, key: tuple[bytes, bytes], latest: Intent | None) -> bool:
-        """Return whether the latest finished attempt was refused for good; an attempt in progress changes nothing."""
+        """Return whether the latest finished attempt to credit a payment was refused for good. An attempt in progress
+        does not change the answer."""
         if latest is not None and (latest.state.ended or latest.outcome is not None):
             (self.refused.add if latest.reason_code in PERMANENT_REFUSALS else self.refused.discard)(key)
         return key in self.refused
 
     def record_run(self, due: Iterable[tuple[bytes, bytes]], whole_at: float | None) -> None:
-        """Record a completed run. `whole_at`: when it began, if it was a full scan."""
+        """Record which payments a completed run left due. `whole_at` is when the run began if it was a full scan, else
+        None."""
         self.due = set(due)
         self._whole_at = self._whole_at if whole_at is None else whole_at
 
@@ -108,7 +111,8 @@ def decode_signed_bet(arguments: bytes) -> SignedBet | None:
 
 
 def _is_bet_for(brought: SignedBet, payment: ArrivedPayment) -> bool:
-    """Return whether the bet is for this payment: same payer and nonce, in the form that anyone can send."""
+    """Return whether a bet belongs to a payment: both have the same payer and nonce, and the authorization has the form
+    that anyone can submit."""
     return (
         brought.authorization["form"] == Form.TRANSFER
         and _address(brought.bet["wallet"]) == payment.wallet
@@ -119,10 +123,10 @@ def _is_bet_for(brought: SignedBet, payment: ArrivedPayment) -> bool:
 def credit_call(
     payment: ArrivedPayment, brought: SignedBet, settlement: bytes, token: bytes, used: TokenCall | None
 ) -> Credit | str:
-    """Return the call that books a payment, or why there is none.
+    """Return the call that books a payment, or the reason why the payment cannot be booked.
 
-    used: the transaction that moved it, if known; needed if the amount differs from the bet's. Then the payment is
-    credited with the authorization that was actually used, and the contract refunds it.
+    used: the transaction that moved the money, if it is known. It is needed if the payment's amount differs from the
+    bet's: the payment is then credited with the authorization that was actually used, and the contract refunds it.
     """
     if not _is_bet_for(brought, payment):
         return "the bet on record is for another payer or another payment"
@@ -143,8 +147,8 @@ def credit_call(
 def used_authorization(
     used: TokenCall, payment: ArrivedPayment, settlement: bytes, token: bytes
 ) -> dict[str, Any] | None:
-    """Return the authorization in a direct call of the token, if payer, recipient, amount and nonce are those of this
-    payment."""
+    """Return the authorization from a direct call of the token. Return None unless its payer, recipient, amount and
+    nonce are those of the payment."""
     if used.to != token:
         return None
     for signature in (WITH_BYTES, WITH_PARTS):

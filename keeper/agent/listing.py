@@ -47,7 +47,7 @@ FRESH_SECONDS = 900
 
 @dataclass(frozen=True, slots=True)
 class Priors:
-    """Parameters of weights: the average units per outcome, and the yearly volatility (1 is 100%)."""
+    """The parameters of market weights: `average` in units per outcome, and the yearly `volatility` (1 is 100%)."""
 
     average: int
     volatility: float
@@ -71,13 +71,13 @@ class Listing:
         return self.metadata.id
 
     def arguments(self) -> dict[str, object]:
-        """Return the MarketSpec by component names."""
+        """Return the market as the contract's MarketSpec: a dict of component names and values."""
         return {"feed": checksum(self.feed.address), **camel_fields(self.spec, *_CHOSEN)}
 
 
 @dataclass(frozen=True, slots=True)
 class SeriesPlan:
-    """A series of a feed, with the feed's newest round. `position` varies the ladder."""
+    """A series to list on a feed, with the feed's newest round. A ladder's bounds vary with `position`."""
 
     series: Series
     feed: Feed
@@ -91,7 +91,7 @@ class SeriesPlan:
 
 
 def standing_plans(feeds: Sequence[Feed], latest: Sequence[LatestRound | None]) -> list[SeriesPlan]:
-    """Return the threshold and ladder series of these feeds. `latest`: each feed's newest round."""
+    """Return the threshold and ladder series of these feeds. `latest` has each feed's newest round."""
     return [
         SeriesPlan(series, feed, last, position)
         for position, (feed, last) in enumerate(zip(feeds, latest, strict=True))
@@ -102,8 +102,11 @@ def standing_plans(feeds: Sequence[Feed], latest: Sequence[LatestRound | None]) 
 def round_plans(
     feeds: Sequence[Feed], latest: Sequence[LatestRound | None], seconds: int, *, quick: bool
 ) -> list[SeriesPlan]:
-    """Return the up/down rounds of every feed and, if `quick`, short ones of the first feed that allows them,
-    preferably one without a publisher, since its rounds have no dispute window."""
+    """Return the up/down rounds of every feed.
+
+    If `quick`, add short rounds of the first feed that allows them. A feed without a publisher is preferred, because
+    its rounds have no dispute window.
+    """
     plans = [
         SeriesPlan(Series.HOUR, feed, last, round_seconds=seconds) for feed, last in zip(feeds, latest, strict=True)
     ]
@@ -121,7 +124,7 @@ def round_plans(
 def decide(
     plans: Iterable[SeriesPlan], filled: Set[Slot], now: int, bounds: ListingBounds, priors: Priors
 ) -> tuple[list[Listing], list[Skipped]]:
-    """Return the markets to list now, and why others are not."""
+    """Return the markets to list now, and the skipped ones with the reasons."""
     listings: list[Listing] = []
     skipped: list[Skipped] = []
     for plan in plans:
@@ -149,7 +152,7 @@ def decide(
 def _listing(
     plan: SeriesPlan, last: LatestRound, turn: Turn, now: int, bounds: ListingBounds, priors: Priors
 ) -> Listing | str:
-    """Return a market for a turn, or the rule that it would break."""
+    """Return the market to list for a turn, or the rule that this market would break."""
     value = last.answer
     design = design_of(plan.series, plan.feed, value, plan.position)
     if design.kind is MarketKind.RANGE and not rises(design.bounds):
@@ -181,8 +184,8 @@ def _listing(
 def _weights(
     design: Design, value: int, turn: Turn, now: int, bounds: ListingBounds, priors: Priors, pot_cap: int
 ) -> tuple[int, ...]:
-    """Return the prior at the present value, within the Safe's bounds. Virtual weights larger than all the money that a
-    market may hold would freeze its prices, so their sum is at most the pot cap."""
+    """Return the weights for the present value, within the Safe's bounds. Their sum is at most the pot cap: virtual
+    weights larger than all the money that a market may hold would freeze its prices."""
     outcomes = len(design.bounds) + 1 if design.kind is MarketKind.RANGE else 2
     average = min(max(min(priors.average, pot_cap // outcomes), bounds.min_weight), bounds.max_weight)  # down
     return weights_for(
@@ -199,7 +202,7 @@ def _weights(
 
 
 def _doubt(last: LatestRound | None, now: int) -> str | None:
-    """Return why no market is listed on a feed with this newest round, or None."""
+    """Return why no market may be listed on a feed with this newest round, or None if one may be."""
     if last is None:
         return "its feed has no value yet"
     if last.answer <= 0:
@@ -241,8 +244,8 @@ async def _listing_is_blocked(run: JobRun) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Terms:
-    """The lister's bounds, and the feeds that may be listed on: each with its newest round, and the sum of the pot caps
-    of its unsettled markets."""
+    """The lister's bounds and the feeds that markets may be listed on. Each feed has its newest round and the sum of
+    the pot caps of its unsettled markets."""
 
     bounds: ListingBounds
     feeds: list[Feed]
@@ -280,7 +283,8 @@ def _priors(run: JobRun) -> Priors:
 
 
 async def _filled(run: JobRun) -> set[Slot]:
-    """Return the slots of markets that have not ended, no matter who listed them: their metadata names the series."""
+    """Return the slots of all markets that have not ended, no matter who listed them. A market's metadata names its
+    series."""
     keys = feed_keys(run.chain.deployment.agent_feeds)
     query = select(MARKETS.document, MARKETS.feed, MARKETS.ends_at).where(
         MARKETS.ends_at > run.now, MARKETS.document.is_not(None)
@@ -320,7 +324,7 @@ async def _list(run: JobRun, terms: _Terms, plans: Iterable[SeriesPlan]) -> None
 
 
 async def _ask(run: JobRun, listing: Listing) -> bool:
-    """Submit a listing if the contract would accept it now; return whether it would."""
+    """Submit a listing if the contract would accept it now. Return whether the contract would."""
     lister = run.chain.contract("AgentLister", "SettlementWallet", "FeedResolver", "PoolFeed")
     revert_reason = await run.revert_reason(lister.call("preview", listing.arguments()))
     if revert_reason is not None:

@@ -1,7 +1,7 @@
-"""`agent-pay`: pays winners and refunds, and sends fees to the treasury. Amounts in token units.
+"""`agent-pay`: pays winners and refunds, and sends fees to the treasury. Amounts are in token units.
 
-Payouts come from the index. If the contract owes more than the index shows, its views are read instead, so that a
-missing row does not delay anyone's money.
+Payouts come from the index. If the contract owes more than the index shows, the contract's views are read instead: a
+missing row must not delay a payment.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class Counters:
 
 
 def payouts_due(market: Any, book: Book, stakes: Sequence[Any]) -> list[Payout]:
-    """Return the payouts due from a market. `market`, `stakes`: rows. A late payment is refunded however the market
-    ends."""
+    """Return the payouts due from a market. `market` and `stakes` are rows of the index. A late payment is refunded no
+    matter how the market ends."""
     is_settled = market.status in (AgentMarketStatus.RESOLVED, AgentMarketStatus.VOID)
     winner = market.winner if market.status == AgentMarketStatus.RESOLVED else None
     owing = []
@@ -61,15 +61,16 @@ def _payout(stake_id: int, market: str, owner: bytes, amount: int, failed: int, 
 
 
 def is_missing(unpaid: int, indexed: int) -> bool:
-    """Return whether the contract owes more than the index shows, both at the same block."""
+    """Return whether the contract owes more (`unpaid`) than the index shows (`indexed`), both at the same block."""
     return unpaid - indexed >= MIN_MISSING_UNITS
 
 
 def unindexed_ids(
     index: int, stakes: int, chain: Counters, indexed: Counters | None, known_ids: Collection[int]
 ) -> list[int]:
-    """Return the ids of a market's stakes to read from the contract: those without `known_ids`, or all if the counters
-    differ. `index`: the market's position in opening order; `stakes`: how many ids it has assigned."""
+    """Return the ids of a market's stakes to read from the contract. If the counters of contract and index differ,
+    return all ids, else only those that are not in `known_ids`. `index` is the market's position in opening order, and
+    `stakes` is how many ids the market has assigned."""
     ids = [index << 32 | n for n in range(stakes)]
     return ids if chain != indexed else [each for each in ids if each not in known_ids]
 
@@ -136,7 +137,8 @@ async def _pay(run: JobRun, market_id: bytes, owed: list[Payout]) -> None:
 
 
 async def _pay_missing_from_index(run: JobRun, wallet: Contract, unpaid: int, indexed: int) -> None:
-    """Compare what the contract owes at the indexed block with the index; pay the rest by the contract's views."""
+    """Compare what the contract owes at the indexed block with the index. If the contract owes more, find the missing
+    payouts by the contract's views and send them."""
     if await index_state(run.keeper.engine, run.chain.chain_id) != run.index:
         return  # it moved during the reads; the next run is seconds away
     lost = unpaid - indexed if is_missing(unpaid, indexed) else 0
@@ -183,5 +185,5 @@ async def _pay_unindexed(run: JobRun, wallet: Contract, market_id: bytes, view: 
 
 
 async def _views(run: JobRun, calls: list[Call]) -> list[Any]:
-    """Read views at the indexed block. Listed markets are never unknown to the contract."""
+    """Read views at the indexed block. The contract knows every listed market there."""
     return values(await run.chain.client.read_many(calls, run.indexed_block))

@@ -1,13 +1,13 @@
 """The prior of a market: the virtual weights that it is listed with.
 
 A weight is not money: it sets an outcome's price before the first stake, and how far a stake moves it. The shares of
-the weights are the prior; their average is how much money it takes to move it.
+the weights are the prior; their average sets how much money it takes to move the prices.
 
 **The model.** The value follows a geometric Brownian motion without drift: its expectation is constant, and the
 logarithm of its change over `seconds` is normal with the standard deviation `volatility * sqrt(seconds / year)`. So a
-threshold at the end has the price of a digital option, a range the difference of two such prices, and an
-early-resolvable threshold that of touching it within its interval, monitored continuously. A direction is a fair coin:
-its start is in the future.
+threshold at the end has the price of a digital option, and a range has the difference of two such prices. An
+early-resolvable threshold has the probability that the value touches it within its interval, monitored continuously. A
+direction is a fair coin: its start is in the future.
 
 **Limits.** The model ignores jumps, news, fat tails and the spacing of a feed's rounds, and the true volatility is
 unknown. So a part of every prior, `UNIFORM_SHARE`, is spread evenly over all outcomes, and weights stay within bounds.
@@ -43,7 +43,7 @@ _NORMAL: Final = NormalDist()
 
 @dataclass(frozen=True, slots=True)
 class WeightBounds:
-    """Bounds of the weights, in units."""
+    """The bounds of a market's weights, in units."""
 
     minimum: int
     maximum: int
@@ -62,11 +62,11 @@ def weights_for(
     bounds: Sequence[int] = (),
     early_seconds: int | None = None,
 ) -> tuple[int, ...]:
-    """Return integer weights within the limits; their sum is exactly `outcomes * average`.
+    """Return integer weights within the limits. Their sum is exactly `outcomes * average`.
 
-    `value`, `target` and `bounds` are in the feed's units. `seconds`: from now to the deciding end. `early_seconds`:
-    from now to the start of an early-resolvable market's interval; None if only the end counts. Without a value, or
-    time for it to move, all weights are equal.
+    `value`, `target` and `bounds` are in the feed's units. `seconds` is the time from now to the deciding end.
+    `early_seconds` is the time from now to the start of an early-resolvable market's interval, or None if only the end
+    counts. All weights are equal if there is no value, or no time in which the value could move.
     """
     can_move = value > 0 and seconds > 0 and volatility > 0
     if kind is MarketKind.DIRECTION or not can_move:
@@ -91,8 +91,8 @@ def _probability_above(value: float, level: float, seconds: float, volatility: f
 
 
 def _touch_probability(value: float, level: float, seconds: float, volatility: float) -> float:
-    """Return the probability of reaching a level from now on: by the reflection principle, with the drift of
-    -deviation**2 / 2 that the logarithm of a driftless value has."""
+    """Return the probability that the value reaches a level from now on. This is the reflection principle with a drift
+    of -deviation**2 / 2: the value has no drift, so its logarithm has this one."""
     if value >= level:
         return 1.0
     if seconds <= 0:
@@ -104,7 +104,8 @@ def _touch_probability(value: float, level: float, seconds: float, volatility: f
 
 
 def _touch_probability_between(value: float, level: float, begins: float, ends: float, volatility: float) -> float:
-    """Return the probability of reaching a level between two moments, integrated over the value at the first."""
+    """Return the probability that the value reaches a level between two moments. This integrates over the value at the
+    first moment."""
     if begins <= 0:
         return _touch_probability(value, level, ends, volatility)
     deviation = volatility * sqrt(begins / YEAR)
@@ -117,9 +118,10 @@ def _touch_probability_between(value: float, level: float, begins: float, ends: 
 
 
 def _clamped(prior: Sequence[float], limits: WeightBounds) -> tuple[int, ...]:
-    """Return weights proportional to a prior within the limits, with a sum of the outcomes times the average.
+    """Return weights within the limits, in proportion to a prior. Their sum is the number of outcomes times the
+    average.
 
-    The weights are rounded down; the remainder goes, a unit each, to the heaviest outcomes that are not at their limit.
+    Each weight is rounded down. The units that remain go, one each, to the heaviest outcomes below their limit.
     """
     outcomes, total = len(prior), len(prior) * limits.average
     if not limits.minimum <= limits.average <= limits.maximum:

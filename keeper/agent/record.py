@@ -1,7 +1,8 @@
 """`agent-record`: records the pool-feed readings that decide markets, and enlarges the pools' observation rings.
 
-A reading is a function of the pools' past, so it does not matter who records it, or when, while the pools still have
-it: readings recorded by others are skipped. The oldest are recorded first, because pools drop those first.
+A reading depends only on the pools' history, so anyone can record it, at any time while the pools still have that
+history. Readings that others have recorded are skipped. The oldest are recorded first, because pools drop the oldest
+history first.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ FRESH_SECONDS = 300
 
 @dataclass(frozen=True, slots=True)
 class RecordingState:
-    """A feed's recorded readings and those that its pools still have. `recorded`: grid times from `oldest` on."""
+    """A feed's recorded readings, and the readings that its pools can still give. `recorded` has grid times from
+    `oldest` on."""
 
     feed: PoolFeed
     oldest: int  # the first grid time that all its pools still have
@@ -45,18 +47,19 @@ class RecordingState:
     listed_on: bool = False  # whether new markets are listed on it
 
     def due(self, now: int) -> list[int]:
-        """Return the grid times that markets are waiting for, oldest first."""
+        """Return the grid times of the readings that markets are waiting for, oldest first."""
         return missing(self.needs, self.recorded, self.feed.step_seconds, self.oldest, now)
 
     def lost(self, now: int) -> list[int]:
-        """Return the deciding moments of open markets whose reading was not recorded and no longer can be. An earlier
-        reading that is fresh enough replaces it."""
+        """Return the deciding moments of open markets whose reading was not recorded and can no longer be recorded. An
+        earlier reading decides instead, if it is fresh enough."""
         step = self.feed.step_seconds
         gone = {grid_time(moment, step) for need in self.needs for moment in need.moments if moment < now}
         return sorted(at for at in gone - self.recorded if at < self.oldest)
 
     def to_record(self, now: int) -> list[int]:
-        """Return what is due, and one reading for the next listing; nothing that no market needs."""
+        """Return the grid times that are due, and one for the next listing if the feed needs a fresh reading. Readings
+        that no market needs are left out."""
         needs = self.needs
         if self.listed_on and max(self.recorded, default=0) < now - FRESH_SECONDS:
             needs += (Needs((now - 1,)),)
@@ -114,7 +117,7 @@ async def record_readings(run: JobRun) -> None:
 
 
 async def _needs(run: JobRun) -> defaultdict[bytes, list[Needs]]:
-    """Return the readings that open markets need, by feed; none for condemned feeds."""
+    """Return the readings that open markets need, by feed. Condemned feeds need none."""
     query = (
         select(
             MARKETS.feed, MARKETS.kind, MARKETS.early_resolvable, MARKETS.early_from, MARKETS.start_at, MARKETS.ends_at
@@ -129,7 +132,7 @@ async def _needs(run: JobRun) -> defaultdict[bytes, list[Needs]]:
 
 
 async def _listed_on(run: JobRun) -> set[bytes]:
-    """Return the feeds that this service lists markets on."""
+    """Return the feeds on which this service lists markets."""
     if await run.lanes_problem(LISTER) is not None:
         return set()
     return {row.feed for row in await run.rows(select(FEEDS.feed).where(FEEDS.allowed))}
@@ -184,7 +187,8 @@ def _readings_text(times: Sequence[int]) -> str:
 
 
 def _show_pools(feed: PoolFeed, measured: object) -> None:
-    """Set the gauges of the pools' liquidity and silence, as a reading would measure them now."""
+    """Set the gauges of each pool's liquidity and of its time without an observation, as a reading would measure them
+    now."""
     if isinstance(measured, RpcError):
         return  # they do not have a whole window yet
     assert isinstance(measured, tuple)
@@ -194,7 +198,8 @@ def _show_pools(feed: PoolFeed, measured: object) -> None:
 
 
 async def _grow(run: JobRun, feeds: Iterable[PoolFeed]) -> None:
-    """Enlarge the rings step by step, until an outage of the configured length would lose nothing."""
+    """Enlarge the pools' observation rings step by step, until an outage of the configured length would lose no
+    reading."""
     outage = run.default(run.keeper.how.pool_outage_seconds, local=LOCAL_OUTAGE_SECONDS, live=OUTAGE_SECONDS)
     if outage == 0:
         return

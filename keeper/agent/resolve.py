@@ -26,7 +26,8 @@ BY_FINDING = 0
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """An unsettled market at one block. `crossed`: a valid reading of its interval is at or over the target."""
+    """The facts about an unsettled market at one block. `crossed`: a valid reading in the market's interval is at or
+    over the target."""
 
     terms: DecidingTerms
     is_open: bool  # according to the contract, not the index
@@ -41,8 +42,8 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Settle:
-    """The call that ends a market: `resolveWith` or `voidWith`, with its rounds; 0 for a round that the contract finds,
-    or that does not matter."""
+    """The call that ends a market: `resolveWith` or `voidWith`, with its rounds. A round is 0 if the contract finds it,
+    or if it does not matter."""
 
     function: str
     end_round: int
@@ -55,7 +56,7 @@ VOID = "voidWith"
 
 
 def decide_market(facts: Facts, now: int) -> Settle | Wait:
-    """Decide how a market ends now, if it does. `now`: chain time."""
+    """Decide how a market ends now, or why it must wait. `now` is the chain's time."""
     terms = facts.terms
     if not facts.is_open:
         return Wait("it is settled, but that is not indexed yet")
@@ -103,8 +104,8 @@ def _too_early(terms: DecidingTerms, now: int) -> str:
 
 
 def claim(facts: Facts) -> str | None:
-    """Return the evidence for a void by a missing reading, as a text that two reads must agree on; None if it would not
-    be voided for that."""
+    """Return the evidence for voiding a market by a missing reading: a text on which two reads must agree. Return None
+    if a missing reading would not void the market."""
     end = facts.end
     if end is None or _unreadable(facts):
         return None
@@ -119,8 +120,8 @@ def claim(facts: Facts) -> str | None:
 
 
 def _unreadable(facts: Facts) -> bool:
-    """Return whether a reading is unproven: a feed that answers without a round proves that there is none; a feed that
-    does not answer does not."""
+    """Return whether the node could not show a reading or prove its absence. A feed that answers without a round proves
+    that there is none. A feed that does not answer proves nothing."""
     proven = (RoundProblem.OK, RoundProblem.NO_ROUND)
     return any(each is not None and each.problem not in proven for each in (facts.end, facts.start))
 
@@ -167,12 +168,13 @@ async def resolve_markets(run: JobRun) -> None:
 
 
 def _resolver(run: JobRun) -> Contract:
-    """Return the resolver. It calls the settlement wallet, whose errors it may pass on."""
+    """Return the resolver. It calls the settlement wallet and may pass on the wallet's errors."""
     return run.chain.contract("FeedResolver", "SettlementWallet")
 
 
 async def _due(run: JobRun) -> list[Any]:
-    """Return unsettled markets past their end, early-resolvable ones before it, and all markets of condemned feeds."""
+    """Return the unsettled markets that are past their end, in their early-resolvable interval, or on a condemned
+    feed."""
     condemned = func.coalesce(FEEDS.condemned, False)
     early = MARKETS.early_resolvable & (MARKETS.early_from <= run.now)
     query = (
@@ -188,7 +190,7 @@ async def _due(run: JobRun) -> list[Any]:
 
 
 async def _due_at(run: JobRun, markets: list[Any]) -> list[int]:
-    """Return since when markets have been due: since their end, or since their feed was condemned."""
+    """Return since when each due market has been due: since it could be settled, or since its feed was condemned."""
     condemned = {row.feed for row in markets if row.condemned and row.published}
     since = {feed: await run.claimed_since(f"agent:feed:{hex_of(feed)}", "condemned") for feed in condemned}
     due = []
@@ -225,8 +227,8 @@ def _crossing(run: JobRun, row: Any) -> Call:
 
 
 async def readings(client: ChainClient, row: Any, block: int) -> tuple[RoundReading, RoundReading | None]:
-    """Return the readings that count at the end and, for a direction, at the start. Raise NotRecorded if one must be
-    recorded first."""
+    """Return the reading that decides at the end and, for a direction, the one that decides at the start. Raise
+    NotRecorded if one of them must be recorded first."""
     feed, of_pools = FeedReader(client, hex_of(row.feed), block), bool(row.step)
     end = await feed.deciding_reading(row.ends_at, row.max_age, of_pools=of_pools)
     if MarketKind(row.kind) is not MarketKind.DIRECTION:
@@ -235,7 +237,8 @@ async def readings(client: ChainClient, row: Any, block: int) -> tuple[RoundRead
 
 
 async def _agreement(run: JobRun, row: Any, facts: Facts) -> Facts:
-    """Return the facts; for a missing reading, with whether an earlier read and the other nodes agree."""
+    """Return the facts. For a missing reading, add whether an earlier read and the other nodes agree that it is
+    missing."""
     what = claim(facts) if facts.is_open and not facts.crossed else None
     if what is None:
         return facts

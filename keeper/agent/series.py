@@ -69,7 +69,7 @@ class Feed:
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """A place in a series for at most one market, named by when that market ends."""
+    """A place for at most one market of a series on a feed, identified by the time when that market ends."""
 
     series: Series
     key: str  # of the feed: two feeds of one token have a market each
@@ -82,7 +82,7 @@ class Slot:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """A market of a series. `begins_at`: when its deciding measurement begins."""
+    """A market of a series. `begins_at` is when its deciding measurement begins."""
 
     slot: Slot
     begins_at: int
@@ -107,7 +107,7 @@ class Design:
 
 
 def open_turns(series: Series, feed: Feed, now: int, round_seconds: int = HOUR) -> list[Turn]:
-    """Return the turn that takes bets now, and the next one if bets on this one end soon."""
+    """Return the turn that takes bets now. Add the next turn if bets on the first one end soon."""
     current = _turn(series, feed, now + MIN_OPEN_SECONDS, round_seconds)
     if current.closes_at - now > OVERLAP_SECONDS:
         return [current]
@@ -123,13 +123,13 @@ def _turn(series: Series, feed: Feed, moment: int, round_seconds: int) -> Turn:
 
 
 def round_length(feed: Feed, seconds: int) -> int:
-    """Return the length of a feed's up/down round: `seconds`, or its first multiple of at least twice the feed's
+    """Return the length of a feed's up/down round: `seconds`, or its first multiple that is at least twice the feed's
     memory."""
     return boundary(max(seconds, 2 * feed.terms.memory), seconds)
 
 
 def _begins(series: Series, feed: Feed, moment: int, round_seconds: int) -> int:
-    """Return when the measurement of the first turn at or after `moment` begins."""
+    """Return when the measurement begins in the first turn that begins at or after `moment`."""
     if series is Series.TOUCH:
         return boundary(moment, HOUR // 2)
     if series is Series.DAY:
@@ -143,7 +143,8 @@ def _begins(series: Series, feed: Feed, moment: int, round_seconds: int) -> int:
 
 
 def _ends(series: Series, feed: Feed, begins_at: int, round_seconds: int) -> int:
-    """Return when the measurement ends. It is longer than a turn and its overlap, so bets are open for at most half."""
+    """Return when the measurement of a turn ends. A measurement is longer than a turn and its overlap, so bets are open
+    for at most half of a market's life."""
     if series is Series.TOUCH:
         return begins_at + HOUR
     if series is Series.DAY:
@@ -161,7 +162,7 @@ def boundary(moment: int, period: int) -> int:
 
 
 def _month(moment: int, on: int) -> int:
-    """Return the first second of the month that is `on` months after that of `moment`."""
+    """Return the first second of the month that is `on` months after the month of `moment`."""
     when = datetime.fromtimestamp(moment, UTC)
     year, month = divmod(when.year * 12 + when.month - 1 + on, 12)
     return int(datetime(year, month + 1, 1, tzinfo=UTC).timestamp())
@@ -171,7 +172,8 @@ def _month(moment: int, on: int) -> int:
 
 
 def design_of(series: Series, feed: Feed, value: int, position: int) -> Design:
-    """Return the question of a series' market at the present value. `position`: of the feed; it varies the ladder."""
+    """Return the question of a series' market at the present value. A ladder's bounds vary with the feed's
+    `position`."""
     early = feed.terms.step != 0 and not feed.terms.published
     match series:
         case Series.LADDER:
@@ -187,13 +189,13 @@ def design_of(series: Series, feed: Feed, value: int, position: int) -> Design:
 
 
 def ladder(value: int, buckets: int) -> tuple[int, ...]:
-    """Return bounds 6% apart around the value, to three digits."""
+    """Return a ladder's bounds: 6% apart around the value, rounded to three digits."""
     count = buckets - 1
     return tuple(significant(value * (100 + 3 * (2 * k - (count - 1))) // 100, 3, up=False) for k in range(count))
 
 
 def significant(value: int, digits: int, *, up: bool) -> int:
-    """Round a value above 0 to this many leading digits, up or to the nearest."""
+    """Round a value above 0 to this many leading digits: up if `up`, else to the nearest."""
     unit: int = 10 ** max(0, len(str(value)) - digits)
     return -(-value // unit) * unit if up else (value + unit // 2) // unit * unit
 
@@ -205,5 +207,5 @@ def landmark(value: int) -> int:
 
 
 def rises(bounds: Sequence[int]) -> bool:
-    """Return whether a ladder's bounds are positive and rising; for a tiny value they may coincide."""
+    """Return whether a ladder's bounds are positive and rising. For a tiny value, two bounds may be equal."""
     return all(low < high for low, high in zip((0, *bounds), bounds, strict=False))

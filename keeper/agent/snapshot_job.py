@@ -1,5 +1,5 @@
-"""`agent-snapshot`: reads every source and posts the values they agree on to our observation feeds; in doubt,
-nothing."""
+"""`agent-snapshot`: reads every source and posts the values that the sources agree on to our observation feeds. In
+doubt it posts nothing."""
 
 from __future__ import annotations
 

@@ -15,8 +15,8 @@ from keeper.sources.settings import ChainlinkSource, HttpSource
 
 
 async def latest_round(client: ChainClient, feed: Contract, block: int) -> LatestRound | None:
-    """Return the feed's newest round at a block, or None if it has none. A node failure raises: a feed mistaken for
-    empty would accept any value as its first."""
+    """Return the feed's newest round at a block, or None if it has none. Raise the error if the node fails: if the feed
+    were mistaken for empty, any value would be accepted as its first."""
     try:
         return round_of(await client.read(feed.call("latestRoundData"), block))
     except RpcError as error:
@@ -54,7 +54,8 @@ MILLISECONDS_FROM = 10**11
 
 
 async def http_sample(http: aiohttp.ClientSession, source: HttpSource, now: int) -> Sample:
-    """Return the number in the document, with the document's time if it has one, else `now`, the chain's time."""
+    """Return a sample of the number in the document. The sample's time is the document's time if it has one, else
+    `now`, the chain's time."""
     document = await _document(http, source)
     number = _number(document, source.value, source.name)
     observed_at = now

@@ -1,4 +1,4 @@
-"""Samples of sources, and how several are combined and checked. Pure.
+"""Samples of sources, and pure functions that combine and check them.
 
 Values have the feed's 8 decimals; times are Unix seconds of the chain's clock.
 """
@@ -52,7 +52,8 @@ class LatestRound:
 
 
 def units(number: Decimal | int | str, multiply: Decimal = Decimal(1)) -> int:
-    """Return a number times `multiply`, with 8 decimals, rounded down. Refuse it as ABSURD unless it is above 0."""
+    """Return a number times `multiply`, with 8 decimals, rounded down. Raise SampleRefused with the reason ABSURD
+    unless the result is above 0."""
     try:
         value = (Decimal(number) * multiply * ONE).to_integral_value(rounding=ROUND_DOWN)
         fits = 0 < value <= INT192_MAX
@@ -64,7 +65,7 @@ def units(number: Decimal | int | str, multiply: Decimal = Decimal(1)) -> int:
 
 
 def dollars(value: int) -> str:
-    """Format for people: `81,234,567.89`, rounded down to cents."""
+    """Format a value for people: `81,234,567.89`, rounded down to cents."""
     return f"{value // ONE:,}.{value % ONE * 100 // ONE:02d}"
 
 
@@ -118,7 +119,7 @@ def agree(samples: Sequence[Sample], refusals: Sequence[SampleRefused], bounds: 
 
 
 def check_move(sample: Sample, last: LatestRound | None, bounds: Bounds, *, agreed: bool) -> Sample:
-    """Return the sample; refuse it if a single source moved implausibly far from the last round."""
+    """Return the sample. Raise SampleRefused if a single source moved implausibly far from the last round."""
     if last is None or last.answer <= 0 or agreed:
         return sample
     moved = abs(sample.value - last.answer)
@@ -132,12 +133,12 @@ def check_move(sample: Sample, last: LatestRound | None, bounds: Bounds, *, agre
 
 
 def is_new(sample: Sample, last: LatestRound | None) -> bool:
-    """Return whether it was observed after the last round: a source may update less often than we read it."""
+    """Return whether a sample was observed after the last round. A source may update less often than we read it."""
     return last is None or sample.observed_at > last.updated_at
 
 
 def check_time(sample: Sample, now: int, max_lag: int) -> Sample:
-    """Return the sample; refuse it if it is from the future or too old for the feed."""
+    """Return the sample. Raise SampleRefused if the sample is from the future or too old for the feed."""
     if sample.observed_at > now:
         raise SampleRefused(RefusalReason.ABSURD, f"{sample.source} is {sample.observed_at - now} s ahead of the chain")
     if now - sample.observed_at > max_lag:

@@ -81,7 +81,7 @@ _FILE = TypeAdapter(dict[str, FeedSources])
 
 
 def load_sources(path: Path | None) -> dict[str, FeedSources]:
-    """Load the sources by feed key; without a file there are none. Raise ConfigError for an invalid file."""
+    """Load the sources by feed key. Return none without a file; raise ConfigError for an invalid file."""
     if path is None:
         return {}
     try:

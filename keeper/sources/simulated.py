@@ -1,7 +1,7 @@
 """Simulated prices for local chains: a seeded random walk.
 
 The next value follows from the feed's last round, the seed and the time, so no state is kept: any keeper continues the
-walk, and the same seed and times give the same walk. Integers throughout.
+walk, and the same seed and times give the same walk. All arithmetic uses integers.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def first_value(key: str) -> int:
 
 
 def step(last: LatestRound, home: int, seed: str, key: str, now: int) -> int:
-    """Return the value at `now`, with the feed's 8 decimals, at least 1. Every division rounds down."""
+    """Return the value at `now` with the feed's 8 decimals. The value is at least 1, and every division rounds down."""
     seconds = min(max(now - last.updated_at, 1), MAX_STEP_SECONDS)
     # Standard deviation grows with the square root of time; isqrt of seconds * 1e6 keeps three decimals.
     scale = VOLATILITY_PPM_PER_MINUTE * math.isqrt(seconds * 1_000_000 // 60) // 1000
@@ -54,8 +54,8 @@ def sample(last: LatestRound | None, home: int, seed: str, key: str, now: int) -
 
 
 def _gauss(seed: str, key: str, now: int) -> int:
-    """Return an approximately normal number in thousandths of a standard deviation: the sum of twelve uniform numbers
-    minus its mean."""
+    """Return an approximately normal number in thousandths of a standard deviation. It is the sum of twelve uniform
+    numbers minus the sum's mean."""
     digest = hashlib.sha256(f"{seed}\n{key}\n{now}".encode()).digest()
     words = [int.from_bytes(digest[at : at + 2]) for at in range(0, 24, 2)]
     return (sum(words) - 6 * 65_535) * 1000 // 65_536

@@ -56,8 +56,8 @@ def payouts_due(holdings: Iterable[Holding], now: Moment) -> list[Payout]:
 
 
 def why_poke(market: VestedMarket, entered_at: int, now: Moment) -> str | None:
-    """Return why its pending vintage should be finalized, or None. entered_at: chain time of the vintage's last
-    entry."""
+    """Return why a market's pending vintage should be finalized now, or None if it should not be. `entered_at` is the
+    chain time of the vintage's last entry."""
     if market.vintage is None or market.settled or not finished(market, now):
         return None
     waited = now.timestamp - entered_at
@@ -67,7 +67,8 @@ def why_poke(market: VestedMarket, entered_at: int, now: Moment) -> str | None:
 
 
 def residue_due(market: VestedMarket) -> int:
-    """Return the rounding residue that may go to the treasury now, after every winning position was paid."""
+    """Return the rounding residue that may go to the treasury now. The residue is 0 until every winning position was
+    paid."""
     if not market.settled or market.residue_claimed or market.unpaid_principal:
         return 0
     return residue(market) or 0
@@ -91,8 +92,8 @@ async def deliver(run: JobRun) -> None:
 
 
 async def _pay(run: JobRun, now: Moment) -> None:
-    """Send every payout that is due and may be sent now, page by page. Positions without a payout, or that must wait
-    (the token refuses their owner, an attempt is in progress), never block those behind them."""
+    """Send every payout that is due and may be sent now, page by page. A position without a payout never blocks the
+    positions after it, nor does one that must wait (the token refuses its owner, or an attempt is in progress)."""
     ready: list[Payout] = []
     owed_in_all: list[Payout] = []
     owing = [row.market_id for row in await run.rows(select(MARKETS.market_id).where(text(OWING)))]
@@ -111,8 +112,8 @@ async def _pay(run: JobRun, now: Moment) -> None:
 
 
 async def _holdings(run: JobRun, owing: Sequence[int], after: tuple[int, int]) -> list[Holding]:
-    """Return a page of positions of these markets that may have a payout due, by number of refusals, then by id.
-    `after`: the last position of the page before."""
+    """Return a page of the positions of these markets that may have a payout due, sorted by number of refusals, then by
+    id. `after` is the last position of the page before."""
     place = tuple_(POSITIONS.failed_deliveries, POSITIONS.position_id)
     query = (
         select(POSITIONS.position_id)
@@ -144,7 +145,8 @@ async def _holdings(run: JobRun, owing: Sequence[int], after: tuple[int, int]) -
 
 
 async def _poke(run: JobRun, now: Moment) -> None:
-    """Finalize vintages of open markets that have waited too long; settling a market finalizes its own."""
+    """Finalize vintages of open markets that have waited too long. When a market is settled, its pending vintage is
+    finalized anyway."""
     entered = (
         select(func.max(POSITIONS.entered_at))
         .where(POSITIONS.market_id == MARKETS.market_id, POSITIONS.vintage == MARKETS.pending_vintage)

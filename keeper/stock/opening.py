@@ -1,6 +1,6 @@
 """`open`: lists today's daily and this week's weekly markets before the opening bell, for every allowed ticker, as far
-as the opener's balance allows. `drill`: keeps short markets running on local deployments. `refund-drill`: lists one
-that will be void, on demand.
+as the opener's balance allows. `drill`: keeps short markets running on local deployments. `refund-drill`: lists a short
+market that will be void, on demand.
 
 Windows follow from New York trading sessions.
 """
@@ -40,13 +40,15 @@ class MarketWindow:
 
 
 def daily_window(sessions: Sequence[Session], now: int, lead: int) -> MarketWindow | Skipped:
-    """Return the next session, open to close, if it opens within `lead`; else why it is not listed."""
+    """Return the window of the next session, from open to close, if the session opens within `lead`. Otherwise return
+    why it is not listed."""
     coming = next((each for each in sessions if each.opens - now >= MIN_LEAD_SECONDS), None)
     return _listed_from(Family.DAILY, coming, coming, now, lead)
 
 
 def weekly_window(sessions: Sequence[Session], now: int, lead: int) -> MarketWindow | Skipped:
-    """Return the next week that has not opened yet: first open to last close."""
+    """Return the window of the next week that has not opened yet, from its first open to its last close. Otherwise
+    return why none is listed."""
     for week in weeks(sessions):
         if week[0].opens - now >= MIN_LEAD_SECONDS:
             return _listed_from(Family.WEEKLY, week[0], week[-1], now, lead)
@@ -74,7 +76,7 @@ NOT_AFTER_MARGIN_SECONDS = 5
 
 @dataclass(frozen=True, slots=True)
 class FeedState:
-    """A feed of the deployment with the lister's present settings. Ages in seconds."""
+    """A feed of the deployment with the lister's present settings. Ages are in seconds."""
 
     ticker: str
     address: str
@@ -85,7 +87,7 @@ class FeedState:
 
     @property
     def obstacle(self) -> str | None:
-        """Why the lister would refuse a market on it now, or None."""
+        """Return why the lister would refuse a market on this feed now, or None if it would not."""
         if not self.allowed:
             return f"the lister does not allow the feed {self.address}"
         return "its stock's oracle is paused" if self.is_paused else None
@@ -124,7 +126,7 @@ def listed_key(feed: str, window: MarketWindow) -> ListedKey:
 def decide_openings(
     feeds: Sequence[FeedState], windows: Sequence[MarketWindow | Skipped], listed: Set[ListedKey]
 ) -> tuple[list[Opening], list[Skipped]]:
-    """Return an opening for every feed and family, or why there is none; earliest strike first."""
+    """Return an opening for every feed and family, earliest strike first, and the skipped ones with the reasons."""
     openings: list[Opening] = []
     skipped: list[Skipped] = []
     for window in windows:
@@ -145,8 +147,8 @@ def decide_openings(
 
 
 def opener_of(lanes: Sequence[str], named: str | None) -> str:
-    """Return the address that pays the seeds: of the opener's lanes (at least one, oldest first) the one that the
-    deployment file names, else the newest."""
+    """Return the address that pays the seeds. `lanes` are the opener's lanes: at least one, oldest first. The lane that
+    the deployment file names pays, or else the newest lane."""
     of_file = [each for each in lanes if named is not None and each.lower() == named.lower()]
     return (of_file or lanes)[-1]
 
@@ -154,8 +156,8 @@ def opener_of(lanes: Sequence[str], named: str | None) -> str:
 def affordable(
     openings: Sequence[Opening], terms: ListingTerms, balance: int, allowance: int
 ) -> tuple[list[Opening], list[Skipped], int | None]:
-    """Return the openings whose seeds the opener's balance covers, the others as skipped, and the allowance to approve:
-    None if the lister's present `allowance` is enough."""
+    """Return the openings whose seeds the opener's balance covers, the others as skipped, and the allowance to approve.
+    The last is None if the lister's present `allowance` is enough."""
     each = 2 * terms.seed_per_leg
     count = min(len(openings), balance // each)  # down: half a seed opens nothing
     short = [
@@ -171,7 +173,7 @@ def affordable(
 
 @dataclass(frozen=True, slots=True)
 class DrillPlan:
-    """The life of a short market, in seconds from its listing."""
+    """The lifetime of a short market, in seconds from its listing."""
 
     lead: int = 120
     life: int = 300
@@ -184,10 +186,11 @@ class DrillPlan:
 def decide_drills(
     feeds: Sequence[FeedState], last_final: Mapping[str, int], last_opened: int | None, now: int, plan: DrillPlan
 ) -> tuple[Opening | None, list[Skipped]]:
-    """Return the next short market to open: of the ticker that has gone without one for longest, one at a time.
+    """Return the next short market to open. It is on the ticker that has gone without a short market for longest; each
+    ticker has at most one at a time.
 
-    last_final: the latest close of a short market, by feed address in lower case. last_opened: when any was listed.
-    They are opened `apart` seconds apart, so that at any moment there is one in each phase.
+    last_final: the latest close of a short market, by feed address in lower case. last_opened: when the newest short
+    market was listed. Short markets are opened `apart` seconds apart, so that at any moment there is one in each phase.
     """
     skipped: list[Skipped] = []
     wanting: list[tuple[int, str, FeedState]] = []
@@ -212,7 +215,8 @@ def decide_drills(
 
 
 def refund_drill(feed: FeedState, now: int, plan: DrillPlan) -> Opening:
-    """Return a short market that is certain to be void: no round is fresh enough for it, so every stake is refunded."""
+    """Return a short market that is certain to be void. No round will be fresh enough for it, so every stake is
+    refunded."""
     feed = replace(feed, max_strike_age=REFUND_DRILL_AGE_SECONDS, max_final_age=REFUND_DRILL_AGE_SECONDS)
     return Opening(feed, plan.window(now), "stock:refund-drill")
 
@@ -266,8 +270,8 @@ async def open_refund_drill(run: JobRun) -> None:
 
 
 async def _listable_feeds(run: JobRun) -> list[FeedState] | None:
-    """Return the deployment's feeds with the lister's settings; None, with a report, if nothing may be listed now:
-    seeds are paid only if the present state is known."""
+    """Return the deployment's feeds with the lister's settings. If nothing may be listed now, report why and return
+    None: seeds are paid only if the present state is known."""
     if run.skip_if(run.index_problem() or await run.lanes_problem(OPENER)):
         return None
     lister, feeds = run.chain.contract("MarketLister"), run.chain.deployment.price_feeds

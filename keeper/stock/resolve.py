@@ -23,7 +23,8 @@ delay may be longer."""
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """An unsettled market at one block. A round is 0 if none is in effect; the problems are the round finder's."""
+    """The facts about an unsettled market at one block. A round is 0 if none is in effect. The problems are those that
+    the round finder reports."""
 
     market_id: int
     final_time: int
@@ -56,7 +57,7 @@ class Settle:
 
 
 def decide(facts: Facts, now: int) -> Settle | Wait:
-    """Decide how a market ends now, if it does. `now`: chain time."""
+    """Decide how a market ends now, or why it must wait. `now` is the chain's time."""
     if not facts.is_open:
         return Wait("it is settled, but that is not indexed yet")
     if now < facts.final_time + AFTER_BELL_SECONDS:
@@ -117,7 +118,7 @@ async def resolve_markets(run: JobRun) -> None:
 
 
 async def _due(run: JobRun) -> list[Any]:
-    """Return the markets past their close that are open in the index."""
+    """Return the markets that are open in the index and past their close."""
     query = (
         select(
             MARKETS.market_id,
@@ -167,7 +168,7 @@ async def _facts(run: JobRun, due: list[Any]) -> list[Facts]:
 
 
 async def _agreement(run: JobRun, facts: Facts) -> Facts:
-    """Return the facts; for a stale market, with whether an earlier read and the other nodes agree."""
+    """Return the facts. For a stale market, add whether an earlier read and the other nodes agree that it is stale."""
     if facts.status is not PreviewStatus.STALE or not facts.is_open:
         return facts
     what = f"STALE {facts.strike_round} {facts.final_round}"

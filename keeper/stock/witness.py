@@ -1,7 +1,7 @@
-"""`witness`: records pauses and multipliers of the stocks of unsettled markets in the resolver: when a pause begins and
-ends, and across a strike or close.
+"""`witness`: records in the resolver the pauses and multipliers of the stocks of unsettled markets.
 
-Always recorded, so that whether a pause counts is not a choice.
+It records them when a pause begins and ends, and across a strike or close. It records every pause, so that whether a
+pause counts is not a choice.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ REPEAT_SECONDS: Final = 20 * 60
 
 @dataclass(frozen=True, slots=True)
 class StockState:
-    """A stock's present state, and what the resolver has recorded. `paused`: also if the stock does not answer;
-    `multiplier`: None if it cannot be read; `last_pause`: when a pause was last witnessed, or 0."""
+    """A stock's present state, and what the resolver has recorded about it. `paused` is also True if the stock does not
+    answer. `multiplier` is None if it cannot be read. `last_pause` is when a pause was last recorded, or 0."""
 
     paused: bool
     multiplier: int | None
@@ -37,7 +37,8 @@ class StockState:
 
 
 def why_witness(state: StockState, moments: Sequence[int], now: int) -> str | None:
-    """Return why the resolver must be called now, or None. `moments`: strikes and closes of unsettled markets."""
+    """Return why the resolver must be called now, or None if it need not be. `moments` are the strikes and closes of
+    unsettled markets."""
     if state.paused:
         if not state.last_pause or state.is_over:
             return "its oracle is paused"
@@ -79,7 +80,7 @@ async def witness_stocks(run: JobRun) -> None:
 
 
 async def _moments(run: JobRun) -> dict[str, list[int]]:
-    """Return strikes and closes of the unsettled markets, by stock."""
+    """Return the strikes and closes of the unsettled markets, by stock."""
     query = select(MARKETS.stock_token, MARKETS.strike_time, MARKETS.final_time).where(
         MARKETS.closed_tx.is_(None), MARKETS.stock_token.is_not(None)
     )
