@@ -1,1 +1,2 @@
-"""Agent markets: exact arithmetic that mirrors the settlement wallet, bets, and the texts of markets."""
+"""Agent markets: exact arithmetic that mirrors the settlement wallet, the hashes of bets, and the texts about
+markets."""

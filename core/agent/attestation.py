@@ -1,7 +1,8 @@
-"""The EIP-712 schema of the x402 offer-and-receipt extension, version 1, which the attestation key signs.
+"""The EIP-712 schema of the x402 offer-and-receipt extension, version 1. The attestation key signs messages of this
+schema.
 
-The extension fixes the schema and the domain's chain id, which is always 1; the payload's `network` (CAIP-2) names the
-chain of the payment. Nothing signed here can be sent to a chain.
+The extension fixes the schema and the domain's chain id, which is always 1. The payload's `network` (CAIP-2) names the
+chain of the payment. A message signed under this schema cannot be sent to a chain as a transaction.
 """
 
 from __future__ import annotations

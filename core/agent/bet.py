@@ -1,4 +1,4 @@
-"""The hash of a bet, which is the trade's public id and the nonce of a payment bound to it."""
+"""The hash of a bet. It is the trade's public id and the nonce of a payment bound to the bet."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ZERO_ADDRESS: Final = "0x" + "00" * 20
 
 @dataclass(frozen=True, slots=True)
 class Bet:
-    """The bet that a payment is for. Amounts and shares in token units; hashes and `ref` are 32 bytes."""
+    """The bet that a payment is for. Amounts and shares are in token units; hashes and `ref` are 32 bytes."""
 
     market_id: bytes
     outcome: int
@@ -38,24 +38,25 @@ class Bet:
 
 
 def market_key(market_id: str) -> bytes:
-    """Return a market's id in the contract: the hash of its readable id."""
+    """Return the id that the contract uses for a market: the hash of the market's readable id."""
     return keccak(text=market_id)
 
 
 def idem_hash(idem_key: str) -> bytes:
-    """Hash an idempotency key, as the contract stores it."""
+    """Return the hash of an idempotency key in the form that the contract stores."""
     return keccak(text=idem_key)
 
 
 def bet_hash(bet: Bet, chain_id: int, contract: str) -> bytes:
-    """Compute the EIP-712 hash as `SettlementWallet.betHash` does (domain "Service Settlement", version "2")."""
+    """Compute the EIP-712 hash of a bet as `SettlementWallet.betHash` does (domain "Service Settlement", version
+    "2")."""
     domain = {"name": "Service Settlement", "version": "2", "chainId": chain_id, "verifyingContract": contract}
     message = dict(zip((part["name"] for part in _BET), astuple(bet), strict=True))
     return message_hash(encode_typed_data(domain, {"Bet": list(_BET)}, message))
 
 
 def ref_text(ref: bytes) -> str | None:
-    """Return a bet's `ref` as text; None if it is empty or not printable ASCII."""
+    """Return a bet's `ref` as text, or None if the text is empty or not printable ASCII."""
     text = ref.rstrip(b"\0")
     return text.decode() if text and text.isascii() and text.decode().isprintable() else None
 
@@ -66,5 +67,5 @@ def bound_nonce(hashed: bytes) -> bytes:
 
 
 def is_marked(nonce: bytes) -> bool:
-    """Return whether a nonce is one of the receive form."""
+    """Return whether a nonce begins with the mark of receive-form payments."""
     return nonce.startswith(NONCE_MARK)

@@ -1,26 +1,28 @@
 """The settlement wallet's arithmetic in exact integers: prices, stakes, payouts and results.
 
 Amounts, weights, pools and shares are token units (6 decimals on chain; the paper markets use the same arithmetic on
-cents). Prices are wads (10**18 is one). Feed values have 8 decimals, times are Unix seconds. There is no I/O here and
-no state.
+cents). Prices are wads (10**18 is one). Feed values have 8 decimals, times are Unix seconds. This module does no I/O
+and keeps no state.
 
-**Prices.** Outcome `o` has a virtual weight `v[o]`, set at listing, and a net pool `N[o]`, the stakes on it less their
-fees. Its weight is `w[o] = v[o] + N[o]`; among the sum `W` of all weights it costs `w / W`. A net stake `s` on it buys
-the integral of ds / price,
+**Prices.** Outcome `o` has a virtual weight `v[o]`, which is set at listing, and a net pool `N[o]`: the stakes on `o`
+less their fees. The outcome's weight is `w[o] = v[o] + N[o]`. With `W` as the sum of all weights, the outcome's price
+is `w / W`. A net stake `s` on the outcome buys the integral of ds / price:
 
     shares = s + (W - w) * ln((w + s) / w)
 
-with every rounding against the buyer, far enough that a stake cut into pieces never buys more than the whole; the
-argument stands in `contracts/agent/Pricing.sol`.
+Every rounding is against the buyer, far enough that a stake cut into pieces never buys more than the whole stake does;
+`contracts/agent/Pricing.sol` has the proof.
 
-**Payouts.** Write `N` for the net pool of all outcomes, and of the winning outcome `N_w` for the net stakes, `Q_w` for
-the shares and `X_w` for the sum of `max(0, q - s)` over its stakes of net `s` and shares `q`. While `N >= Q_w` a share
-is worth at least a dollar and all shares are paid alike, `q * N / Q_w`. Otherwise every winner first gets its net stake
-back, and the losers' money is split by what the shares promised beyond it: `s + max(0, q - s) * (N - N_w) / X_w`. The
-divisions round down, and the payouts of a market never exceed `N` (with `N < Q_w <= N_w + X_w`, `X_w` is not zero). A
-right stake so gets its net amount at least; one unit less at most where shares are paid alike, since shares are bought
-with the fee rounded up. Whole stakes go back, fee included, when the market is void, when no stake is on the winner,
-and when none is on anything else.
+**Payouts.** `N` is the net pool of all outcomes. For the winning outcome, `N_w` is the sum of the net stakes, `Q_w` the
+sum of the shares, and `X_w` the sum of `max(0, q - s)` over all stakes, where a stake has the net amount `s` and the
+shares `q`. While `N >= Q_w`, a share is worth at least a dollar and all shares are paid alike: `q * N / Q_w`. Otherwise
+every winner first gets the net stake back. The losers' money is then split in proportion to the shares that each stake
+has beyond its net amount: `s + max(0, q - s) * (N - N_w) / X_w`.
+
+The divisions round down, and the payouts of a market never exceed `N` (with `N < Q_w <= N_w + X_w`, `X_w` is not zero).
+A winning stake therefore gets at least its net amount. Where shares are paid alike it may get one unit less, since
+shares are bought with the fee rounded up. Stakes are refunded in full, fee included, when the market is void, when no
+stake is on the winner, and when no stake is on any other outcome.
 """
 
 from __future__ import annotations
@@ -72,13 +74,14 @@ def fee_of(amount: int, fee_bps: int) -> int:
 
 
 def amount_for_shares(amount: int, fee_bps: int) -> int:
-    """Return the part of a stake that buys shares: the stake less the fee, rounded up (at most one unit more than
-    `fee_of`)."""
+    """Return the part of a stake that buys shares: the stake less the fee. The fee is rounded up here, to at most one
+    unit more than `fee_of`."""
     return amount * (BPS - fee_bps) // BPS  # down
 
 
 def shares_for(s: int, weight: int, total: int) -> int:
-    """Return the shares that `s` buys on an outcome of `weight` among `total`; never more than the exact integral."""
+    """Return the shares that a net stake `s` buys on an outcome of weight `weight`, where all weights sum to `total`.
+    The result is never more than the exact integral."""
     ratio = (weight + s) * WAD // weight  # down
     ln = max(0, ln_wad(ratio) - LN_MARGIN)
     return s + (total - weight) * ln // WAD  # down
@@ -86,7 +89,7 @@ def shares_for(s: int, weight: int, total: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Quote:
-    """A quote for a stake; prices are those of its outcome."""
+    """A quote for a stake. The prices are those of the stake's outcome, before and after the stake."""
 
     amount: int
     fee: int
@@ -98,8 +101,8 @@ class Quote:
 
 @dataclass(frozen=True, slots=True)
 class Book:
-    """One market's book, by outcome: the virtual weight, stakes less fees, shares issued, and `excess`, the sum over
-    its stakes of max(0, shares - net stake)."""
+    """The book of one market. Each tuple has one value per outcome: the virtual weight, the stakes less fees (`net`),
+    the shares issued, and `excess`, which is the sum of max(0, shares - net stake) over the outcome's stakes."""
 
     weights: tuple[int, ...]
     fee_bps: int
@@ -109,7 +112,7 @@ class Book:
 
     @classmethod
     def from_rows(cls, market: Any, outcomes: Sequence[Any]) -> Book:
-        """Make the book from a row of `agent_market` and the rows of its outcomes, in order."""
+        """Make the book from a row of `agent_market` and the rows of the market's outcomes, in order."""
         return cls(
             tuple(int(each) for each in market.weights),
             market.fee_bps,
@@ -120,7 +123,8 @@ class Book:
 
     @classmethod
     def from_row(cls, row: Any) -> Book:
-        """Make the book from a row of `agent_market` joined with its outcomes' columns as arrays, in order."""
+        """Make the book from a row of `agent_market` joined with its outcomes. Each column of the outcomes is an array,
+        in the order of the outcomes."""
         columns = (row.weights, row.net, row.shares, row.excess)
         weights, net, shares, excess = (tuple(map(int, each)) for each in columns)
         return cls(weights, row.fee_bps, net, shares, excess)
@@ -146,12 +150,13 @@ class Book:
         return self.weights[outcome] + self.net[outcome]
 
     def room(self, outcome: int, pot_cap: int) -> int:
-        """Return the largest stake that an outcome still accepts: each may hold pot_cap / (outcomes - 1), less fees."""
+        """Return the largest stake that an outcome still accepts. Each outcome may hold pot_cap / (outcomes - 1), less
+        fees."""
         left = pot_cap // (self.outcomes - 1) - self.net[outcome]  # down: the others together stay under the cap
         return left * BPS // (BPS - self.fee_bps)  # down: one unit more would bring more than what is left
 
     def price(self, outcome: int) -> int:
-        """Return the price in wads, rounded down, so that prices sum to at most one."""
+        """Return an outcome's price in wads. Prices are rounded down, so they sum to at most one."""
         return self.weight(outcome) * WAD // self.total_weight
 
     def quote(self, outcome: int, amount: int) -> Quote:
@@ -168,7 +173,7 @@ class Book:
         )
 
     def staked(self, outcome: int, amount: int) -> tuple[Book, Quote]:
-        """Return the book after a stake, and the stake's quote."""
+        """Return the book after a stake, and the quote for the stake."""
         got = self.quote(outcome, amount)
         net, shares, excess = list(self.net), list(self.shares), list(self.excess)
         net[outcome] += got.net
@@ -177,11 +182,12 @@ class Book:
         return replace(self, net=tuple(net), shares=tuple(shares), excess=tuple(excess)), got
 
     def pays_alike(self, winner: int) -> bool:
-        """Return whether all winning shares are paid the same, because the pool holds at least a dollar for each."""
+        """Return whether all winning shares are paid the same amount because the pool holds at least a dollar for each
+        share."""
         return self.net_pool >= self.shares[winner]
 
     def payout(self, winner: int, amount: int, shares: int) -> int:
-        """Return the payout of a winning stake when the losers' money is split, rounded down."""
+        """Return the payout of a winning stake, rounded down, for a market that splits the losers' money."""
         if self.pays_alike(winner):
             return mul_div(shares, self.net_pool, self.shares[winner])
         net = amount - fee_of(amount, self.fee_bps)
@@ -189,24 +195,26 @@ class Book:
         return net + mul_div(max(0, shares - net), lost, self.excess[winner])
 
     def refunds(self, winner: int | None) -> bool:
-        """Return whether all stakes are refunded in full: the market is void (None), no stake is on the winner, or none
-        is on anything else."""
+        """Return whether all stakes are refunded in full: the market is void (`winner` is None), no stake is on the
+        winner, or no stake is on any other outcome."""
         return winner is None or self.shares[winner] == 0 or self.net[winner] == self.net_pool
 
     def share_payout(self, winner: int | None) -> tuple[int, int] | None:
-        """Return the payout per winning share as (pool, shares); None where shares are not paid alike."""
+        """Return the payout per winning share as the fraction (pool, shares), or None if winning shares are not paid
+        alike."""
         if winner is None or self.refunds(winner) or not self.pays_alike(winner):
             return None
         return self.net_pool, self.shares[winner]
 
     def owed(self, winner: int | None, outcome: int, amount: int, shares: int) -> int:
-        """Return the payout or refund of a stake in a settled market; `winner` None means void."""
+        """Return the payout or refund of a stake in a settled market. A `winner` of None means that the market is
+        void."""
         if winner is None or self.refunds(winner):
             return amount
         return self.payout(winner, amount, shares) if outcome == winner else 0
 
     def projected(self, outcome: int, amount: int, shares: int) -> int:
-        """Return the payout of a stake in this book if its outcome won with the book as it is."""
+        """Return what a stake in this book would be paid if its outcome won and no more stakes were added."""
         return self.owed(outcome, outcome, amount, shares)
 
 
@@ -219,7 +227,7 @@ class Unlistable(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class MarketSpec:
-    """A lister's choices: IAgentLister.MarketSpec without the feed's address."""
+    """The lister's choices for a market: IAgentLister.MarketSpec without the feed's address."""
 
     kind: MarketKind
     opens_at: int
@@ -234,7 +242,7 @@ class MarketSpec:
 
 @dataclass(frozen=True, slots=True)
 class FeedTerms:
-    """A feed's terms on the Safe's list."""
+    """The terms under which the Safe has listed a feed."""
 
     memory: int
     max_age: int
@@ -258,7 +266,7 @@ class ListingBounds:
 
 @dataclass(frozen=True, slots=True)
 class MarketTerms:
-    """A market's terms under the Safe's bounds: IAgentLister.MarketTerms, and when the market opens."""
+    """The terms of a market under the Safe's bounds: IAgentLister.MarketTerms, with the time when the market opens."""
 
     opens_at: int
     fee_bps: int
@@ -271,7 +279,8 @@ class MarketTerms:
 
 
 def listing_terms(spec: MarketSpec, feed: FeedTerms, bounds: ListingBounds, now: int) -> MarketTerms:
-    """Return the answer of `AgentLister.preview` at `now` for a listed feed; Unlistable if it refuses the times.
+    """Return the terms that `AgentLister.preview` would return at `now` for a listed feed. Raise Unlistable if the
+    contract would refuse the times.
 
     Outcomes, bounds, weights and the feed itself are not checked here; the contract checks them.
     """
@@ -297,8 +306,8 @@ def listing_terms(spec: MarketSpec, feed: FeedTerms, bounds: ListingBounds, now:
 
 
 def _since_stakes(spec: MarketSpec, feed: FeedTerms) -> int:
-    """Return how old a reading may be, in seconds, without covering the time in which stakes were accepted. A grid
-    reading looks back from its own time."""
+    """Return the greatest age in seconds at which a reading covers no time in which stakes were accepted. A reading on
+    the feed's grid covers the time before its own timestamp, so its age limit is lower."""
     moment = spec.start_at if spec.kind is MarketKind.DIRECTION else spec.ends_at
     looks_back = feed.memory - feed.step if feed.step else 0
     return moment - spec.closes_at - MARGIN - looks_back
@@ -351,7 +360,7 @@ def _closes_before(closes_at: int, moment: int, feed: FeedTerms) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A round proven to be in effect at the moment it is used for."""
+    """A round that was proven to be in effect at the moment for which it is used."""
 
     answer: int  # 8 decimals
     updated_at: int
@@ -376,14 +385,14 @@ class DecidingTerms:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A verdict: either a winning outcome or the reason for a void."""
+    """The verdict on a market: either the winning outcome or the reason why the market is void."""
 
     winner: int | None
     void: VoidReason | None = None
 
 
 def is_crossing(terms: DecidingTerms, reading: Reading, now: int) -> bool:
-    """Return whether a promptly recorded reading settles the market as YES immediately."""
+    """Return whether a reading, recorded promptly, settles the market as YES before its end."""
     return (
         terms.early_resolvable
         and reading.answer > 0
@@ -394,12 +403,14 @@ def is_crossing(terms: DecidingTerms, reading: Reading, now: int) -> bool:
 
 
 def bucket(bounds: tuple[int, ...], value: int) -> int:
-    """Return the range outcome that contains a value: lower bounds inclusive, upper exclusive, open at both ends."""
+    """Return the number of the range outcome that contains a value. Lower bounds are inclusive and upper bounds
+    exclusive; the first and the last range are open-ended."""
     return sum(value >= bound for bound in bounds)
 
 
 def reading_problem(terms: DecidingTerms, reading: Reading | None, moment: int) -> VoidReason | None:
-    """Return why the reading in effect at `moment` (None: the feed has none) cannot decide a market."""
+    """Return the reason why the reading in effect at `moment` cannot decide a market, or None if it can. A `reading` of
+    None means that the feed has none."""
     if reading is None:
         return VoidReason.NO_READING
     if reading.answer <= 0:
@@ -408,10 +419,10 @@ def reading_problem(terms: DecidingTerms, reading: Reading | None, moment: int) 
 
 
 def decide(terms: DecidingTerms, end: Reading | None, start: Reading | None = None) -> Verdict:
-    """Return the verdict from the readings in effect at the end and, for a direction, at the start.
+    """Return the verdict from the reading in effect at the end and, for a direction market, the reading at the start.
 
-    On chain a fault takes `voidMarket` and everything else `resolve`; the result is the same. A crossing settles the
-    market before any of this.
+    On chain, `voidMarket` handles a problem with a reading and `resolve` handles everything else; the result is the
+    same as here. A crossing (`is_crossing`) settles a market earlier, without this function.
     """
     problem = reading_problem(terms, end, terms.ends_at)
     if problem is None and terms.kind is MarketKind.DIRECTION:

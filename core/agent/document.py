@@ -1,8 +1,8 @@
 """The texts about an agent market, rendered from its specification and its feed's subject.
 
-None of them are written by the lister: metadata only carries an id, a series and links, and the id is shown only if the
-specification yields the same one. The id covers everything that decides a market and when its stakes end, so the
-contract's key, which is the id's hash, stands for exactly one specification.
+The lister writes none of these texts. The lister's metadata only has an id, a series and links, and the id is only
+shown if the specification yields the same id. The id covers everything that decides a market, and when its stakes end.
+The contract's key is the hash of the id, so each key stands for exactly one specification.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ UNKNOWN_SYMBOL = "UNKNOWN"
 
 @dataclass(frozen=True, slots=True)
 class Specification(DecidingTerms):
-    """A market's specification on chain: the listing and its terms under the Safe's bounds. Weights and pot cap are
-    left out, since they do not affect who wins."""
+    """A market's specification on chain: the listing and its terms under the Safe's bounds. It has no weights and no
+    pot cap, since those do not affect who wins."""
 
     feed: bytes
     opens_at: int
@@ -79,12 +79,12 @@ class Specification(DecidingTerms):
 
 @dataclass(frozen=True, slots=True)
 class MarketDocument:
-    """The texts about one market; its slug is its id. `rules` are three short paragraphs: what decides, when, and what
-    happens if a reading is missing.
+    """The texts about one market; its slug is its id. `rules` are three short paragraphs: what decides the market,
+    when, and what happens if a reading is missing.
 
-    verified: the deployment file says what the feed observes, and the id's hash is the market's key. Any other market
-    is shown under the hex of its key, with only what the contract itself says. computed: how the feed's readings are
-    computed, for a pool feed.
+    verified: the deployment file says what the feed observes, and the hash of the id is the market's key. A market that
+    is not verified is shown under the hex of its key, with only what the contract itself says. computed: how a pool
+    feed computes its readings; None for other feeds.
     """
 
     id: str
@@ -103,7 +103,7 @@ class MarketDocument:
 
     @property
     def texts(self) -> dict[str, str]:
-        """Return the texts by their field names in answers."""
+        """Return the texts by the names of their fields in API answers."""
         words = camel_fields(
             self, "id", "question", "shortTitle", "summary", "tokenSymbol", "tokenName", "deadlineLabel", "source"
         )
@@ -117,8 +117,8 @@ class MarketDocument:
 
 @dataclass(frozen=True, slots=True)
 class Metadata:
-    """The lister's metadata, which only the log holds: the id, the standing series the market belongs to (empty for a
-    one-off market), and links by name."""
+    """The lister's metadata, which is only stored in the event log: the id, the standing series of the market (empty
+    for a one-off market), and links by name."""
 
     id: str
     series: str = ""
@@ -133,13 +133,13 @@ class Metadata:
             raise ValueError(f"links must be at most {MAX_LINKS} https addresses, each named by a lower-case word")
 
     def canonical(self) -> str:
-        """Return the JSON text with sorted keys and no spaces, so that equal metadata has equal bytes."""
+        """Return the metadata as JSON text with sorted keys and no spaces, so that equal metadata has equal bytes."""
         document = {"id": self.id, "links": dict(self.links), "series": self.series}
         return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
     @classmethod
     def read(cls, document: Any) -> Metadata | None:
-        """Read the well-formed parts of untrusted JSON and ignore the rest; return None if the id is malformed."""
+        """Read the well-formed parts of untrusted JSON and ignore the rest. Return None if the id is malformed."""
         if not isinstance(document, Mapping):
             return None
         identity, series = document.get("id"), document.get("series")
@@ -151,15 +151,18 @@ class Metadata:
 
 
 def feed_keys(sources: Any) -> dict[bytes, str]:
-    """Return the keys of agent feeds by address."""
+    """Return the keys of agent feeds by the feeds' addresses."""
     return {bytes_of(each.address): each.key for each in sources}
 
 
 def listed_document(
     key: bytes, spec: Specification, feed_key: str | None, computed: Computed | None = None
 ) -> MarketDocument:
-    """Return the texts of a listed market. key: its id in the contract. feed_key: None if the deployment file does not
-    know the feed. computed: how a pool feed's readings are computed; it only affects the rules."""
+    """Return the texts of a listed market.
+
+    key: the market's id in the contract. feed_key: the feed's key, or None if the deployment file does not list the
+    feed. computed: how a pool feed computes its readings; only the rules mention this.
+    """
     subject = None if feed_key is None else FeedSubject(feed_key)
     identity = None if subject is None else id_of(spec, subject)
     if identity is None or market_key(identity) != key:
@@ -168,7 +171,7 @@ def listed_document(
 
 
 def draft_document(spec: Specification, feed_key: str) -> MarketDocument:
-    """Return the texts of a market to be listed, under the id it must be listed with."""
+    """Return the texts of a market that is to be listed, under the id that the listing must use."""
     subject = FeedSubject(feed_key)
     return _document(id_of(spec, subject), True, spec, subject, None)
 
@@ -177,10 +180,11 @@ def draft_document(spec: Specification, feed_key: str) -> MarketDocument:
 
 
 def id_of(spec: Specification, subject: FeedSubject) -> str:
-    """Return the readable id: the question, the token, what decides it, and when stakes end.
+    """Return the readable id. It is made of the question, the token, what decides the market, and when stakes end.
 
-    It leaves out when stakes begin (a time already past becomes that of the listing block, which is not known before)
-    and the terms that the Safe's bounds add. The contract lists an id only once, so it still identifies one market.
+    The id leaves out when stakes begin: a time already past is replaced by the time of the listing block, which is not
+    known in advance. It also leaves out the terms that the Safe's bounds add. The contract lists an id only once, so
+    the id still identifies one market.
     """
     symbol = slug(subject.symbol)
     metric = subject.metric_slug
@@ -238,7 +242,7 @@ def _document(
 
 
 def _question(spec: Specification, measure: str, short_measure: str) -> str:
-    """Return the question as a person would ask it. When bets end is a separate field."""
+    """Return the question as a person would ask it. It leaves out when bets end, which is a separate field."""
     start, end = spec.start_at, spec.ends_at
     if spec.kind is MarketKind.DIRECTION:
         subject = short_measure[0].upper() + short_measure[1:]
@@ -297,7 +301,7 @@ def _deciding_rule(spec: Specification, measure: str) -> str:
 
 
 def _timing_rule(spec: Specification) -> str:
-    """Return the rule on when bets are accepted and when the market settles."""
+    """Return the rule that says when bets are accepted and when the market settles."""
     bets = f"Bets are accepted from {moment(spec.opens_at)} until just before {moment(spec.closes_at)}."
     settles = moment(spec.settles_after)
     if spec.early_resolvable:
@@ -308,7 +312,7 @@ def _timing_rule(spec: Specification) -> str:
 
 
 def _refund_rule(spec: Specification, computed: Computed | None) -> str:
-    """Return the rule on readings that are missing and markets that do not settle."""
+    """Return the rule for missing readings and for markets that do not settle."""
     reading = "either reading" if spec.kind is MarketKind.DIRECTION else "the reading"
     if spec.early_resolvable:
         reading = "yes has not won and the last reading"
@@ -350,7 +354,7 @@ def _is_word(text: str) -> bool:
 
 
 def _links(given: Any) -> dict[str, str]:
-    """Return the https addresses among untrusted links."""
+    """Return the valid https links among untrusted links, by name."""
     if not isinstance(given, Mapping) or len(given) > MAX_LINKS:
         return {}
     return {name: url for name, url in sorted(given.items(), key=str) if _is_link(name, url)}

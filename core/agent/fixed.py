@@ -1,7 +1,8 @@
-"""Fixed-point arithmetic exactly as the contracts have it.
+"""Fixed-point arithmetic with the same results as the contracts.
 
-A wad is an integer where 10**18 stands for one. Solidity's `sar` is Python's `>>` (both round towards minus infinity);
-`sdiv` rounds towards zero. No intermediate value leaves 256 bits, so Python's unbounded integers change nothing.
+A wad is an integer where 10**18 stands for one. Solidity's `sar` is Python's `>>`: both round towards minus infinity.
+`sdiv` rounds towards zero. No intermediate value exceeds 256 bits, so Python's unbounded integers give the same
+results.
 """
 
 from __future__ import annotations
@@ -13,20 +14,22 @@ MAX_INT256: Final = 2**255 - 1
 
 
 def mul_div(a: int, b: int, divisor: int) -> int:
-    """floor(a * b / divisor), for values that are not negative."""
+    """Return a * b / divisor, rounded down, for arguments that are not negative."""
     return a * b // divisor
 
 
 def sdiv(a: int, b: int) -> int:
-    """a / b rounded towards zero, as Solidity divides signed integers."""
+    """Return a / b rounded towards zero, as Solidity divides signed integers."""
     quotient = abs(a) // abs(b)
     return quotient if (a < 0) == (b < 0) else -quotient
 
 
 def ln_wad(x: int) -> int:
-    """Solady's `FixedPointMathLib.lnWad`: ln(x / 1e18) * 1e18 for a wad `x` above 0, floored after an approximation.
+    """Return ln(x / 1e18) * 1e18 for a wad `x` above 0, approximated and rounded down as Solady's
+    `FixedPointMathLib.lnWad` does.
 
-    Before the floor it is off by less than 0.06 in either direction over the ratios that prices need (1 to 2**41).
+    Before the rounding, the approximation is off by less than 0.06 in either direction over the ratios that prices need
+    (1 to 2**41).
     """
     if not 0 < x <= MAX_INT256:
         raise ValueError(f"ln_wad takes a positive int256, not {x}")

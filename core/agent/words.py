@@ -1,4 +1,4 @@
-"""Exact text for numbers, times and outcomes of agent markets: nothing is rounded, no second is lost.
+"""Exact text for numbers, times and outcomes of agent markets. Nothing is rounded, and seconds are never dropped.
 
 Feed values have 8 decimals, times are Unix seconds. Every function accepts any integer that a contract can hold.
 """
@@ -38,7 +38,7 @@ class OutcomeWords:
 
 @dataclass(frozen=True, slots=True)
 class FeedSubject:
-    """The subject of a feed, from its key in the deployment file, such as `BNKR/market_cap`."""
+    """The subject of a feed, named by the feed's key in the deployment file, such as `BNKR/market_cap`."""
 
     key: str
 
@@ -60,7 +60,7 @@ class FeedSubject:
 
     @property
     def name(self) -> str:
-        """Return the name for short titles: only the token if the feed reports its market cap."""
+        """Return the name for short titles. If the feed reports a market cap, the name is only the token."""
         return self.symbol if self.metric == "market_cap" else f"{self.symbol} {self.metric_words}"
 
     @property
@@ -72,7 +72,7 @@ class FeedSubject:
 
 
 def usd_label(value: int) -> str:
-    """Format a feed value in dollars, exactly: `$100M`, `$41.09M`, `$41,095,586`, `$0.0412`."""
+    """Format a feed value in dollars without rounding: `$100M`, `$41.09M`, `$41,095,586`, `$0.0412`."""
     sign, size = ("-", -value) if value < 0 else ("", value)
     for unit, letter in _SCALES:
         if size >= unit * _ONE and size % (unit * _ONE // 10**_SHORT_DECIMALS) == 0:
@@ -92,7 +92,7 @@ def level_slug(value: int) -> str:
 
 
 def slug(text: str) -> str:
-    """Lower-case the text and replace everything but letters and digits by hyphens."""
+    """Convert the text to lower case, and replace everything but letters and digits by hyphens."""
     words = "".join(each if each.isascii() and each.isalnum() else " " for each in text.lower()).split()
     return "-".join(words)
 
@@ -101,7 +101,8 @@ def slug(text: str) -> str:
 
 
 def moment(at: int) -> str:
-    """Format a moment: `22 Nov 2026 15:00 UTC`, with seconds unless they are zero: `22 Nov 2026 15:00:07 UTC`."""
+    """Format a moment: `22 Nov 2026 15:00 UTC`. Seconds are only shown if they are not zero: `22 Nov 2026 15:00:07
+    UTC`."""
     when = _utc(at)
     if when is None:
         return f"Unix second {at}"
@@ -120,7 +121,7 @@ def short_moment(at: int) -> str:
 
 
 def clock(at: int) -> str:
-    """Format the time of day, with seconds where they are not zero: `14:55`, `14:55:07`."""
+    """Format the time of day: `14:55`. Seconds are only shown if they are not zero: `14:55:07`."""
     when = _utc(at)
     return moment(at) if when is None else f"{when:%H:%M:%S}" if at % 60 else f"{when:%H:%M}"
 
@@ -138,8 +139,8 @@ def on_one_day(start: int, end: int) -> bool:
 
 
 def time_slug(at: int, other: int | None = None) -> str:
-    """Format a time for ids: `2026-11-22-1500`, with seconds `2026-11-22-150007`; without the day if `other` is on
-    it."""
+    """Format a time for ids: `2026-11-22-1500`, or `2026-11-22-150007` if the seconds are not zero. The day is left out
+    if `other` is on the same day."""
     when, then = _utc(at), None if other is None else _utc(other)
     if when is None:
         return str(at)
@@ -167,7 +168,7 @@ def _utc(at: int) -> datetime | None:
 
 
 def outcomes_of(kind: MarketKind, bounds: Sequence[int]) -> tuple[OutcomeWords, ...]:
-    """Return a market's outcomes in the contract's order. Trades name their side by its key."""
+    """Return a market's outcomes in the contract's order. A trade names its side by the outcome's key."""
     if kind in BINARY_KEYS:
         return tuple(OutcomeWords(key, key.capitalize(), key.capitalize()) for key in BINARY_KEYS[kind])
     lowers, uppers = (None, *bounds), (*bounds, None)

@@ -1,8 +1,8 @@
 """Contracts by ABI: encoding of calls, decoding of results and errors.
 
-It uses the codec of web3 and eth-abi, but not web3's contract objects, which repeat lookups and checks at every call
-(docs/decisions/0012-web3-is-the-chain-client.md has the figures). Addresses decode to lower-case text, bytes to bytes,
-structs to dictionaries by component name.
+This module uses the codec of web3 and eth-abi. It does not use web3's contract objects, which repeat lookups and checks
+at every call (docs/decisions/0012-web3-is-the-chain-client.md has the figures). Addresses decode to lower-case text,
+bytes to bytes, structs to dictionaries by component name.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ CODEC = AsyncWeb3(AsyncBaseProvider()).codec
 
 
 class _AbiEntry:
-    """A function or custom error: a four-byte selector followed by arguments."""
+    """A function or custom error of an ABI. Its data is a four-byte selector followed by arguments."""
 
     def __init__(self, entry: ABIElement) -> None:
         self.name: str = entry["name"]  # type: ignore[typeddict-item]
@@ -47,13 +47,13 @@ class _AbiEntry:
         self._inputs = _named(entry.get("inputs", []))  # type: ignore[arg-type]
 
     def encode(self, *arguments: Any) -> bytes:
-        """Encode call data. Structs may be tuples or dictionaries by component name."""
+        """Encode the arguments as call data. Structs may be tuples or dictionaries by component name."""
         if len(arguments) != len(self._types):
             raise TypeError(f"{self.signature} takes {len(self._types)} arguments, not {len(arguments)}")
         return self.selector + CODEC.encode(*get_aligned_abi_inputs(self._entry, arguments))
 
     def decode_inputs(self, data: bytes) -> dict[str, Any]:
-        """Decode the arguments, by name, from data that begins with the selector."""
+        """Decode data that begins with the selector, and return the arguments by name."""
         return _by_name(self._inputs, CODEC.decode(self._types, data[4:]))
 
 
@@ -66,7 +66,7 @@ class Function(_AbiEntry):
         self._outputs = _named(entry.get("outputs", []))
 
     def decode(self, data: bytes) -> Any:
-        """Decode the return value, or a tuple if the function returns several."""
+        """Decode the return value. If the function returns several values, return a tuple."""
         if not data and self._outputs:
             raise RpcError(
                 RpcErrorKind.BAD_ANSWER, f"{self.name} returned nothing: is there a contract at this address?"
@@ -111,7 +111,7 @@ class Abi:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A contract call, ready to be read, simulated or sent; `function` decodes its result."""
+    """A contract call that is ready to be read, simulated or sent. `function` decodes the result."""
 
     to: str
     data: bytes
@@ -128,7 +128,8 @@ class Call:
 
 
 class Contract:
-    """An address with its ABI. The custom errors of `other_abis` may bubble up through this contract."""
+    """An address with its ABI. Calls to this contract may also revert with the custom errors of `other_abis`, which
+    come from contracts that it calls."""
 
     def __init__(self, address: str, abi: Abi | Sequence[ABIElement], *other_abis: Abi) -> None:
         self.address = checksum(address)
@@ -144,13 +145,13 @@ class Contract:
 
 @lru_cache(maxsize=16_384)
 def checksum(address: str | bytes) -> ChecksumAddress:
-    """Return the EIP-55 form of an address (text or 20 bytes). Cached, since each takes a hash and pages show the same
-    addresses again and again."""
+    """Return the EIP-55 form of an address (text or 20 bytes). Results are cached, since each one costs a hash and
+    pages show the same addresses again and again."""
     return to_checksum_address(address)
 
 
 def _by_name(parts: Sequence[ABIComponent], values: Sequence[Any]) -> dict[str, Any]:
-    """Return decoded values by component name, structs as dictionaries."""
+    """Return the decoded values by component name. Structs become dictionaries."""
     return {part["name"]: _structured(part, value, part["type"]) for part, value in zip(parts, values, strict=True)}
 
 
@@ -161,5 +162,5 @@ def _structured(part: ABIComponent, value: Any, kind: str) -> Any:
 
 
 def _named(parts: Sequence[ABIComponent]) -> list[ABIComponent]:
-    """Return the components, naming unnamed ones by their position."""
+    """Return the components; name each unnamed component by its position."""
     return [{**part, "name": part.get("name") or str(position)} for position, part in enumerate(parts)]

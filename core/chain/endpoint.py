@@ -1,4 +1,4 @@
-"""One RPC URL: sends requests, classifies answers, tracks whether the node is healthy and on the right chain."""
+"""One RPC URL: sends requests, classifies answers, and tracks whether the node is healthy and on the right chain."""
 
 from __future__ import annotations
 
@@ -23,8 +23,9 @@ from core.service.health import LATENCY_BUCKETS
 
 @dataclass(slots=True)
 class CircuitBreaker:
-    """A circuit breaker: closed -> open after `threshold` failures in a row -> half-open after the rest, when one
-    request probes -> closed, or open for longer. `clock` returns monotonic seconds."""
+    """A circuit breaker. It opens after `threshold` failures in a row. After a rest it is half-open: one request probes
+    the node. If the probe succeeds the circuit closes, otherwise it opens again for a longer rest. `clock` returns
+    monotonic seconds."""
 
     clock: Callable[[], float]
     threshold: int = 3
@@ -43,8 +44,8 @@ class CircuitBreaker:
         return "half-open" if self.clock() >= self._open_until else "open"
 
     def allows(self) -> bool:
-        """Return whether a request may be sent. While half-open, only one caller gets True until its outcome is
-        recorded."""
+        """Return whether a request may be sent. While the circuit is half-open, only one caller gets True until the
+        outcome of its request is recorded."""
         if self._open_until is None:
             return True
         if self.clock() < self._open_until or self._probing:
@@ -61,7 +62,8 @@ class CircuitBreaker:
         self._probing = False
 
     def failed(self, rest_seconds: float | None = None) -> None:
-        """Record a failure; `rest_seconds` (a node's Retry-After) opens the circuit at once for at least that long."""
+        """Record a failure. If `rest_seconds` is given (a node's Retry-After), open the circuit at once for at least
+        that long."""
         self._failures += 1
         probed, self._probing = self._probing, False
         asked = self.clock() + min(rest_seconds or 0.0, self.longest_asked_seconds)
@@ -75,7 +77,7 @@ class CircuitBreaker:
         self._open_until = max(self.clock() + self._rest_seconds, asked)
 
     def abandoned(self) -> None:
-        """Record that a probe was cancelled; the next caller may probe."""
+        """Record that a probe was cancelled, so that the next caller may probe."""
         self._probing = False
 
 
@@ -116,7 +118,7 @@ _HEX = re.compile("0x(?:[0-9a-fA-F]{2})*")
 
 
 class Answer(msgspec.Struct, Generic[T]):
-    """A JSON-RPC answer. A null `result` is valid, an absent one is not."""
+    """A JSON-RPC answer. A null `result` is valid; a missing `result` is not."""
 
     id: int | str | None = None
     result: T | msgspec.UnsetType = msgspec.UNSET
@@ -153,7 +155,8 @@ class Endpoint:
         self._verifying = asyncio.Lock()
 
     async def post(self, method: str, body: bytes, timeout_seconds: float) -> bytes:
-        """Return the raw answer, after checking once that this URL serves the expected chain. Raises only RpcError."""
+        """Send a request and return the raw answer. The first request also checks that this URL serves the expected
+        chain. Errors are raised only as RpcError."""
         REQUESTS.labels(self._chain, self.label, method).inc()
         try:
             await self._verify(timeout_seconds)
@@ -169,7 +172,7 @@ class Endpoint:
         return answer
 
     def failed(self, error: RpcError) -> None:
-        """Record a failure. An unhealthy node rests, and its chain id is checked again when it comes back."""
+        """Record a failure. An unhealthy node is not used for a while, and its chain id is checked again afterwards."""
         ERRORS.labels(self._chain, self.label, error.kind.value).inc()
         if error.kind not in _TRIPS:
             self.breaker.succeeded()  # it answered
@@ -283,12 +286,13 @@ class Endpoint:
 
 
 def bad_answer(label: str, method: str, what: str) -> RpcError:
-    """Make the error for an answer that is invalid although the node took the request."""
+    """Make the error for an answer that is invalid although the node accepted the request."""
     return RpcError(RpcErrorKind.BAD_ANSWER, f"{label} answered {method} with {what}.", maybe_delivered=True)
 
 
 def decode_answer(answer: bytes, shape: Any, method: str, label: str) -> Any:
-    """Decode the typed result of an answer; raise RpcError if it is an error, not JSON-RPC, or of another type."""
+    """Decode the typed result of an answer. Raise RpcError if the answer is an error, is not JSON-RPC, or has another
+    type."""
     try:
         item = _ITEM.decode(answer)
     except (msgspec.DecodeError, UnicodeDecodeError) as problem:
@@ -297,7 +301,7 @@ def decode_answer(answer: bytes, shape: Any, method: str, label: str) -> Any:
 
 
 def decode_item(item: Item, shape: Any, method: str, label: str) -> Any:
-    """Decode the typed result of a batch item; raise RpcError if it is an error or of another type."""
+    """Decode the typed result of a batch item. Raise RpcError if the item is an error or has another type."""
     if item.error is not None:
         raise from_error_object(item.error, method, label)
     if isinstance(item.result, msgspec.UnsetType):
@@ -315,7 +319,8 @@ def from_error_object(error: ErrorObject, method: str, label: str) -> RpcError:
 
 
 def revert_data(error: ErrorObject) -> str | None:
-    """Return the revert data as hex. Nodes put it in `data`, in `data.data`, or at the end of a text."""
+    """Return an error's revert data as hex, or None. Nodes put the data in `data`, in `data.data`, or at the end of a
+    text."""
     data = error.data
     if isinstance(data, dict):
         data = data.get("data") or data.get("result")

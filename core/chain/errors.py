@@ -1,7 +1,7 @@
 """Classification of node errors, and what a caller may do about each kind.
 
-Nodes agree on few error codes, so the text is matched first and the code only if no pattern matches. The first match in
-the table wins. Add a provider's text here with a test; never match texts elsewhere.
+Nodes agree on few error codes, so the text is matched first, and the code only if no pattern matches. The first match
+in the table wins. Add a provider's text to the table, with a test; never match texts elsewhere.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ class RpcErrorKind(StrEnum):
     """The kinds of node errors.
 
     blames_node: another node may well answer the same request, so the provider fails over. retriable: the same request
-    may succeed later, at the same node or another.
+    may succeed later, at the same node or at another.
     """
 
     blames_node: bool
@@ -268,7 +268,7 @@ _BY_STATUS = {
 
 
 def classify(code: int, message: str) -> RpcErrorKind:
-    """Classify a JSON-RPC error object."""
+    """Return the kind of a JSON-RPC error from its code and message."""
     # A revert's message quotes the contract, which may say anything, so check for it before the table.
     if code == 3 or message.lower().startswith(
         ("execution reverted", "vm exception while processing transaction: rev")
@@ -281,7 +281,7 @@ def classify(code: int, message: str) -> RpcErrorKind:
 
 
 def classify_status(status: int) -> RpcErrorKind:
-    """Classify an HTTP status without a JSON-RPC error."""
+    """Return the kind of an error from the HTTP status of an answer without a JSON-RPC error."""
     if status in _BY_STATUS:
         return _BY_STATUS[status]
     return RpcErrorKind.UNAVAILABLE if status >= 500 else RpcErrorKind.BAD_ANSWER

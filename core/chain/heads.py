@@ -1,7 +1,7 @@
-"""Heads of a chain: waiting for new ones, whether the head is current, and which blocks are final.
+"""Heads of a chain: waits for new heads, says whether the head is current, and says which blocks are final.
 
-Waiting polls, and listens to a WebSocket subscription if a URL is configured. A subscription may fall silent without
-closing, so it only supplements polling.
+Waiting polls, and also listens to a WebSocket subscription if a URL is configured. A subscription may fall silent
+without closing, so it only supplements polling.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ MAX_LAG_SECONDS = 60
 
 
 def final_block(indexed: int, finalized: int | None, depth: int) -> int:
-    """Return the newest indexed block that is final; negative if there is none.
+    """Return the newest indexed block that is final, or a negative number if no indexed block is.
 
-    It is the node's finalized block or, if the node has none, the block `depth` below `indexed`. A finalized block
-    above `indexed` says nothing about the indexed blocks, which may have been replaced since.
+    The result is the node's finalized block or, if the node has none, the block `depth` below `indexed`. A finalized
+    block above `indexed` proves nothing about the indexed blocks, which may have been replaced since they were indexed.
     """
     return finalized if finalized is not None and finalized <= indexed else indexed - depth
 
 
 def why_head_is_late(head_time: int, now: float, *, blocks_are_regular: bool) -> str | None:
-    """Return a sentence if the head is too old, by our clock, to tell the chain's time; else None.
+    """Return a sentence if the head is too old, by our clock, to show the chain's current time; otherwise return None.
 
-    A halted chain has an old head, and dates its next blocks into the time of the halt. An old head means something
-    only on chains whose blocks come regularly.
+    A halted chain has an old head, and will date its next blocks into the time of the halt. Only on a chain whose
+    blocks come regularly does an old head indicate a halt.
     """
     if blocks_are_regular and now - head_time > MAX_LAG_SECONDS:
         return "The chain has produced no block for a minute."
@@ -48,8 +48,8 @@ HEARTBEAT_SECONDS = 10.0
 
 
 class Heads:
-    """Waits for new heads: `await heads.wait()` returns after the polling interval, or True as soon as a node announces
-    a head."""
+    """A waiter for new heads. `await heads.wait()` returns False after the polling interval, or True as soon as a node
+    announces a head."""
 
     def __init__(self, ws_urls: Sequence[str], poll_seconds: float) -> None:
         self.subscribed = False
@@ -66,7 +66,7 @@ class Heads:
         return arrived
 
     async def listen(self) -> None:
-        """Keep a subscription open forever; without a WebSocket URL, only wait."""
+        """Keep a subscription open forever. Without a WebSocket URL, wait forever."""
         if not self._ws_urls:
             await asyncio.Event().wait()
         pause = 0.2

@@ -1,11 +1,12 @@
 """A web3 provider over several URLs of one chain, with fail-over, retries of reads, and batches.
 
 Rules that must hold:
-- URLs are tried in the order given, skipping those with an open circuit, so the first returns once it works.
+- URLs are tried in the order given, skipping URLs with an open circuit. The first URL is used again once it works.
 - An error that blames the request (a revert, a range too wide) is raised at once; one that blames the node fails over.
-- Reads go through all URLs up to `rounds` times with jittered pauses. A transaction is offered to one URL after the
-  other until one accepts or refuses it; a transaction sent before is offered to all of them.
-- Every URL must prove its chain id before its first answer counts, and again after it was down.
+- Reads go through all URLs up to `rounds` times with jittered pauses.
+- A new transaction is offered to one URL after another until one accepts or refuses it; a transaction that was sent
+  before is offered to all URLs.
+- Every URL must prove its chain id before its first answer is used, and again after it was down.
 """
 
 from __future__ import annotations
@@ -42,10 +43,10 @@ RpcRequest = tuple[str, Sequence[Any]]  # method, params
 class ChainProvider(AsyncJSONBaseProvider):
     """A web3 provider of one chain: `async with ChainProvider(urls, chain_id=8453)`, or `start()` and `close()`.
 
-    urls: in order of preference. chain_id: what every URL must serve; None skips the check (tools only).
-    timeout_seconds: per attempt at one URL. rounds: how often a read goes through all URLs before it fails.
-    pause_seconds: upper bound of the first jittered pause between rounds; it doubles, up to 5 s.
-    max_batch: requests per HTTP body.
+    urls: the RPC URLs in order of preference. chain_id: the chain that every URL must serve; None skips the check
+    (tools only). timeout_seconds: the limit of one attempt at one URL. rounds: how often a read goes through all URLs
+    before it fails. pause_seconds: the upper bound of the first jittered pause between rounds; it doubles, up to 5 s.
+    max_batch: the most requests in one HTTP body.
     """
 
     def __init__(
@@ -82,7 +83,7 @@ class ChainProvider(AsyncJSONBaseProvider):
         await self.close()
 
     def open(self) -> None:
-        """Create the HTTP session; this needs a running event loop and sends nothing."""
+        """Create the HTTP session. This needs a running event loop and sends nothing."""
         connector = aiohttp.TCPConnector(limit=0, limit_per_host=CONNECTIONS)
         self._session = aiohttp.ClientSession(connector=connector)
         self._endpoints = tuple(
@@ -97,7 +98,7 @@ class ChainProvider(AsyncJSONBaseProvider):
         self._session = None
 
     async def start(self, timeout_seconds: float = 5.0) -> None:
-        """Open the provider; fail within seconds if a URL serves another chain or no URL answers."""
+        """Open the provider. Fail within seconds if a URL serves another chain or no URL answers."""
         if self._session is None:
             self.open()
         outcomes = await asyncio.gather(
@@ -120,11 +121,11 @@ class ChainProvider(AsyncJSONBaseProvider):
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Return a printable name of each URL: position and host."""
+        """Return a printable name of each URL, made of its position and host."""
         return tuple(endpoint.label for endpoint in self._endpoints)
 
     def pinned(self, position: int) -> ChainProvider:
-        """Return a provider that uses only one of the URLs, sharing its connections and breaker."""
+        """Return a provider that uses only one of the URLs and shares that URL's connections and circuit breaker."""
         one = ChainProvider(
             (self._urls[position],),
             chain_id=self.chain_id,
@@ -138,13 +139,13 @@ class ChainProvider(AsyncJSONBaseProvider):
         return one
 
     async def make_request(self, method: RPCEndpoint, params: Any) -> RPCResponse:
-        """Answer a request from web3. Errors are raised as RpcError here, so web3 never interprets them."""
+        """Answer a request from web3. Errors are raised as RpcError, so web3 never interprets them."""
         return {"jsonrpc": "2.0", "id": 0, "result": await self.call(method, params, SHAPES.get(method, object))}
 
     async def call(
         self, method: str, params: Sequence[Any], shape: type[T], *, timeout_seconds: float | None = None
     ) -> T:
-        """Send one request; its result must decode to the type `shape`."""
+        """Send one request and decode its result to the type `shape`."""
         seconds = timeout_seconds or self._timeout_seconds
         answers: list[T | RpcError] = await self._batch([(method, params)], range(1), [shape], seconds)
         answer = answers[0]
@@ -155,7 +156,7 @@ class ChainProvider(AsyncJSONBaseProvider):
     async def call_optional(
         self, method: str, params: Sequence[Any], shape: type[T], *, timeout_seconds: float | None = None
     ) -> T | None:
-        """Send one request whose result may be null (None)."""
+        """Send one request and decode its result to the type `shape`; return None if the result is null."""
         nullable: Any = shape | None
         result: T | None = await self.call(method, params, nullable, timeout_seconds=timeout_seconds)
         return result
@@ -167,10 +168,10 @@ class ChainProvider(AsyncJSONBaseProvider):
         *,
         timeout_seconds: float | None = None,
     ) -> list[T | RpcError]:
-        """Send many reads in few HTTP bodies; return the result or error of each, in order.
+        """Send many reads in few HTTP bodies. Return the result or error of each read, in order.
 
-        shapes: the type of all results, or a list with the type of each; by default what web3 expects. Items that a
-        node could not answer are sent to the next one.
+        shapes: the type of all results, or a list with the type of each; by default the types that web3 expects. Reads
+        that one node could not answer are sent to the next node.
         """
         if shapes is None:
             shapes = [SHAPES.get(method, object) for method, _ in requests]
@@ -184,10 +185,11 @@ class ChainProvider(AsyncJSONBaseProvider):
         return [item for part in parts for item in part]
 
     async def send_raw(self, raw: bytes) -> str:
-        """Offer a signed transaction to one URL after the other until one accepts or refuses it; return its hash.
+        """Offer a signed transaction to one URL after another until one accepts or refuses it. Return the transaction's
+        hash.
 
-        If the error's `maybe_delivered` is True, some node may have accepted it without confirming that: its outcome is
-        unknown, not failed.
+        If the raised error's `maybe_delivered` is True, some node may have accepted the transaction without confirming
+        that. The transaction's outcome is then unknown, not failed.
         """
         (answer,) = await self.send_raw_batch([raw])
         if isinstance(answer, RpcError):
@@ -195,8 +197,8 @@ class ChainProvider(AsyncJSONBaseProvider):
         return answer
 
     async def send_raw_batch(self, raws: Sequence[bytes]) -> list[str | RpcError]:
-        """Offer signed transactions, in order, to the URLs until each is accepted or refused; return each hash or
-        error."""
+        """Offer signed transactions, in order, to one URL after another until each transaction is accepted or refused.
+        Return the hash or error of each."""
         best: dict[int, _Verdict] = {}
         offers, pending = _offers(raws), list(range(len(raws)))
         for endpoint in self._allowed():
@@ -208,7 +210,8 @@ class ChainProvider(AsyncJSONBaseProvider):
 
     async def send_raw_everywhere(self, raws: Sequence[bytes]) -> list[str | RpcError]:
         """Offer signed transactions to all URLs at once, since a node that accepted them before may have lost them. The
-        best answer counts; once every transaction has been accepted, slower URLs are not waited for."""
+        best answer to each transaction counts. Once every transaction has been accepted, slower URLs are not waited
+        for."""
         best: dict[int, _Verdict] = {}
         offers = _offers(raws)
         asking = {
@@ -224,7 +227,7 @@ class ChainProvider(AsyncJSONBaseProvider):
     async def _offer(
         self, endpoint: Endpoint, offers: Sequence[RpcRequest], indices: Sequence[int], best: dict[int, _Verdict]
     ) -> None:
-        """Offer the transactions to one URL, and keep its answer to each unless there is a better one."""
+        """Offer the transactions to one URL. Keep this URL's answer to a transaction unless `best` has a better one."""
         try:
             answers = await self._ask(endpoint, offers, indices, [str] * len(offers), self._timeout_seconds)
             verdicts = [_Verdict.of(each) for each in answers]
@@ -276,8 +279,8 @@ class ChainProvider(AsyncJSONBaseProvider):
         shapes: Sequence[Any],
         seconds: float,
     ) -> list[T | RpcError]:
-        """Send requests to one URL and return the answer or error to each; raise RpcError if it refuses the batch as a
-        whole."""
+        """Send requests to one URL and return the answer or error to each. Raise RpcError if the URL refuses the whole
+        batch."""
         if len(indices) <= 1:
             return [await self._one(endpoint, requests[index], shapes[index], seconds) for index in indices]
         method = requests[indices[0]][0] if len({requests[i][0] for i in indices}) == 1 else "batch"
@@ -323,7 +326,8 @@ class ChainProvider(AsyncJSONBaseProvider):
             return error
 
     def _allowed(self) -> Iterator[Endpoint]:
-        """Yield the endpoints that may be used now. Each breaker is asked only at its turn, so no probe is wasted."""
+        """Yield the endpoints that may be used now. Each circuit breaker is asked only when its turn comes, so that no
+        probe is wasted."""
         if self._session is None:
             raise RuntimeError("the ChainProvider is not open")
         return (endpoint for endpoint in self._endpoints if endpoint.breaker.allows())
@@ -347,7 +351,8 @@ class ChainProvider(AsyncJSONBaseProvider):
 
 
 class _Doubt(IntEnum):
-    """How little an answer to an offered transaction settles; of several answers, the lowest is the best."""
+    """The uncertainty that an answer leaves about an offered transaction. Of several answers, the one with the lowest
+    is the best."""
 
     TAKEN = 0
     KNOWN = 1
@@ -371,8 +376,8 @@ class _Verdict:
         return cls(_Doubt.UNJUDGED if answer.kind.blames_node else _Doubt.REFUSED, answer)
 
     def or_better(self, other: _Verdict | None) -> _Verdict:
-        """Return the better of two. If that is an error and either URL may have accepted the transaction, it says
-        so."""
+        """Return the better of two answers. If it is an error, set its `maybe_delivered` to whether either URL may have
+        accepted the transaction."""
         if other is None:
             return self
         best = min(self, other, key=lambda each: each.doubt)
@@ -384,7 +389,7 @@ class _Verdict:
 
 
 def values(items: Sequence[Any | RpcError]) -> list[Any]:
-    """Return the results of a batch; raise its first error."""
+    """Return the results of a batch, or raise the first error in it."""
     for item in items:
         if isinstance(item, RpcError):
             raise item

@@ -1,4 +1,4 @@
-"""Revert reasons as sentences: custom errors by their ABI, `require` texts, and compiler panics."""
+"""Revert reasons as sentences, from custom errors by their ABI, `require` texts, and compiler panics."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _PANICS = {
 
 
 def explain(error: RpcError, errors: Mapping[bytes, CustomError] | None = None) -> ContractReverted:
-    """Decode a revert's reason. `errors` maps selectors to the custom errors that the contract may raise."""
+    """Decode the reason of a revert. `errors` maps selectors to the custom errors that the contract may raise."""
     data = bytes_of(error.data) if error.data and len(error.data) % 2 == 0 else b""
     name, arguments, sentence = decode_revert(data, errors or {})
     if not data:
@@ -43,7 +43,7 @@ def explain(error: RpcError, errors: Mapping[bytes, CustomError] | None = None) 
 
 
 def decode_revert(data: bytes, errors: Mapping[bytes, CustomError]) -> tuple[str | None, dict[str, Any], str]:
-    """Return the error name or None, its arguments, and a sentence for raw revert data."""
+    """Decode raw revert data. Return the error's name (or None), its arguments, and a sentence."""
     if not data:
         return None, {}, "The call reverted without a reason."
     selector = data[:4]

@@ -1,7 +1,7 @@
 """Node answers as structs with only the fields we use, and decoding of JSON-RPC quantities and data.
 
-Hex stays text in the structs: decoding every field of every log costs more than reading it from the socket, so callers
-decode what they need (`quantity`, `data_bytes`). Unknown fields are ignored.
+Hex stays text in the structs, since decoding every field of every log costs more than reading the log from the socket.
+Callers decode the fields that they need (`quantity`, `data_bytes`). Unknown fields are ignored.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Hash = Annotated[str, msgspec.Meta(pattern="^0x[0-9a-fA-F]{64}$")]
 
 
 class Block(msgspec.Struct, frozen=True, rename="camel", gc=False):
-    """A block header without its transactions; `relayer/nonces.py`, which needs them, has its own struct."""
+    """A block header without transactions. `relayer/nonces.py` needs the transactions and has a struct for that."""
 
     hash: str
     parent_hash: str
@@ -34,12 +34,12 @@ class Block(msgspec.Struct, frozen=True, rename="camel", gc=False):
 
     @property
     def timestamp(self) -> int:
-        """Unix seconds."""
+        """Return the block's time in Unix seconds."""
         return int(self.timestamp_hex, 16)
 
     @property
     def l1_block_number(self) -> int:
-        """Return `block.number` as contracts see it: on an Arbitrum-style chain, the Ethereum block number."""
+        """Return `block.number` as contracts see it. On an Arbitrum-style chain, that is a block number of Ethereum."""
         return int(self.l1_block_number_hex, 16) if self.l1_block_number_hex else self.number
 
     @property
@@ -56,8 +56,8 @@ class BlockTransaction(msgspec.Struct, frozen=True, rename="camel", gc=False):
 
 
 class Log(msgspec.Struct, frozen=True, rename="camel", gc=False):
-    """An event log. Every field but `removed` is the node's text, unchecked: validating each would take several times
-    as long as the rest of the decoding."""
+    """An event log. Every field except `removed` is the node's text, unchecked: validating every field would take
+    several times as long as the rest of the decoding."""
 
     address: str
     topics: tuple[str, ...]
@@ -96,7 +96,7 @@ class Receipt(msgspec.Struct, frozen=True, rename="camel", gc=False):
 
     @property
     def fee_wei(self) -> int:
-        """Return what the sender paid for gas, the L1 fee included."""
+        """Return what the sender paid for gas, including the L1 fee."""
         price = int(self.effective_gas_price, 16) if self.effective_gas_price else 0
         return self.gas_used * price + (int(self.l1_fee, 16) if self.l1_fee else 0)
 

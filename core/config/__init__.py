@@ -1,7 +1,8 @@
-"""Configuration: environment variables, checked once at start, frozen afterwards.
+"""Configuration: environment variables that are checked once at start and frozen afterwards.
 
-`load(Settings)` reads what all daemons share, without keys. Secrets are split by process, so that no process parses a
-key it does not use: `ApiSecrets` (attestation key, cron secret) and `RelayerSecrets` (lane keys).
+`load(Settings)` reads the settings that all daemons share; they contain no keys. Each process has its own class of
+secrets, so that no process parses a key that it does not use: `ApiSecrets` (attestation key, cron secret) and
+`RelayerSecrets` (lane keys).
 """
 
 from core.config.loading import environment, exposed_files, load, setting, unknown_variables

@@ -1,4 +1,4 @@
-"""`python -m core.config` lists all variables; `--check` checks the environment."""
+"""Lists all variables with `python -m core.config`, and checks the environment with `--check`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def groups() -> Iterator[type[SettingsBase]]:
 
 
 def listing() -> Iterator[str]:
-    """Yield a line per variable: name, description, default."""
+    """Yield one line per variable with its name, description and default."""
     for group in groups():
         yield f"# {group.__name__}"
         for name, field in group.model_fields.items():

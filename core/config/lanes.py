@@ -3,13 +3,16 @@
     VPM_RELAYER_KEYS=relay=0x..., keeper=0x..., stock:opener=0x..., base:credit=0x..., base:lister+publisher=0x...
     VPM_RELAYER_KEYSTORES=stock:relay=/keys/stock.json, base:relay=aws-kms://eu-central-1/alias/vpm-relay-0#0x...
 
-Without a chain the key has a lane on each chain. Without groups it serves `relay` and `keeper`, which is enough for
-development. On a live chain the relayer does not start with a key that serves `relay` and anything else, because an
-attacker who makes bets burn gas would stop the rest too. Several keys of one group are several lanes. Each role of a
-contract is a separate group. `credit` needs a separate key too: the holder of CREDITOR can take all unbooked money.
+Without a chain, the key has a lane on each chain. Without groups, the key serves `relay` and `keeper`, which is enough
+for development. Several keys of one group are several lanes. Each role of a contract is a separate group.
 
-A key in AWS KMS is named in place of a keystore's path. The part after `#` is its expected address: with it, a lane can
-start and follow its transactions while the key service is down; a key with another address is refused.
+On a live chain the relayer does not start with a key that serves `relay` and anything else: an attacker who makes bets
+burn gas would also stop the other groups. `credit` needs a separate key too, since the holder of CREDITOR can take all
+unbooked money.
+
+In VPM_RELAYER_KEYSTORES, an entry may name a key in AWS KMS instead of a keystore's path. The part after `#` is the
+key's expected address. With an expected address, a lane can start and follow its transactions while the key service is
+down, and a key with another address is refused.
 """
 
 from __future__ import annotations
@@ -38,24 +41,25 @@ _FORM = "aws-kms://REGION/alias/NAME (or a key's id or ARN in place of alias/NAM
 
 @dataclass(frozen=True, slots=True)
 class KeyName:
-    """A key in AWS KMS. address: its expected 20 bytes; None if not given."""
+    """The name of a key in AWS KMS. address: the key's expected 20 bytes, or None if the name has no address."""
 
     region: str
     key: str
     address: bytes | None = None
 
     def __str__(self) -> str:
-        """Return the name as written, without the address."""
+        """Return the name as written in the settings, without the address."""
         return f"{SCHEME}://{self.region}/{self.key}"
 
 
 def is_kms_name(text: str) -> bool:
-    """Return whether the text is meant as a KMS key name, even if malformed; anything else is a path."""
+    """Return whether the text is meant as the name of a KMS key, even if it is malformed. Any other text is a path."""
     return re.match(r"[a-z]+-kms:", text) is not None
 
 
 def key_name(text: str) -> KeyName:
-    """Parse a KMS key name; ValueError says what is wrong and what is expected."""
+    """Parse the name of a KMS key. Raise ValueError, with what is wrong and what is expected, if the text is
+    malformed."""
     scheme, _, rest = text.partition(":")
     rest, hashed, address = rest.removeprefix("//").partition("#")
     if scheme != SCHEME:
@@ -75,7 +79,7 @@ def _address(text: str) -> bytes:
 
 
 class LaneKey(NamedTuple):
-    """A private key and the lanes it serves; chain None means every chain."""
+    """A private key and the lanes that it serves. A `chain` of None means every chain."""
 
     chain: str | None
     groups: tuple[str, ...]
@@ -83,7 +87,8 @@ class LaneKey(NamedTuple):
 
 
 class LaneKeystore(NamedTuple):
-    """The place of a key, an encrypted keystore file or AWS KMS, and the lanes it serves."""
+    """The place of a private key and the lanes that the key serves. The place is an encrypted keystore file or AWS
+    KMS."""
 
     chain: str | None
     groups: tuple[str, ...]
@@ -104,7 +109,8 @@ def _split(text: str) -> tuple[str | None, tuple[str, ...], str]:
 
 
 def _each(read: Callable[[str], Any]) -> BeforeValidator:
-    """Parse each part of a comma-separated list; leave other values to the field's own validation."""
+    """Return a validator that parses each part of a comma-separated list. It leaves other values to the field's own
+    validation."""
 
     def parts_of(value: Any) -> Any:
         parts = split_list(value)

@@ -1,4 +1,4 @@
-"""Loads settings from the environment, and turns every mistake into a sentence that names the variable.
+"""Loads settings from the environment, and reports every mistake in a sentence that names the variable.
 
 An empty variable counts as unset. A secret may be kept in a file: `DATABASE_URL_FILE=/run/secrets/database_url` stands
 for `DATABASE_URL`.
@@ -46,7 +46,8 @@ S = TypeVar("S", bound=SettingsBase)
 
 
 def load(settings: type[S], env: Mapping[str, str] | None = None) -> S:
-    """Load and check one settings class; ConfigError has a sentence for each wrong variable."""
+    """Load and check one class of settings. Raise ConfigError, with a sentence for each wrong variable, if the check
+    fails."""
     given = environment(env)
     values = {name: text for name, text in given.items() if name in variables(settings)}
     for name in _secrets_of(settings):
@@ -70,25 +71,25 @@ def environment(env: Mapping[str, str] | None = None) -> dict[str, str]:
 
 
 def setting(name: str, env: Mapping[str, str] | None = None) -> str | None:
-    """Return one variable's value, which may be in a file; None if it is not set."""
+    """Return one variable's value, which may be in a file, or None if the variable is not set."""
     given = environment(env)
     return _read_secret(name, given) if name + FILE in given else given.get(name)
 
 
 def variables(settings: type[SettingsBase]) -> dict[str, str]:
-    """Map the variable names of a settings class to its field names."""
+    """Return the names of the fields of a settings class by their variables."""
     return {field.alias or name: name for name, field in settings.model_fields.items()}
 
 
 def known_variables() -> frozenset[str]:
-    """Return the variables of all settings classes."""
+    """Return the names of the variables of all settings classes."""
     settings = SettingsBase.__subclasses__()
     files = {name + FILE for each in settings for name in _secrets_of(each)}
     return PROCESS_VARIABLES.union(files, *(variables(each) for each in settings))
 
 
 def exposed_files(env: Mapping[str, str] | None = None) -> list[str]:
-    """Return a warning for each file with a secret that all users of the machine can read."""
+    """Return a warning for each file that holds a secret and that all users of the machine can read."""
     files = {name + FILE for each in SettingsBase.__subclasses__() for name in _secrets_of(each)} | {KEYSTORE_PASSWORD}
     return [
         f"{name} names {path}, a file with a secret that all users of this machine can read: run chmod o-r {path}"
@@ -98,7 +99,7 @@ def exposed_files(env: Mapping[str, str] | None = None) -> list[str]:
 
 
 def unknown_variables(env: Mapping[str, str] | None = None) -> list[str]:
-    """Return a warning for each unknown VPM_* variable, with the closest known one."""
+    """Return a warning for each unknown VPM_* variable. The warning suggests the closest known variable."""
     env = os.environ if env is None else env
     names = known_variables()
     return [
@@ -109,12 +110,13 @@ def unknown_variables(env: Mapping[str, str] | None = None) -> list[str]:
 
 
 def _secrets_of(settings: type[SettingsBase]) -> list[str]:
-    """Return the variables of a class that hold a secret, or a URL that may contain one."""
+    """Return the names of the variables of a class that hold a secret, or a URL that may contain a secret."""
     return [field.alias or name for name, field in settings.model_fields.items() if is_secret(field)]
 
 
 def is_secret(field: FieldInfo) -> bool:
-    """Return whether a setting may be kept in a file of its variable with _FILE."""
+    """Return whether a setting is secret. A secret may be kept in a file named by the setting's variable with the
+    suffix _FILE."""
     return not field.repr or _has_secret(field.annotation)
 
 

@@ -1,8 +1,8 @@
-"""The settings of all daemons, and of single ones.
+"""The settings that all daemons share, and those of single daemons.
 
-To add a setting, add a field: its variable is the class's prefix and its name in capitals, its description says what to
-write (it ends the error message), and a duration's name ends with its unit. Secrets have one class per process; load a
-class only in its process.
+To add a setting, add a field. Its variable is the class's prefix followed by the field's name in capitals. Its
+description says what to write, and ends the error message. The name of a duration ends with its unit. Each process has
+its own class of secrets; load such a class only in its process.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class ChainSettings:
 
 
 class Settings(SettingsBase):
-    """The settings every process reads."""
+    """The settings that every process reads."""
 
     model_config = variables_with_prefix("VPM_")
 
@@ -152,7 +152,8 @@ class Settings(SettingsBase):
         return self
 
     def chain(self, name: ChainName) -> ChainSettings:
-        """Return the settings of one chain. RPC URLs may be missing; only code that needs one should refuse that."""
+        """Return the settings of one chain. RPC URLs may be missing: only code that needs a URL should refuse to run
+        without one."""
         base = name == "base"
         network = self.base_network if base else self.stock_network
         return ChainSettings(
@@ -166,7 +167,7 @@ class Settings(SettingsBase):
 
     @property
     def read_url(self) -> SecretStr:
-        """Return the URL for reads: the replica's if there is one."""
+        """Return the database URL for reads: the replica's URL if it is set, otherwise the primary's."""
         return self.database_read_url or self.database_url
 
 
@@ -279,7 +280,7 @@ class RelayerSettings(SettingsBase):
 
 
 class ApiSecrets(SettingsBase):
-    """The API process's secrets. None can move money on a live chain."""
+    """The secrets of the API process. No key among them can move money on a live chain."""
 
     model_config = variables_with_prefix("VPM_")
 

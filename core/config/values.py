@@ -13,7 +13,7 @@ _SECP256K1_ORDER = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD03
 
 
 def split_list(value: Any) -> Any:
-    """Split a comma-separated string into a tuple of stripped parts; return any other value unchanged."""
+    """Split a comma-separated string into a tuple of stripped parts. Return any other value unchanged."""
     return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
 
 
@@ -31,7 +31,7 @@ def _check_url(url: str, schemes: tuple[str, ...]) -> str:
 
 
 def _check_database_url(secret: SecretStr) -> SecretStr:
-    """Check each host of a URL that names several, a primary and its standbys."""
+    """Check each host of a database URL. A URL may name several hosts, a primary and its standbys."""
     url = secret.get_secret_value()
     scheme, separator, rest = url.partition("://")
     authority, slash, path = rest.partition("/")

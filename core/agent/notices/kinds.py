@@ -29,7 +29,7 @@ RESOLUTIONS = (EventType.MARKET_RESOLVED, EventType.POSITION_WON, EventType.POSI
 
 
 def source_of(event_type: EventType, *parts: bytes | int | str) -> bytes:
-    """Return 16 bytes that identify what an event reports, the same in every database."""
+    """Return 16 bytes that identify what an event reports. They are the same in every database."""
     digest = hashlib.sha256(event_type.value.encode())
     for part in parts:
         raw = part if isinstance(part, bytes) else str(part).encode()
@@ -38,10 +38,11 @@ def source_of(event_type: EventType, *parts: bytes | int | str) -> bytes:
 
 
 def correction_source(source: bytes) -> bytes:
-    """Return the source of the event that corrects another one."""
+    """Return the source of the event that corrects the event with the given source."""
     return hashlib.sha256(b"undone" + source).digest()[:SOURCE_BYTES]
 
 
 def event_id(source: bytes, occurrence: int) -> str:
-    """Return the public id. A second occurrence, after a reorganization undid the first, has another id."""
+    """Return the public id of an event. If a reorganization undoes an event and it occurs again, the second occurrence
+    has a different id."""
     return f"evt_{source.hex()}" + (f"_{occurrence}" if occurrence else "")

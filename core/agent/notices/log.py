@@ -1,7 +1,8 @@
 """Appends events to the log, in the transaction of the change that they report.
 
-One transaction at a time adds to a wallet's events: it locks the wallet's row until it ends, so sequence numbers have
-no gaps and are in commit order. All wallets are locked at once, in ascending order, so writers cannot deadlock.
+Only one transaction at a time adds to a wallet's events. It keeps the wallet's row locked until it ends, so sequence
+numbers have no gaps and are in commit order. A transaction locks all its wallets at once, in ascending order, so
+writers cannot deadlock.
 """
 
 from __future__ import annotations
@@ -25,8 +26,11 @@ MICROS = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """An event to add. chain_at: its block's time, or the chain's time when the transaction was sent; None for events
-    unrelated to a chain. block: None unless the event comes from a block."""
+    """An event to add.
+
+    chain_at: the time of the event's block, or the chain's time when the transaction was sent; None for an event
+    unrelated to a chain. block: the event's block; None if the event does not come from a block.
+    """
 
     wallet: bytes
     type: EventType
@@ -55,17 +59,17 @@ class _Wallet:
     chain_micros: int
 
     def tick(self, chain_at: int) -> int:
-        """Return the time of the next chain event: its block's time, plus microseconds where needed to keep times
-        distinct and ascending with the sequence numbers. A reader who asks for everything after an event then misses
-        none, even when blocks are recorded again or late."""
+        """Return the time of the next chain event. It is the time of the event's block, plus as many microseconds as
+        keep times distinct and ascending with the sequence numbers. A reader who asks for all events after a given one
+        then misses none, even when blocks are recorded again or late."""
         self.chain_micros = max(chain_at * MICROS, self.chain_micros + 1)
         return self.chain_micros
 
 
 async def append(connection: Connection, drafts: Sequence[Draft]) -> None:
-    """Append the drafts that are not in the log yet, in the order given. Call it within a transaction.
+    """Append the drafts that are not in the log yet, in the order given. Call this within a transaction.
 
-    A call with nothing to add, as when a chain is indexed again, locks no wallet.
+    If there is nothing to add, as when a chain is indexed again, no wallet is locked.
     """
     drafts = await _missing(connection, drafts)
     if not drafts:
@@ -79,7 +83,8 @@ async def append(connection: Connection, drafts: Sequence[Draft]) -> None:
 
 
 async def lock_wallet(connection: Connection, wallet: bytes) -> int:
-    """Lock the wallet's events until the caller's transaction ends; return the next sequence number."""
+    """Lock the wallet's events until the caller's transaction ends, and return the sequence number of the next
+    event."""
     return (await _lock(connection, {wallet}))[wallet].next_seq
 
 
@@ -130,7 +135,8 @@ async def _append(connection: Connection, wallets: dict[bytes, _Wallet], drafts:
 
 
 async def _missing(connection: Connection, drafts: Sequence[Draft]) -> list[Draft]:
-    """Return the drafts that are not in the log, as far as can be seen without locking the wallets."""
+    """Return the drafts that are not in the log. The wallets are not locked, so another transaction may add some of
+    these events meanwhile."""
     missing: list[Draft] = []
     for start in range(0, len(drafts), ROWS_AT_ONCE):
         part = drafts[start : start + ROWS_AT_ONCE]
@@ -140,8 +146,8 @@ async def _missing(connection: Connection, drafts: Sequence[Draft]) -> list[Draf
 
 
 async def _next_occurrences(connection: Connection, sources: list[bytes]) -> dict[bytes, int | None]:
-    """Return, for each source in the log, None if its event is valid, or the next occurrence number if it was
-    corrected."""
+    """Return a value for each source in the log: None if its event is valid, or the number of the next occurrence if
+    the event was corrected."""
     query = (
         "SELECT e.source, max(e.occurrence), (SELECT max(u.occurrence) FROM agent_event u WHERE u.corrects = e.source)"
         " FROM agent_event e WHERE e.source = ANY(%b) GROUP BY e.source"
@@ -166,10 +172,11 @@ async def _lock(connection: Connection, wallets: Iterable[bytes]) -> dict[bytes,
 
 
 async def _store_wallets(connection: Connection, wallets: dict[bytes, _Wallet]) -> None:
-    """Store the wallets' next numbers, and signal their events.
+    """Store the wallets' next sequence numbers, and signal the new events.
 
-    The commit is durable during a backfill too, whose commits a database crash may lose: a reader continues after the
-    number it has seen, and must not miss another event that would then get the same number.
+    The commit is durable even during a backfill, although a database crash may lose the backfill's other commits. A
+    reader continues after the last number it has seen. If the crash lost this commit, another event would get that
+    number and the reader would miss it.
     """
     await connection.execute(
         "WITH stored AS (UPDATE agent_event_wallet w SET next_seq = u.seq, chain_micros = u.micros"

@@ -1,7 +1,7 @@
-"""Event payloads as JSON text, and the markets that they name, read from the index.
+"""Event payloads as JSON text, and the markets that the events name, read from the index.
 
-Amounts are exact numbers of USD from integers of 6 decimals; averages round down. The keys are documented in
-docs/events.md.
+Amounts are exact numbers of USD, made from integers with 6 decimals; averages round down. docs/events.md describes the
+keys.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from core.money import json_number, json_ratio_down, to_json
 
 @dataclass(frozen=True, slots=True)
 class NoticeMarket:
-    """A market with the texts and times that its events carry."""
+    """A market with the texts and times that its events contain."""
 
     key: bytes
     id: str
@@ -36,7 +36,7 @@ class NoticeMarket:
 
     @property
     def times(self) -> dict[str, str]:
-        """Return when stakes end, the deciding moment and when the market can settle, under the API's names."""
+        """Return when stakes end, the deciding moment and when the market can settle, by their names in the API."""
         return {
             "deadlineAt": iso(self.spec.closes_at),
             "endsAt": iso(self.spec.ends_at),
@@ -59,7 +59,7 @@ _QUERY = (
 
 
 async def notice_markets(connection: Connection, keys: Iterable[bytes]) -> dict[bytes, NoticeMarket]:
-    """Return markets by their id in the contract, without those that the index does not have."""
+    """Return the markets by their id in the contract. Markets that are not in the index are left out."""
     chosen = list(set(keys))
     if not chosen:
         return {}
@@ -80,7 +80,8 @@ def text(payload: Mapping[str, Any]) -> str:
 
 
 def correction_payload(event_id: str, payload: str) -> str:
-    """Return the payload of a correction: the original, marked. Spliced as text to keep its numbers unchanged."""
+    """Return the payload of a correction: the original payload, with a mark in front. The texts are joined without
+    parsing, so that numbers stay unchanged."""
     mark = f'{{"undone":true,"corrects":"{event_id}","reason":"reorg"'
     return mark + ("}" if payload == "{}" else "," + payload[1:])
 
@@ -90,7 +91,8 @@ def bet_submitted(market: NoticeMarket, outcome: int, amount: int, tx: bytes) ->
 
 
 def bet_placed(market: NoticeMarket, e: Staked, *, tx: bytes, block: int) -> str:
-    """Return the payload. `avgPriceCents` is the price of a share without the fee, rounded down to 4 decimals."""
+    """Return the payload of a placed bet. `avgPriceCents` is the price of a share without the fee, rounded down to 4
+    decimals."""
     cents = json_ratio_down(100 * (e.amount - e.fee), e.shares, 4) if e.shares else json_number(0)
     return text(
         {
@@ -110,8 +112,11 @@ def bet_placed(market: NoticeMarket, e: Staked, *, tx: bytes, block: int) -> str
 
 
 def market_resolved(market: NoticeMarket, *, winner: int | None, observed: int | None, tx: bytes, block: int) -> str:
-    """Return the payload. `refunded`: all stakes are refunded in full, because the market is void, no stake is on the
-    winner, or none is on anything else. `payoutPerShareUsd` is null where shares are not paid alike."""
+    """Return the payload of a resolved market.
+
+    `refunded` is true if all stakes are refunded in full: the market is void, no stake is on the winner, or no stake is
+    on any other outcome. `payoutPerShareUsd` is null if winning shares are not paid alike.
+    """
     book = market.book
     share = book.share_payout(winner)
     caps = market.spec.kind is not MarketKind.DIRECTION
@@ -146,7 +151,7 @@ def position_ended(market: NoticeMarket, *, outcome: int, winner: int, amount: i
 
 def payout(market: NoticeMarket, *, outcome: int | None, amount: int, stake_id: int, tx: bytes, **more: Any) -> str:
     """Return the payload of a payout that was sent, made or refused. `side` is null for a payment that came too late to
-    be a stake."""
+    become a stake."""
     return text(
         {
             "amountUsd": json_number(amount),

@@ -14,7 +14,8 @@ _COLUMNS = "wallet, seq, source, occurrence, type, market_id, trade_id, at_micro
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """An event of the log. at_micros: microseconds since 1970. payload: JSON, exactly as it is sent."""
+    """An event of the log. at_micros: the event's time in microseconds since 1970. payload: the JSON text exactly as it
+    is sent."""
 
     id: str
     wallet: bytes
@@ -34,14 +35,15 @@ async def next_seq(connection: Connection, wallet: bytes) -> int:
 
 
 async def newest_seq(connection: Connection, wallet: bytes) -> int:
-    """Return the sequence number of the wallet's newest event, 0 if there is none."""
+    """Return the sequence number of the wallet's newest event, or 0 if the wallet has no events."""
     return max(await next_seq(connection, wallet) - 1, 0)
 
 
 async def notices_from(
     connection: Connection, wallet: bytes, seq: int, limit: int, *, trade_id: bytes | None = None
 ) -> list[Notice]:
-    """Read up to `limit` events in order from `seq` on, of one trade if `trade_id` is given."""
+    """Read up to `limit` of the wallet's events, in order, from sequence number `seq` on. If `trade_id` is given, read
+    only the events of that trade."""
     narrowed = "" if trade_id is None else " AND trade_id = %(trade)s"
     query = (
         f"SELECT {_COLUMNS} FROM agent_event WHERE wallet = %(wallet)s AND seq >= %(seq)s{narrowed}"  # noqa: S608
@@ -52,7 +54,7 @@ async def notices_from(
 
 
 async def resolutions_after(connection: Connection, wallet: bytes, micros: int, limit: int) -> list[Notice]:
-    """Read the results of the wallet's markets after a moment."""
+    """Read up to `limit` of the wallet's events that report the result of a market, from those after a moment."""
     query = (
         f"SELECT {_COLUMNS} FROM agent_event WHERE wallet = %s AND at_micros > %s AND type = ANY(%s)"  # noqa: S608
         " ORDER BY at_micros, seq LIMIT %s"

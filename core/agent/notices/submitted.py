@@ -1,8 +1,8 @@
 """Events of transactions about to be sent: a bet's settlement, a payout.
 
-The relayer appends them in the database transaction that stores the signed bytes, so they precede the chain's own
-events. If another transaction holds the wallet's events at that moment, as a rebuild may for long, the money does not
-wait: the event is added once the wallet is free.
+The relayer appends these events in the database transaction that stores the signed bytes, so they precede the chain's
+own events. Another transaction may hold a lock on the wallet's events at that moment, as a rebuild may for a long time.
+The relayer then sends the money without waiting, and the event is added once the lock is released.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _LOCK_TIMEOUT_MS = 200
 
 @dataclass(frozen=True, slots=True)
 class Submitted:
-    """A signed intent of one of `KINDS`."""
+    """A signed intent whose kind is one of `KINDS`."""
 
     intent_id: int
     kind: str
@@ -38,7 +38,8 @@ class Submitted:
 
 
 async def announce(connection: Connection, chain_id: int, submitted: Sequence[Submitted]) -> None:
-    """Append the missing events; call it within the transaction that stores the signed intents."""
+    """Append the events that are not in the log yet. Call this within the transaction that stores the signed
+    intents."""
     drafts = [
         *await _bets(connection, chain_id, {each.intent_id: each for each in submitted if each.kind in BETS}),
         *await _payouts(connection, chain_id, [each for each in submitted if each.kind in PAYOUTS]),
@@ -50,9 +51,12 @@ async def announce(connection: Connection, chain_id: int, submitted: Sequence[Su
 
 
 async def _chain_now(connection: Connection, chain_id: int) -> int | None:
-    """Return the last indexed block's time; None before the first. A transaction sent now lands in a later block, so no
-    chain event is dated before the event of its sending. The node's newest block would be wrong: events indexed
-    later could be dated into a second that a reader has already read."""
+    """Return the time of the last indexed block, or None before the first block is indexed.
+
+    A transaction sent now lands in a later block, so no chain event gets an earlier time than the event of its sending.
+    The node's newest block must not be used: events indexed later could then be dated into a second that a reader has
+    already read.
+    """
     query = "SELECT block_time FROM chain_cursor WHERE chain_id = %s"
     row = await (await connection.execute(query, (chain_id,))).fetchone()
     return None if row is None or row[0] is None else int(row[0])
@@ -114,7 +118,7 @@ async def _payouts(connection: Connection, chain_id: int, submitted: Sequence[Su
 
 
 def stakes_paid(data: bytes) -> list[int]:
-    """Return the stake ids of a `pay(bytes32,uint256[])` call; an empty list for any other call."""
+    """Return the stake ids of a `pay(bytes32,uint256[])` call, or an empty list for any other call."""
     words = [data[at : at + _WORD] for at in range(4, len(data), _WORD)]
     if len(words) < 3 or int.from_bytes(words[1]) != 2 * _WORD or int.from_bytes(words[2]) != len(words) - 3:
         return []
