@@ -1,4 +1,4 @@
-"""Base for the trade path: the contracts, the token, and the facts about a payment in one batch."""
+"""Reads from the Base chain for trades: the contracts, the token, and the facts about a payment in one batch."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ class AgentContracts:
 
 @dataclass(frozen=True, slots=True)
 class PaymentFacts:
-    """The chain's state of a payment, all from one block. `used`: the nonces that the token reports as used or
-    cancelled; `booked`: those that the settlement wallet has booked."""
+    """The state of a payment on the chain, all from one block. `used`: the nonces that the token reports as used or
+    cancelled. `booked`: the nonces that the settlement wallet has booked."""
 
     block: int
     timestamp: int
@@ -62,7 +62,7 @@ class PaymentFacts:
     booked: frozenset[bytes]
 
     def was_used_elsewhere(self, nonce: bytes) -> bool:
-        """Return whether an authorization was used without being booked: it was sent without us, or cancelled."""
+        """Return whether an authorization was used without being booked. It was then sent without us, or cancelled."""
         return nonce in self.used and nonce not in self.booked
 
 
@@ -75,8 +75,8 @@ async def read_facts(
     timeout_seconds: float,
     guess: str | None = None,
 ) -> PaymentFacts:
-    """Read the facts about a payment. Raises RpcError if no node answers. `guess`: the hash of what is probably the
-    newest block."""
+    """Read the facts about a payment. Raise RpcError if no node answers. `guess`: the hash of the block that is
+    probably the newest."""
     owner = checksum(wallet)
     calls = [
         contracts.token.call("balanceOf", owner),

@@ -1,4 +1,5 @@
-"""Page cursors of the market list and of positions: opaque, with a checksum, so that invented ones are refused."""
+"""Page cursors of the market list and of positions. A cursor is opaque and has a checksum, so that the API can refuse
+invented ones."""
 
 from __future__ import annotations
 
@@ -26,18 +27,19 @@ def market_sort_key(market: ListedMarket) -> MarketSortKey:
 
 @dataclass(frozen=True, slots=True)
 class CursorCodec(Generic[P]):
-    """The encoder of one list's cursors, which no other list accepts. `length`: the number of parts in its sort key."""
+    """The encoder and decoder of one list's cursors, which no other list accepts. `length`: the number of parts in the
+    list's sort key."""
 
     name: bytes
     length: int
 
     def encode(self, place: P) -> str:
-        """Return the cursor of the page after a sort key."""
+        """Return the cursor of the page that begins after a sort key."""
         text = ".".join(map(str, place)).encode()
         return base64.urlsafe_b64encode(self._check(text) + text).decode().rstrip("=")
 
     def decode(self, cursor: str) -> P:
-        """Return the sort key of a cursor; 400 for anything that `encode` did not make."""
+        """Return the sort key of a cursor. Raise 400 if `encode` did not make the cursor."""
         try:
             raw = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
             check, text = raw[:_CHECK_BYTES], raw[_CHECK_BYTES:]

@@ -1,4 +1,5 @@
-"""`GET /discover`: markets for a text. `docs/discovery.md` has the formulas. Ranking is pure and deterministic."""
+"""`GET /discover`: the search for markets that match a text. `docs/discovery.md` has the formulas. Ranking is pure and
+deterministic."""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ BROWSE: Final = "browse"
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """A market that matches a text. `score` is exact; `terms` are the words they share."""
+    """A market that matches a text. `score` is exact. `terms`: the words that the market and the text share."""
 
     market: ListedMarket
     kind: MatchKind
@@ -53,8 +54,9 @@ def _terms(text: str) -> frozenset[str]:
 
 
 def rank_markets(markets: Sequence[ListedMarket], query: Words) -> list[Match]:
-    """Return the matching markets, best first. A market whose cashtag is in the text scores 1000 plus the number of
-    markets with a smaller pool; any other scores the Jaccard similarity of the words, if they share any."""
+    """Return the matching markets, best first. If a market's cashtag is in the text, its score is 1000 plus the number
+    of markets with a smaller pool. Any other market that shares a word with the text scores the Jaccard similarity of
+    their words."""
     pools = sorted(each.book.net_pool for each in markets)
     rank = {pool: at for at, pool in reversed(list(enumerate(pools)))}
     matches = []
@@ -72,7 +74,7 @@ def rank_markets(markets: Sequence[ListedMarket], query: Words) -> list[Match]:
 
 
 def most_active(snapshot: MarketsSnapshot, markets: Iterable[ListedMarket]) -> list[Match]:
-    """Return the markets by activity: stakes of the last 24 hours, then number of bets."""
+    """Return the markets, most active first: by stakes in the last 24 hours, then by number of bets."""
     busiest = sorted(
         markets, key=lambda each: (-snapshot.volume_24h.get(each.key, 0), -each.bets, each.closes_at, each.id)
     )

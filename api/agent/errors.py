@@ -73,8 +73,8 @@ def problem(
     retry_after: int | None = None,
     **extra: Any,
 ) -> Problem:
-    """Return a refusal of the catalogue; pass `status` only where a code has two. KeyError for a code that is never
-    sent."""
+    """Return a refusal of the catalogue. Pass `status` only for a code that has two. Raise KeyError for a code that the
+    API never sends."""
     if code in RESERVED:
         raise KeyError(code)
     entry = CATALOGUE[code]
@@ -85,7 +85,7 @@ def problem(
 
 
 def error_body(raised: Problem, request_id: str, docs_url: str) -> dict[str, Any]:
-    """Return the body of an error, except the 402 challenge; also for errors raised outside this surface."""
+    """Return the body of an error other than the 402 challenge. The error may have been raised outside this surface."""
     code = (
         raised.code if raised.code in CATALOGUE else ("internal_error" if raised.status >= 500 else "invalid_request")
     )

@@ -1,7 +1,7 @@
 """The state of the agent markets at one moment: frozen values, no I/O.
 
-Amounts, weights and shares are token units (6 decimals), prices wads, feed values have 8 decimals, times are Unix
-seconds of the chain's clock. A market's texts are rendered from its specification; none are its lister's.
+Amounts, weights and shares are token units (6 decimals), prices are wads, feed values have 8 decimals, and times are
+Unix seconds of the chain's clock. A market's texts are rendered from its specification; the lister writes none of them.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ BookTotals = Mapping[int, tuple[int, int, int, int]]
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """A market's ending. `winner` is None if it is void; the deciding readings and their times are None if no reading
-    decided."""
+    """The ending of a settled market. `winner` is None if the market is void. The deciding readings and their times are
+    None if no reading decided the market."""
 
     winner: int | None
     end_answer: int | None
@@ -45,7 +45,8 @@ class Ending:
 
 @dataclass(frozen=True, slots=True)
 class ListedMarket:
-    """A listed market. `volume`: all its stakes, fees included; `version` changes whenever its row does."""
+    """A listed market. `volume`: all stakes on the market, fees included. `version`: a number that changes whenever the
+    market's row changes."""
 
     key: bytes
     feed: str
@@ -75,7 +76,7 @@ class ListedMarket:
 
     @property
     def closes_at(self) -> int:
-        """Return the first second in which no stake is accepted."""
+        """Return the first second in which the market accepts no stake."""
         return self.spec.closes_at
 
     @property
@@ -92,11 +93,13 @@ class ListedMarket:
 
     @property
     def supported(self) -> bool:
-        """Return whether the service accepts bets on it: it knows the feed, and the specification yields the id."""
+        """Return whether the service accepts bets on the market: it knows the feed, and the market's specification
+        yields its id."""
         return self.words.verified
 
     def opens_later(self, now: int) -> bool:
-        """Return whether betting has not begun. The status is `closed` then, as it is after betting has ended."""
+        """Return whether betting has not begun. Until it begins, the status is `closed`, the same as after betting has
+        ended."""
         return self.ending is None and now < self.spec.opens_at
 
     def status(self, now: int) -> Literal["open", "closed", "resolved", "void"]:
@@ -105,11 +108,10 @@ class ListedMarket:
         return "open" if self.spec.opens_at <= now < self.closes_at else "closed"
 
     def outcome(self, side: str) -> int | None:
-        """Return the number of a side; None if the market has no such outcome."""
+        """Return the number of the outcome named `side`, or None if the market has no such outcome."""
         return next((at for at, each in enumerate(self.outcomes) if each.key == side), None)
 
     def book_of(self, totals: BookTotals) -> Book:
-        """Return the market's book with these totals."""
         nets, shares, excesses, _ = zip(
             *(totals.get(at, (0, 0, 0, 0)) for at in range(self.book.outcomes)), strict=True
         )
@@ -126,8 +128,8 @@ class ListedMarket:
 def deciding_times(market: ListedMarket, now: int) -> dict[int, int]:
     """Map each deciding moment to the time of the reading that counts for it.
 
-    For a settled market, that is the reading that decided; for a pool feed, once the moment has passed, the reading
-    that will decide once it is recorded. For other feeds it is not known in advance.
+    In a settled market, that is the reading that decided the market. On a pool feed, once the moment has passed, it is
+    the reading that will decide when it is recorded. On other feeds, the reading is not known in advance.
     """
     spec, ending, computed = market.spec, market.ending, market.words.computed
     if ending is None:
@@ -144,7 +146,7 @@ def deciding_times(market: ListedMarket, now: int) -> dict[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class Stake:
-    """A stake, or a late payment to refund (`outcome` is None). Transaction hashes are 32 bytes."""
+    """A stake or, if `outcome` is None, a late payment to refund. Transaction hashes are 32 bytes."""
 
     id: int
     market_key: bytes
@@ -185,7 +187,8 @@ class ArrivalState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """The sum of a wallet's stakes on an outcome of an open market; or, without a market, of all its settled stakes."""
+    """The sum of a wallet's stakes on one outcome of an open market. If `market_key` is None, it is the sum of all the
+    wallet's settled stakes."""
 
     market_key: bytes | None
     outcome: int
@@ -198,7 +201,8 @@ class Holding:
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """The arrival of an authorization's payment. `value` is None unless it paid."""
+    """The state of an authorization in the index, with the block and transaction. `value` is None unless the
+    authorization moved money."""
 
     state: ArrivalState
     value: int | None
@@ -243,12 +247,13 @@ BEFORE_DEPLOYMENT = MarketsSnapshot(
 
 @lru_cache(maxsize=4_096)
 def key_from_name(name: str) -> bytes | None:
-    """Return the contract's key for a market's name, its id or the key in hex; None if it is neither."""
+    """Return a market's key in the contract. `name`: the market's id or the key in hex; return None for any other
+    text."""
     if _KEY.fullmatch(name):
         return bytes_of(name)
     return market_key(name) if _ID.fullmatch(name) else None
 
 
 def has_name(market: ListedMarket, name: str) -> bool:
-    """Return whether this is a name of the market: its id, which is also its slug, or the hex of its key."""
+    """Return whether `name` is a name of the market: the id, which is also the slug, or the key in hex."""
     return name in (market.id, hex_of(market.key))

@@ -1,4 +1,5 @@
-"""The agent markets: current ones in memory, as fresh as the index; older ones are read from the database on demand."""
+"""The agent markets. Current ones are in memory and as fresh as the index; older ones are read from the database on
+demand."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ PAUSE_SECONDS = 0.025
 
 
 class AgentIndex(FollowedIndex[MarketsSnapshot]):
-    """The agent markets as last read, and an archive of settled ones. deployed: whether there is anything to index."""
+    """The agent markets as last read, and an archive of settled ones. `deployed`: whether the contracts are deployed,
+    so that there is something to index."""
 
     def __init__(
         self,
@@ -60,7 +62,7 @@ class AgentIndex(FollowedIndex[MarketsSnapshot]):
         return self._feeds.keys()
 
     def required(self) -> MarketsSnapshot:
-        """Return the state as last read; 500 before the first read."""
+        """Return the last snapshot; raise 500 if there is none yet."""
         if self.snapshot is None:
             raise problem("internal_error", "The markets have not been read yet.")
         return self.snapshot
@@ -72,13 +74,14 @@ class AgentIndex(FollowedIndex[MarketsSnapshot]):
     # ------------------------------------------------------------ markets of any age
 
     async def market(self, name: str) -> ListedMarket | None:
-        """Find a market by id, slug or the hex of its key in the contract; 500 if the database cannot be read."""
+        """Find a market by id, slug or the hex of its key in the contract; raise 500 if the database cannot be read."""
         key = key_from_name(name)
         market = None if key is None else (await self.markets((key,))).get(key)
         return market if market is not None and has_name(market, name) else None
 
     async def markets(self, keys: Iterable[bytes], *, status: int = 500) -> dict[bytes, ListedMarket]:
-        """Return the markets with these keys that exist. `status`: of the refusal if the database cannot be read."""
+        """Return the existing markets with these keys. `status`: the status of the refusal if the database cannot be
+        read."""
         present = self.required().markets
         distinct = dict.fromkeys(keys)
         markets = {key: present[key] for key in distinct if key in present}
@@ -90,7 +93,8 @@ class AgentIndex(FollowedIndex[MarketsSnapshot]):
     async def settled_page(
         self, symbol: str | None, kind: MarketKind | None, after: MarketSortKey | None, limit: int
     ) -> dict[bytes, ListedMarket]:
-        """Return the first `limit` settled markets after `after`, in list order, on feeds the service knows."""
+        """Return the first `limit` settled markets that follow `after` in list order. Only feeds that the service knows
+        count."""
         feeds = [
             feed for feed, words in self._feeds.items() if symbol is None or FeedSubject(words.key).symbol == symbol
         ]

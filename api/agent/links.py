@@ -10,7 +10,7 @@ from core.hexadecimal import hex_of
 
 @dataclass(frozen=True, slots=True)
 class Links:
-    """The public origin, the explorer (None on a local chain) and the settlement contract, and links to them."""
+    """The links to the site, the API, the documentation and the block explorer. `explorer` is None on a local chain."""
 
     origin: str
     explorer: str | None

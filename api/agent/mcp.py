@@ -1,7 +1,7 @@
 """The agents' MCP server: the REST API as tools, with payments through x402's MCP transport.
 
-A call without a payment returns the payment terms; the next call has the payment in its `_meta`, and its answer has the
-settlement there. The trade itself is the REST API's; this module only converts formats.
+A call without a payment returns the payment terms. The next call carries the payment in its `_meta`, and the answer to
+it carries the settlement in its `_meta`. The REST API makes the trade; this module only converts formats.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ class AgentMcp:
         self.endpoint = McpEndpoint(server, self.describe, self._call)
 
     def describe(self) -> list[Json]:
-        """Describe the tools. `trade` returns a receipt or payment terms; clients check either against this schema."""
+        """Return the descriptions of the tools. The schema of `trade` allows a receipt and payment terms, since clients
+        check both against it."""
         terms = without_titles(PaymentRequired.model_json_schema(by_alias=True, mode="serialization"))
         return self._tools.describe(**{PAID: any_of(self._tools[PAID].output_schema(), terms)})
 
@@ -56,7 +57,7 @@ class AgentMcp:
 
 
 def _encode(payment: Any) -> str:
-    """Encode a payment for its header. Clients send an object or its text; the trade refuses anything else when it
-    reads the header."""
+    """Encode a payment for its header. Clients send the payment as an object or as the object's text. The trade refuses
+    anything else when it reads the header."""
     text = payment if isinstance(payment, str) else json.dumps(payment)
     return base64.b64encode(text.encode(errors="replace")).decode()

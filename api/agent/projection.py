@@ -27,14 +27,14 @@ class BetWarning(Body, kw_only=False):
 
 @dataclass(frozen=True, slots=True)
 class Projection:
-    """The payout of `shares` if their side wins with the current book, including the bet itself."""
+    """The payout of `shares` if their side wins with the current book, which includes the bet."""
 
     payout: int
     shares: int
     warnings: tuple[BetWarning, ...] = ()
 
     def fields(self) -> dict[str, Any]:
-        """Return the fields of a body that shows the projection. The payout per share is rounded down."""
+        """Return the fields with which a body shows the projection. The payout per share is rounded down."""
         return {
             "projected_payout_usd": json_number(self.payout),
             "projected_payout_per_share_usd": (
@@ -47,7 +47,8 @@ class Projection:
 def project_quote(
     market: ListedMarket, outcome: int, quoted: Quote, *, now: int | None = None, balance: int | None = None
 ) -> Projection:
-    """Project a quoted bet. `now`: the chain's clock; `balance`: the wallet's; None skips that check."""
+    """Project a quoted bet. `now`: the chain's clock. `balance`: the wallet's balance. If either is None, the check
+    that needs it is skipped."""
     book, _ = market.book.staked(outcome, quoted.amount)
     payout = book.projected(outcome, quoted.amount, quoted.shares)
     warnings = _warnings(market, outcome, quoted.amount, payout, alone=market.outcome_bets[outcome] == 0)
@@ -69,7 +70,7 @@ def project_quote(
 
 
 def project_stake(market: ListedMarket, stake: Stake, outcome: int, totals: BookTotals) -> Projection:
-    """Project a stake at the time it was placed. `totals`: each outcome's totals right after it."""
+    """Project a stake at the time it was placed. `totals`: the totals of each outcome right after the stake."""
     payout = market.book_of(totals).projected(outcome, stake.amount, stake.shares)
     warnings = _warnings(market, outcome, stake.amount, payout, alone=totals[outcome][-1] == 1)
     return Projection(payout, stake.shares, tuple(warnings))
@@ -85,7 +86,7 @@ def project_position(market: ListedMarket, stake: Stake, outcome: int) -> Projec
 
 
 def _warnings(market: ListedMarket, outcome: int, amount: int, payout: int, *, alone: bool) -> list[BetWarning]:
-    """Return the warnings about a bet. `alone`: there is no other bet on the outcome."""
+    """Return the warnings about a bet. `alone`: whether there is no other bet on the outcome."""
     label = market.outcomes[outcome].label
     warnings = []
     if payout < amount:

@@ -185,7 +185,7 @@ class AgentReads:
         query: MarketsQuery,
         after: MarketSortKey | None,
     ) -> list[ListedMarket]:
-        """Add enough settled markets to fill a page and to know whether another follows."""
+        """Add settled markets until there are enough to fill a page and to know whether another page follows."""
         kind = None if query.type is None else KINDS.get(query.type)
         if query.type is not None and kind is None:
             return list(present)
@@ -222,7 +222,7 @@ class AgentReads:
         return await self._bundles.answer(request, market.key, render_research)
 
     async def research_bundle(self, name: str) -> AgentResearch:
-        """Return everything known about a market, by id or slug; 404 if there is none."""
+        """Return everything known about a market, by id or slug; raise 404 if there is no such market."""
         snapshot, market = await self._listed(name)
         async with storage("The market's history", seconds=5.0), self._engine.connect() as connection:
             stakes = await read_history(connection, market.key, HISTORY_POINTS)
@@ -257,8 +257,9 @@ class AgentReads:
         return self._index.tick
 
     def overview(self, closed: int) -> Overview:
-        """Return every open market, earliest deadline first, with the payout of a bet of `EXAMPLE_SIZE`; those that
-        open later, earliest first; and the last `closed` of the others in memory."""
+        """Return the markets for the home page. Open markets are sorted by deadline, earliest first, each with the
+        payout of a bet of `EXAMPLE_SIZE`. Markets that open later are sorted by opening time, earliest first. Of the
+        other markets in memory, the last `closed` are included."""
         snapshot = self._index.required()
         open_now = sorted(snapshot.open_markets(), key=market_sort_key)
         others = [each for each in snapshot.markets.values() if each.supported and each.status(snapshot.now) != "open"]
@@ -279,12 +280,12 @@ class AgentReads:
         return market_bodies.market_ref(market, snapshot, self._links)
 
     async def supported_markets(self, keys: Iterable[bytes]) -> dict[bytes, ListedMarket]:
-        """Return the supported ones of these markets, of any age."""
+        """Return the markets with these keys that the service supports, however old they are."""
         return {key: each for key, each in (await self._index.markets(keys)).items() if each.supported}
 
     def example(self) -> dict[str, Any] | None:
-        """Return a bet that is answered with the 402 challenge, on the open market with the latest deadline; None if no
-        market is open."""
+        """Return an example bet, which the API answers with the 402 challenge. It is on the open market with the latest
+        deadline; return None if no market is open."""
         snapshot = self._index.snapshot
         market = None if snapshot is None else max(snapshot.open_markets(), key=market_sort_key, default=None)
         if market is None:
@@ -302,7 +303,7 @@ class AgentReads:
         return result((await self._listed(name))[1], self._links)
 
     async def is_supported(self, name: str) -> bool:
-        """Return whether this service can settle the market, and so accepts bets while it is open."""
+        """Return whether this service can settle the market and therefore accepts bets while the market is open."""
         return (await self._listed(name))[1].supported
 
     async def _take(self, request: web.Request, rate: RateLimitItem, rule: str, message: str) -> None:
@@ -355,7 +356,7 @@ class AgentReads:
         return await self._book_pages.answer(request, key, lambda: self.positions_page(wallet, query.limit, before))
 
     async def positions_page(self, wallet: str, limit: int, before: StakeSortKey | None) -> bytes:
-        """Return a page of a wallet's positions, and the summary of all."""
+        """Return a page of a wallet's positions, and the summary of all its positions."""
         # The page and the sums are of one state.
         async with storage("The positions", seconds=5.0), consistent_read(self._engine) as connection:
             stakes = await read_positions(connection, wallet, limit + 1, before)
@@ -376,7 +377,7 @@ class AgentReads:
         )
 
     async def _position_bodies(self, stakes: Sequence[Stake], markets: Mapping[bytes, ListedMarket]) -> list[Raw]:
-        """Render positions, reusing each one until it or its market changes."""
+        """Render positions. A rendered position is reused until its stake or its market changes."""
         bodies, rendered = [], 0
         for each in stakes:
             market = markets.get(each.market_key)
@@ -499,8 +500,8 @@ def _no_proof() -> Exception:
 
 
 def _example_paid(market: ListedMarket) -> list[Decimal | None] | None:
-    """Return the payout of `EXAMPLE_SIZE` on each of two sides if it wins with the current book; None for a side that
-    cannot accept that much now."""
+    """Return the payouts of a bet of `EXAMPLE_SIZE` on each of the two sides, if that side wins with the current book.
+    The payout is None for a side that cannot accept that much now. Return None for range markets."""
     if market.kind is MarketKind.RANGE:
         return None
     paid: list[Decimal | None] = []

@@ -49,7 +49,8 @@ def _exact(value: Any) -> Any:
 
 
 def _target(value: str, info: ValidationInfo) -> str:
-    """Refuse a callback URL that may not be called. Private addresses are allowed only if `info.context` says so."""
+    """Refuse a callback URL that may not be called. Private addresses are allowed only if `info.context` allows
+    them."""
     try:
         checked_url(value, allow_private=bool(info.context and info.context[PRIVATE]))
     except TargetRefused as why:
@@ -139,9 +140,9 @@ class TradeRequest(BaseModel):
 
     @classmethod
     async def read(cls, request: web.Request, *, allow_private: bool) -> Self:
-        """Read a request's body. Refusals: 400 with `issues`, 413, 415; 422 for a malformed wallet or a size below 1.
+        """Read a request's body. Raise 400 with `issues`, 413, 415, or 422 for a malformed wallet or a size below 1.
 
-        allow_private: whether callbacks may go to private addresses and over plain http.
+        `allow_private`: whether callbacks may go to private addresses and over plain http.
         """
         content = await read_json(request, limit=BODY_LIMIT, exact=True)
         trade = validated_body(cls, content, context={PRIVATE: allow_private})
@@ -151,7 +152,7 @@ class TradeRequest(BaseModel):
         return trade
 
     def example_body(self) -> dict[str, Any]:
-        """Return the required fields as a JSON example, in which the precision of a float suffices."""
+        """Return the required fields as a JSON example. Amounts are floats, which are precise enough for an example."""
         return {
             "marketId": self.market_id,
             "side": self.side,
@@ -170,7 +171,7 @@ class TradeRequest(BaseModel):
 
     @property
     def builder(self) -> str | None:
-        """Return the builder in lower case; the zero address means none."""
+        """Return the builder in lower case. Return None for the zero address, which means that there is no builder."""
         lowered = None if self.builder_code is None else self.builder_code.lower()
         return None if lowered == "0x" + "0" * 40 else lowered
 
@@ -179,13 +180,14 @@ class TradeRequest(BaseModel):
         return None if self.min_shares_out is None else units_from_decimal(self.min_shares_out)
 
     def required_shares(self, net: int) -> int:
-        """Return the least shares the contract must give for a stake of `net` after the fee; 0 without limits."""
+        """Return the fewest shares that the contract must give for a stake of `net` after the fee. Return 0 if the
+        request sets no limit."""
         by_price = 0 if self.max_price_cents is None else -(-100 * net // self.max_price_cents)  # up: never dearer
         return max(self.min_shares or 0, by_price)
 
 
 def checked_wallet(text: str | None) -> str:
-    """Return the wallet in lower case; 422 if it is not an address."""
+    """Return the wallet in lower case; raise 422 if the text is not an address."""
     if text is None:
         raise problem("invalid_wallet", "The wallet is missing.")
     if not WALLET_FORM.fullmatch(text):
@@ -194,7 +196,8 @@ def checked_wallet(text: str | None) -> str:
 
 
 def size_from_query(text: str) -> int:
-    """Return a quote's sizeUsd in token units; 400 if it is not an amount or too large, 422 below 1 USD."""
+    """Return a quote's sizeUsd in token units. Raise 400 if the text is not an amount or is too large, and 422 if it is
+    below 1 USD."""
     try:
         size = units_from_text(text)
     except MoneyError as error:
@@ -293,7 +296,7 @@ Seq = Annotated[int, Field(ge=0, le=HIGHEST_SEQ)]
 
 
 def _moment(value: Any) -> Any:
-    """Convert an ISO-8601 time to microseconds since 1970; without a zone it is UTC."""
+    """Convert an ISO-8601 time to microseconds since 1970. A time without a zone is UTC."""
     if not isinstance(value, str) or not re.match(r"\d{4}-\d{2}-\d{2}", value):
         raise ValueError("must be a time like 2026-11-21T16:00:00Z")
     try:
@@ -307,7 +310,8 @@ def _moment(value: Any) -> Any:
 
 
 def _without_default(schema: dict[str, Any]) -> None:
-    """Remove the default, which is a number and not a time: the beginning of all events."""
+    """Remove the default from the schema. The default means the beginning of all events, but it is a number and not a
+    time."""
     schema.pop("default", None)
 
 

@@ -38,7 +38,6 @@ def operations(
     discovery: Discovery,
     sentiment: Sentiment,
 ) -> tuple[Operation, ...]:
-    """Return the operations of the surface, each in its group."""
     tables = {
         "markets": _markets(reads, discovery, sentiment),
         "trading": _trading(reads, trade),
@@ -206,7 +205,6 @@ def _platform(platform: Platform) -> tuple[Operation, ...]:
 
 
 def events(channels: EventChannels) -> tuple[Operation, ...]:
-    """Return the operations of the event channels."""
     gone = {404: refusal("`not_found`")}
     webhook = f"{PREFIX}/webhooks/{{id}}"
     return (

@@ -1,4 +1,4 @@
-"""Reads of the index tables, as facts."""
+"""Reads of the index tables. They return facts."""
 
 from __future__ import annotations
 
@@ -71,10 +71,11 @@ async def read_snapshot(
     connection: AsyncConnection,
     previous: MarketsSnapshot | None,
 ) -> MarketsSnapshot | None:
-    """Return the current state, reading only the markets that changed since `previous`; None before the first block.
+    """Return the current state, reading only the markets that changed since `previous`. Return None before the first
+    block.
 
-    feeds: the deployment file's feeds, by address. archive: drops the markets that may have changed. Call it within one
-    database snapshot.
+    `feeds`: the deployment file's feeds, by address. `archive`: the archive of settled markets, from which those that
+    may have changed are dropped. Call this function within one database snapshot.
     """
     row = await read_cursor(connection, chain_id, agent_venue.c.stakes_paused)
     if row is None:
@@ -127,16 +128,17 @@ def _present(markets: Mapping[bytes, ListedMarket]) -> dict[bytes, ListedMarket]
 async def read_settled(
     feeds: Mapping[bytes, FeedWords], connection: AsyncConnection, keys: Sequence[bytes]
 ) -> dict[bytes, ListedMarket]:
-    """Return the settled ones of these markets."""
+    """Return the settled markets among those with these keys."""
     return await _read_where(connection, feeds, and_(agent_market.c.market_id.in_(keys), _SETTLED))
 
 
 async def read_settled_page(
     connection: AsyncConnection, feeds: Iterable[bytes], kinds: Iterable[int], after: MarketSortKey | None, limit: int
 ) -> list[bytes]:
-    """Return keys of settled markets on these feeds and of these kinds, earliest deadline first, after `after`.
+    """Return the keys of settled markets on these feeds and of these kinds that follow `after`, earliest deadline
+    first.
 
-    Each feed and kind is a separate index range, of which at most a page is read.
+    Each feed and kind is a separate index range. At most a page is read from each range.
     """
     columns = agent_market.c
     place = (columns.closes_at, columns.listed_block, columns.listed_log_index)
@@ -165,7 +167,7 @@ async def read_settled_page(
 async def _read_where(
     connection: AsyncConnection, feeds: Mapping[bytes, FeedWords], where: ColumnElement[bool]
 ) -> dict[bytes, ListedMarket]:
-    """Read markets in one statement, so that each is consistent even without a transaction."""
+    """Read markets in one statement, so that each market is consistent even without a transaction."""
     arrays = (
         func.array_agg(aggregate_order_by(column, agent_outcome.c.outcome)).label(name)
         for name, column in _BOOK.items()
@@ -204,8 +206,9 @@ async def _read_volumes(connection: AsyncConnection, *where: ColumnElement[bool]
 
 
 async def _moved_volumes(connection: AsyncConnection, previous: MarketsSnapshot, head: Head) -> dict[bytes, int]:
-    """Return the volumes of the last 24 hours at `head` from those at an earlier block: add newer bets and subtract
-    those now older than a day. Both are index lookups; the rest of the day is not read."""
+    """Return the markets' volumes of the last 24 hours at `head`. They are computed from the volumes in `previous`:
+    newer bets are added, and bets that are now older than a day are subtracted. Index lookups find both; the rest of
+    the day is not read."""
     stake, before = agent_stake.c, previous.head
     begins, began = head.timestamp - DAY_SECONDS, before.timestamp - DAY_SECONDS
     come = await _read_volumes(
@@ -231,7 +234,8 @@ async def read_observations(connection: AsyncConnection, chain_id: int, feed: by
 async def read_readings(
     connection: AsyncConnection, chain_id: int, feed: bytes, times: Sequence[int]
 ) -> dict[int, FeedRound]:
-    """Return a feed's readings at exactly these times, by time; the newest if there are several."""
+    """Return a feed's readings at exactly these times, by time. If a time has several readings, return the newest
+    one."""
     query = _rounds_of(chain_id, feed).where(oracle_round.c.updated_at.in_(times)).order_by(oracle_round.c.round_id)
     return {row.updated_at: FeedRound(row.answer, row.updated_at, row.tx) for row in await connection.execute(query)}
 
@@ -258,14 +262,14 @@ async def read_positions(
 
 
 async def require_sums(connection: AsyncConnection, chain_id: int, what: str) -> None:
-    """Refuse `what` until the index has read the chain's history, as there are no sums before."""
+    """Refuse `what` until the index has read the chain's history, since there are no sums before then."""
     summed = await connection.scalar(select(chain_cursor.c.summed).where(chain_cursor.c.chain_id == chain_id))
     if summed is False:
         raise problem("internal_error", f"{what} will be available once the index has read the chain's history.")
 
 
 async def read_holdings(connection: AsyncConnection, chain_id: int, wallet: str) -> list[Holding]:
-    """Return a wallet's stakes summed by market and outcome; 500 until the index has read the chain's history."""
+    """Return a wallet's stakes summed by market and outcome. Raise 500 until the index has read the chain's history."""
     await require_sums(connection, chain_id, "Positions")
     rows = await connection.execute(select(agent_holding).where(agent_holding.c.wallet == bytes_of(wallet)))
     return [
@@ -286,14 +290,14 @@ async def read_by_bet(connection: AsyncConnection, bet_hash: bytes) -> Stake | N
 
 
 async def read_by_key(connection: AsyncConnection, wallet: str, idem_hash: bytes) -> Stake | None:
-    """Find what a wallet's idempotency key settled: the stake, or a payment to refund."""
+    """Find the stake, or the payment to refund, that settled under a wallet's idempotency key."""
     rows = await _stakes(connection, _of_wallet(wallet).where(agent_stake.c.idem_hash == idem_hash))
     # A later payment with the same key is refunded; then the stake itself is the answer.
     return next((each for each in rows if each.outcome is not None), rows[0] if rows else None)
 
 
 async def read_by_nonce(connection: AsyncConnection, wallet: str, nonce: bytes) -> Stake | None:
-    """Find the stake or refund that a wallet's authorization was booked as."""
+    """Find the stake or refund as which a wallet's authorization was booked."""
     return next(iter(await _stakes(connection, _of_wallet(wallet).where(agent_stake.c.nonce == nonce))), None)
 
 
@@ -309,10 +313,10 @@ async def _stakes(connection: AsyncConnection, query: Select[Any]) -> list[Stake
 
 
 async def read_totals(connection: AsyncConnection, stake: Stake) -> BookTotals | None:
-    """Return the totals of each outcome right after a stake; None for a payment that was never a stake.
+    """Return the totals of each outcome right after a stake; return None for a payment that was never a stake.
 
-    They are the current totals less later stakes, so the result is always the same, and for a new stake nothing of the
-    market's past is read.
+    They are the current totals minus the later stakes. So the result is always the same, and for a new stake none of
+    the market's past is read.
     """
     if stake.outcome is None:
         return None
@@ -340,7 +344,7 @@ async def read_totals(connection: AsyncConnection, stake: Stake) -> BookTotals |
 async def read_arrival(
     connection: AsyncConnection, chain_id: int, token: str, payer: str, nonce: bytes
 ) -> Arrival | None:
-    """Return an authorization's state in the index; None if it has none yet."""
+    """Return the state of an authorization in the index; return None if it has no state yet."""
     query = select(token_authorization).where(
         token_authorization.c.chain_id == chain_id,
         token_authorization.c.authorizer == bytes_of(payer),

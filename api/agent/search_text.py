@@ -51,15 +51,15 @@ _MENTION: Final = re.compile(r"(?<!\w)@\w+")
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """A text's search terms. `cashtags` are in upper case and in order of appearance; `terms` include their symbols, in
-    lower case."""
+    """A text's search terms. `cashtags` are in upper case and in order of appearance. `terms` include the cashtags'
+    symbols, in lower case."""
 
     cashtags: tuple[str, ...]
     terms: frozenset[str]
 
 
 def folded(text: str) -> str:
-    """Normalize a text: NFKC, without invisible characters, case and Latin, Greek or Cyrillic accents."""
+    """Normalize a text: apply NFKC and remove invisible characters, case, and Latin, Greek or Cyrillic accents."""
     visible = "".join(c for c in unicodedata.normalize("NFKC", text) if not _invisible(c))
     bare = _ACCENTS.sub("", unicodedata.normalize("NFD", visible.casefold()))
     return _CHINESE_JAPANESE.sub(r" \1 ", unicodedata.normalize("NFC", bare).replace("\u2019", "'"))
@@ -71,17 +71,17 @@ def _invisible(character: str) -> bool:
 
 
 def without_links(text: str) -> str:
-    """Remove links and mentions from folded text; they do not describe its subject."""
+    """Remove links and mentions from folded text, since they do not describe its subject."""
     return _MENTION.sub(" ", LINK.sub(" ", text))
 
 
 def words_of(text: str) -> Words:
-    """Return the words of any text."""
+    """Return the words of a text that is not folded yet."""
     return scanned(without_links(folded(text)))
 
 
 def scanned(text: str) -> Words:
-    """Return the words of folded text."""
+    """Return the words of a folded text."""
     tags: dict[str, None] = {}
     terms: set[str] = set()
     for token in _TOKEN.finditer(text):
@@ -136,7 +136,7 @@ _EDGE: Final = re.compile(r"^[\W_]+|[\W_]+$")
 
 
 def silence(post: str) -> Silence | None:
-    """Return why a post is no reason to bet, or None if it may be one."""
+    """Return the reason to answer a post with silence, or None if the post may be a reason to bet."""
     text = " ".join(folded(post).split())
     if _SCAM.search(text) is not None or any(_baits(link) for link in LINK.findall(text)):
         return Silence.SCAM
@@ -168,7 +168,8 @@ def _is_greeting(said: str) -> bool:
 
 
 def _any_of(phrases: Iterable[str]) -> re.Pattern[str]:
-    """Return one pattern for all phrases, the longest first, so that it wins over its own beginnings."""
+    """Return one pattern for all phrases. Longer phrases come first, so that a phrase wins over another one that is its
+    beginning."""
     forms = sorted({" ".join(folded(phrase).split()) for phrase in phrases}, key=lambda each: (-len(each), each))
     anywhere = [_pattern(form) for form in forms if _NO_BOUNDARIES.search(form)]
     bounded = [_pattern(form) for form in forms if not _NO_BOUNDARIES.search(form)]

@@ -181,7 +181,7 @@ class Sentiment:
 
 
 def symbol_of(text: str | None) -> str:
-    """Return the symbol in upper case; 422 if there is none."""
+    """Return the symbol in upper case; raise 422 if the text has none."""
     symbol = unicodedata.normalize("NFKC", text or "").strip().removeprefix("$").upper()
     if not (_SYMBOL.fullmatch(symbol) and symbol.isprintable()):
         what = "Set token to a symbol such as $BNKR, BNKR or bnkr."
@@ -243,7 +243,7 @@ def _suggested(signals: Sequence[MarketSignal], score: Score, links: Links) -> S
 
 
 def summary(token: str, signals: Sequence[MarketSignal], score: Score, crowd: Crowd) -> str:
-    """Return one sentence for people; a field has each of its numbers too."""
+    """Return the sentiment as one sentence for people. Each number in the sentence is also in a field."""
     if not signals:
         return f"{token} has no open market."
     markets = "1 open market" if len(signals) == 1 else f"{len(signals)} open markets"

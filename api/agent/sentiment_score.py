@@ -1,7 +1,7 @@
 """The sentiment score of a token's live markets. Pure.
 
-Amounts are token units (6 decimals), probabilities wads (10**18 is one), scores hundredths of a point (5_000 is the
-neutral 50), cents are whole. Every division names its rounding.
+Amounts are token units (6 decimals), probabilities are wads (10**18 is one), scores are hundredths of a point (5_000 is
+the neutral 50), and cents are whole. Every division names its rounding.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Crowd:
 
 @dataclass(frozen=True, slots=True)
 class MarketSignal:
-    """A live market with its bullish outcomes, None if it has no direction."""
+    """A live market and its bullish outcomes, which are None if the market has no direction."""
 
     market: ListedMarket
     bullish_outcomes: tuple[int, ...] | None
@@ -58,7 +58,8 @@ class MarketSignal:
 
     @property
     def bullish(self) -> int:
-        """Return the probability of the bullish outcomes; prices are rounded down, so it is at most one."""
+        """Return the probability of the bullish outcomes. Prices are rounded down, so the probability is at most
+        one."""
         return sum(self.market.book.price(outcome) for outcome in self.bullish_outcomes or ())
 
 
@@ -91,16 +92,16 @@ def market_signals(markets: Sequence[ListedMarket], latest: Mapping[str, FeedRou
 
 
 def bullish_outcomes(market: ListedMarket, latest: FeedRound | None) -> tuple[int, ...] | None:
-    """Return the bullish outcomes: `yes` or `up`; for a range market the buckets entirely above the current value, None
-    if that is unknown."""
+    """Return the bullish outcomes: `yes` or `up`. For a range market, return the buckets entirely above the current
+    value, or None if that value is unknown."""
     if market.kind is not MarketKind.RANGE:
         return (0,)
     return None if latest is None else tuple(range(bucket(market.spec.bounds, latest.value) + 1, len(market.outcomes)))
 
 
 def score_of(live: Sequence[MarketSignal], crowd: Crowd) -> Score:
-    """Return 100 x sum(pool x bullish) / sum(pool), rounded to the nearest hundredth, halves up; with equal weights if
-    every pool is empty."""
+    """Return 100 x sum(pool x bullish) / sum(pool), rounded to the nearest hundredth, halves up. If every pool is
+    empty, all markets have equal weights."""
     directional = [(each.pool, each.bullish) for each in live if each.directional]
     pool = sum(weight for weight, _ in directional)
     if not directional:
@@ -141,8 +142,9 @@ def quality_of(crowd: Crowd) -> CrowdQuality:
 
 
 def suggestion(live: Sequence[MarketSignal], points: int) -> Suggestion | None:
-    """Return the crowd's side (the bullish one at 50) on the directional market with the largest pool. A range market
-    is used only if no other is directional, with the most expensive bucket on that side."""
+    """Return a bet on the crowd's side of the directional market with the largest pool. At 50 points, the crowd's side
+    is the bullish one. A range market is used only if no other market is directional; the bet is then on the most
+    expensive bucket of the crowd's side."""
     bullish = points >= NEUTRAL
     for each in sorted(live, key=lambda each: each.market.kind is MarketKind.RANGE):  # stable: pools stay in order
         if each.bullish_outcomes is None:

@@ -1,4 +1,5 @@
-"""Database access within a request, for a few seconds at most; `internal_error` with a Retry-After if it fails."""
+"""Database access within a request, for a few seconds at most. A failure is answered with `internal_error` and a
+Retry-After."""
 
 from __future__ import annotations
 
@@ -16,13 +17,13 @@ AGAIN_SECONDS = 2
 
 
 def storage(what: str, *, seconds: float = TIMEOUT_SECONDS, status: int = 500) -> AbstractAsyncContextManager[None]:
-    """Limit the enclosed reads of `what`; a database that fails becomes a retriable refusal."""
+    """Limit the time of the enclosed reads of `what`. If the database fails, raise a retriable refusal."""
     refusal = partial(problem, "internal_error", status=status, retry_after=AGAIN_SECONDS)
     return reading(what, seconds=seconds, refusal=refusal)
 
 
 def free_connection(pool: ConnectionPool) -> AbstractAsyncContextManager[Connection]:
-    """Yield a connection of the pool; 429 if none is free soon, before anything was written."""
+    """Yield a connection of the pool. Raise 429 if none is free soon; nothing has been written by then."""
     return database.free_connection(pool, _busy)
 
 

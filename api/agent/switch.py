@@ -1,5 +1,5 @@
-"""Whether trading is on, by the deployment, the setting, the operator's switch, the contract's own pause and the age of
-the index; and whether a node of Base answers."""
+"""Checks whether trading is on and whether a node of Base answers. Trading depends on the deployment, the setting, the
+operator's switch, the contract's own pause and the age of the index."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ SHARED_SECONDS = 2.0
 
 
 class Trading:
-    """The switch of the agent markets. deployed: whether the settlement wallet is. blocks_are_regular: whether the
-    chain's are."""
+    """The switch of the agent markets. `deployed`: whether the settlement wallet is deployed. `blocks_are_regular`:
+    whether the chain's blocks come at regular intervals."""
 
     def __init__(
         self, paused_by_setting: bool, watcher: SwitchWatcher, *, deployed: bool, blocks_are_regular: bool
@@ -30,7 +30,7 @@ class Trading:
         self._blocks_are_regular = blocks_are_regular
 
     def why_off(self, snapshot: MarketsSnapshot | None) -> str | None:
-        """Return why bets are refused, as a sentence; None while trading is on."""
+        """Return a sentence that says why bets are refused. Return None while trading is on."""
         if not self._deployed:
             return NOT_DEPLOYED
         if self._paused_by_setting or self._watcher.is_on(TRADING_PAUSED):
@@ -43,7 +43,7 @@ class Trading:
 
 
 class ChainProbe:
-    """A check whether Base answers, made at most every two seconds for all callers."""
+    """A check whether Base answers. It runs at most every two seconds for all callers together."""
 
     def __init__(self, client: ChainClient | None) -> None:
         self._client = client

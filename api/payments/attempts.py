@@ -1,8 +1,8 @@
 """The attempts to bring signed bets to the chain, stored with their intents before anything is sent.
 
-A wallet's bets are accepted one at a time, and only as many as it can pay: each is simulated on a balance that the
-others have not spent yet, and without this check nine of ten bets backed by the same dollar would revert, at our
-expense.
+A wallet's bets are accepted one at a time, and only as many as the wallet can pay. Each bet is simulated on a balance
+that the pending bets have not spent yet. Without this check, nine of ten bets backed by the same dollar would revert,
+at our expense.
 """
 
 from __future__ import annotations
@@ -28,14 +28,15 @@ from core.outbox import (
 
 @dataclass(frozen=True, slots=True)
 class Funds:
-    """A wallet's token units at the end of a block, before anything that later blocks spend."""
+    """A wallet's balance in token units at the end of a block. Spending in later blocks is not subtracted."""
 
     amount: int
     block: int
 
 
 class FundsReserved(Exception):
-    """The wallet cannot pay this bet on top of its pending ones, which need `args[0]`."""
+    """The refusal of a bet that the wallet cannot pay on top of its pending ones. `args[0]`: the amount that the
+    pending bets need."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +49,8 @@ class BetKey:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """The last attempt of a bet. `intent` as it stands. `details`: further columns of the bet's row. `is_new`: stored
-    by this request."""
+    """The last attempt of a bet. `intent`: the intent in its current state. `details`: further columns of the bet's
+    row. `is_new`: whether this request stored the attempt."""
 
     number: int
     intent: Intent
@@ -58,11 +59,11 @@ class Attempt:
 
 
 class Attempts:
-    """The attempts of one surface's bets, in its table of bets.
+    """The attempts of one surface's bets, in the surface's table of bets.
 
     The table has a row for each bet, with the columns nonce, amount, attempt and intent_id. `payer`, `asked_at`: the
     columns with the wallet and the time of the last attempt. `details`: the columns that `Attempt.details` holds.
-    `key_is_bet`: whether the key commits to the whole bet, so that any intent under it places this bet.
+    `key_is_bet`: whether the key commits to the whole bet. If it does, any intent under the key places this bet.
     """
 
     def __init__(
@@ -109,7 +110,7 @@ class Attempts:
         """  # noqa: S608 - constants only
 
     async def find(self, connection: Connection, key: BetKey) -> Attempt | None:
-        """Return the bet's last attempt, or None."""
+        """Return the last attempt of the bet with this key, or None."""
         row = await connection.fetch_one(self._find.encode(), key.values, prepare=True)
         return None if row is None else self.from_row(row)
 
@@ -133,12 +134,12 @@ class Attempts:
         funds: Funds,
         check: Callable[[], Awaitable[None]] | None = None,
     ) -> Attempt:
-        """Store attempt number `after` + 1 and its intent in the caller's transaction, and return it. If another
-        request has made that attempt, return that one instead.
+        """Store attempt number `after` + 1 and its intent in the caller's transaction, and return the attempt. If
+        another request has already stored attempt number `after` + 1, return that one instead.
 
-        The wallet is locked until the transaction ends: a concurrent request waits for the commit, then finds this
-        attempt. Raises FundsReserved unless `funds`, the wallet's balance, covers the bet on top of its pending ones.
-        `row`: the other columns of the bet. `check`: the surface's own checks, run under the lock.
+        The wallet is locked until the transaction ends. A concurrent request waits for the commit and then finds this
+        attempt. Raise FundsReserved if `funds`, the wallet's balance, does not cover the bet on top of the pending
+        ones. `row`: the other columns of the bet. `check`: the surface's own checks, run under the lock.
         """
         values = {**key.values, **row}
         lock = b"SELECT pg_advisory_xact_lock(hashtextextended(encode(%s, 'hex'), %s))"
@@ -182,8 +183,8 @@ class Attempts:
     ) -> bool:
         """Return whether a refused bet may still be mined by one of its attempts so far.
 
-        A reorganization may replace the block in which its transaction reverted, until that block is final.
-        `or_in_flight`: also count an intent that is pending or mined.
+        Until the block in which an attempt reverted is final, a reorganization may replace that block. `or_in_flight`:
+        whether an intent that is pending or mined counts, too.
         """
         rows = await connection.fetch_all(self._intents.encode(), {**key.values, "prefix": key.prefix}, prepare=True)
         for state, outcome, block, indexed, finalized in rows:

@@ -22,8 +22,8 @@ _ERC1271 = Abi(IS_VALID_SIGNATURE_ABI)  # type: ignore[arg-type]  # x402 does no
 
 @dataclass(frozen=True, slots=True)
 class Authorization:
-    """A payer's authorization to move `value` token units to `to` between two Unix times. Each `nonce` (32 bytes) is
-    good for one use. `signature` is empty before it is signed."""
+    """A payer's authorization to move `value` token units to `to` between two Unix times. Each `nonce` (32 bytes) can
+    be used once. `signature` is empty until the authorization is signed."""
 
     payer: str
     to: str
@@ -68,7 +68,8 @@ class SignedCall:
     authorization: Authorization
 
     def intent(self, key: str) -> IntentRequest:
-        """Build an intent to send it. The contract takes an authorization once, so it may be sent again at any time."""
+        """Build an intent that sends the call. The contract takes an authorization once, so the call may be sent again
+        at any time."""
         return IntentRequest(
             key=key,
             chain_id=self.chain_id,
@@ -83,7 +84,7 @@ class SignedCall:
 
     @property
     def escape_kit(self) -> dict[str, Any]:
-        """Return the call as answers show it, so that the payer can send it without us."""
+        """Return the call in the form that answers show. With it, the payer can send the call without us."""
         return {
             "to": self.call.to,
             "data": hex_of(self.call.data),
@@ -95,8 +96,8 @@ class SignedCall:
 async def accepts_signature(
     client: ChainClient, wallet: str, digest: bytes, signature: bytes, timeout_seconds: float
 ) -> bool:
-    """Return whether the contract at `wallet` accepts exactly these bytes, called as the token calls it. Raises
-    RpcError if no node answers."""
+    """Return whether the contract at `wallet` accepts exactly this signature. The check calls the contract in the same
+    way as the token does. Raise RpcError if no node answers."""
     call = Contract(checksum(wallet), _ERC1271).call("isValidSignature", digest, signature)
     try:
         raw = await client.simulate(call, gas=SIGNATURE_GAS, timeout_seconds=timeout_seconds)

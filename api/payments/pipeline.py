@@ -1,6 +1,6 @@
 """The steps of a signed bet, in order: check it, store one attempt, wait for its result, and answer with its outcome.
 
-Both surfaces bring their bets here as a `Submission`, with the checks and the words that only they have.
+Each of the two surfaces passes its bets as a `Submission`, which has the surface's own checks and texts.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ NOT_FINAL = (
 
 
 class Submission(ABC, Generic[Answer]):
-    """A signed bet that one request submitted: what its surface brings to the pipeline. Each step answers, or raises
-    the refusal.
+    """A signed bet that one request submitted, with the surface's part of each step. A step returns an answer or raises
+    a refusal.
 
-    `escape_kit`: the call that places the bet, if anyone may send it; retriable refusals show it.
+    `escape_kit`: the call that places the bet, if anyone may send it. Retriable refusals show the call.
     """
 
     key: BetKey
@@ -48,13 +48,15 @@ class Submission(ABC, Generic[Answer]):
 
     @abstractmethod
     def too_many(self) -> Problem:
-        """Return the refusal while too many payments are being checked."""
+        """Return the refusal for a bet that arrives while too many payments are being checked."""
 
     @abstractmethod
     async def check(self) -> Answer | Intent:
-        """Check the bet and store an attempt; return its intent, or the answer if the outcome is already known.
+        """Check the bet and store an attempt. Return the attempt's intent, or the answer if the outcome is already
+        known.
 
-        Before a refusal, check whether the bet has landed: its own effects may be the reason for the refusal.
+        Before a refusal, check whether the bet has landed: the effects of the landed bet may be the reason for the
+        refusal.
         """
 
     @abstractmethod
@@ -63,33 +65,34 @@ class Submission(ABC, Generic[Answer]):
 
     @abstractmethod
     async def landed(self, intent: Intent) -> Answer:
-        """Answer for a bet that this attempt placed."""
+        """Return the answer for a bet that this attempt placed."""
 
     @abstractmethod
     async def landed_otherwise(self, intent: Intent) -> Answer | None:
-        """Answer for a bet that is on the chain although this attempt failed; None if that is not so. Raise a retriable
-        refusal while it is not known."""
+        """Return the answer if the bet is on the chain although this attempt failed, or None if the bet is not on the
+        chain. Raise a retriable refusal while that is unknown."""
 
     @abstractmethod
     async def refused(self, intent: Intent) -> Answer:
-        """Answer for an attempt that ended without placing its bet, which did not land otherwise."""
+        """Return the answer if this attempt ended without placing the bet and the bet did not land otherwise."""
 
     @abstractmethod
     def pending(self, intent: Intent) -> Answer:
-        """Answer for an attempt without a result."""
+        """Return the answer while this attempt has no result."""
 
     @abstractmethod
     def is_settled(self, refusal: Problem) -> bool:
-        """Return whether a refusal stands as it is, since no attempt to place the bet can contradict it."""
+        """Return whether a refusal is final because no attempt to place the bet can contradict it."""
 
     async def landed_meanwhile(self) -> Answer | None:
-        """Answer for a bet that landed while it was checked, if the surface has not looked for that."""
+        """Return the answer if the bet landed during the check, or None. A surface overrides this if its check does not
+        look for landed bets."""
         return None
 
 
 class Payments:
-    """The pipeline of one surface. `next_step`: a sentence that says where to find the outcome after a refusal that is
-    not final."""
+    """The pipeline of one surface. `next_step`: the sentence in a refusal that is not final that says where to find the
+    outcome."""
 
     def __init__(self, context: Context, chain: ChainName, attempts: Attempts, next_step: str) -> None:
         self.attempts = attempts
@@ -128,7 +131,8 @@ class Payments:
         return await submission.refused(intent) if answer is None else answer
 
     async def _result(self, intent: Intent, seconds: float) -> Intent:
-        """Wait until the intent has a result or time is up. If the database fails, return the intent as it was."""
+        """Wait until the intent has a result or the time is up, and return the intent. If the database fails, return
+        the intent unchanged."""
         with contextlib.suppress(*DATABASE_ERRORS):
             async with asyncio.timeout(seconds + 1):
                 return await self._watch.wait(intent.id, HAS_RESULT, timeout_seconds=seconds)
@@ -146,7 +150,8 @@ class Payments:
             raise refusal from None
 
     async def may_land(self, key: BetKey, *, or_in_flight: bool = True) -> bool:
-        """Return whether a refused bet may still be mined by one of its attempts so far; True if that is unknown."""
+        """Return whether a refused bet may still be mined by one of its attempts so far. Return True if that is
+        unknown."""
         try:
             async with asyncio.timeout(READ_SECONDS), self._pool.connection() as connection:
                 return await self.attempts.may_land(connection, key, self._finality_blocks, or_in_flight=or_in_flight)
@@ -173,7 +178,8 @@ def is_retriable(refusal: Problem) -> bool:
 
 
 def mark_not_final(refusal: Problem, next_step: str) -> Problem:
-    """Return the same refusal, marked as not final. `next_step`: a sentence that says where to find the outcome."""
+    """Return a copy of the refusal that is marked as not final. `next_step`: a sentence that says where to find the
+    outcome."""
     return type(refusal)(
         refusal.status,
         refusal.code,
