@@ -20,9 +20,9 @@ every winner first gets the net stake back. The losers' money is then split in p
 has beyond its net amount: `s + max(0, q - s) * (N - N_w) / X_w`.
 
 The divisions round down, and the payouts of a market never exceed `N` (with `N < Q_w <= N_w + X_w`, `X_w` is not zero).
-A winning stake therefore gets at least its net amount. Where shares are paid alike it may get one unit less, since
-shares are bought with the fee rounded up. Stakes are refunded in full, fee included, when the market is void, when no
-stake is on the winner, and when no stake is on any other outcome.
+A winning stake therefore gets at least its net amount, except that it may get one unit less where shares are paid
+alike, since shares are bought with the fee rounded up. Stakes are refunded in full, fee included, when the market is
+void, when no stake is on the winner, and when no stake is on any other outcome.
 """
 
 from __future__ import annotations
@@ -187,7 +187,7 @@ class Book:
         return self.net_pool >= self.shares[winner]
 
     def payout(self, winner: int, amount: int, shares: int) -> int:
-        """Return the payout of a winning stake, rounded down, for a market that splits the losers' money."""
+        """Return the payout, rounded down, of a winning stake in a market that does not refund its stakes."""
         if self.pays_alike(winner):
             return mul_div(shares, self.net_pool, self.shares[winner])
         net = amount - fee_of(amount, self.fee_bps)
@@ -392,7 +392,7 @@ class Verdict:
 
 
 def is_crossing(terms: DecidingTerms, reading: Reading, now: int) -> bool:
-    """Return whether a reading, recorded promptly, settles the market as YES before its end."""
+    """Return whether a reading, if it is recorded promptly, settles the market as YES immediately."""
     return (
         terms.early_resolvable
         and reading.answer > 0

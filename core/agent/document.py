@@ -82,9 +82,9 @@ class MarketDocument:
     """The texts about one market; its slug is its id. `rules` are three short paragraphs: what decides the market,
     when, and what happens if a reading is missing.
 
-    verified: the deployment file says what the feed observes, and the hash of the id is the market's key. A market that
-    is not verified is shown under the hex of its key, with only what the contract itself says. computed: how a pool
-    feed computes its readings; None for other feeds.
+    verified: whether the deployment file says what the feed observes and the hash of the id is the market's key. A
+    market that is not verified is shown under the hex of its key, with only what the contract itself says. computed:
+    how a pool feed computes its readings; None for other feeds.
     """
 
     id: str

@@ -58,7 +58,8 @@ class ChainClient(AsyncWeb3[ChainProvider]):
     async def logs(
         self, from_block: int, to_block: int, addresses: Sequence[str] | None = None, topics: Topics | None = None
     ) -> list[Log]:
-        """Fetch the logs of an inclusive block range. If this raises RANGE_TOO_WIDE, ask for fewer blocks."""
+        """Fetch the logs of an inclusive block range. If this raises an RpcError of the kind RANGE_TOO_WIDE, ask for
+        fewer blocks."""
         criteria: dict[str, Any] = {"fromBlock": hex(from_block), "toBlock": hex(to_block)}
         if addresses is not None:
             criteria["address"] = list(addresses)

@@ -58,8 +58,6 @@ class _AbiEntry:
 
 
 class Function(_AbiEntry):
-    """A function of a contract."""
-
     def __init__(self, entry: ABIFunction) -> None:
         super().__init__(entry)
         self._output_types = get_abi_output_types(entry)
@@ -83,8 +81,6 @@ class CustomError(_AbiEntry):
 
 
 class Abi:
-    """The ABI of one contract."""
-
     def __init__(self, entries: Sequence[ABIElement]) -> None:
         self.events: dict[str, ABIEvent] = {}
         self.errors: dict[bytes, CustomError] = {}

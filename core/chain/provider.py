@@ -351,7 +351,7 @@ class ChainProvider(AsyncJSONBaseProvider):
 
 
 class _Doubt(IntEnum):
-    """The uncertainty that an answer leaves about an offered transaction. Of several answers, the one with the lowest
+    """The uncertainty that an answer leaves about an offered transaction. Of several answers, the least uncertain one
     is the best."""
 
     TAKEN = 0

@@ -30,8 +30,8 @@ PROCESS_VARIABLES = frozenset(
 
 
 class SettingsBase(BaseModel):
-    """A frozen group of settings. A field's alias is its variable, its description says what to write.
-    `variables_with_prefix` derives the aliases from a prefix and the field names in capitals."""
+    """A frozen group of settings. The alias of a field is its environment variable, and the field's description says
+    what to write. `variables_with_prefix` derives the aliases from a prefix and the field names in capitals."""
 
     model_config = ConfigDict(
         frozen=True, extra="forbid", validate_by_alias=True, validate_by_name=True, hide_input_in_errors=True

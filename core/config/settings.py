@@ -178,8 +178,6 @@ Interval = Annotated[float, Field(gt=0, le=86_400, description="a number of seco
 
 
 class KeeperSettings(SettingsBase):
-    """The keeper's settings."""
-
     model_config = variables_with_prefix("VPM_KEEPER_")
 
     # How often jobs run

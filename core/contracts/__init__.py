@@ -1,1 +1,1 @@
-"""The contracts: deployments, ABIs, events and statuses."""
+"""Contract deployments, ABIs, events and statuses."""

@@ -110,18 +110,18 @@ class Deployment(Part):
 
     @property
     def blocks_are_regular(self) -> bool:
-        """Return whether blocks come at regular intervals. Arbitrum produces them on demand, and a development chain
-        has whatever times its tests set."""
+        """Return whether blocks come at regular intervals. Arbitrum produces blocks on demand, and the blocks of a
+        development chain have whatever times the tests set."""
         return self.kind == "op-stack"
 
     def token(self, symbol: str) -> Token:
-        """Return a token; DeploymentError if the network does not list it."""
+        """Return a token; raise DeploymentError if the network does not list it."""
         if symbol not in self.tokens:
             raise DeploymentError(f"Network {self.network} lists no token {symbol}.")
         return self.tokens[symbol]
 
     def contract(self, name: str) -> ContractInfo:
-        """Return a contract; DeploymentError if it is not deployed on this network."""
+        """Return a contract; raise DeploymentError if it is not deployed on this network."""
         if name not in self.contracts:
             raise DeploymentError(
                 f"{name} is not deployed on {self.network}.", hint="Deploy it, or correct the deployments folder."
@@ -160,7 +160,8 @@ class Deployment(Part):
 
 
 def load_deployment(path: Path) -> Deployment:
-    """Load and check a file; DeploymentError names the file, the place in it and what is wrong."""
+    """Load and check a deployment file. If the file is wrong, raise DeploymentError with the file, the place in the
+    file and the mistake."""
     try:
         content = path.read_bytes()
     except FileNotFoundError:
@@ -184,10 +185,11 @@ def load_deployment(path: Path) -> Deployment:
 
 
 def write_deployment(deployment: Deployment, path: Path, *, rehearse: bool = False) -> None:
-    """Write a file atomically. A file with status `deployed` is only replaced if it keeps every contract.
+    """Write a deployment file atomically. A file with status `deployed` is only replaced if the new file keeps every
+    contract.
 
-    Contracts may be added and facts about them completed, but none may vanish or change its address. A rehearsal does
-    everything except the final rename.
+    The new file may add contracts and complete facts about them, but no contract may vanish or change its address. A
+    rehearsal does everything except the final rename.
     """
     if path.stem != deployment.network:
         raise DeploymentError(
@@ -217,7 +219,7 @@ def write_deployment(deployment: Deployment, path: Path, *, rehearse: bool = Fal
 
 
 def json_schema() -> bytes:
-    """Return the JSON Schema of a deployment file, as deployments/schema.json holds it."""
+    """Return the JSON Schema of a deployment file. The file deployments/schema.json has the same bytes."""
     schema = Deployment.model_json_schema(by_alias=True)
     schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
     return orjson.dumps(schema, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE | orjson.OPT_SORT_KEYS)
@@ -237,7 +239,7 @@ def _refuse_overwriting(old: Deployment, new: Deployment, path: Path) -> None:
 
 
 def validation_sentences(error: ValidationError) -> str:
-    """Describe each mistake with its place in the file."""
+    """Describe each validation error in a sentence, with its place in the file."""
     sentences = []
     for problem in error.errors(include_url=False):
         parts = [part for part in problem["loc"] if part not in FEED_KINDS]  # without the name of the model

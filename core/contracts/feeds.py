@@ -33,7 +33,7 @@ def _checksummed(address: str) -> str:
 
 
 def _units(value: object, info: ValidationInfo) -> int:
-    """Parse a string of digits; in Python, ints are accepted too."""
+    """Parse a string of digits. Python code may also pass ints."""
     written = value if info.mode == "json" or isinstance(value, str) else str(value)
     if not isinstance(written, str) or not re.fullmatch(r"[1-9][0-9]{0,38}", written) or int(written) >= 1 << 128:
         raise ValueError("not a positive whole number under 2**128, written as a string of digits")

@@ -13,16 +13,17 @@ T = TypeVar("T")
 
 @cache
 def snake_case(name: str) -> str:
-    """Convert a contract's name to snake_case, without the trailing underscore that avoids Solidity keywords."""
+    """Convert a contract's name to snake_case. Remove the trailing underscore that some names have to avoid Solidity
+    keywords."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).rstrip("_").lower()
 
 
 def camel_fields(source: Any, *names: str) -> dict[str, Any]:
-    """Return an object's attributes by their camelCase names."""
+    """Return the named attributes of an object by their camelCase names."""
     return {name: getattr(source, snake_case(name)) for name in names}
 
 
 def from_answer(kind: type[T], answer: Mapping[str, Any]) -> T:
-    """Build a dataclass from a view's answer, ignoring what it has no field for."""
+    """Build a dataclass from a view's answer. Ignore values for which the dataclass has no field."""
     named = {snake_case(name): value for name, value in answer.items()}
     return kind(**{each.name: named[each.name] for each in fields(kind) if each.name in named})  # type: ignore[arg-type]

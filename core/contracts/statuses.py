@@ -1,6 +1,6 @@
-"""The contracts' numeric states, reasons and kinds. Elsewhere use their names, not the numbers.
+"""The contracts' numeric states, reasons and kinds. Other code uses their names, not the numbers.
 
-tests/unit/test_statuses.py compares them with the enums in the Solidity sources.
+tests/unit/test_statuses.py compares the numbers with the enums in the Solidity sources.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from enum import IntEnum
 
 
 class Family(IntEnum):
-    """Families of stock markets, as in MarketLister."""
+    """The families of stock markets, as in MarketLister."""
 
     DAILY = 0
     WEEKLY = 1
@@ -31,7 +31,7 @@ class StockMarketStatus(IntEnum):
 
 
 class StockOutcome(IntEnum):
-    """The outcome in RoundResolver's `Settled`."""
+    """The outcome in RoundResolver's `Settled` event."""
 
     UP = 0
     DOWN = 1
@@ -40,7 +40,7 @@ class StockOutcome(IntEnum):
 
 
 class StockReason(IntEnum):
-    """The reason in RoundResolver's `Settled`."""
+    """The reason in RoundResolver's `Settled` event."""
 
     ROUNDS = 0
     FLAT = 1
@@ -52,7 +52,7 @@ class StockReason(IntEnum):
 
 
 class PreviewStatus(IntEnum):
-    """The verdict of the rounds on a market: RoundResolver.Status."""
+    """The resolver's verdict on a market, given the market's rounds: RoundResolver.Status."""
 
     NOT_READY = 0
     UP = 1
@@ -65,7 +65,7 @@ class PreviewStatus(IntEnum):
 
 
 class RoundProblem(IntEnum):
-    """Why a feed has no reading: `RoundFinder`'s problems."""
+    """The reason why a feed has no reading: the problems of `RoundFinder`."""
 
     OK = 0
     NO_FEED = 1
@@ -110,7 +110,7 @@ class Form(IntEnum):
 
 
 class RefundReason(IntEnum):
-    """Why a payment became a refund: ISettlementWallet.RefundReason."""
+    """The reason why a payment became a refund: ISettlementWallet.RefundReason."""
 
     NONE = 0
     PAUSED = 1
@@ -126,7 +126,7 @@ class RefundReason(IntEnum):
 
 
 class VoidReason(IntEnum):
-    """Why an agent market is void: IFeedResolver.VoidReason."""
+    """The reason why an agent market is void: IFeedResolver.VoidReason."""
 
     NONE = 0
     STALE = 1

@@ -1,9 +1,10 @@
 """The paper tournament, as used by the API and the keeper.
 
-- `amounts`, `wheel`, `listing`: pure: cents, the wheel and its draw, paper listings.
-- `ledger`: the only way amounts move. `books`, `trading`, `rounds`, `betting`, `settling` and `board` work on a
-  connection in autocommit; each function opens its own transaction.
-- `export` writes everything to one file, from which all of it can be recomputed.
+- `amounts`, `wheel`, `listing`: pure functions for cents, the wheel and its draw, and paper listings.
+- `ledger`: the only code that moves amounts.
+- `books`, `trading`, `rounds`, `betting`, `settling`, `board`: work on a connection in autocommit; each function opens
+  its own transaction.
+- `export`: writes everything to one file, from which all results can be recomputed.
 
 Amounts are integer cents of pUSDC. A `Refusal` says what a caller did wrong, with the status and code of the API.
 """

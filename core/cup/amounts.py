@@ -14,9 +14,9 @@ MAX_CENTS: Final = 10**13
 
 
 def cents_of(value: object) -> int:
-    """Return the cents of a JSON number or a plain decimal text; ValueError (MoneyError) for anything else.
+    """Return the cents of a JSON number or a plain decimal text; raise ValueError (MoneyError) for any other value.
 
-    A float counts as the shortest decimal that reads back as the same float.
+    A float is read as the shortest decimal that converts back to the same float.
     """
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal | str):
         raise ValueError("The amount is not a number.")
@@ -26,15 +26,16 @@ def cents_of(value: object) -> int:
 
 
 def text_of(cents: int) -> str:
-    """Format cents as in a message's Size line, without trailing zeros: "25", "25.5", "25.05"."""
+    """Format cents as in the Size line of a signed message, without trailing zeros: "25", "25.5", "25.05"."""
     return decimal_text(cents, DECIMALS)
 
 
 def number_of(cents: int) -> Decimal:
-    """Return the exact JSON number."""
+    """Return cents as the exact JSON number."""
     return json_number(cents, DECIMALS)
 
 
 def percent(part: int, whole: int) -> Decimal:
-    """Return part / whole as a percentage with two decimals, rounded to nearest, halves up; 0 if `whole` is 0."""
+    """Return part / whole as a percentage with two decimals, rounded to nearest, halves up. Return 0 if `whole` is
+    0."""
     return json_number((part * 20_000 + whole) // (2 * whole) if whole else 0, 2)

@@ -1,4 +1,4 @@
-"""Roulette bets: one per wallet, round and key."""
+"""Roulette bets. A wallet can place one bet per round and key."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ _BOUNDS_CENTS = {
 
 
 def bounds() -> dict[str, Decimal]:
-    """Return the bounds in pUSDC."""
+    """Return the bounds of bets in pUSDC, by the names of the bounds."""
     return {name: number_of(cents) for name, cents in _BOUNDS_CENTS.items()}
 
 
 @dataclass(frozen=True, slots=True)
 class RouletteBet:
-    """A signed bet whose signature was verified."""
+    """A signed bet. Its signature has been verified."""
 
     wallet: str
     round_no: int
@@ -53,7 +53,7 @@ class BetReceipt:
 
 @dataclass(frozen=True, slots=True)
 class PlacedBet:
-    """A wallet's own bet on a round."""
+    """A bet that a wallet has placed on a round, with its result."""
 
     bet_key: str
     stake_cents: int
@@ -63,7 +63,8 @@ class PlacedBet:
 
 @dataclass(frozen=True, slots=True)
 class RoundTotals:
-    """The bets on a round: cents by key, and the number of bets by wallet."""
+    """The bets on a round: the cents staked on each bet key (`pools`), and the number of bets of each wallet
+    (`bets`)."""
 
     pools: Mapping[str, int]
     bets: Mapping[str, int]
@@ -122,8 +123,8 @@ async def bets_of(connection: Connection, round_no: int, wallet: str) -> list[Pl
 
 
 async def find_receipt(connection: Connection, bet: RouletteBet) -> BetReceipt | None:
-    """Return the receipt of an earlier bet of this wallet, round and key; raise a Refusal if its stake was
-    different."""
+    """Return the receipt of an earlier bet of this wallet, round and key, or None if there is none. Raise a Refusal if
+    the earlier bet had a different stake."""
     row = await connection.fetch_one(
         "SELECT stake_cents, balance_cents FROM cup_bet WHERE round_no = %s AND wallet = %s AND bet_key = %s",
         (bet.round_no, bet.wallet, bet.bet_key),
@@ -140,11 +141,13 @@ async def find_receipt(connection: Connection, bet: RouletteBet) -> BetReceipt |
 
 
 async def place(connection: Connection, bet: RouletteBet, clock: Callable[[], datetime]) -> BetReceipt:
-    """Place the bet, or return the receipt from when it was first placed. The clock is read after taking the locks, so
-    a bet that waited past the round's close is refused; the clock itself refuses after the tournament's close.
+    """Place the bet, or return the receipt of the first placement if the bet was placed before.
 
-    Raises WalletBusy if another transaction holds the wallet: a settlement holds many for long, and waiting here would
-    keep a connection from everyone else.
+    The clock is read after taking the locks, so a bet that waited past the round's close is refused. The clock itself
+    raises a Refusal after the tournament's close.
+
+    Raise WalletBusy if another transaction has locked the wallet. A settlement locks many wallets for a long time, and
+    waiting here would keep a connection from all other callers.
     """
     try:
         async with connection.transaction():
@@ -197,7 +200,7 @@ async def _place(connection: Connection, bet: RouletteBet, clock: Callable[[], d
 
 
 async def _locked_balance(connection: Connection, wallet: str) -> int:
-    """Lock a wallet until this transaction ends and return its balance, 0 if it never claimed."""
+    """Lock a wallet until this transaction ends and return its balance, or 0 if the wallet never claimed."""
     free = await ledger.lock_free_wallets(connection, [wallet])
     if wallet not in free and await ledger.balance(connection, wallet_account(wallet)) is not None:
         raise WalletBusy
@@ -209,7 +212,8 @@ def _takes_bets(round_: RouletteRound | None, now: datetime) -> bool:
 
 
 async def _too_late(connection: Connection, bet: RouletteBet) -> BetReceipt:
-    """Return the receipt if the bet was placed in time; otherwise raise a Refusal."""
+    """Return the receipt if the bet was already placed; otherwise raise the Refusal that says that the round is
+    closed."""
     done = await find_receipt(connection, bet)
     if done is None:
         raise round_closed(bet.round_no, await rounds.latest(connection))
@@ -217,7 +221,8 @@ async def _too_late(connection: Connection, bet: RouletteBet) -> BetReceipt:
 
 
 async def require_allowed(connection: Connection, bet: RouletteBet, balance_cents: int) -> None:
-    """Refuse a bet on the live round that this balance does not allow, without checking its signature."""
+    """Raise a Refusal if a wallet with this balance may not place the bet on the live round. The bet's signature is not
+    checked."""
     if await find_receipt(connection, bet) is None:
         await _require_allowed(connection, bet, balance_cents)
 

@@ -1,13 +1,14 @@
 """Leaderboards of realized profit and loss: all time and each ISO week (UTC), for all wallets and for enrolled agents
 only.
 
-Every settlement updates the rows, and an index holds them in the board's order, so the first entries are an index read.
-The ranks of all wallets are read together, again after each change.
+Every settlement updates the rows. An index holds the rows in the board's order, so the first entries are an index read.
+The ranks of all wallets are read together, and read again after each change.
 
-Not all profit counts on a board, though the ledger moves all money. Wallets are free, so otherwise the player with the
+The ledger moves all money, but a board does not count all profit. Wallets are free, so otherwise the player with the
 most wallets would win by losing to one of them. Losses count in full. A win in a pool (a paper market, or one of the
 wheel's markets in a round) counts in full if at least SEASONED wallets that lost in that pool had traded or bet on an
-earlier day (UTC) than that of their first stake in it; otherwise it counts up to the wallet's own stake in the pool.
+earlier day (UTC) than that of their first stake in the pool. Otherwise the win counts up to the wallet's own stake in
+the pool.
 """
 
 from __future__ import annotations
@@ -42,10 +43,11 @@ class BoardRow:
 
 @dataclass(frozen=True, slots=True)
 class Board:
-    """A period's board at one moment: its best wallets and all ranks.
+    """The board of a period at one moment: its best wallets and all ranks.
 
-    places: for each wallet, in byte order, its address and its rank in four bytes. At 24 bytes per wallet this fits in
-    memory, so looking up a rank takes no query. changes: how often the period had been updated.
+    places: the address of each wallet and its rank in four bytes, in byte order of the addresses. At 24 bytes per
+    wallet the places fit in memory, so looking up a rank takes no query. changes: how often the period's rows had been
+    updated.
     """
 
     entries: tuple[BoardRow, ...]
@@ -57,7 +59,7 @@ class Board:
         return len(self.places) // _PLACE
 
     def rank(self, wallet: str) -> int | None:
-        """Return the rank, from 1; None if the wallet has realized nothing in the period."""
+        """Return the wallet's rank, counted from 1, or None if the wallet has realized nothing in the period."""
         key, places = bytes_of(wallet), self.places
         at = _PLACE * bisect_left(range(self.total), key, key=lambda n: places[n * _PLACE : n * _PLACE + _ADDRESS])
         if places[at : at + _ADDRESS] != key:
@@ -83,9 +85,10 @@ def is_week(text: str) -> bool:
 
 
 async def record(connection: Connection, gains: Mapping[str, int], at: datetime) -> None:
-    """Add realized gains (cents, losses negative) to both boards. The wallets must be locked.
+    """Add realized gains (in cents, losses negative) to the boards of all time and of the week. The wallets must be
+    locked.
 
-    `reached_at` is when a wallet's score last changed; of equal scores, the one reached first ranks higher. A wallet
+    `reached_at` is when a wallet's score last changed. Of equal scores, the one reached first ranks higher. A wallet
     that got back exactly its stake realized nothing.
     """
     gains = {wallet: cents for wallet, cents in gains.items() if cents}
@@ -109,10 +112,11 @@ async def record(connection: Connection, gains: Mapping[str, int], at: datetime)
 async def top(
     connection: Connection, period: str, limit: int, before: Board | None = None, *, agents: bool = False
 ) -> Board:
-    """Read the board with its first `limit` entries at one moment.
+    """Read a period's board as it is at one moment, with its first `limit` entries.
 
-    before: the board as read last; its places are reused if nothing changed, since reading them scans every row.
-    agents: only enrolled agents. They are few and may enrol at any moment, so their places are always read.
+    before: the board as it was last read. If nothing has changed, its places are reused, since reading the places scans
+    every row. agents: include only enrolled agents. Agents are few and may enrol at any moment, so their places are
+    always read.
     """
     condition = "s.period = %s"
     if agents:
@@ -152,7 +156,7 @@ WagerPool = Mapping[str, tuple[int, int]]
 
 
 def wheel_pools(results: Iterable[SettledStake]) -> list[WagerPool]:
-    """Return the pools of a round, without refunded ones."""
+    """Return the pools of a round, leaving out refunded pools."""
     pools: dict[str, dict[str, tuple[int, int]]] = {}
     for each in results:
         if each.status == "refunded":
@@ -164,7 +168,8 @@ def wheel_pools(results: Iterable[SettledStake]) -> list[WagerPool]:
 
 
 def score_changes(pools: Iterable[WagerPool], seasoned: Collection[str]) -> dict[str, int]:
-    """Return each wallet's change of score in cents. `seasoned`: wallets that had traded on an earlier day."""
+    """Return each wallet's change of score in cents. `seasoned` are the wallets that had traded or bet on an earlier
+    day."""
     gains: dict[str, int] = {}
     for pool in pools:
         whole = sum(paid < staked and wallet in seasoned for wallet, (staked, paid) in pool.items()) >= SEASONED
@@ -175,15 +180,16 @@ def score_changes(pools: Iterable[WagerPool], seasoned: Collection[str]) -> dict
 
 
 def day_of(moment: datetime) -> datetime:
-    """Return the start of the UTC day."""
+    """Return the start of the moment's day in UTC."""
     return moment.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
 
 
 async def find_seasoned(connection: Connection, pools: Iterable[WagerPool], first: Mapping[str, datetime]) -> set[str]:
-    """Return losing wallets that had traded or bet on an earlier day, as many per pool as `score_changes` needs.
+    """Return losing wallets that had traded or bet on an earlier day. For each pool, find only as many as
+    `score_changes` needs.
 
-    first: when each wallet first staked in what is being settled. Each wallet is looked up only once, since a round has
-    42 pools.
+    first: when each wallet first staked in the market or round that is being settled. Each wallet is looked up only
+    once, since a round has 42 pools.
     """
     veterans: set[str] = set()
     fresh: set[str] = set()

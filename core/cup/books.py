@@ -1,4 +1,4 @@
-"""Paper markets: their rows and books, the mirroring of agent markets, and the positions of wallets in them."""
+"""Paper markets: their rows and books, how they mirror agent markets, and the positions of wallets in them."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ _MARKETS = (
 
 
 def paper_book(weights_cents: Sequence[int], net_cents: Sequence[int], shares_cents: Sequence[int]) -> Book:
-    """Return the book of a paper market. Without a fee no trade gets fewer shares than cents, so `excess` is the
-    difference of the sums."""
+    """Return the book of a paper market. Paper markets have no fee, so no trade gets fewer shares than cents. Therefore
+    each outcome's `excess` is its shares less its net stakes."""
     excess = tuple(shares - net for shares, net in zip(shares_cents, net_cents, strict=True))
     return Book(tuple(weights_cents), FEE_BPS, tuple(net_cents), tuple(shares_cents), excess)
 
@@ -42,9 +42,10 @@ def paper_book(weights_cents: Sequence[int], net_cents: Sequence[int], shares_ce
 class PaperMarket:
     """A paper market. Amounts and shares of `book` are cents.
 
-    Trades end at `closes_at`, as stakes on the agent market do; `ends_at` decides, compared with `start_at` if that is
-    set. listed: the agent market is open. A reorganization may undo its listing, and `settles_after` with it; trading
-    stops at that moment, and the keeper settles this market later.
+    Trades end at `closes_at`, as stakes on the agent market do. The reading at `ends_at` decides the market; if
+    `start_at` is set, that reading is compared with the one at `start_at`. listed: whether the agent market is open. A
+    reorganization may undo the agent market's listing and clear `settles_after`. Trading then stops, and the keeper
+    settles this market later.
     """
 
     slug: str
@@ -77,7 +78,8 @@ class PaperMarket:
         return self.status == "open" and self.listed and self.opens_at <= now < self.closes_at
 
     def outcome(self, side: str) -> int:
-        """Return a side's position; raise a Refusal with the valid keys if there is no such side."""
+        """Return the index of the outcome that a side names. Raise a Refusal with the valid keys if the market has no
+        such side."""
         keys = [each.key for each in self.sides]
         if side not in keys:
             raise Refusal(422, "invalid_side", f"This market's sides are {', '.join(keys)}.", {"validSides": keys})
@@ -104,8 +106,8 @@ def _market(row: Sequence[Any]) -> PaperMarket:
 
 
 async def find(connection: Connection, slug: str, *, lock: bool = False) -> PaperMarket:
-    """Return a market; raise a Refusal if there is none. With `lock`, no one else can trade on or settle it until the
-    transaction ends."""
+    """Return a market, or raise a Refusal if it does not exist. With `lock`, no other transaction can trade on the
+    market or settle it until this transaction ends."""
     markets = await (lock_all if lock else find_all)(connection, [slug])
     if slug not in markets:
         raise no_market()
@@ -113,7 +115,7 @@ async def find(connection: Connection, slug: str, *, lock: bool = False) -> Pape
 
 
 async def find_all(connection: Connection, slugs: Collection[str]) -> dict[str, PaperMarket]:
-    """Return the existing markets by slug."""
+    """Return the markets that exist, by slug."""
     rows = await connection.fetch_all(
         f"{_MARKETS} WHERE c.slug = ANY(%s)".encode(), ([slug for slug in slugs if is_slug(slug)],)
     )
@@ -121,8 +123,8 @@ async def find_all(connection: Connection, slugs: Collection[str]) -> dict[str, 
 
 
 async def lock_all(connection: Connection, slugs: Collection[str]) -> dict[str, PaperMarket]:
-    """Lock the markets against trades and settlement until the transaction ends, in slug order, and return those that
-    exist."""
+    """Lock the markets against trades and settlement until the transaction ends, in the order of their slugs. Return
+    the markets that exist."""
     # Lock in a separate statement: one that waits for a lock would still see the rows as they were before.
     await connection.execute(
         "SELECT 1 FROM cup_market WHERE slug = ANY(%s) ORDER BY slug FOR NO KEY UPDATE",
@@ -136,7 +138,7 @@ def no_market() -> Refusal:
 
 
 async def open_markets(connection: Connection, now: datetime, limit: int) -> list[PaperMarket]:
-    """Return the open markets, earliest close first."""
+    """Return the open markets, in the order in which they close."""
     rows = await connection.fetch_all(
         f"{_MARKETS} WHERE c.status = 'open' AND a.status = {AgentMarketStatus.OPEN:d} AND c.opens_at <= %s "
         "AND c.closes_at > %s "
@@ -156,9 +158,9 @@ _LISTED = (
 
 
 async def mirror(connection: Connection, now: datetime, feed_keys: Mapping[bytes, str]) -> list[str]:
-    """Open a paper market for every open agent market without one; return the new slugs.
+    """Open a paper market for every open agent market that has none, and return the new slugs.
 
-    feed_keys: the keys of the deployment's feeds by address.
+    feed_keys: the keys of the deployment's feeds by the feeds' addresses.
     """
     async with connection.cursor(row_factory=namedtuple_row) as cursor:
         await cursor.execute(_LISTED, (int(now.timestamp()),))
@@ -173,7 +175,7 @@ async def mirror(connection: Connection, now: datetime, feed_keys: Mapping[bytes
 
 
 async def add(connection: Connection, listing: PaperListing) -> bool:
-    """Add a paper market; return False if the slug or the listing already has one."""
+    """Add a paper market. Return False if the slug is in use or the agent market has a paper market already."""
     empty = [0] * len(listing.sides)
     async with connection.transaction():
         cursor = await connection.execute(
@@ -209,8 +211,8 @@ async def add(connection: Connection, listing: PaperListing) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class PaperPosition:
-    """A wallet's position in a paper market. `projected_cents`: the payout if its side won with the current book; once
-    settled, what it was paid. The times are its market's."""
+    """A wallet's position in a paper market. The times are those of the market. `projected_cents` is the payout if the
+    position's side won with the current book; once the market is settled, it is the amount that was paid."""
 
     market_id: str
     slug: str
@@ -229,7 +231,7 @@ class PaperPosition:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """A wallet's balance and positions, open ones first."""
+    """A wallet's balance and positions. Open positions come first."""
 
     balance_cents: int
     realized_cents: int
@@ -241,7 +243,7 @@ class Summary:
 
 
 async def summary(connection: Connection, wallet: str) -> Summary:
-    """Read a wallet's summary at one moment; zeros for a wallet that never claimed."""
+    """Read a wallet's summary at one moment. All amounts are zero for a wallet that never claimed."""
     async with snapshot(connection):
         balance_cents = await balance(connection, wallet_account(wallet))
         spinning: int = await connection.fetch_value(

@@ -1,8 +1,9 @@
-"""The tournament as one file: JSON Lines, from one snapshot of the database, enough to recompute everything.
+"""The tournament as one file of JSON Lines. The file is made from one snapshot of the database and has enough to
+recompute everything.
 
-The first line names the format. Then come account balances, enrolled wallets, markets, rounds with their seeds (settled
-rounds only, since an open round's seed is a secret), the ledger with the signed trades and bets in posting order, and
-the boards. The last line counts the lines before it, which reveals a truncated file.
+The first line names the format. The next lines are account balances, enrolled wallets, markets, rounds with their
+seeds, the ledger with the signed trades and bets in posting order, and the boards. Only settled rounds show their
+seeds, since an open round's seed is a secret. The last line counts the lines before it, which reveals a truncated file.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ _PARTS: tuple[tuple[str, str], ...] = (
 
 
 async def lines(connection: Connection) -> AsyncGenerator[bytes]:
-    """Yield the file in chunks of whole lines. `connection` is in autocommit and not shared."""
+    """Yield the file in chunks of whole lines. `connection` must be in autocommit and must not be shared."""
     count = 1
     async with snapshot(connection):
         yield _line("export", {"format": FORMAT, "at": datetime.now(UTC)})

@@ -1,10 +1,11 @@
-"""The ledger of paper money, and who may use it: claims, and the enrolment that a trading halt asks for.
+"""The ledger of paper money, and who may use it: the claims of wallets, and the enrolment that is required while
+trading is halted.
 
-Amounts move in transactions that sum to zero, each posted once by its key.
+Amounts move in transactions. The entries of a transaction sum to zero, and its key prevents it from being posted twice.
 
 The database enforces the invariants itself: triggers refuse unbalanced transactions, update the balances, let only the
-mint go negative, and refuse changes of written rows (core/db/migrations/baseline/2_cup.sql). All functions here work in
-the caller's transaction.
+mint's balance go negative, and refuse changes of written rows (core/db/migrations/baseline/2_cup.sql). All functions
+here work in the caller's transaction.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ MINT = "mint"
 
 @asynccontextmanager
 async def snapshot(connection: Connection) -> AsyncIterator[None]:
-    """Run the block in a read-only transaction that sees one snapshot."""
+    """Run the block in a read-only transaction in which all reads see one snapshot."""
     async with connection.transaction():
         await connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
         yield
@@ -41,7 +42,7 @@ def round_account(round_no: int) -> str:
 
 
 async def open_account(connection: Connection, account: str) -> bool:
-    """Open an account; return whether it is new. Waits for another transaction that is opening it."""
+    """Open an account, and return whether it is new. Wait for another transaction that is opening the same account."""
     cursor = await connection.execute(
         "INSERT INTO cup_account (account) VALUES (%s) ON CONFLICT DO NOTHING", (account,)
     )
@@ -49,7 +50,7 @@ async def open_account(connection: Connection, account: str) -> bool:
 
 
 async def balance(connection: Connection, account: str) -> int | None:
-    """Return an account's balance in cents; None if it was never opened."""
+    """Return an account's balance in cents, or None if the account was never opened."""
     cents: int | None = await connection.fetch_value(
         "SELECT balance_cents FROM cup_account WHERE account = %s", (account,)
     )
@@ -57,7 +58,7 @@ async def balance(connection: Connection, account: str) -> int | None:
 
 
 async def lock_wallets(connection: Connection, wallets: Sequence[str]) -> None:
-    """Lock the wallets, in the same order everywhere."""
+    """Lock the wallets. All callers lock in the same order, so they cannot deadlock."""
     await connection.execute(
         "SELECT 1 FROM cup_account WHERE account = ANY(%s) ORDER BY account FOR NO KEY UPDATE",
         ([wallet_account(wallet) for wallet in wallets],),
@@ -65,7 +66,8 @@ async def lock_wallets(connection: Connection, wallets: Sequence[str]) -> None:
 
 
 async def lock_free_wallets(connection: Connection, wallets: Collection[str]) -> dict[str, int]:
-    """Lock the wallets that are free, without waiting for the others; return their balances."""
+    """Lock the wallets that no other transaction has locked, without waiting for the rest. Return the balances of the
+    locked wallets."""
     balances: list[tuple[str, int]] = await connection.fetch_all(
         "SELECT substr(account, 8), balance_cents FROM cup_account WHERE account = ANY(%s) "
         "FOR NO KEY UPDATE SKIP LOCKED",
@@ -75,9 +77,9 @@ async def lock_free_wallets(connection: Connection, wallets: Collection[str]) ->
 
 
 async def post(connection: Connection, kind: str, key: str, entries: Mapping[str, int]) -> int:
-    """Post a transaction, leaving out zero amounts; return its id.
+    """Post a transaction and return its id. Entries with a zero amount are left out.
 
-    Raises psycopg.errors.UniqueViolation if `key` was posted before, CheckViolation if a balance would go negative.
+    Raise psycopg.errors.UniqueViolation if `key` was posted before, and CheckViolation if a balance would go negative.
     """
     moving = {account: cents for account, cents in entries.items() if cents}
     posted: int = await connection.fetch_value(
@@ -95,7 +97,7 @@ async def post(connection: Connection, kind: str, key: str, entries: Mapping[str
 async def pay_out(
     connection: Connection, kind: str, key: str, account: str, pool: int, paid: Mapping[str, int]
 ) -> None:
-    """Pay wallets out of an account that holds `pool`; the rest goes back to the mint."""
+    """Pay wallets from an account that holds `pool`. The rest of the pool goes back to the mint."""
     await lock_wallets(connection, sorted(paid))
     entries = {wallet_account(wallet): cents for wallet, cents in paid.items()}
     await post(connection, kind, key, entries | {account: -pool, MINT: pool - sum(paid.values())})
@@ -106,14 +108,14 @@ async def pay_out(
 
 @dataclass(frozen=True, slots=True)
 class ClaimResult:
-    """The result of a claim: the wallet's balance, and whether it was minted just now."""
+    """The result of a claim: the wallet's balance, and whether this claim minted it."""
 
     balance_cents: int
     minted: bool
 
 
 async def claim(connection: Connection, wallet: str) -> ClaimResult:
-    """Mint the initial balance once; later claims only return the balance."""
+    """Mint the wallet's initial balance once. Later claims only return the balance."""
     account = wallet_account(wallet)
     async with connection.transaction():
         minted = await open_account(connection, account)
@@ -140,7 +142,8 @@ BARRED = (
 
 
 async def enrol(connection: Connection, wallet: str, note: str, issued_at: str, signature: bytes) -> bool:
-    """Enroll a wallet; return whether it is new (the first enrolment stands). House wallets are refused."""
+    """Enroll a wallet, and return whether it is new. If the wallet is enrolled already, the first enrolment is kept.
+    House wallets are refused."""
     async with connection.transaction():
         if await connection.fetch_one("SELECT 1 FROM cup_house_wallet WHERE wallet = %s", (wallet,)) is not None:
             raise Refusal(
@@ -163,7 +166,7 @@ async def trading_halted(connection: Connection) -> bool:
 
 
 async def require_may_trade(connection: Connection, wallet: str) -> None:
-    """Refuse while trading is halted, unless the wallet is enrolled (and not the house's)."""
+    """Raise a Refusal while trading is halted, unless the wallet is enrolled and not a house wallet."""
     query = f"SELECT {BARRED} FROM (SELECT %(wallet)s::text AS w) AS u"  # noqa: S608
     if await connection.fetch_value(query.encode(), {"wallet": wallet, "halt": HALT_SWITCH}) is not False:
         raise halted()

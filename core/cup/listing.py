@@ -1,6 +1,6 @@
-"""A paper market made from a listed agent market: the same id, outcomes and times, and scaled weights.
+"""A paper market made from a listed agent market, with the same id, outcomes and times, and with scaled weights.
 
-All texts come from the specification, as on the agent surface; nothing the lister wrote is shown.
+All texts come from the specification, as on the agent API; no text of the lister is shown.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ _SLUG: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 
 
 def is_slug(text: str) -> bool:
-    """Return whether a paper market can have this slug. Other texts are not looked up; PostgreSQL refuses NUL in
-    text."""
+    """Return whether a paper market can have this slug. Any other text must not be looked up, since PostgreSQL refuses
+    NUL in text."""
     return _SLUG.fullmatch(text) is not None
 
 
 @dataclass(frozen=True, slots=True)
 class PaperSide:
-    """One outcome; `key` is what a trade names."""
+    """One outcome of a paper market. A trade names the outcome by `key`."""
 
     key: str
     label: str
@@ -41,8 +41,8 @@ class PaperSide:
 
 @dataclass(frozen=True, slots=True)
 class PaperListing:
-    """A paper market before its first trade. Trades end at `closes_at`; `ends_at` is the deciding moment, compared with
-    `start_at` for a direction."""
+    """A paper market before its first trade. Trades end at `closes_at`. The reading at `ends_at` decides the market; in
+    a direction market it is compared with the one at `start_at`."""
 
     market_key: bytes
     market_id: str
@@ -60,8 +60,8 @@ class PaperListing:
 
 
 def listing_of(market_key: bytes, spec: Specification, weights: Sequence[int], feed_key: str | None) -> PaperListing:
-    """Make the paper listing. weights: the listed market's, in units. feed_key: None if the deployment does not know
-    the feed."""
+    """Make the paper listing of a listed agent market. weights: the agent market's weights in units. feed_key: the
+    feed's key, or None if the deployment does not list the feed."""
     words = listed_document(market_key, spec, feed_key)
     return PaperListing(
         market_key=market_key,
@@ -81,7 +81,7 @@ def listing_of(market_key: bytes, spec: Specification, weights: Sequence[int], f
 
 
 def paper_weight(units: int) -> int:
-    """Return the weight in cents, rounded down, but at least one, since a price needs some weight."""
+    """Return the weight in cents, rounded down but at least one cent, since a price needs a weight above zero."""
     return max(1, units * WEIGHTS_TIMES // _UNITS_A_CENT)
 
 

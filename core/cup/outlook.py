@@ -26,14 +26,15 @@ PaperCautionCode = Literal[
 
 @dataclass(frozen=True, slots=True)
 class PaperCaution:
-    """A warning about a bet."""
+    """A warning about a paper trade or bet."""
 
     code: PaperCautionCode
     message: str
 
 
 async def refusal_as_warning(check: Awaitable[None]) -> list[PaperCaution]:
-    """Return the refusal that `check` raises as a warning: the simulated trade would be refused if it were real."""
+    """Run `check` and return the refusal that it raises as a warning. The warning says that the simulated trade would
+    be refused if it were real."""
     try:
         await check
     except Refusal as refusal:
@@ -42,7 +43,7 @@ async def refusal_as_warning(check: Awaitable[None]) -> list[PaperCaution]:
 
 
 def warnings(market: PaperMarket, outcome: int, now: datetime) -> list[PaperCaution]:
-    """Return warnings about a trade in this book."""
+    """Return warnings about a trade on this outcome of the market."""
     cautions: list[PaperCaution] = []
     label = market.sides[outcome].label
     if market.book.net[outcome] == 0:

@@ -1,11 +1,12 @@
-"""Roulette rounds: opened with a commitment, closed by the clock, drawn from a future block, settled once.
+"""Roulette rounds. A round opens with a commitment, is closed by the clock, is drawn from a future block, and is
+settled once.
 
-Since we know the seed, we could add a bet once the beacon is known. Therefore the hash of a round's bets is published
-at its close, and the beacon is a block at least two seconds later: anyone who saw the hash can check the exported bets
-against it. The beacon does not wait for a late hash, or we could choose a beacon by being late.
+We know the seed, so we could add a bet once the beacon is known. To prevent this, the hash of a round's bets is
+published at its close, and the beacon is a block at least two seconds later. Anyone who saw the hash can check the
+exported bets against it. The beacon does not wait for a late hash; otherwise we could choose a beacon by being late.
 
-A round takes bets for 45 s and spins for 5 s; the next opens when the spin is over and the round is settled. An
-unfinished round (the keeper died, the chain halted) stays in `spin` until any keeper finishes it.
+A round takes bets for 45 s and spins for 5 s. The next round opens when the spin is over and the round is settled. If
+the keeper dies or the chain halts, an unfinished round stays in `spin` until any keeper finishes it.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ RoundPhase = Literal["bet", "spin", "settled"]
 
 @dataclass(frozen=True, slots=True)
 class RouletteRound:
-    """A round of roulette. `seed` is secret until `settled_at`. `beacon_after` is chain time in Unix seconds."""
+    """A round of roulette. `seed` is secret until the round is settled. `beacon_after` is chain time in Unix
+    seconds."""
 
     round_no: int
     seed: bytes
@@ -55,8 +57,8 @@ class RouletteRound:
     """Published at the close; no bets are accepted afterwards."""
 
     def phase(self, now: datetime) -> RoundPhase:
-        """Return the phase: `bet`, `spin` (the pocket shows as soon as it is drawn), then `settled` until the next
-        round."""
+        """Return the phase: `bet`, then `spin`, then `settled` until the next round. In `spin`, the pocket is shown as
+        soon as it is drawn."""
         if self.settled_at is None and now < self.closes_at:
             return "bet"
         if self.settled_at is None or now < self.ends_at:
@@ -77,27 +79,28 @@ async def latest(connection: Connection) -> RouletteRound | None:
 
 
 async def settled(connection: Connection, limit: int) -> list[RouletteRound]:
-    """Return the last rounds with a result, newest first."""
+    """Return the latest `limit` rounds with a result, newest first."""
     return await _rounds(connection, "WHERE settled_at IS NOT NULL ORDER BY round_no DESC LIMIT %s", limit)
 
 
 async def find(connection: Connection, round_no: int) -> RouletteRound | None:
-    """Return the round, without a lock."""
+    """Return the round without locking it, or None if it does not exist."""
     return next(iter(await _rounds(connection, "WHERE round_no = %s", round_no)), None)
 
 
 async def lock(connection: Connection, round_no: int) -> RouletteRound | None:
-    """Lock the round against settlement until this transaction ends, and return it."""
+    """Lock the round against settlement until this transaction ends, and return it. Return None if it does not
+    exist."""
     return next(iter(await _rounds(connection, "WHERE round_no = %s FOR SHARE", round_no)), None)
 
 
 async def open_next(
     connection: Connection, now: datetime, chain_id: int, head_number: int, head_time: int
 ) -> RouletteRound | None:
-    """Open the next round, unless one is live.
+    """Open the next round, or return None if a round is live.
 
-    The beacon is at least two seconds after the close in chain time; if the chain's clock runs ahead of ours (a warped
-    local chain), the close is counted from its head.
+    The beacon is at least two seconds after the close in chain time. If the chain's clock runs ahead of ours (as on a
+    local chain with warped time), the close is counted from the time of the chain's head.
     """
     seed = secrets.token_bytes(32)
     closes_at = now + BETTING
@@ -131,7 +134,8 @@ async def open_next(
 
 
 async def close(connection: Connection, round_no: int, clock: Callable[[], datetime]) -> RouletteRound | None:
-    """Publish the hash of a round's bets; None while it accepts bets and if the hash was published already."""
+    """Publish the hash of a round's bets. Return None if the round still accepts bets or the hash was already
+    published."""
     async with connection.transaction():
         # Waits for bets that hold the shared lock; later ones see the hash and are refused.
         round_ = next(iter(await _rounds(connection, "WHERE round_no = %s FOR UPDATE", round_no)), None)
@@ -152,8 +156,11 @@ async def _with_hash(connection: Connection, round_: RouletteRound) -> RouletteR
 async def finish(
     connection: Connection, round_no: int, beacon_number: int, beacon_hash: bytes, clock: Callable[[], datetime]
 ) -> RouletteRound | None:
-    """Draw the pocket and pay; None if that was done already or bets are still accepted. If the transaction waits for
-    wallets past the end of a week, the result counts for the week in which it is paid."""
+    """Draw the pocket and pay the bets. Return None if that was already done or bets are still accepted.
+
+    If the transaction waits for locked wallets past the end of a week, the result counts for the week in which it is
+    paid.
+    """
     async with connection.transaction():
         round_ = next(iter(await _rounds(connection, "WHERE round_no = %s FOR UPDATE", round_no)), None)
         if round_ is None or round_.settled_at is not None or clock() < round_.closes_at:
@@ -173,7 +180,7 @@ async def finish(
 
 
 async def _pay(connection: Connection, round_no: int, pocket: int) -> dict[str, int]:
-    """Pay the bets; return each wallet's change of score in cents."""
+    """Pay the round's bets, and return each wallet's change of score in cents."""
     bets = await connection.fetch_all(
         "SELECT wallet, bet_key, stake_cents, at FROM cup_bet WHERE round_no = %s ORDER BY wallet, bet_key", (round_no,)
     )

@@ -1,4 +1,4 @@
-"""Settles paper markets like the markets they mirror: winners split the pool, or stakes are refunded."""
+"""Settles paper markets like the agent markets that they mirror: winners split the pool, or stakes are refunded."""
 
 from __future__ import annotations
 
@@ -23,11 +23,14 @@ _DUE = (
 
 
 async def due(connection: Connection, chain_id: int, finality_blocks: int) -> list[tuple[str, int | None]]:
-    """Return open paper markets whose agent market has finally ended: slug and winner, None for a void.
+    """Return the open paper markets whose agent market has a final result, as slug and winner. The winner is None for a
+    void.
 
-    Paper payouts are never undone, so a market waits until no reorganization can change its result. A market past its
-    close whose listing was undone and has not come back in final blocks is void too, since it will never have a
-    result. finality_blocks: used if the node reports no finalized block.
+    Paper payouts are never undone, so a market waits until no reorganization can change its result. A market is also
+    void if it is past its close and its listing was undone and has not come back in final blocks: such a market will
+    never have a result.
+
+    finality_blocks: the depth at which a block is final if the node reports no finalized block.
     """
     return [
         (slug, winner)
@@ -37,10 +40,11 @@ async def due(connection: Connection, chain_id: int, finality_blocks: int) -> li
 
 
 async def settle(connection: Connection, slug: str, winner: int | None, clock: Callable[[], datetime]) -> int | None:
-    """Pay all positions; return their number, or None if the market was settled before. `winner` None means void.
+    """Pay all positions of a market. Return the number of positions, or None if the market was settled before. A
+    `winner` of None means that the market is void.
 
-    Payouts are rounded down; the rest of the pool goes back to the mint. The clock is read once everything is locked,
-    so a result that waited past the end of a week counts for the week in which it is paid.
+    Payouts are rounded down, and the rest of the pool goes back to the mint. The clock is read once everything is
+    locked. If the settlement waited past the end of a week, the result counts for the week in which it is paid.
     """
     async with connection.transaction():
         market = await books.find(connection, slug, lock=True)

@@ -1,4 +1,4 @@
-"""Trades on paper markets, each made once by its trade id."""
+"""Trades on paper markets. The trade id ensures that each trade is made only once."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from core.db.engine import Connection
 
 @dataclass(frozen=True, slots=True)
 class PaperOrder:
-    """A signed trade whose signature was verified. `issued_at` is the signed text."""
+    """A signed trade. Its signature has been verified. `issued_at` is the time as text, exactly as it was signed."""
 
     trade_id: str
     wallet: str
@@ -32,8 +32,8 @@ class PaperOrder:
 
 @dataclass(frozen=True, slots=True)
 class PaperReceipt:
-    """The receipt of a trade, or of a simulation (`trade_id` None). Balance, projection and pool are those after the
-    trade; a simulation does not change the balance."""
+    """The receipt of a trade, or of a simulation if `trade_id` is None. Balance, projection and pool are the values
+    after the trade; a simulation does not change the balance."""
 
     trade_id: str | None
     market: PaperMarket
@@ -55,14 +55,14 @@ def simulate(market: PaperMarket, side: str, size_cents: int, balance_cents: int
 
 
 async def require_allowed(connection: Connection, wallet: str, size_cents: int, balance_cents: int) -> None:
-    """Refuse a trade that the wallet may not make in any market."""
+    """Raise a Refusal if the wallet may not trade at all or its balance is less than the trade's size."""
     await ledger.require_may_trade(connection, wallet)
     require_funds(balance_cents, size_cents)
 
 
 @dataclass(frozen=True, slots=True)
 class PlacedTrade:
-    """A stored trade with the amounts of its receipt."""
+    """A stored trade with the amounts that its receipt shows."""
 
     wallet: str
     slug: str
@@ -74,7 +74,8 @@ class PlacedTrade:
     pool_cents: int
 
     def receipt(self, order: PaperOrder, market: PaperMarket, *, replay: bool = True) -> PaperReceipt:
-        """Return the trade's receipt; raise a Refusal if `order` is a different trade with the same id."""
+        """Return the receipt of this trade. Raise a Refusal if `order` has the same trade id but is a different
+        trade."""
         asked = (order.wallet, order.slug, order.size_cents)
         if (self.wallet, self.slug, self.size_cents) != asked or market.sides[self.outcome].key != order.side:
             raise Refusal(409, "trade_conflict", "This tradeId was already used for another trade; choose a new one.")
@@ -92,7 +93,7 @@ class PlacedTrade:
 
 
 async def find_trades(connection: Connection, trade_ids: Sequence[str]) -> dict[str, PlacedTrade]:
-    """Return the trades that were made, by id."""
+    """Return the stored trades among these trade ids, by id."""
     rows = await connection.fetch_all(
         "SELECT trade_id, wallet, slug, outcome, size_cents, shares_cents, balance_cents, projected_cents, pool_cents "
         "FROM cup_trade WHERE trade_id = ANY(%s)",
@@ -108,11 +109,12 @@ class WalletBusy(Exception):
 async def place(
     connection: Connection, orders: Sequence[PaperOrder], clock: Callable[[], datetime]
 ) -> list[PaperReceipt | Exception]:
-    """Place the orders; return for each its receipt (the original one if it was placed before), or the error.
+    """Place the orders. Return for each order its receipt or the error; an order that was placed before gets the
+    original receipt.
 
-    All are placed in one transaction, in the order given, and are committed when this returns. A refusal affects only
-    its order. After a database error each order is tried alone. The clock is read after taking the locks and may
-    refuse, so orders that waited past the tournament's close are refused.
+    All orders are placed in one transaction, in the order given, and are committed when this returns. A refusal affects
+    only its own order. After a database error, each order is tried alone. The clock is read after taking the locks and
+    may raise a Refusal, so orders that waited past the tournament's close are refused.
     """
     try:
         async with connection.transaction():
@@ -155,14 +157,16 @@ async def _place(
 
 @dataclass(slots=True)
 class _Wallet:
-    """A wallet's right to trade and its balance, which is None while another transaction holds it."""
+    """A wallet's right to trade and its balance. The balance is None while another transaction has locked the
+    wallet."""
 
     barred: bool
     balance_cents: int | None
 
 
 async def _lock_wallets(connection: Connection, wallets: Collection[str]) -> dict[str, _Wallet]:
-    """Lock the wallets that are free. A settlement may hold many for long; only their orders wait."""
+    """Lock the wallets that no other transaction has locked. A settlement may hold many wallets for a long time; only
+    the orders of those wallets have to wait."""
     rows = await connection.fetch_all(
         f"SELECT w, {ledger.BARRED}, EXISTS (SELECT FROM cup_account WHERE account = 'wallet:' || w) "  # noqa: S608
         "FROM unnest(%(wallets)s::text[]) AS u(w)".encode(),
@@ -176,7 +180,7 @@ async def _lock_wallets(connection: Connection, wallets: Collection[str]) -> dic
 
 @dataclass(slots=True)
 class _Group:
-    """Orders that are decided in one transaction, one after the other."""
+    """A group of orders that are decided in one transaction, one after another."""
 
     markets: dict[str, PaperMarket]
     done: dict[str, PlacedTrade]
@@ -283,7 +287,8 @@ async def _write(connection: Connection, group: _Group) -> None:
 
 
 def _array(numbers: Sequence[int]) -> str:
-    """Format a PostgreSQL array literal, since arrays of unequal lengths cannot form an array of arrays."""
+    """Format the numbers as a PostgreSQL array literal. The arrays of several markets may have unequal lengths, so they
+    cannot form an array of arrays."""
     return f"{{{','.join(map(str, numbers))}}}"
 
 

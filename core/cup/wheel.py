@@ -1,4 +1,4 @@
-"""The wheel: 37 pockets, the 42 markets of a spin, and the verifiable draw."""
+"""The roulette wheel: 37 pockets, the 42 markets of a spin, and the verifiable draw."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MAX_ROUND_CENTS: Final = 2000 * 100
 
 @dataclass(frozen=True, slots=True)
 class WheelOutcome:
-    """An outcome and its winning pockets."""
+    """An outcome of a wheel market, with its winning pockets."""
 
     key: str
     label: str
@@ -31,13 +31,14 @@ class WheelOutcome:
 
     @property
     def true_pct_hundredths(self) -> int:
-        """Return k/37 in hundredths of a percent, rounded to nearest."""
+        """Return the outcome's true chance, k/37 for k winning pockets, in hundredths of a percent, rounded to
+        nearest."""
         return (len(self.pockets) * 20_000 + POCKETS) // (2 * POCKETS)
 
 
 @dataclass(frozen=True, slots=True)
 class WheelMarket:
-    """A market on the wheel. Every pocket belongs to exactly one outcome."""
+    """A market on the wheel. Every pocket belongs to exactly one of its outcomes."""
 
     id: str
     question: str
@@ -129,11 +130,11 @@ def commitment_of(seed: bytes) -> bytes:
 
 
 def pocket_of(seed: bytes, round_no: int, beacon_hash: bytes) -> int:
-    """Return the first 32-bit word (big-endian) of HMAC-SHA256(seed, "roundNo:beaconHash") below the fair bound, mod
-    37.
+    """Return the pocket that the seed and the beacon determine. It is the first 32-bit word (big-endian) of
+    HMAC-SHA256(seed, "roundNo:beaconHash") that is below the fair bound, mod 37.
 
-    The beacon is written as 0x and lower-case hex. If all eight words are at or above the bound (less than once in
-    10**60), ":1", ":2" and so on are appended to the message until one is below it.
+    The beacon hash is written as 0x and lower-case hex. If all eight words are at or above the bound (less than once in
+    10**60), ":1", ":2" and so on are appended to the message until a word is below the bound.
     """
     message = f"{round_no}:{hex_of(beacon_hash)}"
     for again in itertools.count():
@@ -148,7 +149,7 @@ def pocket_of(seed: bytes, round_no: int, beacon_hash: bytes) -> int:
 
 @dataclass(frozen=True, slots=True)
 class WheelStake:
-    """A bet to settle."""
+    """A bet that is to be settled."""
 
     wallet: str
     bet_key: str
@@ -156,7 +157,8 @@ class WheelStake:
 
 
 def bets_hash(round_no: int, stakes: Iterable[WheelStake]) -> bytes:
-    """Return the SHA-256 of a round's number and one line `wallet:betKey:cents` per bet, in byte order."""
+    """Return the SHA-256 of a text that has the round's number and one line `wallet:betKey:cents` per bet, in byte
+    order."""
     lines = sorted(f"{each.wallet}:{each.bet_key}:{each.cents}" for each in stakes)
     return hashlib.sha256("\n".join([str(round_no), *lines]).encode()).digest()
 
@@ -171,8 +173,8 @@ class SettledStake:
 
 
 def settle(stakes: list[WheelStake], pocket: int) -> list[SettledStake]:
-    """Return the payout of each bet: winners split their market's pool by stake, rounded down; a market without a
-    winning bet is refunded. The remainders go to the mint."""
+    """Return each bet with its payout. Winners split their market's pool in proportion to their stakes, rounded down. A
+    market without a winning bet is refunded. The remainders of pools go to the mint."""
     pools: dict[str, int] = {}
     winning: dict[str, int] = {}
     for stake in stakes:

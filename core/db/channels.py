@@ -1,7 +1,7 @@
 """LISTEN / NOTIFY that survives lost connections, and all channels with their payloads.
 
-A signal only says that something changed; its receiver reads the tables. PostgreSQL does not queue signals for
-disconnected listeners, so the first event after every (re)connection is `RESYNC`.
+A signal only says that something changed; its receiver then reads the tables. PostgreSQL does not queue signals for
+disconnected listeners, so the first event after every connection or reconnection is `RESYNC`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ P_co = TypeVar("P_co", covariant=True)
 
 
 class Resync:
-    """The event delivered when signals may have been lost: the listener must read the current state again."""
+    """The event that a listener gets when signals may have been lost. The listener must then read the current state
+    again."""
 
 
 RESYNC: Final = Resync()
@@ -49,13 +50,13 @@ class Channel(Generic[P_co]):
 
 @dataclass(frozen=True)
 class WrittenChannel(Channel[P]):
-    """A channel that `notify` writes to. Database triggers write to the others."""
+    """A channel that `notify` writes to. Database triggers write to all other channels."""
 
     write: Callable[[P], str]
 
 
 class IndexStep(msgspec.Struct, frozen=True):
-    """A chain's index has advanced to `block`. `everything`: rows of earlier blocks changed too."""
+    """The advance of a chain's index to `block`. If `everything` is set, rows of earlier blocks changed too."""
 
     chain_id: int
     block: int
@@ -79,13 +80,13 @@ def _wallets_of(text: str) -> Collection[bytes] | Resync:
 
 
 def _lane_group_of(text: str) -> LaneGroup:
-    """Parse `<chain id>:<lane group>`."""
+    """Parse a lane group from `<chain id>:<lane group>`."""
     chain_id, _, group = text.partition(":")
     return LaneGroup(int(chain_id), group)
 
 
 def _intent_states_of(text: str) -> Mapping[int, str]:
-    """Parse `<intent id>:<state>` joined by commas."""
+    """Parse the states of intents from a list of `<intent id>:<state>` separated by commas."""
     return {int(intent_id): state for intent_id, state in (each.split(":") for each in text.split(","))}
 
 
@@ -104,7 +105,7 @@ OUTBOX_STATE: Final = Channel[Mapping[int, str]]("outbox_state", _intent_states_
 
 
 async def listen(url: str, channel: Channel[P]) -> AsyncGenerator[P | Resync, None]:
-    """Yield a channel's signals forever, reconnecting as needed. Use `contextlib.aclosing` to release the
+    """Yield a channel's signals forever, and reconnect as needed. Use `contextlib.aclosing` to release the
     connection."""
     pause = 0.1
     while True:
@@ -140,7 +141,7 @@ async def listen(url: str, channel: Channel[P]) -> AsyncGenerator[P | Resync, No
 
 
 def _read(channel: Channel[P], text: str) -> P | Resync:
-    """Decode a signal. Any database role may notify, so a malformed signal causes a resync rather than a crash."""
+    """Decode a signal. Any database role may send one, so a malformed signal causes a resync rather than a crash."""
     try:
         return channel.read(text)
     except (ValueError, msgspec.MsgspecError) as error:
@@ -149,21 +150,22 @@ def _read(channel: Channel[P], text: str) -> P | Resync:
 
 
 class Subscription:
-    """A subscription to a channel, for a loop that reads and then waits for a signal to read again."""
+    """A subscription to a channel. A loop uses it to read the tables and then wait for a signal to read again."""
 
     def __init__(self) -> None:
         self._signalled = asyncio.Event()
         self._listening: asyncio.Task[None] | None = None
 
     def clear(self) -> None:
-        """Clear the flag; do so before reading, so that a signal during the read causes another one."""
+        """Clear the flag that a signal sets. Call this before reading, so that a signal during the read causes another
+        read."""
         self._signalled.clear()
 
     def set(self) -> None:
         self._signalled.set()
 
     async def wait(self, timeout_seconds: float) -> None:
-        """Wait for a signal, up to the timeout. Raises the listener's error if it has failed."""
+        """Wait for a signal, at most until the timeout. Raise the listener's error if the listener has failed."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout_seconds):
                 await self._signalled.wait()
@@ -174,7 +176,7 @@ class Subscription:
     async def listening(
         self, url: str, channel: Channel[P], accepts: Callable[[P | Resync], bool] = lambda _signal: True
     ) -> AsyncIterator[None]:
-        """Listen inside the block; `accepts` returns whether a signal should set the flag."""
+        """Listen to the channel inside the block. `accepts` returns whether a signal should set the flag."""
         self._listening = asyncio.create_task(
             self._listen(url, channel, accepts), name=f"subscription to {channel.name}"
         )
@@ -191,5 +193,5 @@ class Subscription:
 
 
 async def notify(connection: Connection, channel: WrittenChannel[P], payload: P) -> None:
-    """Send a signal; within a transaction it is sent on commit."""
+    """Send a signal. Within a transaction, PostgreSQL sends the signal on commit."""
     await connection.execute("SELECT pg_notify(%s, %s)", (channel.name, channel.write(payload)))

@@ -1,17 +1,18 @@
 """Database connections: SQLAlchemy engines for reading the index, psycopg pools for everything else (decision 22), and
 clear start-up errors.
 
-A connection is checked before it is handed out, unless it was used a moment ago and has received nothing since: a
-server that shuts down says so, so silence saves the round trip.
+A connection is checked before it is handed out. The check is skipped if the connection was used a moment ago and has
+received nothing since: a server that shuts down sends a message first, so a silent connection saves the round trip.
 
-Pools are small on purpose: more than 8 connections per process cost PostgreSQL more than they gain. A pool's
-`autocommit` saves two round trips for single statements; never use it for statements that belong together.
+Pools are small on purpose: more than 8 connections per process cost PostgreSQL more than they gain. A pool with
+`autocommit` saves two round trips per single statement; never use it for statements that belong together.
 
 A hanging server still accepts connections and acknowledges packets, so neither its statement timeout nor TCP ends a
-wait. Therefore every wait for an answer has our own deadline, and a connection that misses it is closed.
+wait. Therefore every wait for an answer has a deadline in our process, and a connection that misses the deadline is
+closed.
 
-A URL may name several hosts, `postgresql://user:password@one:5432,two:5432/vpm`: a primary and its standbys.
-Connections then go to the writable one, unless the URL's `target_session_attrs` says otherwise.
+A URL may name several hosts, a primary and its standbys: `postgresql://user:password@one:5432,two:5432/vpm`.
+Connections then go to the writable host, unless the URL's `target_session_attrs` says otherwise.
 """
 
 from __future__ import annotations
@@ -52,10 +53,10 @@ T = TypeVar("T")
 
 
 class Connection(AsyncConnection[TupleRow]):
-    """A connection whose transactions either commit or raise.
+    """A connection whose transactions either commit or raise an error.
 
-    psycopg ends a transaction block silently if the connection was lost and the statement's error was caught inside;
-    the code after it would then rely on rows that were never stored.
+    psycopg ends a transaction block silently if the connection was lost and the statement's error was caught inside the
+    block. The code after the block would then rely on rows that were never stored.
 
     answer_seconds: how long to wait for each answer before closing the connection; None waits forever.
     """
@@ -75,8 +76,8 @@ class Connection(AsyncConnection[TupleRow]):
                 self._giving_up = None
 
     async def cancel_safe(self, *, timeout: float = 30.0) -> None:  # noqa: ASYNC109 - the library's own
-        """Cancel the running statement. psycopg does this when a wait is cancelled, and then waits long for the result;
-        a hanging server gets one second."""
+        """Cancel the running statement. psycopg calls this when a wait is cancelled, and then waits a long time for the
+        result. A hanging server gets one second here."""
         if self._giving_up is not None:
             self._giving_up.cancel()
             self._give_up_in(CANCEL_SECONDS)
@@ -123,20 +124,20 @@ class Connection(AsyncConnection[TupleRow]):
     async def fetch_one(
         self, query: QueryNoTemplate, values: Params | None = None, *, prepare: bool | None = None
     ) -> TupleRow | None:
-        """Run a statement and return its first row; None if there is none."""
+        """Run a statement and return its first row, or None if there is no row."""
         return await (await self.execute(query, values, prepare=prepare)).fetchone()
 
     async def fetch_value(self, query: QueryNoTemplate, values: Params | None = None) -> Any:
-        """Run a statement and return the first column of its first row; None if there is no row."""
+        """Run a statement and return the first column of its first row, or None if there is no row."""
         row = await self.fetch_one(query, values)
         return None if row is None else row[0]
 
 
 class ConnectionPool(AsyncConnectionPool[Connection]):
-    """A pool whose callers can be cancelled at any moment, even in the one in which they get their connection.
+    """A pool whose callers can be cancelled at any moment, even the moment in which they get their connection.
 
-    psycopg's pool uses `asyncio.wait_for`, which before Python 3.12 swallows a cancellation in that moment: a worker
-    that is stopped because another process leads would continue.
+    psycopg's pool uses `asyncio.wait_for`, which before Python 3.12 ignores a cancellation at that moment. A worker
+    that is stopped because another process leads would then continue.
     """
 
     async def getconn(self, timeout: float | None = None) -> Connection:  # noqa: ASYNC109 - the library's own
@@ -171,7 +172,8 @@ DIALECT = "postgresql+psycopg://"
 
 
 def conninfo(url: str) -> str:
-    """Return the URL for libpq. With several hosts, it picks the writable one unless the URL says otherwise."""
+    """Return the URL in the form for libpq. If the URL names several hosts, libpq picks the writable one unless the URL
+    says otherwise."""
     target = "postgresql://" + url.partition("://")[2]
     try:
         named = conninfo_to_dict(target)
@@ -192,8 +194,8 @@ def make_engine(
 ) -> AsyncEngine:
     """Make an engine for reads. It checks connections before use, so a restarted database causes no error.
 
-    It is in autocommit, since BEGIN and ROLLBACK around a statement are two more round trips; reads that must see one
-    snapshot use `consistent_read`.
+    The engine is in autocommit, since BEGIN and ROLLBACK around a statement are two more round trips. Reads that must
+    see one snapshot use `consistent_read`.
     """
 
     async def opened() -> Connection:
@@ -214,10 +216,10 @@ def make_engine(
 
 @asynccontextmanager
 async def consistent_read(engine: AsyncEngine) -> AsyncIterator[EngineConnection]:
-    """Open a connection whose reads all see one snapshot.
+    """Open a connection on which all reads see one snapshot.
 
-    It commits at the end. Otherwise SQLAlchemy would roll back when it returns the connection to its pool, and psycopg
-    discards all prepared statements of a connection after a ROLLBACK.
+    The transaction commits at the end. Otherwise SQLAlchemy would roll back when the connection returns to its pool,
+    and psycopg discards all prepared statements of a connection after a ROLLBACK.
     """
     async with engine.connect() as connection:
         await connection.execution_options(isolation_level="REPEATABLE READ")
@@ -254,8 +256,8 @@ def make_pool(
     answer_seconds: float | None = ANSWER_SECONDS,
     application_name: str = "vpm",
 ) -> ConnectionPool:
-    """Make a psycopg pool, to be opened with `async with make_pool(...) as pool`. `answer_seconds` None is for commands
-    whose statements may take arbitrarily long."""
+    """Make a psycopg pool, to be opened with `async with make_pool(...) as pool`. Pass None as `answer_seconds` only
+    for commands whose statements may take arbitrarily long."""
 
     async def configure(connection: Connection) -> None:
         await _set_up(connection, answer_seconds, autocommit=autocommit)
@@ -283,10 +285,10 @@ async def _check_from_pool(connection: Connection) -> None:
 
 
 async def _record_use(connection: Connection) -> None:
-    """Note when the connection was last used; there is nothing to reset.
+    """Record when the connection was last used. There is nothing to reset.
 
-    The callback is needed: with one, the pool takes connections back in a separate task. Without one it does so in the
-    caller's task, and a caller that times out in that instant loses the connection to the pool for good.
+    The pool needs this callback. With a callback, the pool takes connections back in a separate task. Without one, it
+    does so in the caller's task, and if the caller times out in that instant the pool loses the connection for good.
     """
     _last_used[connection] = _now()
 
@@ -300,7 +302,7 @@ def _now() -> float:
 
 
 def _trusted(connection: Connection) -> bool:
-    """Return whether the connection was used a moment ago and has received nothing since, neither data nor its end."""
+    """Return whether the connection was used a moment ago and has received neither data nor an end of stream since."""
     if connection.closed or _now() - _last_used.get(connection, -math.inf) >= TRUSTED_SECONDS:
         return False
     waiting = select.poll()
@@ -311,7 +313,7 @@ def _trusted(connection: Connection) -> bool:
 async def connect(
     url: str, *, autocommit: bool = True, connect_timeout_seconds: float = 5.0, application_name: str = "vpm"
 ) -> Connection:
-    """Open a single connection; failures are DatabaseUnreachable or DatabaseRefused with one sentence."""
+    """Open a single connection. On failure, raise DatabaseUnreachable or DatabaseRefused with one sentence."""
     try:
         return await _opened(url, connect_timeout_seconds, ANSWER_SECONDS, application_name, autocommit=autocommit)
     except psycopg.Error as error:
@@ -328,9 +330,9 @@ async def _opened(
 
 
 async def _set_up(connection: Connection, answer_seconds: float | None, *, autocommit: bool) -> None:
-    """Set the session's parameters, by a statement, since poolers refuse unknown startup options.
+    """Set the session's parameters. This uses a statement, since poolers refuse unknown startup options.
 
-    The connection is closed if this fails or is cancelled, since the caller does not have it yet.
+    The connection is closed if this fails or is cancelled, since the caller does not have the connection yet.
     """
     connection.answer_seconds = answer_seconds
     # The server's timeout is shorter than ours, so that a slow statement fails with a definite error.
@@ -350,7 +352,7 @@ async def _set_up(connection: Connection, answer_seconds: float | None, *, autoc
 
 
 async def check_database(url: str, *, connect_timeout_seconds: float = 5.0) -> None:
-    """Raise DatabaseError within seconds, with a sentence, if the database cannot be used."""
+    """Raise DatabaseError within seconds, with a sentence that says why, if the database cannot be used."""
     connection = await connect(url, connect_timeout_seconds=connect_timeout_seconds, application_name="vpm-check")
     async with connection:
         version = connection.info.server_version
@@ -364,7 +366,8 @@ async def check_database(url: str, *, connect_timeout_seconds: float = 5.0) -> N
 async def _require_sessions(url: str, connect_timeout_seconds: float) -> None:
     """Refuse a pooler in transaction mode, since leadership, locks and signals need a session.
 
-    Two connections that get the same backend reveal it. Another client may take the free backend, so try a few times.
+    Two connections that get the same backend reveal such a pooler. Another client may take the free backend, so the
+    check is tried a few times.
     """
     opened = partial(connect, url, connect_timeout_seconds=connect_timeout_seconds, application_name="vpm-check")
     for _ in range(SESSION_TRIES):
@@ -384,7 +387,7 @@ async def _session_of(connection: Connection) -> int:
 
 
 def connection_error(url: str, error: psycopg.Error) -> DatabaseError:
-    """Translate a connection error into one of ours, without the password."""
+    """Translate a connection error into one of our errors, without the password."""
     where = redact_url(url)
     text = redact_text(" ".join(str(error).split()))
     lowered = text.lower()

@@ -1,9 +1,9 @@
-"""Heartbeats: each daemon process writes a row every few seconds, which shows what is running and that the database
-works. Each heartbeat also terminates sessions of hanging processes that block others.
+"""Heartbeats: each daemon process writes a row every few seconds, which shows that the process is running and that the
+database works. Each heartbeat also terminates the sessions of hanging processes that block other sessions.
 
-A process that is stopped, or whose machine is gone, keeps its locks until its session ends. PostgreSQL ends sessions
-that are idle in a transaction, but not those in the middle of a COPY or pipeline, or whose answers are not read. A
-healthy process terminates those (docs/decisions/0018).
+If a process is stopped or its machine is gone, its locks are kept until its session ends. PostgreSQL ends sessions that
+are idle in a transaction. It does not end sessions in the middle of a COPY or a pipeline, or sessions whose answers are
+not read. A healthy process terminates those sessions (docs/decisions/0018).
 """
 
 from __future__ import annotations
@@ -43,8 +43,11 @@ async def beat_forever(
     is_leader: Callable[[], bool] = lambda: False,
     detail: Callable[[], Mapping[str, Any]] = dict,
 ) -> None:
-    """Write this process's row and terminate silent sessions until cancelled; a database that is down causes a warning.
-    At the end the row says that the process no longer leads; it stays for a day, so that a restart is no silence."""
+    """Write this process's row and terminate silent sessions, until cancelled. If the database is down, log a warning.
+
+    At the end the row says that the process no longer leads. The row stays for a day, so a restart does not look like a
+    missing daemon.
+    """
     started_at = datetime.now(UTC)
     try:
         while True:
@@ -78,7 +81,7 @@ async def beat_forever(
 
 
 async def seconds_since_heartbeat(connection: Connection, daemon: str) -> float | None:
-    """Return the seconds since the last heartbeat of any process of this daemon; None if there is none."""
+    """Return the seconds since the last heartbeat of any process of this daemon, or None if no heartbeat is stored."""
     silence: float | None = await connection.fetch_value(
         "SELECT extract(epoch FROM now() - max(seen_at))::float8 FROM daemon_heartbeat WHERE daemon = %s", (daemon,)
     )
@@ -99,7 +102,8 @@ SELECT silent.*, pg_terminate_backend(silent.pid) FROM (
 
 
 async def end_silent_sessions(connection: Connection, after_seconds: float = IDLE_IN_TRANSACTION_MS / 1000) -> int:
-    """Terminate sessions of ours that block others while their client stays silent; return how many.
+    """Terminate those of our sessions that block others while their client stays silent. Return the number of
+    terminated sessions.
 
     after_seconds: how long the client must have been silent.
     """

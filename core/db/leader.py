@@ -1,10 +1,11 @@
 """Leader election by a PostgreSQL advisory lock on a dedicated connection.
 
-The lock lives as long as the connection. When the process dies, the server drops the connection and a standby, which
-polls every second, takes over. When only the connection is lost, the leader notices within `CHECK_SECONDS` plus
-`ANSWER_SECONDS` and stops its work. When the process hangs, the server ends its session after `HUNG_SECONDS`. Meanwhile
-two processes may believe that they lead, so a leader's writes must be guarded by what it read (a checkpoint's old
-value, a unique key), never by leadership alone.
+The lock lives as long as the connection. When the process dies, the server drops the connection, and a standby that
+polls every second takes over. When only the connection is lost, the leader notices this within `CHECK_SECONDS` plus
+`ANSWER_SECONDS` and stops its work. When the process hangs, the server ends its session after `HUNG_SECONDS`.
+
+In the meantime, two processes may believe that they lead. Therefore leadership alone does not protect a write. Each
+write must also be guarded by what the leader has read (a checkpoint's old value, a unique key).
 """
 
 from __future__ import annotations
@@ -42,9 +43,10 @@ _SERVER_KEEPALIVE = (
 
 
 class Leadership:
-    """A candidate for one role, while `run` runs.
+    """A candidate for one role, as long as `run` runs.
 
-    url: the primary database. role: for example "indexer:base"; processes with the same role and database compete.
+    url: the primary database. role: the name of the role, for example "indexer:base"; processes with the same role and
+    database compete.
     """
 
     def __init__(self, url: str, role: str) -> None:
@@ -54,9 +56,10 @@ class Leadership:
         self._key = lock_key(role)
 
     async def run(self, work: Callable[[], Awaitable[None]]) -> None:
-        """Run `work` while we lead. It is cancelled when leadership is lost, and started again when it is regained.
+        """Run `work` while this process leads. Cancel the work when leadership is lost, and start it again when
+        leadership is regained.
 
-        Returns when `work` returns, and raises its exceptions, after releasing the lock.
+        Return when `work` returns, and raise the exceptions of `work`. The lock is released before either.
         """
         LEADING.labels(self.role).set(0)  # before the first election too, since a missing metric raises no alarm
         while True:
@@ -99,7 +102,7 @@ class Leadership:
                 await connection.close()
 
     async def _lead(self, connection: Connection, work: Callable[[], Awaitable[None]]) -> bool:
-        """Run the work; return True when it ends, False when leadership is lost."""
+        """Run the work. Return True when the work ends, or False when leadership is lost."""
         self._leading(True)
         working = asyncio.ensure_future(work())
         try:
@@ -135,7 +138,7 @@ _STILL_HELD = (
 
 
 def lock_key(role: str) -> int:
-    """Return a role's 64-bit advisory lock key."""
+    """Return the 64-bit key of a role's advisory lock."""
     return int.from_bytes(hashlib.sha256(f"vpm leader {role}".encode()).digest()[:8], signed=True)
 
 

@@ -1,8 +1,8 @@
 """Migrates a database to this code's schema: `python -m core.db.migrate`.
 
-One migrator runs at a time (an advisory lock; a second one waits, then finds nothing to do). Each migration is one
-transaction with a short lock timeout and a few retries, so it never queues behind a long read and blocks all that come
-after it.
+An advisory lock lets one migrator run at a time; a second migrator waits, then finds nothing to do. Each migration is
+one transaction with a short lock timeout and a few retries, so that it does not queue behind a long read and block all
+later statements.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ ATTEMPTS = 5
 
 
 def migrate(url: str) -> tuple[str, ...]:
-    """Apply missing migrations and return the database's heads. Blocking; DatabaseError with a sentence."""
+    """Apply the missing migrations and return the database's head revisions. This blocks the calling thread. On
+    failure, raise DatabaseError with a sentence."""
     engine = _engine(url)
     try:
         with engine.connect() as connection:
@@ -65,13 +66,13 @@ def migrate(url: str) -> tuple[str, ...]:
 
 
 def current(connection: Connection) -> tuple[str, ...]:
-    """Return the database's current head revisions; empty before the first migration."""
+    """Return the database's current head revisions. The result is empty before the first migration."""
     return tuple(sorted(MigrationContext.configure(connection).get_current_heads()))
 
 
 def check_schema(connection: Connection) -> None:
-    """Raise SchemaOutdated unless the database has this code's revisions. A newer schema has them: migrations only add,
-    so that a release can be rolled back."""
+    """Raise SchemaOutdated unless the database has this code's revisions. A newer schema also passes: migrations only
+    add to the schema, so that a release can be rolled back."""
     applied, script = current(connection), ScriptDirectory.from_config(_config())
     if newer := sorted(set(applied) - _revisions().keys()):
         log.warning("the schema is newer than this code", action="migrate.newer", heads=newer)
@@ -82,7 +83,7 @@ def check_schema(connection: Connection) -> None:
 
 
 async def check_fit(settings: Settings) -> None:
-    """Check at a daemon's start that the database is usable and has this code's schema."""
+    """Check, when a daemon starts, that the database is usable and has this code's schema."""
     url = settings.database_url.get_secret_value()
     await check_database(url, connect_timeout_seconds=settings.database_connect_timeout_seconds)
 

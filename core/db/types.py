@@ -1,6 +1,6 @@
 """Column types with exact values: 256-bit integers, 20-byte addresses, 32-byte hashes, aware times.
 
-In Python they are `int`, `bytes` and UTC `datetime`, never floats or naive times.
+In Python the values are `int`, `bytes` and UTC `datetime`, never floats or naive times.
 """
 
 from __future__ import annotations

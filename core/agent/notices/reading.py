@@ -28,7 +28,6 @@ class Notice:
 
 
 async def next_seq(connection: Connection, wallet: bytes) -> int:
-    """Return the sequence number of the wallet's next event."""
     rows = await connection.execute("SELECT next_seq FROM agent_event_wallet WHERE wallet = %s", (wallet,))
     row = await rows.fetchone()
     return 0 if row is None else int(row[0])

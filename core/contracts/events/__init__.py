@@ -1,11 +1,11 @@
 """Our contracts' events as typed values, with decoders generated from the ABIs.
 
-The log path handles tens of thousands of events a second, so it does not use eth-abi: a log is its topics joined into
-one byte string and its data, and a decoder slices both at known offsets. tests/unit/test_events.py compares every
-decoder with eth-abi.
+The code that reads logs handles tens of thousands of events a second, so it does not use eth-abi. A log is two byte
+strings, its joined topics and its data, and a decoder slices both at known offsets. tests/unit/test_events.py compares
+every decoder with eth-abi.
 
-`layouts_of(role)` returns the events of a contract in that role, by topic. A topic may mean different things in
-different roles (both FeesSwept), so logs are always looked up by the emitter's role first.
+`layouts_of(role)` returns the events of a contract in that role, by topic. The same topic may mean different things in
+different roles (FeesSwept does), so logs are always looked up by the emitter's role first.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["Layout", "Role", "UndecodableLog", "layouts_of"]
 
 
 class Role(StrEnum):
-    """The roles of contracts, which determine how their events are decoded."""
+    """The roles of contracts. A contract's role determines how its events are decoded."""
 
     SETTLER = "settler"
     RESOLVER = "resolver"
@@ -50,5 +50,5 @@ _LAYOUTS: Final[Mapping[Role, Mapping[bytes, Layout]]] = {
 
 
 def layouts_of(role: Role) -> Mapping[bytes, Layout]:
-    """Return the events of a contract in this role, by first topic."""
+    """Return the layouts of the events of a contract in this role, by the first topic."""
     return _LAYOUTS[role]

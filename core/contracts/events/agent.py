@@ -22,7 +22,7 @@ _WALLET, _RESOLVER, _LISTER = (abi(name).events for name in ("SettlementWallet",
 
 
 class MarketOpened(msgspec.Struct, frozen=True):
-    """The settlement wallet's part of a market."""
+    """A new market, as the settlement wallet reports it."""
 
     market_id: bytes
     index: int
@@ -49,7 +49,7 @@ class MarketSpec(msgspec.Struct, frozen=True):
 
 
 class MarketTerms(msgspec.Struct, frozen=True):
-    """The terms under the Safe's bounds."""
+    """The market's terms under the Safe's bounds."""
 
     fee_bps: int
     pot_cap: int
@@ -61,7 +61,7 @@ class MarketTerms(msgspec.Struct, frozen=True):
 
 
 class MarketListed(msgspec.Struct, frozen=True):
-    """The lister's part of a market."""
+    """A new market, as the lister reports it."""
 
     market_id: bytes
     feed: bytes
@@ -72,14 +72,14 @@ class MarketListed(msgspec.Struct, frozen=True):
 
 
 class MarketRegistered(msgspec.Struct, frozen=True, gc=False):
-    """The resolver's part of a market."""
+    """A new market, as the resolver reports it."""
 
     market_id: bytes
     feed: bytes
 
 
 class Reading(msgspec.Struct, frozen=True, gc=False):
-    """A round of a feed; all zeros if it played no part."""
+    """A round of a feed. All fields are zero if the round was not used."""
 
     round_id: int
     answer: int
@@ -87,7 +87,7 @@ class Reading(msgspec.Struct, frozen=True, gc=False):
 
 
 class MarketDecided(msgspec.Struct, frozen=True, gc=False):
-    """The resolver's verdict: `code` is the winning outcome, or the reason for a void."""
+    """The resolver's verdict. `code` is the winning outcome or, if `is_void`, the reason for the void."""
 
     market_id: bytes
     is_void: bool

@@ -1,4 +1,4 @@
-"""Byte layouts of event logs, generated from ABIs, and helpers of decoders."""
+"""Byte layouts of event logs, generated from ABIs, and helpers for decoders."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ class Layout:
     """The layout of one event of one contract.
 
     entry: the event in the contract's ABI. decode: makes the typed event from joined topics and data of the right
-    sizes. entity: returns a short key of what the event changes; the logs of one entity can be folded alone, in chain
-    order. None for an event that only adds a row. data_bytes: the exact size of the data; None if it varies, with
-    `least_data_bytes` as the minimum.
+    sizes. entity: returns a short key of what the event changes, so that the logs of one entity can be folded alone, in
+    chain order; None for an event that only adds a row. data_bytes: the exact size of the data, or None if the size
+    varies. least_data_bytes: the minimum size of the data.
     """
 
     entry: ABIEvent
@@ -53,13 +53,13 @@ class Layout:
         object.__setattr__(self, "topic", bytes(event_abi_to_log_topic(self.entry)))
 
     def fits(self, topics: bytes, data: bytes) -> bool:
-        """Return whether topics and data have the right sizes."""
+        """Return whether the topics and the data have the right sizes."""
         if len(topics) != self.topics_bytes:
             return False
         return len(data) == self.data_bytes if self.data_bytes is not None else len(data) >= self.least_data_bytes
 
     def read(self, topics: bytes, data: bytes) -> Any:
-        """Decode the typed event; UndecodableLog if sizes are wrong or an offset points outside the data."""
+        """Decode the typed event. Raise UndecodableLog if the sizes are wrong or an offset points outside the data."""
         if not self.fits(topics, data):
             raise UndecodableLog(
                 f"{self.name}: {len(topics) // WORD} topics and {len(data)} bytes of data do not match its layout."
@@ -72,8 +72,8 @@ def layout(
 ) -> Layout:
     """Make the layout of an event from its ABI.
 
-    decode: the event's struct, whose fields are the arguments in order; the decoder is generated from the ABI. Pass a
-    decoder instead if the struct leaves arguments out or combines them.
+    decode: the struct of the event, with the event's arguments as its fields, in order; its decoder is generated from
+    the ABI. If the struct leaves arguments out or combines them, pass a decoder instead.
     """
     plain = [each for each in entry["inputs"] if not each["indexed"]]
     size = sum(map(_head_words, plain)) * WORD
@@ -85,8 +85,8 @@ def layout(
 def _decoder(entry: ABIEvent, event: type[msgspec.Struct]) -> Decoder:
     """Generate a decoder that slices an event's fields out of topics and data.
 
-    It is generated as source and compiled once, as dataclasses are, which is as fast as code written by hand; a loop
-    over the fields takes twice as long.
+    The decoder is generated as source and compiled once, as dataclasses are. This is as fast as code written by hand; a
+    loop over the fields takes twice as long.
     """
     names: dict[str, Any] = {"num": num, "text": text, "tail": tail, event.__name__: event}
     hints = get_type_hints(event)
@@ -105,7 +105,8 @@ def _decoder(entry: ABIEvent, event: type[msgspec.Struct]) -> Decoder:
 
 
 def _cut(part: ABIComponent, place: str, word: int, struct: Any, names: dict[str, Any]) -> str:
-    """Return the expression that reads one value: `place` is `t` (topics) or `d` (data), `word` its position there."""
+    """Return the expression that reads one value. `place` is `t` (topics) or `d` (data), and `word` is the value's
+    position there."""
     kind, start, end = part["type"], word * WORD, (word + 1) * WORD
     if kind == "tuple":
         names[struct.__name__] = struct
@@ -139,7 +140,7 @@ def by_topic(*layouts: Layout) -> dict[bytes, Layout]:
 
 
 def tail(data: bytes, position: int) -> bytes:
-    """Return the dynamic value whose offset is in word `position`."""
+    """Return the dynamic value whose offset is stored in the data at word `position`."""
     offset = num(data[position * WORD : position * WORD + WORD])
     start = offset + WORD
     if start > len(data):
@@ -151,7 +152,8 @@ def tail(data: bytes, position: int) -> bytes:
 
 
 def text(raw: bytes) -> str:
-    """Make untrusted text storable: broken UTF-8 and NUL become the replacement character."""
+    """Return untrusted text in a form that the database can store: broken UTF-8 and NUL become the replacement
+    character."""
     return raw.decode("utf-8", "replace").replace("\0", "\ufffd")
 
 
@@ -162,6 +164,6 @@ def _is_dynamic(part: ABIComponent) -> bool:
 
 
 def _head_words(part: ABIComponent) -> int:
-    """Return the number of words a value takes in place: one for a value or offset, the sum of its fields for a
-    struct."""
+    """Return the number of words that a value takes in place: one for a simple value or an offset, or the sum over the
+    fields of a struct."""
     return sum(map(_head_words, part["components"])) if part["type"] == "tuple" and not _is_dynamic(part) else 1

@@ -11,8 +11,8 @@ from core.contracts.events.layout import WORD, UndecodableLog, by_topic, layout,
 
 
 class AnswerUpdated(msgspec.Struct, frozen=True, gc=False):
-    """A new round of a feed. `answer` has 8 decimals, `updated_at` is Unix seconds. `round_id` is the emitter's: `phase
-    << 64 | n` for a feed that is its own proxy, n for an aggregator behind one."""
+    """A new round of a feed. `answer` has 8 decimals; `updated_at` is in Unix seconds. `round_id` is the emitter's
+    number: `phase << 64 | n` for a feed that is its own proxy, n for an aggregator behind a proxy."""
 
     answer: int
     round_id: int
@@ -20,8 +20,8 @@ class AnswerUpdated(msgspec.Struct, frozen=True, gc=False):
 
 
 class Measure(msgspec.Struct, frozen=True, gc=False):
-    """One pool over the window: its tick cumulatives from `observe`, its harmonic mean liquidity, and the seconds from
-    its last observation to the end of the window."""
+    """The measure of one pool over the window: its tick cumulatives from `observe`, its harmonic mean liquidity, and
+    the seconds from its last observation to the end of the window (`quiet`)."""
 
     start_cumulative: int
     end_cumulative: int
@@ -30,7 +30,7 @@ class Measure(msgspec.Struct, frozen=True, gc=False):
 
 
 class ReadingMeasured(msgspec.Struct, frozen=True):
-    """What a pool feed's round was computed from, one measure per pool; `quality` is IPoolFeed.Quality."""
+    """The inputs of a pool feed's round, with one measure per pool. `quality` is an IPoolFeed.Quality."""
 
     round_id: int
     quality: int

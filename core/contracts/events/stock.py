@@ -1,7 +1,7 @@
 """The stock side's events: the settler (VestedMarkets), the resolver and the lister.
 
-Amounts are token units (6 decimals), accumulators those times 1e18 per unit of principal, answers have 8 decimals,
-times are Unix seconds. Addresses are 20 bytes. `t` is the joined topics, `d` the data.
+Amounts are token units (6 decimals). Accumulators are token units times 1e18 per unit of principal. Answers have 8
+decimals, times are Unix seconds, and addresses are 20 bytes. `t` is the joined topics, `d` the data.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class MarketCreated(msgspec.Struct, frozen=True, gc=False):
 
 
 class Entered(msgspec.Struct, frozen=True, gc=False):
-    """A new position; the two seed positions have vintage 0."""
+    """A new position. The two seed positions of a market have vintage 0."""
 
     market_id: int
     position_id: int
@@ -107,7 +107,7 @@ class SpecRegistered(msgspec.Struct, frozen=True, gc=False):
 
 
 class Witnessed(msgspec.Struct, frozen=True, gc=False):
-    """A recorded change of a stock: whether its oracle is paused, and its multiplier, times 1e18."""
+    """A recorded change of a stock token: whether its oracle is paused, and its multiplier times 1e18."""
 
     stock_token: bytes
     paused: bool
@@ -165,7 +165,8 @@ def _by_market(t: bytes, _d: bytes) -> bytes:
 
 
 def _by_position(t: bytes, _d: bytes) -> bytes:
-    """Return the entity; a position's id is `marketId << 32 | ...`, so its upper half is the market's id."""
+    """Return the market's id as the entity. A position's id is `marketId << 32 | ...`, so its upper half is the
+    market's id."""
     return STOCK_MARKET + t[52:60]
 
 

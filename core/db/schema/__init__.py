@@ -1,6 +1,6 @@
-"""The schema: one module per area, all on one MetaData. All modules in this folder are imported here.
+"""The schema, with one module per area and all tables on one MetaData. All modules in this folder are imported here.
 
-Constraint names follow a fixed convention, so that migrations can refer to them.
+Constraint names follow a fixed convention, so that migrations can refer to constraints.
 """
 
 from __future__ import annotations

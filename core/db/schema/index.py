@@ -1,7 +1,8 @@
-"""What the indexer has read of each chain: its cursor, blocks, raw logs, and what reorganizations undid.
+"""The tables with what the indexer has read of each chain: its cursor, blocks, raw logs, and logs that reorganizations
+undid.
 
-Raw logs are the source of all projections (`index_stock`, `index_agent`, `index_shared`), which can be rebuilt from
-`chain_log` alone. A log is only deleted by a reorganization, which keeps it in `chain_log_removed`.
+Raw logs are the source of all projections (`index_stock`, `index_agent`, `index_shared`): these can be rebuilt from
+`chain_log` alone. Only a reorganization deletes a log, and it keeps the log in `chain_log_removed`.
 """
 
 from __future__ import annotations

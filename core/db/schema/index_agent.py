@@ -1,7 +1,7 @@
 """Projections of the agent contracts: markets, outcome books, stakes with their odds, payouts, and the Safe's settings.
 
 Amounts, weights and shares are token units (6 decimals); prices are wads (1e18 is one); feed values have 8 decimals;
-times are Unix seconds. Only the indexer writes here. `*_block`, `*_at` and `*_tx` are the block, time and
+times are Unix seconds. Only the indexer writes these tables. `*_block`, `*_at` and `*_tx` are the block, time and
 transaction of an event.
 """
 

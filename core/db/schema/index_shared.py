@@ -1,4 +1,4 @@
-"""Projections of both sides: rounds of feeds, token authorizations, and pauses."""
+"""Projections of both sides, stock and agent: rounds of feeds, token authorizations, and pauses."""
 
 from __future__ import annotations
 

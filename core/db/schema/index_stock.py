@@ -1,9 +1,9 @@
-"""Projections of the stock side: books, vintages and positions, folded from logs. Only the indexer writes here.
+"""Projections of the stock side: books, vintages and positions, folded from logs. Only the indexer writes these tables.
 
 Amounts are token units (6 decimals); accumulators are scaled by 1e18; answers have 8 decimals; times are Unix seconds.
-`core.stock.projection` turns rows into the values of `core.stock.vested`, which computes everything else (accepted,
-refused, accrued, settlement) exactly as the contract does. `*_block`, `*_at` and `*_tx` are the block, time and
-transaction of an event.
+`core.stock.projection` converts rows to the values of `core.stock.vested`. That module computes everything else
+(accepted, refused, accrued, settlement) exactly as the contract does. `*_block`, `*_at` and `*_tx` are the block, time
+and transaction of an event.
 """
 
 from __future__ import annotations

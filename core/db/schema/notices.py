@@ -1,8 +1,8 @@
-"""The agent event log, and the endpoints it is pushed to.
+"""The event log of the agent API, and the endpoints to which events are pushed.
 
-`agent_event` is a record, not a projection: rows are only added, and a trigger refuses anything else. `seq` numbers
-each wallet's events from 0 without gaps, in commit order, because a transaction that adds events locks the wallet's row
-in `agent_event_wallet` until it ends.
+`agent_event` is a record, not a projection: rows are only added, and a trigger refuses any other change. `seq` numbers
+each wallet's events from 0. The numbers have no gaps and are in commit order, because a transaction that adds events
+keeps the wallet's row in `agent_event_wallet` locked until it ends.
 """
 
 from __future__ import annotations

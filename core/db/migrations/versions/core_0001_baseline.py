@@ -1,4 +1,4 @@
-"""The first release's schema: all tables, then by area what the database itself does when rows change."""
+"""The first release's schema: all tables, then the functions and triggers of each area."""
 
 from __future__ import annotations
 
