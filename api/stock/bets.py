@@ -1,6 +1,7 @@
-"""Stock bets: what a bettor signs, a bet as it was submitted, and its attempts in `relay_bet`.
+"""Stock bets: the message that a bettor signs, a bet as it was submitted, and its attempts in `relay_bet`.
 
 A bet is the token's EIP-712 ReceiveWithAuthorization with the settler's entry nonce:
+
 nonce = keccak256(abi.encode(ENTER_TYPEHASH, chainId, settler, marketId, outcome, amount, salt))
 """
 
@@ -33,8 +34,8 @@ NONCE_FORMULA = (
 
 @dataclass(frozen=True, slots=True)
 class StockBet:
-    """A bet as its payer signed it. `amount` in token units, times in Unix seconds; `signer` and `settler`
-    checksummed."""
+    """A bet as its payer signed it. `amount` is in token units, times are in Unix seconds, and `signer` and `settler`
+    are checksummed addresses."""
 
     chain_id: int
     settler: str
@@ -48,7 +49,7 @@ class StockBet:
 
     @property
     def nonce(self) -> bytes:
-        """Return the nonce that binds the authorization to this market, side and amount in this contract on this
+        """Return the nonce of the authorization. It binds the authorization to this market, side, amount, contract and
         chain."""
         return keccak(
             encode(
@@ -59,19 +60,19 @@ class StockBet:
 
     @property
     def authorization(self) -> Authorization:
-        """Return the unsigned authorization."""
+        """Return the bet's authorization without a signature."""
         return Authorization(self.signer, self.settler, self.amount, self.valid_after, self.valid_before, self.nonce)
 
     def digest(self, token: Token) -> bytes:
-        """Return the digest to sign."""
+        """Return the digest that the payer signs."""
         return self.authorization.digest(RECEIVE, token, self.chain_id)
 
     def typed_data(self, token: Token) -> dict[str, Any]:
-        """Return the typed data for `eth_signTypedData_v4`."""
+        """Return the bet's typed data, the input of `eth_signTypedData_v4`."""
         return self.authorization.typed_data(RECEIVE, token, self.chain_id)
 
     def call(self, settler: Contract, signature: bytes, *, sender: str | None = None) -> Call:
-        """Return the call that enters the bet, which anyone may send."""
+        """Return the call that enters the bet. Anyone may send it."""
         return settler.call(
             "enterWithAuthorization",
             self.signer,
@@ -99,8 +100,9 @@ ATTEMPTS = Attempts(
 
 @dataclass(frozen=True, slots=True)
 class RelayedBet:
-    """A bet submitted to the relay. is_signed: by its wallet's key. signed: the call that places it, with the
-    signature in the form the token accepts. named_chain, named_settler: from its body, if present."""
+    """A bet submitted to the relay. is_signed: whether the key of its wallet signed it. signed: the call that places
+    the bet, with the signature in the form that the token accepts. named_chain, named_settler: the chain and the
+    settler that the request's body names, if any."""
 
     bet: StockBet
     is_signed: bool
@@ -135,12 +137,13 @@ class RelayedBet:
 
     @property
     def row(self) -> dict[str, Any]:
-        """Return the columns of the bet's row besides its key; a new attempt voids an earlier confirmation."""
+        """Return the columns of the bet's row besides its key. They reset the time of an earlier confirmation, because
+        a new attempt voids it."""
         return {"market_id": self.bet.market_id, "amount": self.bet.amount, "confirmation_sent_at": None}
 
 
 def bet_key(bet: StockBet) -> BetKey:
-    """Return a bet's key in `relay_bet`."""
+    """Return the bet's key in `relay_bet`."""
     signer, nonce = bytes_of(bet.signer), bet.nonce
     values = {"chain_id": bet.chain_id, "signer": signer, "nonce": nonce}
     return BetKey(values, f"relay:{bet.chain_id}:{signer.hex()}:{nonce.hex()}")
@@ -161,14 +164,14 @@ AND CASE p.outcome WHEN 0 THEN p.offered * v.accepted_up < m.min_entry * v.offer
 
 
 async def count_recent_returns(connection: Connection, key: BetKey) -> int:
-    """Count the signer's bets of the last hour of which less than the market's smallest bet was accepted."""
+    """Count the bets of this signer in the last hour of which less than the market's smallest bet was accepted."""
     row = await connection.fetch_one(_RETURNED, key.values, prepare=True)
     assert row is not None
     return int(row[0])
 
 
 async def mark_confirmation_sent(connection: Connection, key: BetKey) -> None:
-    """Record that the sender received the confirmation; from now on the signature counts as used."""
+    """Record that the sender received the confirmation. From then on the signature counts as used."""
     await connection.execute(
         "UPDATE relay_bet SET confirmation_sent_at = coalesce(confirmation_sent_at, now()) "
         "WHERE chain_id = %(chain_id)s AND signer = %(signer)s AND nonce = %(nonce)s",

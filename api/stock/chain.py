@@ -1,4 +1,4 @@
-"""The stock chain's contracts as the API calls them: addresses from the deployment file, ABIs from the build."""
+"""The stock chain's contracts as the API calls them. Addresses are from the deployment file, ABIs from the build."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ STOCK_TOKEN_SYMBOL = "USDG"  # noqa: S105 - a currency
 
 @dataclass(frozen=True, slots=True)
 class StockContracts:
-    """The deployed contracts, and the errors that may bubble up through the settler."""
+    """The deployed contracts, with the errors that may bubble up through the settler."""
 
     settler: Contract
     resolver: Contract
@@ -22,7 +22,7 @@ class StockContracts:
 
     @classmethod
     def of(cls, deployment: Deployment) -> StockContracts | None:
-        """Build the contracts; None before deployment."""
+        """Build the contracts of a deployment. Return None before the contracts are deployed."""
         if not deployment.is_deployed:
             return None
         token = Contract(deployment.token(STOCK_TOKEN_SYMBOL).address, abi("LocalUSDG"))

@@ -1,6 +1,6 @@
-"""The checks of a bet before it is relayed, by its body and by the chain's state, and the relay's other refusals.
+"""The checks of a bet before it is relayed, on its body and on the chain's state, and the relay's other refusals.
 
-Each check passes or raises a refusal.
+Each check returns nothing, or raises a refusal.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MIN_AHEAD_SECONDS, MAX_AHEAD_SECONDS = 30, 3600
 
 
 def check_amount(amount: int, least: int = MIN_BET, most: int = MAX_BET) -> None:
-    """Refuse an amount outside these bounds."""
+    """Refuse an amount below `least` or above `most`."""
     if not least <= amount <= most:
         raise Problem(
             400,
@@ -39,8 +39,8 @@ def check_bounds(bet: StockBet, facts: ChainFacts) -> None:
 
 
 def check_window(bet: StockBet, head_time: int, now: int) -> None:
-    """Refuse a bet whose window is over, not open yet or too long. head_time: time of the newest block, on which the
-    bet is simulated. now: the chain's clock, which runs on between blocks."""
+    """Refuse a bet whose validity is over, has not begun or lasts too long. head_time: the time of the newest block, on
+    which the bet is simulated. now: the time of the chain's clock, which runs on between blocks."""
     if bet.valid_after >= head_time:
         raise _expired(f"The bet is valid only after {bet.valid_after}; the newest block has time {head_time}.")
     if bet.valid_before < now + MIN_AHEAD_SECONDS:
@@ -76,13 +76,15 @@ def market_closed(why: str) -> Problem:
 
 
 def check_halt(why: str | None) -> None:
-    """Refuse a bet while the price stands still, since the outcome may be known."""
+    """Refuse a bet while betting is halted. `why`: the reason for the halt, or None. A bet could otherwise be made
+    while the price stands still and the outcome may be known."""
     if why is not None:
         raise market_closed(f"{why} Bets resume once the price moves again.")
 
 
 def check_room(bet: StockBet, facts: ChainFacts) -> None:
-    """Refuse a bet on a side without room for the smallest bet: booking it and refunding it would both cost us gas."""
+    """Refuse a bet on a side that has no room for the smallest bet. Booking and refunding such a bet would both cost us
+    gas."""
     assert facts.market is not None
     least = max(MIN_BET, facts.market["minEntry"])
     if facts.room < least:
@@ -163,8 +165,8 @@ _FAILED = (
 
 
 class NodesDisagree(Problem):
-    """The 502 for a bet about which nodes contradict each other, as when its payer moves money back and forth. It
-    raises no alarm, unlike nodes that do not answer."""
+    """The 502 for a bet about which nodes contradict each other. This happens when the payer moves money back and
+    forth, so it raises no alarm; nodes that do not answer do."""
 
 
 def region_blocked(region: str) -> Problem:
@@ -176,8 +178,8 @@ def not_deployed() -> Problem:
 
 
 def already_booked(relayed: RelayedBet, tx: bytes, position: str | None) -> Problem:
-    """Refuse a bet whose bettor already received its confirmation. This must not look like a failure, or the bettor
-    would bet again. `position`: the id of its position, if known."""
+    """Refuse a bet whose bettor has already received its confirmation. The refusal must not look like a failure, or the
+    bettor would bet again. `position`: the id of the bet's position, if known."""
     as_position = "" if position is None else f" as position {position}"
     return Problem(
         409,
@@ -189,7 +191,7 @@ def already_booked(relayed: RelayedBet, tx: bytes, position: str | None) -> Prob
 
 
 def not_sent(intent: Intent) -> Problem:
-    """Refuse a bet that the relayer refused before giving it a nonce."""
+    """Refuse a bet that the relayer refused before it gave the bet's transaction a nonce."""
     return Problem(
         422,
         "simulation_failed",
@@ -199,7 +201,7 @@ def not_sent(intent: Intent) -> Problem:
 
 
 def payer_limited(intent: Intent) -> Problem:
-    """Refuse a bet for now because its wallet's reverted bets have cost us too much gas."""
+    """Refuse a bet for now, because reverted bets of its wallet have cost us too much gas."""
     message = f"The bet was not sent. {intent.reason} You can also send the call in escapeKit yourself."
     return _later(429, "rate_limited", message, 300)
 

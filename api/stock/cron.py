@@ -1,6 +1,6 @@
-"""GET /api/cron/[job]: asks the keeper to run a job once and returns its report.
+"""GET /api/cron/[job]: asks the keeper to run a job once and returns the keeper's report.
 
-The keeper is another process; request and report travel through `keeper_job`.
+The keeper is another process. The request and the report are passed through the table `keeper_job`.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class Cron:
 
 
 def _in_seconds(report: Mapping[str, Any]) -> CronReport:
-    """Convert the times of the keeper's report from text to the Unix seconds of this surface."""
+    """Convert the times of the keeper's report from text to Unix seconds, the format of this surface."""
     times = {name: int(datetime.fromisoformat(report[name]).timestamp()) for name in ("startedAt", "finishedAt")}
     return msgspec.convert({**report, **times}, CronReport)
 

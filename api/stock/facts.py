@@ -1,7 +1,8 @@
-"""The state of the stock chain at one moment: markets, positions, the head, rounds. Frozen values, no I/O.
+"""The state of the stock chain at one moment: markets, positions, the head and rounds. The values are frozen, and
+nothing here does I/O.
 
-Amounts are token units (6 decimals), answers have 8 decimals, times are Unix seconds of the chain's clock unless a name
-says otherwise. Addresses are checksummed, hashes lower-case hex.
+Amounts are token units (6 decimals), and answers have 8 decimals. Times are Unix seconds of the chain's clock unless a
+name says otherwise. Addresses are checksummed, hashes are lower-case hex.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ class Phase(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class MarketResult:
-    """How a market ended. `outcome` and `reason` are the resolver's numbers, None if it was voided by the timeout."""
+    """The result of a market that has ended. `outcome` and `reason` are the resolver's numbers; both are None if the
+    market was voided by the timeout."""
 
     outcome: int | None
     reason: int | None
@@ -44,7 +46,8 @@ class MarketResult:
 
 @dataclass(frozen=True, slots=True)
 class ListedMarket:
-    """A market as the lister opened it, its books, and how it was settled. `version` changes whenever a row does."""
+    """A market: how the lister opened it, its books, and how it was settled. `version` changes whenever a row of the
+    market does."""
 
     id: int
     ticker: str
@@ -77,7 +80,8 @@ class ListedMarket:
         return self.market.terms.freeze_time + self.market.terms.void_delay
 
     def phase(self, now: int) -> Phase:
-        """Return the phase at `now`, the head block's time: when the chain stalls, so do its markets."""
+        """Return the phase at the time `now`, which must be the head block's time. When the chain stalls, its markets
+        stall too."""
         if self.market.voided:
             return Phase.VOID
         if self.market.winner is not None:
@@ -89,7 +93,7 @@ class ListedMarket:
 
 @dataclass(frozen=True, slots=True)
 class HeldPosition:
-    """A position with its vintage, who entered it, who holds it, and where its events are."""
+    """A position with its vintage, its owner, the sender of its entry, and the transactions of its events."""
 
     position: Position
     vintage: Vintage
@@ -103,8 +107,8 @@ class HeldPosition:
 
 @dataclass(frozen=True, slots=True)
 class EntryReceipt:
-    """The state of a signed bet as of the block `head`; `block` and `tx` are None while it is in no block. `position`
-    is also None if its transaction made several equal ones."""
+    """The state of a signed bet as of the block `head`. `block`, `tx` and `position` are None while the bet is in no
+    block. `position` is also None if the bet's transaction made several equal positions."""
 
     head: Head
     final_block: int
@@ -121,8 +125,8 @@ class EntryReceipt:
 
 @dataclass(frozen=True, slots=True)
 class MarketsSnapshot:
-    """The stock markets as they stand, read in one transaction. `reorgs` is the id of the last reorganization undone;
-    `markets`: all that are unsettled, the newest settled, and those of which winners are unpaid."""
+    """The state of the stock markets, read in one transaction. `reorgs`: the id of the last reorganization undone.
+    `markets`: all unsettled markets, the newest settled ones, and those with unpaid winners."""
 
     head: Head
     entries_paused: bool
@@ -133,7 +137,7 @@ class MarketsSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class ResolverPreview:
-    """The resolver's `preview`, as it answers."""
+    """The answer of the resolver's `preview`."""
 
     status: int
     strike_round: int = 0
@@ -146,7 +150,7 @@ class ResolverPreview:
 
 @dataclass(frozen=True, slots=True)
 class MarketReadings:
-    """The chain's answers about one market: the rounds that the finder proved, and the resolver's preview."""
+    """The chain's answers about one market: the rounds that the finder proved, and the preview of the resolver."""
 
     strike: Round | None = None
     strike_problem: int = 0
@@ -157,9 +161,9 @@ class MarketReadings:
 
 @dataclass(frozen=True, slots=True)
 class Oracle:
-    """What the last view calls returned for feeds and markets. `read_at`: by our clock; 0 before the first read.
-    `unreadable`: feeds that returned no round at the last read; `latest` keeps their last good one. `halts`: by feed,
-    why its markets take no bets now."""
+    """The answers of the last view calls about feeds and markets. `read_at`: the time of the calls by our clock; 0
+    before the first read. `latest`: the last good round of each feed. `unreadable`: the feeds that returned no round at
+    the last read. `halts`: by feed, the reason why its markets take no bets now."""
 
     read_at: int = 0
     latest: Mapping[str, Round] = field(default_factory=dict)

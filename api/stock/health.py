@@ -1,5 +1,5 @@
-"""GET /api/health: is everything that keeps the markets going alive? No cache keeps the answer; the checks, which ask
-the nodes, are asked once for all who look within a second."""
+"""GET /api/health: checks everything that keeps the markets running. No cache keeps the answer. The checks, which ask
+the nodes, run once for all requests within a second."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class HealthBody(Body):
 
 
 class Health:
-    """The health checks of the stock markets. Requests within a second share one run."""
+    """The health checks of the stock markets. All requests within a second share one run of the checks."""
 
     def __init__(self, context: Context, sources: StockSources) -> None:
         self._engine = context.engine
@@ -157,7 +157,7 @@ class Health:
         return not late, _listing(late, "unsettled 30 min after the bell", "every market past its bell is settled")
 
     async def _delivery(self) -> CheckFinding:
-        """Check that settled markets are paid out. Positions whose transfer the token refused do not count."""
+        """Check that settled markets are paid out. A position is ignored if the token refused its transfer."""
         index, snapshot = self._sources.index, self._snapshot()
         generation = 0 if index is None else index.generation
         over = [

@@ -1,7 +1,8 @@
-"""The stock markets: current ones in memory, as fresh as the index, older ones from the database on request.
+"""The stock markets as the API reads them: current ones from memory, as fresh as the index, and older ones from the
+database on request.
 
-They are stale while the database is unavailable, when the indexer has not reached a node for a while, and when it has
-stopped at a contradiction.
+The markets are stale while the database is unavailable, when the indexer has not reached a node for a while, and when
+the indexer has stopped at a contradiction.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ STALE_AFTER_SECONDS = 10
 
 
 class StockIndex(FollowedIndex[MarketsSnapshot]):
-    """The stock markets as last read, and the archive of the settled."""
+    """The stock markets as last read, and an archive of settled ones."""
 
     def __init__(self, url: str, engine: AsyncEngine, chain_id: int, *, replica: bool = False) -> None:
         self._archive: Archive[int, ListedMarket] = Archive(engine, partial(read_settled, chain_id))
@@ -44,11 +45,11 @@ class StockIndex(FollowedIndex[MarketsSnapshot]):
 
     @property
     def read_at(self) -> int:
-        """Return when the indexer last read the chain, by our clock; 0 before the first read."""
+        """Return when the indexer last read the chain, by our clock. Return 0 before the first read."""
         return 0 if self.snapshot is None else self.snapshot.head.seen_at
 
     def required(self) -> MarketsSnapshot:
-        """Return the state as last read; 503 before the first read."""
+        """Return the state as last read. Raise a 503 before the first read."""
         if self.snapshot is None:
             raise unavailable("The chain has not been read yet; try again shortly.")
         return self.snapshot
@@ -59,7 +60,8 @@ class StockIndex(FollowedIndex[MarketsSnapshot]):
         return (await self.markets((number,))).get(number)
 
     async def markets(self, numbers: Iterable[int]) -> dict[int, ListedMarket]:
-        """Return the markets that the index has; raise a 503 if some must be read and the database is unavailable."""
+        """Return those of the markets that the index has. Raise a 503 if some must be read and the database is
+        unavailable."""
         present = {} if self.snapshot is None else self.snapshot.markets
         possible = {number for number in numbers if number <= MAX_ID}
         markets = {number: present[number] for number in possible if number in present}
@@ -67,7 +69,8 @@ class StockIndex(FollowedIndex[MarketsSnapshot]):
             return markets | await self._archive.get(possible - markets.keys())
 
     async def page(self, before: int | None, limit: int) -> list[ListedMarket]:
-        """Return `limit` markets with a lower id than `before`, the highest first."""
+        """Return at most `limit` markets, the highest id first. With `before`, only markets with a lower id are
+        returned."""
         present = {} if self.snapshot is None else self.snapshot.markets
         top = MAX_ID if before is None else before
         async with reading("The settled markets"), self._engine.connect() as connection:

@@ -1,7 +1,8 @@
-"""The chain's state for a bet: the facts it is checked against, the transaction it landed in, and its position.
+"""The chain's state for a bet: the facts that the bet is checked against, the transaction that placed it, and its
+position.
 
-The nodes behind one address may be some blocks apart, and each request may reach a different one. So a check that a bet
-is not on the chain names its block, which is no older than any seen so far, and never asks for "latest".
+The nodes behind one address may be some blocks apart, and each request may reach a different node. A check that a bet
+is not on the chain therefore names a block that is no older than any block seen so far. It never asks for "latest".
 """
 
 from __future__ import annotations
@@ -35,9 +36,9 @@ _SEARCH_STEP_BLOCKS = 5_000
 
 @dataclass(frozen=True, slots=True)
 class ChainFacts:
-    """The chain's state for a bet, all from one block. `market` is None for an id that was never listed. `room`: how
-    much its side still takes, shared by all bets of that block. `refusal`: the revert of the call that places it, if it
-    was simulated."""
+    """The chain's state for a bet, all read at one block. `market`: None for an id that was never listed. `room`: the
+    amount that the bet's side still takes; all bets of that block share it. `refusal`: the revert of the call that
+    places the bet, if the call was simulated."""
 
     block: int
     timestamp: int
@@ -53,8 +54,8 @@ class ChainFacts:
 async def read_facts(
     client: ChainClient, contracts: StockContracts, bet: StockBet, call: Call | None, timeout_seconds: float
 ) -> ChainFacts:
-    """Read the facts about a bet, and simulate `call`, which places it, on the same block. Raises RpcError if no node
-    answers."""
+    """Read the facts about a bet. If `call`, which places the bet, is given, simulate it on the same block. Raise
+    RpcError if no node answers."""
     calls = [
         contracts.settler.call("market", bet.market_id),
         contracts.settler.call("books", bet.market_id),
@@ -84,20 +85,20 @@ async def read_facts(
 
 
 def _room(opposite: Mapping[str, int]) -> int:
-    """Return how much an outcome may still accept, from the opposite outcome's book."""
+    """Return the amount that an outcome may still accept, computed from the book of the opposite outcome."""
     return max(0, opposite["capacity"] - opposite["vested"])
 
 
 class LandingUnknown(Exception):
-    """The nodes that answered cannot show whether a bet landed: they do not have its block yet, or it was too long
-    ago."""
+    """The error that the nodes that answered cannot show whether a bet is on the chain. They do not have the bet's
+    block yet, or that block is too old for them."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Indexed:
-    """The index's record of a bet, up to the block `number`; empty if the index cannot be read. tx: the transaction
-    that placed it. unpaired: a transaction that used its authorization and has a payment to us that did not come from
-    it."""
+    """The index's record of a bet up to the block `number`. The record is empty if the index cannot be read. tx: the
+    transaction that placed the bet. unpaired: a transaction that used the bet's authorization and also has a payment to
+    us, which did not come from that authorization."""
 
     number: int = 0
     hash: bytes | None = None
@@ -115,11 +116,12 @@ async def find_landing(
     seen: int | None,
     spent: bool = False,
 ) -> bytes | None:
-    """Return the transaction in which a bet landed, by the index, else by the authorization's state in a named block;
-    None if it certainly has not landed. Raises LandingUnknown, or RpcError or TimeoutError if no node answers.
+    """Return the transaction that placed a bet, or None if the bet is certainly not on the chain. The index is asked
+    first, then the state of the bet's authorization at a named block. Raise LandingUnknown if the nodes cannot show it,
+    and RpcError or TimeoutError if no node answers.
 
-    seen: a block seen before, since older views prove nothing; None uses the node's newest. spent: a node reported the
-    authorization as used, and no older view can revoke that.
+    seen: a block that was seen before, because the state at an older block proves nothing; None uses the node's newest
+    block. spent: whether a node reported the authorization as used; the state at an older block does not disprove that.
     """
     index = await _read_index(engine, bet, timeout_seconds)
     if index.tx is not None:
@@ -136,7 +138,7 @@ async def find_landing(
 
 
 async def _read_index(engine: AsyncEngine, bet: StockBet, timeout_seconds: float) -> _Indexed:
-    """Return the index's record of the bet's authorization, or an empty one when it cannot be read."""
+    """Return the index's record of the bet's authorization. The record is empty if the index cannot be read."""
     spent = token_authorization
     query = (
         select(chain_cursor.c.number, chain_cursor.c.hash, spent.c.state, spent.c.recipient, spent.c.tx)
@@ -166,11 +168,11 @@ async def _read_index(engine: AsyncEngine, bet: StockBet, timeout_seconds: float
 async def _find_use(
     client: ChainClient, contracts: StockContracts, bet: StockBet, index: _Indexed, head: int, timeout_seconds: float
 ) -> bytes | None:
-    """Return the transaction in which the bet's authorization was spent on it by the block `head`, or None.
+    """Return the transaction that used the bet's authorization to place the bet, up to the block `head`, or None.
 
-    The index has every payment to us. If the authorization was spent by the indexed block and the index has no payment,
-    there is none, and no logs are searched: otherwise anyone could cancel an authorization and make us search forever.
-    A block on a fork that the index has not left yet proves nothing.
+    The index has every payment to us. If the authorization was used by the indexed block and the index has no payment,
+    the bet was not placed, and no logs are searched. Otherwise anyone could cancel an authorization and make us search
+    forever. If the indexed block is on a fork that the index has not left yet, it proves nothing.
     """
     if index.unpaired is not None:
         return await _check_transaction(client, contracts, bet, index.unpaired)
@@ -188,7 +190,7 @@ async def _find_use(
 
 
 async def _check_transaction(client: ChainClient, contracts: StockContracts, bet: StockBet, tx: bytes) -> bytes | None:
-    """Return the transaction if it placed the bet, else None."""
+    """Return the transaction `tx` if it placed the bet, else None."""
     receipt = await client.receipt(hex_of(tx))
     if receipt is None:
         raise LandingUnknown  # this node does not have it yet
@@ -198,8 +200,8 @@ async def _check_transaction(client: ChainClient, contracts: StockContracts, bet
 async def _search_logs(
     client: ChainClient, contracts: StockContracts, bet: StockBet, since: int, head: int
 ) -> bytes | None:
-    """Search the logs from block `since` on for the use of the bet's authorization; return its transaction if it placed
-    the bet."""
+    """Search the logs from the block `since` for the use of the bet's authorization. Return the transaction of that use
+    if it placed the bet, else None."""
     topics = (SPENT_TOPICS, _topic(bet.signer), hex_of(bet.nonce))
     lowest = max(since, head - _MAX_SEARCH_BLOCKS)
     while head >= lowest:
@@ -216,7 +218,8 @@ async def _search_logs(
 
 
 def find_position(receipt: Receipt, contracts: StockContracts, bet: StockBet) -> int | None:
-    """Return the id of the position that the bet opened in this transaction, or None."""
+    """Return the id of the position that the bet opened in the receipt's transaction, or None if it opened none
+    there."""
     for log in receipt.logs:
         topics, data = b"".join(map(data_bytes, log.topics)), data_bytes(log.data)
         if checksum(log.address) != contracts.settler.address or topics[:32] != ENTERED.topic:

@@ -1,7 +1,8 @@
-"""The stock markets' MCP server: the REST API as tools, with the instructions a model needs.
+"""The stock markets' MCP server: the REST API as tools, with the instructions that a model needs.
 
-It is separate from the agent markets' server, because units (integers as text, not dollars), payment (a signed bet, not
-x402) and chain differ: a model that sees only one of them cannot confuse their numbers.
+It is separate from the agent markets' server, because the two differ in units (integers as text, not dollars), in
+payment (a signed bet, not x402) and in the chain. A model that sees only one of the servers cannot confuse their
+numbers.
 """
 
 from __future__ import annotations
@@ -105,7 +106,7 @@ TOOLS = (
 
 
 def stock_mcp(settings: Settings, operations: tuple[Operation, ...]) -> McpEndpoint:
-    """Make the server. Calls keep the region header, so that tools are blocked where bets are."""
+    """Make the MCP server. Calls pass on the region header, so that tools are blocked in the same regions as bets."""
     tools = RestTools(TOOLS, operations, default_error_body, forwarded=(settings.region_header,))
     origin = settings.public_url
     server = ServerInfo(NAME, "Stock markets", INSTRUCTIONS, origin, PATH, f"{origin}/agents.txt")

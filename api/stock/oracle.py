@@ -1,7 +1,9 @@
-"""Keeps the feeds in memory: their latest rounds, and the finder's and resolver's answers for started markets.
+"""A reader that keeps the feeds in memory: their latest rounds, and the finder's and resolver's answers for started
+markets.
 
-All reads of one pass see the same block. A market is read again when its feed has a new round, when it passes its
-strike or bell, and every `REREAD_SECONDS` (the stock's oracle may be paused or resumed without a round).
+All reads of one pass see the same block. A market is read again when its feed has a new round, when its strike or bell
+passes, and every `REREAD_SECONDS`. The last case is needed because the stock's oracle may be paused or resumed without
+a new round.
 """
 
 from __future__ import annotations
@@ -43,7 +45,7 @@ CURRENT_SECONDS = 5
 
 @dataclass(frozen=True, slots=True)
 class _ReadState:
-    """The state under which a market was last read; a change means reading it again."""
+    """The state under which a market was last read. When it changes, the market is read again."""
 
     latest: Round | None
     past_strike: bool
@@ -53,7 +55,8 @@ class _ReadState:
 
 
 class OracleWatch:
-    """A background reader of the feeds. `oracle` is the last reading; its `version` grows with every change."""
+    """A background reader of the feeds. `oracle` is the last reading. The reading's `version` grows with every
+    change."""
 
     def __init__(
         self,
@@ -75,17 +78,19 @@ class OracleWatch:
         self._old_markets: LRUCache[int, ListedMarket] = LRUCache(MAX_OLD_MARKETS)
 
     def follow_old_market(self, market: ListedMarket) -> None:
-        """Make the next pass also read a market settled long ago whose settlement does not name its rounds."""
+        """Make the next pass also read this market, which was settled long ago, unless its settlement names its
+        rounds."""
         if not _settled_by_rounds(market):
             self._old_markets[market.id] = market
 
     def halt_reason(self, market: ListedMarket | None) -> str | None:
-        """Return why betting on a market is halted by its feed or stock; None if it is not, or not known."""
+        """Return why betting on a market is halted by its feed or stock. Return None if betting is not halted, or if
+        this is not known."""
         return None if market is None else self.oracle.halts.get(market.feed)
 
     @property
     def stale(self) -> bool:
-        """Return whether the chain has not been read for a while, or ever."""
+        """Return whether the chain was never read, or was last read too long ago."""
         return time.time() - self.oracle.read_at > STALE_AFTER_SECONDS
 
     async def run(self) -> None:
@@ -97,7 +102,7 @@ class OracleWatch:
             await asyncio.sleep(PAUSE_SECONDS)
 
     async def refresh(self) -> None:
-        """Read everything once; if the chain cannot be read, keep the last reading."""
+        """Read all feeds and markets once. If the chain cannot be read, keep the last reading."""
         try:
             async with asyncio.timeout(4 * TIMEOUT_SECONDS):
                 await self._read()
@@ -110,7 +115,8 @@ class OracleWatch:
                 await self._load_from_index()
 
     async def _read(self) -> None:
-        """Read at the index's block; if the node does not have it, or the index is behind, at the node's own head."""
+        """Read at the index's block. If the node does not have that block, or the index is behind, read at the node's
+        own head."""
         snapshot = None if self._index is None else self._index.snapshot
         if snapshot is not None and _is_current(snapshot.head):
             with contextlib.suppress(RpcError):
@@ -147,7 +153,8 @@ class OracleWatch:
         )
 
     async def _latest(self, block: int, now: int) -> tuple[dict[str, Round], dict[str, str]]:
-        """Read every feed's latest round, and why betting on its markets is halted, in one batch."""
+        """Read, in one batch, the latest round of every feed and why betting on the feed's markets is halted, if it
+        is."""
         feeds = self._deployment.price_feeds
         if not feeds:
             return {}, {}
@@ -232,7 +239,7 @@ class OracleWatch:
         return values(await self._client.read_many(calls, block, timeout_seconds=TIMEOUT_SECONDS))
 
     async def _load_from_index(self) -> None:
-        """Load the last rounds from the index, to use until the chain has been read once."""
+        """Load the last rounds from the index. They are used until the chain has been read once."""
         try:
             async with asyncio.timeout(TIMEOUT_SECONDS), self._engine.connect() as connection:
                 feeds = [feed.proxy for feed in self._deployment.price_feeds]
@@ -244,17 +251,17 @@ class OracleWatch:
 
 
 def _is_current(head: Head) -> bool:
-    """Return whether a node has confirmed the indexed head as its newest block, or nearly so, in the last seconds."""
+    """Return whether a node reported, in the last seconds, that the indexed head is its newest block or close to it."""
     return head.lag_seconds <= CURRENT_SECONDS and time.time() - head.seen_at <= CURRENT_SECONDS
 
 
 def _round(answer: Any) -> Round:
-    """Make a round from a feed's answer: id, answer, start time, update time."""
+    """Make a round from a feed's answer, which lists the id, the answer, the start time and the update time."""
     return Round(answer[0], answer[1], answer[3])
 
 
 def _settled_by_rounds(market: ListedMarket) -> bool:
-    """Check whether the market's settlement names its rounds: then it needs no more reads."""
+    """Return whether the market's settlement names its rounds. Such a market needs no more reads."""
     return market.result is not None and market.result.strike is not None
 
 

@@ -1,7 +1,7 @@
-"""Reads one address's positions: a page of them, and the totals of all.
+"""The reads of one address's positions: a page of them, and the totals of all.
 
 The indexer keeps the sums, so an address with a hundred thousand positions costs the API as much as one with ten. The
-query repeats `core.stock.vested` in SQL; a test compares the two.
+query repeats `core.stock.vested` in SQL; a test compares the results.
 """
 
 from __future__ import annotations
@@ -63,7 +63,8 @@ NO_TOTALS = OwnerTotalsBody(staked="0", accrued="0", paid="0", accepted="0", del
 
 @dataclass(frozen=True, slots=True)
 class OwnerPage:
-    """A page of an address's positions, the newest first, and the totals of all it has, as of block `number`."""
+    """A page of an address's positions, the newest first, and the totals of all its positions, as of the block
+    `number`."""
 
     number: int
     positions: Sequence[HeldPosition]
@@ -74,8 +75,8 @@ class OwnerPage:
 async def read_owner_page(
     connection: AsyncConnection, chain_id: int, owner: bytes, limit: int, before: int | None, now: Moment
 ) -> OwnerPage | None:
-    """Return the positions entered before the position `before`; None if the address has no such position. Call it
-    within one snapshot."""
+    """Return the address's positions that were entered before the position `before`. Return None if the address has no
+    position `before`. Call this function within one snapshot."""
     cursor = select(chain_cursor.c.number, chain_cursor.c.summed).where(chain_cursor.c.chain_id == chain_id)
     chain = (await connection.execute(cursor)).one_or_none()
     if chain is not None and not chain.summed:

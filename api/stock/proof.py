@@ -1,7 +1,7 @@
-"""GET /api/proof: where the money went, each number with the contract call that verifies it.
+"""GET /api/proof: an account of all money, each number with the contract call that verifies it.
 
-Gathered in the background whenever the index changes. A section whose source is unavailable keeps its last content and
-is named in `missing`.
+The proof is gathered in the background whenever the index changes. If the source of a section is unavailable, the
+section keeps its last content and is named in `missing`.
 """
 
 from __future__ import annotations
@@ -78,8 +78,8 @@ CHAIN_SECTIONS = ("safe",)
 
 @dataclass(frozen=True, slots=True)
 class Gathered:
-    """The facts of the proof page; None or empty until first read. `generation`: the index's when `settled` was read.
-    `drill_undelivered`: whether the drill market still has unsent stakes or refunds."""
+    """The facts of the proof page. Each is None or empty until it is first read. `generation`: the index's generation
+    when `settled` was read. `drill_undelivered`: whether the drill market still has unsent stakes or refunds."""
 
     betting: BettingTotals | None = None
     totals: MarketTotals | None = None
@@ -101,7 +101,7 @@ class Proof:
     """The proof of the stock markets, gathered from the chain and the index."""
 
     def __init__(self, context: Context, sources: StockSources, solvency: Mapping[str, SolvencyWatch]) -> None:
-        """`solvency`: watches of the contracts that hold money, on both chains, by contract name."""
+        """Make the proof. `solvency`: the watches of the contracts that hold money on both chains, by contract name."""
         self._solvency = solvency
         self._attester = context.attester
         self._settings = context.settings
@@ -126,12 +126,12 @@ class Proof:
         return await self._shown.get(None, self._stamp, make)
 
     async def shown(self) -> tuple[ProofBody, str]:
-        """Return the proof for the pages, and its tag, which changes with the content."""
+        """Return the proof for the pages, and a tag that changes with its content."""
         shown = await self._current()
         return shown.body, shown.rendered.tag
 
     async def run(self) -> None:
-        """Gather the proof again whenever the index changes, and at least every `OLDEST_SECONDS`."""
+        """Gather the proof whenever the index changes, and at least every `OLDEST_SECONDS`."""
         while True:
             started, tick = time.monotonic(), 0 if self._index is None else self._index.tick
             await self.refresh()
@@ -216,7 +216,8 @@ class Proof:
         )
 
     def _operators(self, openers: Sequence[str]) -> list[str]:
-        """Return the operator's own wallets: those named in the deployment, its Safe, and every opener ever allowed."""
+        """Return the operator's own wallets: those that the deployment names, its Safe, and every opener that was ever
+        allowed."""
         named = [*self._deployment.operator_wallets.values(), *openers]
         if self._deployment.safe is not None:
             named.append(self._deployment.safe.address)
@@ -344,7 +345,7 @@ class Proof:
 
 
 def _newest_only(gathered: Gathered) -> list[Literal["settled", "feeSweeps"]]:
-    """Return the sections that list only their newest entries."""
+    """Return the names of the sections that list only their newest entries."""
     names: list[Literal["settled", "feeSweeps"]] = []
     if len(gathered.settled) > SETTLED_SHOWN:
         names.append("settled")
@@ -371,7 +372,7 @@ def _settled(newest: Sequence[ListedMarket]) -> list[SettledProof]:
 
 
 def _usdg(gathered: Gathered) -> UsdgProof:
-    """Sum up the USDG in token units. `accepted` counts a finished batch as matched and leaves the seed out."""
+    """Sum up the USDG in token units. `accepted` counts a finished batch as matched and excludes the seed."""
     totals, betting = gathered.totals or MarketTotals(), gathered.betting or BettingTotals()
     swept = 0 if gathered.snapshot is None else gathered.snapshot.fees_swept
     return UsdgProof(

@@ -1,4 +1,5 @@
-"""Reads the proof page's numbers from the index: bettors, stakes, payouts, sweeps, the refund drill, the last audit."""
+"""The reads of the proof page's numbers from the index: bettors, stakes, payouts, sweeps, the refund drill and the last
+audit."""
 
 from __future__ import annotations
 
@@ -27,8 +28,8 @@ from core.stock.vested import Moment, as_of
 
 @dataclass(frozen=True, slots=True)
 class BettingTotals:
-    """The sums over all bets except seeds. `bets` and `distinct` exclude the operator's wallets; amounts in token
-    units."""
+    """The sums over all bets except seeds, with amounts in token units. `bets` and `distinct` exclude the operator's
+    wallets."""
 
     distinct: int = 0
     bets: int = 0
@@ -39,8 +40,8 @@ class BettingTotals:
 
 @dataclass(frozen=True, slots=True)
 class MarketTotals:
-    """The sums over all listed markets, amounts in token units. `pool`: both books, with finished batches counted as
-    matched."""
+    """The sums over all listed markets, with amounts in token units. `pool`: the sum of both books, in which finished
+    batches count as matched."""
 
     markets: int = 0
     settled: int = 0
@@ -52,7 +53,7 @@ class MarketTotals:
 
 
 async def has_history(connection: AsyncConnection, chain_id: int) -> bool:
-    """Check whether the index has read the chain's history; it has no sums before."""
+    """Return whether the index has read the chain's history. Before that, the index has no sums."""
     return bool(await connection.scalar(select(chain_cursor.c.summed).where(chain_cursor.c.chain_id == chain_id)))
 
 
@@ -95,7 +96,7 @@ async def read_totals(connection: AsyncConnection, now: Moment) -> MarketTotals:
 
 
 async def read_sweeps(connection: AsyncConnection, limit: int) -> list[FeeSweepProof]:
-    """Return the sweeps of fees to the treasury, newest first."""
+    """Return the transfers of fees to the treasury, the newest first."""
     query = (
         select(stock_fee_sweep)
         .order_by(stock_fee_sweep.c.block_number.desc(), stock_fee_sweep.c.log_index.desc())
@@ -107,8 +108,8 @@ async def read_sweeps(connection: AsyncConnection, limit: int) -> list[FeeSweepP
 
 
 async def read_refunds(connection: AsyncConnection, market_id: int) -> list[RefundProof]:
-    """Return a void market's refunds by position, in the order of entry: the accepted part, the refused part, or both.
-    If nothing of a position was accepted, all of it is the refused part."""
+    """Return the refunds of a void market's positions, in the order of entry. Each refund is of the position's accepted
+    part, its refused part or both. If nothing of a position was accepted, all of it is the refused part."""
     sent = or_(stock_position.c.claimed, stock_position.c.refunded)
     query = (
         select(stock_position).where(stock_position.c.market_id == market_id, sent).order_by(stock_position.c.ordinal)

@@ -1,4 +1,5 @@
-"""Quotes of stock bets: the accepted amount, the likely payout if right, and the break-even chance of winning."""
+"""Quotes of stock bets: the accepted amount, the likely payout of a win, and the chance of winning needed to break
+even."""
 
 from __future__ import annotations
 
@@ -61,7 +62,7 @@ def quote(listed: ListedMarket, snapshot: MarketsSnapshot, outcome: int, amount:
 
 
 def example_quotes(listed: ListedMarket, snapshot: MarketsSnapshot, *, accepting: bool) -> QuotesBody:
-    """Quote some example stakes on either side; those outside the market's limits are left out."""
+    """Quote some example stakes on either side. Stakes outside the market's limits are left out."""
     terms, basis = listed.market.terms, _basis(listed, snapshot)
     stakes = [each for each in EXAMPLE_STAKES if accepting and terms.min_entry <= each <= terms.max_entry]
     bets = [_quoted(listed, snapshot, outcome, stake, basis) for stake in stakes for outcome in range(len(SIDES))]
@@ -83,7 +84,7 @@ def _quoted(
 
 
 def _basis(listed: ListedMarket, snapshot: MarketsSnapshot) -> QuoteBasisBody:
-    """Estimate the volume of a market of this family from those settled last."""
+    """Estimate the usual volume of a market of this family from the markets settled last."""
     ended = [
         (each.result.at, each.id, each.market)
         for each in snapshot.markets.values()

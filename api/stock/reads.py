@@ -1,7 +1,8 @@
-"""The read endpoints: prices, markets, a market, an address's positions. Served from memory, rendered once per change.
+"""The read endpoints: prices, markets, a market, an address's positions. Answers come from memory and are rendered once
+per change.
 
-No request waits for a node. The database is read only for positions, of a market that changed or of one owner; while it
-is unavailable the last ones are served.
+No request waits for a node. The database is read only for the positions of a market that changed, or of one owner.
+While the database is unavailable, the positions that were read last are served.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ MADE_INLINE = 200
 
 @dataclass(frozen=True, slots=True)
 class _Page:
-    """A market's positions at one version of the market and one generation of the index, and their bodies."""
+    """The positions of a market, and their bodies, for one version of the market and one generation of the index."""
 
     version: tuple[int, int]
     generation: int
@@ -70,7 +71,7 @@ class _Page:
 
 
 class StockReads:
-    """The read endpoints of the stock markets. Before deployment lists are empty and `deployed` is false."""
+    """The read endpoints of the stock markets. Before deployment, lists are empty and `deployed` is false."""
 
     def __init__(self, context: Context, sources: StockSources, asked: RequestQuota) -> None:
         self._settings = context.settings
@@ -117,7 +118,7 @@ class StockReads:
         return snapshot is not None and _is_id(text) and int(text) in snapshot.markets
 
     async def _one_market(self, text: str) -> RenderedBody[MarketDetailBody]:
-        """Return a market's details by its id; raise a 404 if there is no such market."""
+        """Return the details of the market with this id. Raise a 404 if there is no such market."""
         if not _is_id(text) or self._index is None:
             raise _never_listed()
         market_id = int(text)
@@ -141,12 +142,13 @@ class StockReads:
         return (await Rendered.make(to_json(body), POSITIONS_CACHE)).response(request)
 
     async def shown(self, text: str) -> tuple[MarketDetailBody, str]:
-        """Return a market's details for the pages, and their tag, which changes with the content."""
+        """Return a market's details for the pages, and a tag that changes with the details."""
         shown = await self._one_market(text)
         return shown.body, shown.rendered.tag
 
     async def owner_body(self, given: str, limit: int = POSITIONS_LISTED, before: int | None = None) -> OwnerBody:
-        """Return a page of an address's positions, and the totals of all; the address may be in any case."""
+        """Return a page of an address's positions, and the totals of all its positions. `given`: the address, in any
+        case."""
         owner = checksum(given.lower())
         if self._index is None:
             return OwnerBody(
@@ -172,7 +174,7 @@ class StockReads:
         return self._listing(bodies, None), snapshot.head.timestamp
 
     async def listed(self, numbers: Iterable[int]) -> dict[int, ListedMarket]:
-        """Return the markets with these ids, of any age, that the index has."""
+        """Return those markets with these ids that the index has, however old they are."""
         return {} if self._index is None else await self._index.markets(numbers)
 
     @property
@@ -184,14 +186,15 @@ class StockReads:
 
     @property
     def stale(self) -> bool:
-        """Return whether the index or the chain has not been read recently."""
+        """Return whether the index or the chain was last read too long ago."""
         return self._index is not None and (
             self._index.stale or not self._index.readable or (self._oracle is not None and self._oracle.stale)
         )
 
     @property
     def read_at(self) -> int:
-        """Return the older of the two reads that a body is made of, in Unix seconds of our clock."""
+        """Return the time of the older of the two reads that a body is made from (index and chain), in Unix seconds of
+        our clock."""
         times = [] if self._index is None else [self._index.read_at]
         if self._read.read_at:
             times.append(self._read.read_at)
@@ -199,17 +202,17 @@ class StockReads:
 
     @property
     def stamp(self) -> Hashable:
-        """Return a value that changes whenever anything served here may have changed."""
+        """Return a value that changes whenever an answer of these endpoints may have changed."""
         return None if self._index is None else self._index.tick, self._read.version, self.stale
 
     @property
     def generation(self) -> int:
-        """Return a number that changes when the whole index is read again."""
+        """Return a number that changes whenever the whole index is read again."""
         return 0 if self._index is None else self._index.generation
 
     @property
     def _indexed(self) -> StockIndex:
-        """Return the index; only call it where the markets are deployed."""
+        """Return the index. Only call this where the markets are deployed."""
         assert self._index is not None
         return self._index
 
@@ -248,9 +251,9 @@ class StockReads:
         return to_json(await self._markets_body(None, None))
 
     async def _markets_body(self, limit: int | None, before: int | None) -> MarketsBody:
-        """Build a page of markets, newest first. Without `limit` and `before`: all unsettled markets and the newest
-        settled ones; the next page starts below the lowest of those. While the database is unavailable only the markets
-        in memory are listed."""
+        """Build a page of markets, the newest first. Without `limit` and `before`, the page has all unsettled markets
+        and the newest settled ones, and the next page starts below the lowest of the settled ones. While the database
+        is unavailable, only markets in memory are listed."""
         if self._index is None:
             return self._listing([], None)
         snapshot = self._snapshot()
@@ -262,8 +265,9 @@ class StockReads:
         return self._listing(bodies, None if goes_on_at is None else str(goes_on_at))
 
     async def _newest(self, snapshot: MarketsSnapshot, limit: int | None) -> tuple[list[ListedMarket], int | None]:
-        """Return the markets in memory, at most `limit`, and the id below which the list continues. This works while
-        the database is unavailable; without a limit, older markets are read as well."""
+        """Return the newest markets, at most `limit`, and the id below which the list continues. With a limit, only
+        markets in memory are returned. Without a limit, older markets are read as well, unless the database is
+        unavailable."""
         settled = heapq.nlargest(MAX_SETTLED, (each.id for each in snapshot.markets.values() if each.market.settled))
         lowest = settled[-1] if settled else 0
         goes_on_at = lowest if len(settled) == MAX_SETTLED and lowest > 1 else None
@@ -279,7 +283,7 @@ class StockReads:
         return listed, goes_on_at
 
     async def _page(self, before: int | None, count: int) -> tuple[list[ListedMarket], int | None]:
-        """Return `count` markets with a lower id than `before`, and the id below which more follow."""
+        """Return `count` markets with a lower id than `before`, and the id below which more markets follow."""
         listed = await self._indexed.page(before, count + 1)
         return listed[:count], listed[count - 1].id if len(listed) > count else None
 
@@ -296,7 +300,8 @@ class StockReads:
         )
 
     def _listed_body(self, market: ListedMarket, snapshot: MarketsSnapshot) -> MarketBody:
-        """Return a market's listed body; cached for a market settled by its rounds, which only deliveries change."""
+        """Return a market's body as listed. The body is cached for a market that was settled by its rounds, because
+        only deliveries change it."""
         if market.result is None or market.result.strike is None:
             return market_view.listed_body(market, snapshot, self._read)
         listed = self._listed.get(market.id)
@@ -315,7 +320,7 @@ class StockReads:
         return market_view.detail_body(market, snapshot, self._read, positions, read_at=self.read_at, stale=self.stale)
 
     async def _positions_of(self, market_id: int) -> tuple[MarketsSnapshot, ListedMarket, list[PositionBody]]:
-        """Return the market and its positions, all as of the same block."""
+        """Return the snapshot, the market and the bodies of its positions, all as of the same block."""
         for _ in range(5):
             snapshot = self._snapshot()
             market = await self._indexed.market(market_id)
@@ -374,8 +379,9 @@ class StockReads:
         )
 
     async def _owned(self, owner: bytes, limit: int, before: int | None) -> tuple[MarketsSnapshot, OwnerPage, bool]:
-        """Return a page of an owner's positions, as of the snapshot's block unless five tries fail; and whether it is
-        an older page because the database is unavailable."""
+        """Return the snapshot, a page of an owner's positions, and whether the page is an older one because the
+        database is unavailable. The page is as of the snapshot's block, unless five tries fail to get both from the
+        same block."""
         tries, asked = 0, (owner, limit, before)
         while True:
             tries += 1

@@ -1,4 +1,4 @@
-"""GET /api/relay/receipt: the state of a signed bet until it is final, whoever sent it."""
+"""GET /api/relay/receipt: the state of a signed bet until it is final, whoever sent the bet."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ class BetReceipts:
         )
 
     async def _receipt(self, index: StockIndex, settler: str, signer: bytes, nonce: bytes) -> EntryReceipt:
-        """Read the receipt at the block of the markets in memory, in up to five tries: what a batch accepted is
-        computed from its market at that block."""
+        """Read the receipt at the block of the markets in memory, because the accepted part of a batch is computed from
+        its market at that block. After five tries, return the last receipt, whatever its block."""
         tries = 0
         while True:
             tries += 1

@@ -1,10 +1,10 @@
-"""POST /api/relay/enter: check a signed bet, cheapest checks first, send it once, and return its outcome.
+"""POST /api/relay/enter: checks a signed bet, the cheapest checks first, sends it once, and returns its outcome.
 
-Resubmitting a bet never books it twice, whoever sends it: the contract takes an authorization once. The table
-`relay_bet` only lets the same bet find its first transaction again.
+A bet that is submitted again is never booked twice, whoever sends it, because the contract takes an authorization only
+once. The table `relay_bet` serves another purpose: by it, a repeated bet finds its first transaction.
 
-A bet is accepted once its row is written, and has landed once it is on the chain, whoever sent it. To its bettor it is
-confirmed, pending or reverted, the words of the specification.
+A bet is "accepted" once its row is written, and has "landed" once it is on the chain, whoever sent it. The bettor is
+told that the bet is confirmed, pending or reverted, as the specification names these outcomes.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ SPENT = "AuthorizationSpent"
 
 
 class Relay:
-    """The relay of signed bets to the chain."""
+    """The relay that sends signed bets to the chain."""
 
     def __init__(self, context: Context, sources: StockSources) -> None:
         self.settings = context.settings
@@ -120,8 +120,8 @@ class Relay:
 
 
 class RelaySubmission(Submission[RelayBody]):
-    """A bet submitted to the relay. `blocked`: the refusal of its sender's region, if any. `until`: when to answer, by
-    the loop's clock."""
+    """A bet submitted to the relay. `blocked`: the refusal of its sender's region, if that is blocked. `until`: the
+    time, by the loop's clock, when the request must be answered."""
 
     def __init__(self, relay: Relay, relayed: RelayedBet, blocked: Problem | None, until: float) -> None:
         self.key = relayed.key
@@ -207,7 +207,7 @@ class RelaySubmission(Submission[RelayBody]):
         return oracle.halt_reason(index.snapshot.markets.get(self._relayed.bet.market_id))
 
     async def _check_lanes(self) -> None:
-        """Refuse a bet that no lane would send now, or whose wallet had too many bets returned."""
+        """Refuse a bet if no lane would send it now, or if too many bets of its wallet were returned."""
         async with self._database(checks.relayer_unavailable) as connection:
             lanes = await report(connection, self._relay.chain_id, RELAY)
             returned = await bets.count_recent_returns(connection, self.key)
@@ -220,7 +220,7 @@ class RelaySubmission(Submission[RelayBody]):
             raise checks.busy(waiting)
 
     async def _enqueue(self, funds: Funds) -> Attempt:
-        """Store an attempt for the relayer, unless another request did so first."""
+        """Store an attempt for the relayer, unless another request has already stored one."""
         relayed = self._relayed
         try:
             async with (
@@ -235,7 +235,7 @@ class RelaySubmission(Submission[RelayBody]):
 
     @contextlib.asynccontextmanager
     async def _database(self, unavailable: Callable[[], Problem]) -> AsyncIterator[Connection]:
-        """Yield a connection for a few seconds; if the database fails, raise the refusal `unavailable`."""
+        """Yield a connection for a few seconds. If the database fails, raise the refusal `unavailable`."""
         async with (
             reading("The relay's record", seconds=READ_SECONDS, refusal=lambda _: unavailable()),
             free_connection(self._relay.pool, self.too_many) as connection,
@@ -291,8 +291,9 @@ class RelaySubmission(Submission[RelayBody]):
     # ------------------------------------------------------------ on the chain
 
     async def _find_transaction(self, seen: int | None, *, spent: bool = False) -> bytes | None:
-        """Return the transaction in which the bet landed, or None if it certainly has not; raise a 502 if that is
-        unknown (see `find_landing`). Must be called before any answer says that a bet was refused or not sent."""
+        """Return the transaction that placed the bet, or None if the bet is certainly not on the chain. Raise a 502 if
+        neither is known (see `find_landing`). This must be called before any answer that says that a bet was refused or
+        not sent."""
         if self._client is None or self._contracts is None:
             raise checks.outcome_unknown()
         bet, primary = self._relayed.bet, self._relay.primary
@@ -309,7 +310,7 @@ class RelaySubmission(Submission[RelayBody]):
         return relay_body(self._relayed, tx, "confirmed", block=block, position=await self._position(tx))
 
     async def _position(self, tx: bytes) -> str | None:
-        """Return the position's id, if a node returns the receipt quickly."""
+        """Return the id of the bet's position, or None if no node returns the transaction's receipt quickly."""
         if self._client is None or self._contracts is None:
             return None
         try:
@@ -343,7 +344,7 @@ def relay_body(
 
 
 async def _written(request: web.Request, response: web.StreamResponse) -> bool:
-    """Write the whole answer now; return False if its connection is gone."""
+    """Write the whole answer now. Return False if the request's connection is closed."""
     try:
         await response.prepare(request)
         await response.write_eof()

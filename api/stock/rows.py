@@ -1,4 +1,4 @@
-"""Reads rows of the stock projections from the index and turns them into facts."""
+"""The reads of rows of the stock projections in the index, and their conversion to facts."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ HELD = select(
 async def read_snapshot(
     chain_id: int, archive: Archive[int, ListedMarket], connection: AsyncConnection, previous: MarketsSnapshot | None
 ) -> MarketsSnapshot | None:
-    """Return the present state, reading only markets that changed since `previous`; None before the first block.
+    """Return the present state, or None before the first block. Only markets that changed since `previous` are read.
 
-    Removes markets that may have changed from `archive`. Call it within one snapshot.
+    Markets that may have changed are removed from `archive`. Call this function within one snapshot.
     """
     row = await read_cursor(connection, chain_id, stock_venue.c.entries_paused, stock_venue.c.fees_swept)
     if row is None:
@@ -88,7 +88,7 @@ async def _read_present(connection: AsyncConnection, reorgs: int) -> dict[int, L
 
 
 def _present(markets: Mapping[int, ListedMarket]) -> dict[int, ListedMarket]:
-    """Keep the unsettled markets, those listed or settled last, and the newest with unpaid winners."""
+    """Return the markets to keep: the unsettled, those listed or settled last, and the newest with unpaid winners."""
     settled = [(each.result.at, number) for number, each in markets.items() if each.result is not None]
     kept = {number for _, number in heapq.nlargest(MAX_SETTLED, settled)}
     kept.update(heapq.nlargest(MAX_SETTLED, (number for _, number in settled)))
@@ -97,7 +97,7 @@ def _present(markets: Mapping[int, ListedMarket]) -> dict[int, ListedMarket]:
 
 
 async def read_settled(chain_id: int, connection: AsyncConnection, numbers: Sequence[int]) -> dict[int, ListedMarket]:
-    """Return the settled markets among these."""
+    """Return those of the markets with these ids that are settled."""
     query = select(stock_market, last_reorg(chain_id).label("last_reorg")).where(
         stock_market.c.market_id.in_(numbers), _IS_SETTLED
     )
@@ -105,7 +105,7 @@ async def read_settled(chain_id: int, connection: AsyncConnection, numbers: Sequ
 
 
 async def read_settled_page(connection: AsyncConnection, before: int, limit: int) -> list[int]:
-    """Return the ids of `limit` settled markets below `before`, the highest first."""
+    """Return the ids of at most `limit` settled markets whose ids are below `before`, the highest first."""
     query = _SETTLED.where(stock_market.c.market_id < before).order_by(stock_market.c.market_id.desc()).limit(limit)
     return list(await connection.scalars(query))
 
@@ -113,7 +113,8 @@ async def read_settled_page(connection: AsyncConnection, before: int, limit: int
 async def read_newest_settled(
     connection: AsyncConnection, reorgs: int, limit: int, previous: Mapping[int, ListedMarket]
 ) -> list[ListedMarket]:
-    """Return the markets settled last, newest first. Markets in `previous`, by id, are read again only if changed."""
+    """Return the markets settled last, the newest first. `previous`: markets by id that were read before; they are read
+    again only if they have changed."""
     columns = stock_market.c
     query = (
         select(columns.market_id, columns.updated_block).where(_IS_SETTLED).order_by(*_LAST_SETTLED_FIRST).limit(limit)
@@ -127,7 +128,8 @@ async def read_newest_settled(
 
 async def read_drill(connection: AsyncConnection) -> ListedMarket | None:
     """Return the last market listed to demonstrate refunds, preferably one that is void and fully refunded. A short
-    market of the drill family counts only if it is void or was listed to become stale; others are won normally."""
+    market of the drill family counts only if it is void or was listed to become stale, because other markets of the
+    family are won normally."""
     columns = stock_market.c
     drills = (
         select(stock_market)
@@ -155,8 +157,8 @@ async def _read_where(connection: AsyncConnection, reorgs: int, where: ColumnEle
 async def read_positions(
     connection: AsyncConnection, chain_id: int, market_id: int
 ) -> tuple[tuple[int, int], tuple[HeldPosition, ...]]:
-    """Return the current `ListedMarket.version` and every position in the order of entry, the seed first; (-1, -1) if
-    there is no such market."""
+    """Return the market's current `ListedMarket.version`, and its positions in the order of entry, the seed first. If
+    there is no such market, the version is (-1, -1)."""
     query = (
         HELD.add_columns(stock_market.c.updated_block, last_reorg(chain_id).label("last_reorg"))
         .join(stock_market, stock_market.c.market_id == stock_position.c.market_id)
@@ -171,10 +173,10 @@ async def read_positions(
 async def read_undelivered(
     connection: AsyncConnection, markets: Sequence[ListedMarket], now: Moment, *, at_most: int, include_refused: bool
 ) -> set[int]:
-    """Return the ids of these settled markets that still have an unsent payout or refund.
+    """Return the ids of those markets that still have an unsent payout or refund. All `markets` must be settled.
 
-    Stops after the first page of `at_most` candidates that contains one. `include_refused`: also count positions whose
-    delivery the token refused.
+    Candidates are read in pages of `at_most`. The search stops after the first page that contains an unsent payout or
+    refund. `include_refused`: whether positions count whose delivery the token refused.
     """
     by_id = {market.id: market.market for market in markets}
     query = (
@@ -201,7 +203,7 @@ async def read_undelivered(
 async def read_receipt(
     connection: AsyncConnection, chain_id: int, settler: str, signer: bytes, nonce: bytes, finality_blocks: int
 ) -> EntryReceipt:
-    """Return the state of the bet that `signer` signed with this nonce, as of the last indexed block."""
+    """Return the state, as of the last indexed block, of the bet that `signer` signed with this nonce."""
     spent = token_authorization.c
     paid = and_(
         spent.chain_id == chain_cursor.c.chain_id,
@@ -233,7 +235,7 @@ async def read_receipt(
 
 
 async def read_latest_rounds(connection: AsyncConnection, chain_id: int, feeds: Sequence[str]) -> dict[str, Round]:
-    """Return the last indexed round of each feed, to show until the chain itself has been read."""
+    """Return the last indexed round of each feed. These rounds are shown until the chain itself has been read."""
     latest: dict[str, Round] = {}
     for feed in feeds:  # a handful, each one index lookup
         query = (
@@ -249,7 +251,7 @@ async def read_latest_rounds(connection: AsyncConnection, chain_id: int, feeds: 
 
 
 async def read_allowed_feeds(connection: AsyncConnection) -> list[tuple[str, str]]:
-    """Return ticker and feed of every stock that may be listed now."""
+    """Return the ticker and the feed of every stock that may be listed now."""
     query = select(stock_feed.c.ticker, stock_feed.c.feed).where(stock_feed.c.allowed).order_by(stock_feed.c.ticker)
     return [(row.ticker, checksum(row.feed)) for row in await connection.execute(query)]
 
@@ -300,5 +302,5 @@ def held_position(row: Any) -> HeldPosition:
 
 
 def _round(number: int | None, answer: int | None, at: int | None) -> Round | None:
-    """Make a round; None for the zeros of a market that was settled without a round."""
+    """Make a round. Return None for the zeros of a market that was settled without a round."""
     return None if not number or answer is None or at is None else Round(number, answer, at)

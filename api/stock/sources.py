@@ -13,8 +13,8 @@ from core.contracts.deployments import Deployment
 
 @dataclass(frozen=True, slots=True)
 class StockSources:
-    """The chain, the index and the oracle. `contracts` and `index` are None before deployment, `client` and `oracle`
-    without an RPC URL."""
+    """The deployment, contracts, chain client, index and oracle of the stock surface. `contracts` and `index` are None
+    before deployment, `client` and `oracle` without an RPC URL."""
 
     deployment: Deployment
     contracts: StockContracts | None

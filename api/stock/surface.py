@@ -1,4 +1,4 @@
-"""Assembles the stock surface: starts its parts and declares its operations."""
+"""The assembly of the stock surface: starts its parts and declares its operations."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ the same body again would be a new attempt.
 
 @asynccontextmanager
 async def stock_surface(context: Context) -> AsyncIterator[Surface]:
-    """Make the surface; its background readers run while the context is open."""
+    """Make the surface. Its background readers run while the context is open."""
     settings = context.settings
     chain = settings.chain("stock")
     deployment = load_deployment(chain.deployment_file)

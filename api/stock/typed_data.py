@@ -26,7 +26,7 @@ ZERO_ADDRESS = "0x" + "00" * 20
 
 
 async def typed_data(sources: StockSources, request: web.Request) -> web.StreamResponse:
-    """Answer with the typed data that a wallet signs for a bet."""
+    """Answer with the typed data of a bet, which a wallet signs, and the request body without the signature."""
     contracts, index = sources.contracts, sources.index
     query = read_query(request, TypedDataQuery)
     if contracts is None or index is None:

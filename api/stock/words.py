@@ -1,4 +1,4 @@
-"""The texts of the stock surface: questions, phases, rules, problems of a reading. Times are in UTC."""
+"""The texts of the stock surface: questions, phases, rules, and problems of a reading. Times are in UTC."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PROBLEMS: dict[int, str] = {
 
 
 def utc(at: int) -> str:
-    """Format a time for people: 21 Nov 2026 14:30 UTC, with seconds only where they are not zero.
+    """Format a time for people, such as 21 Nov 2026 14:30 UTC. Seconds are included only if they are not zero.
 
     A time beyond the calendar, which the contracts accept, becomes `Unix second 300000000000`.
     """
@@ -30,7 +30,7 @@ def utc(at: int) -> str:
 
 
 def span(seconds: int) -> str:
-    """Format a duration in its largest whole unit: 72 hours."""
+    """Format a duration in its largest whole unit, such as 72 hours."""
     for unit, size in (("hour", 3600), ("minute", 60)):
         if seconds >= size and seconds % size == 0:
             count = seconds // size
@@ -60,12 +60,12 @@ UNREADABLE = "the feed cannot be read right now; this is its last good round"
 
 
 def problem(code: int) -> str:
-    """Explain why a feed has no reading, from the code of `findRound`."""
+    """Explain why a feed has no reading. `code`: the code that `findRound` returned."""
     return _PROBLEMS.get(code, "unknown")
 
 
 def reading_problem(answer: int, age: int, max_age: int) -> str | None:
-    """Explain what is wrong with an existing round, or return None; ages in seconds."""
+    """Explain what is wrong with an existing round, or return None if nothing is. Ages are in seconds."""
     if not 0 < answer < TOO_HIGH:
         return f"the answer {answer} is not a price"
     if age > max_age:
@@ -78,14 +78,15 @@ def price(answer: int) -> str:
 
 
 def change_text(bps: int, difference: int) -> str:
-    """Format a change as `+0.42% (+0.79)`: basis points, rounded towards zero, and the difference of the answers."""
+    """Format a change as `+0.42% (+0.79)`. `bps`: the change in basis points, rounded towards zero. `difference`: the
+    difference of the two answers."""
     sign = "-" if difference < 0 else "+"
     percent = f"{sign}{abs(bps) // 100}.{abs(bps) % 100:02d}%"
     return f"{percent} ({sign}{price(abs(difference))})"
 
 
 def rules(market: ListedMarket) -> RulesBody:
-    """Describe how this market is decided and paid, in parts and as one text."""
+    """Describe how this market is decided and paid: in parts, and as one text."""
     terms = market.market.terms
     segments = [
         (
