@@ -1,4 +1,4 @@
-"""The answers of the tournament: each is a struct and the function that builds it. Amounts are exact JSON numbers,
+"""The answers of the tournament. Each is a struct with a function that builds it. Amounts are exact JSON numbers, and
 times are ISO-8601 in UTC."""
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def _outcomes(market: PaperMarket) -> list[OutcomeBody]:
 
 
 def _prices(book: Book) -> list[int]:
-    """Return the price of each outcome in hundredths of a percent; they add up to 100%."""
+    """Return the price of each outcome in hundredths of a percent. The prices add up to 100%."""
     return parts_of(10_000, [book.weight(at) for at in range(book.outcomes)])
 
 
@@ -434,7 +434,8 @@ def round_body(
     bets: Sequence[PlacedBet] | None,
     now: datetime,
 ) -> RouletteRoundBody:
-    """Build the live round's body; the seed is null until it is settled. `bets`: those of the wallet in the query."""
+    """Build the body of the live round. The round's seed is null until the round is settled. `bets`: the bets of the
+    wallet that the query names."""
     left = max(0, round((live.closes_at - now).total_seconds() * 10))
     return RouletteRoundBody(
         meta=meta,
@@ -517,8 +518,8 @@ def simulated_bet(
     balance_cents: int | None,
     cautions: Sequence[PaperCaution],
 ) -> BetReceiptBody:
-    """Build the receipt of a simulated bet. A win pays the stake's share of all stakes on its key, out of the whole
-    pool with this stake in it."""
+    """Build the receipt of a simulated bet. The pool of the receipt includes the simulated stake. A win pays the
+    stake's share of all stakes on its key, out of the whole pool."""
     market, outcome = wheel.MARKET_OF_KEY[bet_key], wheel.OUTCOMES[bet_key]
     pool, on_key = round_totals.market_pool(market), round_totals.pools.get(bet_key, 0)
     after, key_after = pool + stake_cents, on_key + stake_cents

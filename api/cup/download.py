@@ -1,7 +1,7 @@
 """GET /api/cup/v1/export: the whole tournament as one file, streamed from one database snapshot.
 
-A download holds a database connection and a snapshot until its reader is done. Both are scarce, so few downloads run at
-once, and a reader that stalls or takes too long is cut off.
+A download holds a database connection and a snapshot until the download ends. Both are scarce, so few downloads run at
+once, and a client that stalls or takes too long is disconnected.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ MAX_SECONDS = 300.0
 
 
 class Download:
-    """The export endpoint. Each download uses its own connection, so that slow ones do not hold up trades."""
+    """The export endpoint. Each download uses a connection of its own, so that slow downloads do not hold up trades."""
 
     def __init__(self, settings: Settings, service: CupService, limits: RateLimits, url: str) -> None:
         self._settings = settings
@@ -89,7 +89,7 @@ class Download:
 
 
 def _abort(request: web.Request, response: web.StreamResponse) -> web.StreamResponse:
-    """Close the connection before the last line, so that no reader takes the file for complete."""
+    """Close the connection before the file's last line is sent, so that no client takes the file for complete."""
     if request.transport is not None:
         request.transport.abort()
     return response

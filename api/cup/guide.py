@@ -1,4 +1,4 @@
-"""The onboarding guide of `GET /getting-started` and of the MCP tool."""
+"""The onboarding guide that `GET /getting-started` and the MCP tool return."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The cup's MCP server: the REST API as nine tools, with the instructions a model needs."""
+"""The cup's MCP server: the REST API as nine tools, with the instructions that a model needs."""
 
 from __future__ import annotations
 

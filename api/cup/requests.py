@@ -1,7 +1,7 @@
 """The requests of the tournament: the models that validate them, and the messages that wallets sign for them.
 
-The models are also the input schemas of the MCP tools. Amounts become integer cents; on the wire they are JSON numbers
-(in a query: decimal text) of pUSDC with at most two decimals.
+The models are also the input schemas of the MCP tools. In a request, an amount is a JSON number of pUSDC with at most
+two decimals (in a query, decimal text). Validation converts it to integer cents.
 """
 
 from __future__ import annotations
@@ -297,7 +297,7 @@ def enrolment_message(wallet: str, issued_at: str) -> str:
 
 
 def signature_bytes(text: str) -> bytes | None:
-    """Parse a 0x-prefixed hex signature of 65 bytes; None if malformed."""
+    """Parse a 0x-prefixed hex signature of 65 bytes. Return None if the text is malformed."""
     if not text.startswith(("0x", "0X")):
         return None
     try:
@@ -307,7 +307,7 @@ def signature_bytes(text: str) -> bytes | None:
 
 
 def signer_of(message: str, signature: bytes) -> str | None:
-    """Return the lower-case address that signed `message`, or None if the signature is invalid."""
+    """Return the lower-case address that signed `message`. Return None if the signature is invalid."""
     parity = _parity(signature[64]) if len(signature) == 65 else None
     if parity is None:
         return None
@@ -316,13 +316,13 @@ def signer_of(message: str, signature: bytes) -> str | None:
 
 
 def _personal(message: bytes) -> bytes:
-    """Return the bytes that EIP-191 personal_sign hashes."""
+    """Return the bytes that EIP-191 personal_sign hashes for this message."""
     return b"\x19Ethereum Signed Message:\n%d%b" % (len(message), message)
 
 
 def _parity(v: int) -> int | None:
-    """Return the parity (0 or 1) encoded in a signature's last byte: 0 or 1, 27 or 28, or EIP-155 with a chain id; None
-    for any other value."""
+    """Return the parity (0 or 1) that a signature's last byte encodes. The byte may be 0 or 1, 27 or 28, or an EIP-155
+    value with a chain id; return None for any other value."""
     if v in (0, 1):
         return v
     if v in (27, 28):
@@ -331,7 +331,7 @@ def _parity(v: int) -> int | None:
 
 
 def parse_issued_at(text: str) -> datetime:
-    """Parse ISO-8601 with an offset or Z; ValueError otherwise."""
+    """Parse an ISO-8601 time with an offset or Z. Raise ValueError for any other text."""
     moment = datetime.fromisoformat(text)
     if moment.tzinfo is None:
         raise ValueError("the time has no offset")
@@ -339,5 +339,5 @@ def parse_issued_at(text: str) -> datetime:
 
 
 def in_window(text: str, now: datetime) -> bool:
-    """Return whether the time is within five minutes of `now`."""
+    """Return whether the time in `text` is within five minutes of `now`."""
     return abs(parse_issued_at(text) - now) <= WINDOW

@@ -80,7 +80,7 @@ def now_utc() -> datetime:
 
 @dataclass(frozen=True, slots=True)
 class ShownWheel:
-    """The wheel at one moment: its round, the pools, and past rounds."""
+    """The state of the wheel at one moment: its round, the pools, and past rounds."""
 
     live: rounds.RouletteRound
     round_totals: betting.RoundTotals
@@ -89,7 +89,7 @@ class ShownWheel:
 
 @dataclass(frozen=True, slots=True)
 class Player:
-    """A wallet at the wheel: its bets on the live round, and its balance."""
+    """A wallet at the wheel, with its bets on the live round and its balance."""
 
     wallet: str
     bets: Sequence[betting.PlacedBet]
@@ -97,7 +97,7 @@ class Player:
 
 
 class CupService:
-    """The cup's service, for REST and MCP alike. Deadlines and rounds follow this machine's clock."""
+    """The cup's service, which REST and MCP share. Deadlines and rounds follow this machine's clock."""
 
     def __init__(self, settings: Settings, pool: ConnectionPool, limits: RateLimits) -> None:
         self._settings = settings
@@ -119,12 +119,12 @@ class CupService:
         )
 
     def error(self, problem: Problem) -> Json:
-        """Return an error's body, the same for REST and MCP."""
+        """Return the body of an error, which is the same for REST and MCP."""
         return {**problem.body, "meta": self.meta()}
 
     def open_time(self) -> datetime:
-        """Return the present time; raise a 409 while the tournament is not running: not configured, not begun, or
-        over."""
+        """Return the present time. Raise a 409 while the tournament is not running: it is not configured, has not
+        begun, or is over."""
         now, opens, closes = now_utc(), self._settings.cup_opens_at, self._settings.cup_closes_at
         if opens is None or closes is None or not opens <= now < closes:
             extra = {
@@ -141,7 +141,7 @@ class CupService:
             raise _problem(refusal) from None
 
     async def answer(self, method: ServiceMethod[R, B], request: R, caller: str) -> B:
-        """Return the body from one of the methods below. Whether the tournament is running is checked first."""
+        """Call one of the methods below and return its body. Before the call, check that the tournament is running."""
         try:
             self.open_time()
             return await method(request, caller)
@@ -197,8 +197,8 @@ class CupService:
         return bodies.round_body(self.meta(), shown.live, shown.round_totals, shown.history, bets, now_utc())
 
     async def _wheel_for(self, wallet: str | None) -> tuple[ShownWheel, Player | None]:
-        """Return the wheel and the player at it. The shared reading is used if it is of the current round and includes
-        all bets of the wallet; otherwise everything is read again in one snapshot."""
+        """Return the wheel, and the player if `wallet` is given. The cached reading of the wheel is used if it is of
+        the current round and includes all bets of the wallet. Otherwise everything is read again in one snapshot."""
         async with self._pool.connection() as connection, snapshot(connection):
             live, player = await _live_with_player(connection, wallet)
         if self._wheel[0] != live:
@@ -218,7 +218,8 @@ class CupService:
 
     @asynccontextmanager
     async def _writing(self, what: str) -> AsyncIterator[Connection]:
-        """Yield a connection for writing; if it is lost, raise a 503 that says that `what` may or may not be stored."""
+        """Yield a connection for writing. If the connection is lost, raise a 503 that says that `what` may or may not
+        be stored."""
         async with self._pool.connection() as connection:
             try:
                 yield connection
@@ -269,7 +270,7 @@ class CupService:
         return bodies.TradeBody(meta=self.meta(), receipt=bodies.trade_receipt(receipt, warnings))
 
     async def _unsigned_trade(self, request: requests.TradeRequest) -> bodies.TradeBody:
-        """Simulate the trade, or raise the error that says what a real trade lacks."""
+        """Simulate the trade, or raise the error that says which parts of a real trade are missing."""
         async with self._pool.connection() as connection:
             market = await books.find(connection, request.slug)
             market.outcome(request.side)
@@ -328,7 +329,8 @@ class CupService:
         return bodies.BetBody(meta=self.meta(), receipt=bodies.bet_receipt(placed))
 
     async def _unsigned_bet(self, wallet: str, request: requests.BetRequest) -> Problem:
-        """Return the error with the message to sign for a real bet, by default on the live round and now."""
+        """Return the error that contains the message to sign for a real bet. By default the message is for the live
+        round and the present time."""
         round_no, issued_at = request.round_no, request.issued_at or iso_datetime(now_utc())
         if round_no is None:
             async with self._pool.connection() as connection:
@@ -374,7 +376,8 @@ class CupService:
         return bodies.BetBody(meta=self.meta(), receipt=receipt)
 
     async def _take_claim(self, caller: str) -> None:
-        """Count a claim, against the narrowest limit first: a claim that it refuses must not use up the others."""
+        """Count a claim against each limit, the narrowest first. If a narrow limit refuses the claim, the wider limits
+        are not used up."""
         message = "One address can claim for at most 500 wallets a day."
         await self._limits.take_external(CLAIMS_EACH_CALLER, "cup_claim", caller, message)
         message = "One network can claim for at most 1,000 wallets a day."
@@ -389,8 +392,9 @@ class CupService:
         await self._limits.take_external(ENROLMENTS_EACH_NETWORK, "cup_enrolment_network", network(caller), message)
 
     async def _take_write(self, rule: str, wallet: str, caller: str) -> None:
-        """Count a freshly signed write against its wallet. Old signatures do not count: they are in the export, so
-        anyone can send them. The narrowest limit comes first, as for claims."""
+        """Count a freshly signed write against the limits of its wallet, then of its caller and network. The narrowest
+        limit comes first, as for claims. Old signatures are not counted, because the export contains them and anyone
+        can send them."""
         message = "One wallet can send at most 30 requests in 10 seconds."
         await self._limits.take(WRITES_EACH_WALLET, rule, wallet, message)
         message = "One address can make at most 600 trades and bets a minute."
@@ -412,8 +416,8 @@ class CupService:
 
 
 async def _retry_while_busy(place: Callable[[], Awaitable[T]]) -> T:
-    """Call `place` until its wallet is free; raise a 503 if that takes too long. No connection is held between
-    attempts."""
+    """Call `place` until the wallet that it writes to is free. Raise a 503 if that takes too long. No connection is
+    held between attempts."""
     for pause in _BUSY_PAUSES:
         try:
             return await place()
@@ -427,7 +431,7 @@ def _problem(refusal: Refusal) -> Problem:
 
 
 def _signed_trade(request: requests.TradeRequest) -> SignedTrade | None:
-    """Return a real trade with its signature, or None if a field is missing."""
+    """Return a real trade with its signature. Return None if a field of a real trade is missing."""
     wallet, trade_id, issued_at, signature = (
         request.wallet_address,
         request.trade_id,
@@ -469,13 +473,13 @@ async def _wheel_of(connection: Connection, live: rounds.RouletteRound) -> Shown
 
 
 async def _balance(connection: Connection, wallet: str) -> int | None:
-    """Return the balance in cents; None for a wallet that never claimed."""
+    """Return the wallet's balance in cents. Return None for a wallet that never claimed."""
     return await ledger.balance(connection, wallet_account(wallet))
 
 
 def _signature_required(what: str, message: str, signed: Json) -> Problem:
-    """Return the error that shows what to sign. `signed`: the fields of the message that must be sent with the
-    signature."""
+    """Return the error that shows which message to sign. `signed`: the fields of the message, which must be sent with
+    the signature."""
     return Problem(
         422,
         "signature_required",
@@ -486,7 +490,7 @@ def _signature_required(what: str, message: str, signed: Json) -> Problem:
 
 
 def _verified(wallet: str, message: str, signature: str) -> bytes:
-    """Return the signature's bytes if `wallet` signed `message` with it; raise a 401 otherwise."""
+    """Return the bytes of the signature. Raise a 401 unless `wallet` signed `message` with it."""
     raw = requests.signature_bytes(signature)
     if raw is None or requests.signer_of(message, raw) != wallet:
         raise _mismatch(message)

@@ -1,4 +1,4 @@
-"""Assembles the tournament surface: starts its parts and declares its operations and their handlers."""
+"""The assembly of the tournament surface: starts its parts and declares its operations and their handlers."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ B = TypeVar("B", bound=Body)
 
 @asynccontextmanager
 async def cup_surface(context: Context) -> AsyncIterator[Surface]:
-    """Make the surface; its MCP server runs while the context is open."""
+    """Make the surface. Its MCP server runs while the context is open."""
     settings = context.settings
     # A separate pool: paper players waiting for one row must not use up the connections that real bets need.
     pool = writing_pool(settings, "vpm-api-cup")
@@ -238,15 +238,15 @@ def _operations(rest: RestHandlers, service: CupService, download: Download) -> 
 
 
 class RestHandlers:
-    """Makes the handlers of the cup's REST endpoints from the service's methods. Each first checks that the tournament
-    is open."""
+    """A maker of handlers: it turns the service's methods into the cup's REST endpoints. Each handler first checks that
+    the tournament is open."""
 
     def __init__(self, settings: Settings, service: CupService) -> None:
         self._settings = settings
         self._service = service
 
     def get(self, method: ServiceMethod[R, B], read: Callable[[web.Request], R], cache: str = FOR_READS) -> Handler:
-        """Make the handler of a GET; `read` turns the request into the method's argument."""
+        """Make the handler of a GET endpoint. `read` turns the HTTP request into the argument of the method."""
 
         async def handle(request: web.Request) -> web.StreamResponse:
             self._service.require_open()

@@ -1,7 +1,8 @@
-"""Signed trades: checked and placed in batches, one transaction, one thread and one round trip for all that wait.
+"""Signed trades, checked and placed in batches. A batch takes one transaction, one thread and one round trip for all
+trades that wait.
 
-Checks come before anything is written: the signatures, in a thread off the event loop; the markets and earlier trades
-of the same ids, with one round trip to the database.
+Trades are checked before anything is written. The signatures are checked in a thread off the event loop. The markets
+and the earlier trades with the same ids are read with one round trip to the database.
 """
 
 from __future__ import annotations
@@ -23,10 +24,11 @@ A = TypeVar("A")
 
 
 class Batcher(Generic[Q, A]):
-    """A batcher of calls. The first call runs at once; calls that arrive while a batch runs form the next one.
+    """A batcher of calls. The first call runs at once; calls that arrive while a batch runs form the next batch.
 
-    `work` returns an answer for each call, in their order. An exception in place of an answer is raised to that caller
-    only; one that `work` raises is raised to all callers of the batch. A cancelled caller does not cancel its work.
+    `work` returns an answer for each call, in the order of the calls. If an answer is an exception, it is raised to the
+    caller of that call only. If `work` raises an exception, it is raised to all callers of the batch. The work for a
+    cancelled caller is not cancelled.
     """
 
     def __init__(self, work: Callable[[Sequence[Q]], Awaitable[Sequence[A | Exception]]], most: int = 128) -> None:
@@ -82,7 +84,8 @@ class SignedTrade:
 
 @dataclass(frozen=True, slots=True)
 class CheckedTrade:
-    """The result of checking a trade: `market` is None for an unknown slug, `earlier` is the trade with the same id."""
+    """The result of checking a trade. `market`: None for an unknown slug. `earlier`: the trade that was placed earlier
+    with the same id, if any."""
 
     signed: bool
     market: PaperMarket | None
@@ -90,7 +93,8 @@ class CheckedTrade:
 
 
 async def check_trades(pool: ConnectionPool, trades: Sequence[SignedTrade]) -> list[CheckedTrade | Exception]:
-    """Check several signed trades at once, as a `Batcher` gathers them."""
+    """Check several signed trades at once. Return their results in the same order, as a `Batcher` requires of its
+    `work`."""
     signed, (markets, earlier) = await asyncio.gather(asyncio.to_thread(_signed, trades), _read(pool, trades))
     return [
         CheckedTrade(right, markets.get(trade.order.slug), earlier.get(trade.order.trade_id))

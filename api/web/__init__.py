@@ -1,1 +1,2 @@
-"""The pages: rendered on the server from the API's data, complete without JavaScript; small scripts add wallets."""
+"""The pages. They are rendered on the server from the API's data and are complete without JavaScript; small scripts add
+wallets."""

@@ -1,4 +1,4 @@
-"""An agent market's page: its odds and their history, its rules, and how an agent bets."""
+"""An agent market's page: its odds and their history, its rules, and how an agent bets on it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ async def agent_market_page(pages: Pages, reads: AgentReads, request: web.Reques
 
 
 def odds_chart(bundle: Json) -> Chart | None:
-    """The price of both outcomes after every bet; None for a market of more than two."""
+    """Chart the price of both outcomes after every bet. Return None for a market with more than two outcomes or without
+    bets."""
     market = bundle["market"]
     if market["odds"] is None or market["odds"]["yesPriceCents"] is None:
         return None
@@ -75,7 +76,7 @@ def odds_chart(bundle: Json) -> Chart | None:
 
 
 def reading_chart(bundle: Json) -> Chart | None:
-    """Chart the feed's readings, with the target if there is one."""
+    """Chart the readings of the market's feed, with the target if there is one."""
     valued = [each for each in bundle["observations"] if each["value"] is not None]
     if len(valued) < 2:
         return None
@@ -97,5 +98,5 @@ def reading_chart(bundle: Json) -> Chart | None:
 
 
 def _hundredths(percent: int) -> str:
-    """Format hundredths of a percent without rounding, so that both sides add up to 100%."""
+    """Format hundredths of a percent without rounding, so that the prices of both sides add up to 100%."""
     return f"{percent // 100}.{percent % 100:02d}%"

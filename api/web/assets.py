@@ -1,4 +1,5 @@
-"""Static files, read once and served under names with a hash of their content, so that they can be cached for ever."""
+"""Static files. They are read once and served under names with a hash of their content, so that clients can cache them
+for ever."""
 
 from __future__ import annotations
 
@@ -24,8 +25,8 @@ _TYPES = {
 
 @dataclass(frozen=True, slots=True)
 class Assets:
-    """The static files. `urls`: from a file's name to its URL path; `files`: from the last part of that path to the
-    file."""
+    """The static files. `urls`: the URL path of each file, by its name. `files`: each file, by the last part of its URL
+    path."""
 
     urls: Mapping[str, str]
     files: Mapping[str, Rendered]
@@ -41,7 +42,7 @@ class Assets:
 
 
 async def load_assets() -> Assets:
-    """Load the files, replacing module names in imports by the hashed ones, dependencies first."""
+    """Load the files, dependencies first. In imports, the module names are replaced by the hashed names."""
     sources = {path.name: path.read_bytes() for path in sorted(FOLDER.iterdir()) if path.suffix in _TYPES}
     urls: dict[str, str] = {}
     bodies: dict[str, bytes] = {}

@@ -1,4 +1,4 @@
-"""The pages of the tournament's board and of the roulette wheel."""
+"""The page of the tournament's board, and the page of the roulette wheel."""
 
 from __future__ import annotations
 
@@ -76,8 +76,8 @@ class CupPages:
         title: str,
         values: Callable[[], Awaitable[dict[str, Any]]],
     ) -> web.StreamResponse:
-        """Render one of the pages. `page` starts with its name and ends with the owner in the query. `title` is shown
-        while the tournament is closed."""
+        """Render one of the pages. `page`: a tuple that starts with the page's name and ends with the owner in the
+        query. `title`: the title that is shown while the tournament is closed."""
         name, owner = page[0], page[-1]
 
         async def render() -> bytes:
@@ -98,6 +98,6 @@ class CupPages:
 
 
 async def read(service: CupService, method: ServiceMethod[R, B], asked: R) -> Json:
-    """Return the API's answer as builtins, with exact numbers."""
+    """Return the API's answer converted to builtins, with exact numbers."""
     body: Json = exact(await service.answer(method, asked, "pages"))
     return body

@@ -1,5 +1,6 @@
-"""Plain documents: the guide for agents (/agents.txt), the paid resources for older x402 directories, the identity
-document with the signing key (`did:web`), and what crawlers and phones ask for: robots.txt, sitemap, manifest."""
+"""Plain documents: the guide for agents (/agents.txt), the paid resources for older x402 directories, and the identity
+document with the signing key (`did:web`). For crawlers and phones there are robots.txt, the sitemap and the
+manifest."""
 
 from __future__ import annotations
 
@@ -50,8 +51,8 @@ def paid_resources(origin: str) -> bytes:
 
 
 def identity_document(origin: str, attester: str, chain_id: int) -> bytes:
-    """Build the document that names the attestation key, which signs offers and receipts. A port is part of the name,
-    with its colon escaped."""
+    """Build the document that names the attestation key, which signs offers and receipts. If the origin has a port, the
+    document's name includes the port, with an escaped colon."""
     name = f"did:web:{quote(urlsplit(origin).netloc, safe='.-')}"
     key = f"{name}#{DID_KEY}"
     method = {
@@ -119,7 +120,7 @@ class Sitemap:
         ).encode()
 
     def _addresses(self) -> list[str]:
-        """Return the paths of all pages; markets are left out while they cannot be read."""
+        """Return the paths of all pages. Pages of markets are left out while the markets cannot be read."""
         addresses = list(self._always)
         if stock := or_none(partial(self._stock.overview, MAX_SETTLED)):
             addresses += [each.href for each in stock[0].markets]

@@ -1,7 +1,7 @@
 """The home page: open markets of both kinds, the latest bets, and the contracts' solvency.
 
-Reading the latest bets touches a bounded number of rows, however long the history. It is cached until the index
-changes; while the database is unavailable the last one is shown.
+Reading the latest bets touches a bounded number of rows, however long the history is. The latest bets are cached until
+the index changes. While the database is unavailable, the bets that were read last are shown.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ AGAIN_SECONDS = 2.0
 
 @dataclass(frozen=True, slots=True)
 class LatestBet:
-    """A bet in the list of latest bets. `side` is UP or DOWN on a stock market, else the outcome's name; `amount` in
-    token units."""
+    """A bet in the list of latest bets. `side`: UP or DOWN on a stock market, and the outcome's name on an agent
+    market. `amount`: the stake in token units."""
 
     kind: Literal["stock", "agent"]
     at: int
@@ -58,7 +58,7 @@ class LatestBet:
 
 
 class MarketActivity:
-    """A cache of the newest bets."""
+    """A cache of the newest bets on both kinds of markets."""
 
     def __init__(self, engine: AsyncEngine, stock: StockReads, agent: AgentReads | None) -> None:
         self._engine = engine
@@ -70,7 +70,8 @@ class MarketActivity:
         self._failed_at = -AGAIN_SECONDS
 
     async def bets(self, stamp: Hashable) -> tuple[LatestBet, ...] | None:
-        """Return the newest bets, newest first, reading them again if `stamp` has changed; None if never read."""
+        """Return the newest bets, the newest first. If `stamp` has changed, read the bets again. Return None if they
+        could never be read."""
         async with self._lock:
             if stamp != self._stamp and time.monotonic() - self._failed_at >= AGAIN_SECONDS:
                 try:

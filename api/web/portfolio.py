@@ -1,6 +1,7 @@
-"""The portfolio page: an address's bets on all three surfaces, their payouts if right, and its profit and loss.
+"""The portfolio page: an address's bets on all three surfaces, the payouts if the bets win, and the address's profit
+and loss.
 
-The chart of profit and loss covers the positions on the page, so that a long history costs no more than a short one.
+The chart of profit and loss covers only the positions on the page, so a long history costs no more than a short one.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ from core.money import USD, loads, to_json
 
 @dataclass(frozen=True, slots=True)
 class SettledBet:
-    """A bet on a market that has ended: its time, the market's end, and the profit (negative for a loss)."""
+    """A bet on a market that has ended: the time of the bet, the end of the market, and the profit (negative for a
+    loss)."""
 
     entered_at: int
     at: int
@@ -40,7 +42,7 @@ class SettledBet:
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """The settled bets in both tokens, in the order of the markets' ends."""
+    """The settled bets in each of the two tokens, in the order in which their markets ended."""
 
     stock: Sequence[SettledBet] = ()
     agent: Sequence[SettledBet] = ()
@@ -55,8 +57,8 @@ class Results:
 
 
 def collect_results(stock: OwnerBody, agent: Json | None) -> Results:
-    """Collect an address's results from its positions. A refund of a stake that was never accepted counts as
-    nothing."""
+    """Collect an address's results from its positions. The refund of a stake that was never accepted is neither profit
+    nor loss."""
     bets = [] if agent is None else agent["positions"]
     return Results(
         _in_order(
@@ -73,7 +75,7 @@ def collect_results(stock: OwnerBody, agent: Json | None) -> Results:
 
 
 def results_chart(results: Results, now: int) -> Chart | None:
-    """Chart the running total of each token's results; None if nothing is settled."""
+    """Chart the running total of each token's results. Return None if no bet is settled."""
     both = [*results.stock, *results.agent]
     if not both:
         return None
@@ -111,7 +113,7 @@ STOCK_POSITIONS_SHOWN, AGENT_BETS_SHOWN = 200, 50
 
 
 class PortfolioPage:
-    """The portfolio page. If one surface cannot be read, the page says so and shows the others."""
+    """The portfolio page. If one surface cannot be read, the page says so and shows the bets on the others."""
 
     def __init__(
         self,

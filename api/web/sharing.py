@@ -1,7 +1,7 @@
-"""Draws and serves PNG pictures: the icons, and the cards shown where a page is shared.
+"""PNG pictures, drawn and served here: the icons, and the cards that are shown where a page is shared.
 
-Each card is drawn at most once per `FRESH_SECONDS`, one at a time in a thread, and cached, so that drawing never takes
-more than part of one core. The font is the one inside Pillow.
+Each card is drawn at most once per `FRESH_SECONDS` and cached. Cards are drawn one at a time in a thread, so drawing
+never takes more than part of one core. The font is the one that Pillow contains.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ MARK = ((7, 20), (13, 12), (18, 17), (25, 8))
 
 @dataclass(frozen=True, slots=True)
 class ShareCard:
-    """The content of a share card: a headline, at most two odds in tenths of a percent, and a line about the end."""
+    """The content of a share card: a headline, at most two odds in tenths of a percent, and a line about the market's
+    end."""
 
     headline: str
     odds: Sequence[tuple[str, int]] = ()
@@ -82,7 +83,8 @@ def _odds(pen: ImageDraw.ImageDraw, odds: Sequence[tuple[str, int]]) -> None:
 
 
 def wrapped(text: str, size: int, width: int, most: int) -> list[str]:
-    """Wrap text into at most `most` lines no wider than `width`; what does not fit is cut off with three dots."""
+    """Wrap text into at most `most` lines that are no wider than `width`. Text that does not fit is cut off with three
+    dots."""
     font = _font(size)
     lines: list[str] = []
     for word in text.split():
@@ -105,7 +107,7 @@ def wrapped(text: str, size: int, width: int, most: int) -> list[str]:
 
 @cache
 def draw_icon(size: int) -> bytes:
-    """Draw the site's mark, filling its square so that a phone can crop it to any shape."""
+    """Draw the site's mark. It fills the square, so that a phone can crop the icon to any shape."""
     drawn = Image.new("RGB", (size * 4, size * 4), BRAND)
     _mark(ImageDraw.Draw(drawn), 0, 0, size * 4, rounded=False)
     return _png(drawn.resize((size, size), Image.Resampling.LANCZOS))
@@ -145,8 +147,8 @@ STATES = {"closed": "Closed, being settled", "resolved": "Resolved", "void": "Vo
 
 
 class SharePictures:
-    """The share cards of markets and of the site, and its icons. `caller` returns a request's address, so that no
-    address can fill the queue."""
+    """The share cards of markets and of the site, and the site's icons. `caller`: returns a request's address. The
+    waiting drawings of each address are limited, so that no address can fill the queue."""
 
     def __init__(self, stock: StockReads, agent: AgentReads | None, caller: Callable[[web.Request], str]) -> None:
         self._stock = stock
@@ -187,8 +189,8 @@ class SharePictures:
         return Rendered(draw_icon(int(request.match_info["size"])), ICON_CACHE, content_type=PNG).response(request)
 
     async def _picture(self, request: web.Request, name: str, card: Callable[[], Awaitable[ShareCard]]) -> Rendered:
-        """Return this minute's picture. Concurrent requests share one drawing, which counts against the first caller
-        until it is done, even if every client has disconnected."""
+        """Return this minute's picture. Concurrent requests share one drawing. The drawing counts against the limit of
+        the first caller until it is done, even if every client has disconnected."""
         caller = self._caller(request)
 
         async def draw() -> Rendered:
@@ -212,7 +214,7 @@ def _minute() -> int:
 
 
 def stock_card(detail: MarketDetailBody) -> ShareCard:
-    """Make a stock market's card from the body of `GET /api/markets/{id}`."""
+    """Make the card of a stock market from the body of `GET /api/markets/{id}`."""
     market = detail.market
     pools = [int(book.principal) for book in detail.books]
     up = pools[0] * 1000 // sum(pools) if any(pools) else 500
@@ -226,7 +228,7 @@ def stock_card(detail: MarketDetailBody) -> ShareCard:
 
 
 def agent_card(market: Json, result: Json) -> ShareCard:
-    """Make an agent market's card; with more than two outcomes it shows no odds."""
+    """Make the card of an agent market. If the market has more than two outcomes, the card shows no odds."""
     odds: tuple[tuple[str, int], ...] = ()
     if market["odds"] is not None and market["odds"]["yesPriceCents"] is not None:
         first = int(market["odds"]["yesPriceCents"] * 10)

@@ -1,7 +1,7 @@
 """A stock market's page: its history, its charts, the call that settles it, and the page itself.
 
-Made from the body of `GET /api/markets/{id}` and the market's history in the index. Amounts are token units (6
-decimals), rounded down as in the contract: they are the contract's own numbers.
+The page is made from the body of `GET /api/markets/{id}` and from the market's history in the index. Amounts are token
+units (6 decimals), rounded down as in the contract, so they equal the contract's own numbers.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ MAX_READINGS = 600
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """A finished batch: the time of its last entry, the accepted amounts, and the accumulators (times 1e18) after
-    it."""
+    """A finished batch: the time of its last entry, the accepted amounts, and the accumulators (times 1e18) after the
+    batch."""
 
     vintage: int
     at: int
@@ -57,15 +57,15 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class MarketPast:
-    """A market's readings, as (Unix seconds, answer with 8 decimals), and batches; both oldest first, the seed's batch
-    included."""
+    """The history of a market. `readings`: pairs of Unix seconds and an answer with 8 decimals. `batches`: all finished
+    batches, including that of the seed. Both start with the oldest."""
 
     readings: tuple[tuple[int, int], ...] = ()
     batches: tuple[Batch, ...] = ()
 
 
 class ChartHistory:
-    """A cache of the history of stock markets, for charts."""
+    """A cache of stock markets' histories, which the charts show."""
 
     def __init__(self, engine: AsyncEngine, chain_id: int) -> None:
         self._engine = engine
@@ -75,7 +75,7 @@ class ChartHistory:
         )
 
     async def get(self, market_id: str, feed: str, start: int, end: int, stamp: Hashable) -> MarketPast:
-        """Return a market's history from `start` on, reading it again if `stamp` has changed."""
+        """Return a market's history from the time `start` on. If `stamp` has changed, the history is read again."""
         cached = self._pasts.get(market_id)
         if cached is not None and cached[0] == stamp:
             return cached[1]
@@ -125,8 +125,8 @@ POSITIONS_SHOWN = 100
 
 @dataclass(frozen=True, slots=True)
 class SettlingCall:
-    """The call that ends the market now, which anyone can send; `call` is None while there is none. `ours`: when our
-    keeper sends it."""
+    """The call that ends the market now, which anyone can send. `call`: None while no call can end the market. `ours`:
+    the time when our keeper sends the call."""
 
     sentence: str
     name: str
@@ -139,13 +139,13 @@ class SettlingCall:
 
 
 def without_empty_readings(market: MarketBody) -> MarketBody:
-    """Return the market with missing readings as None; after the strike the API has zeros in their place."""
+    """Return the market with None in place of missing readings. After the strike the API has zeros in place of them."""
     strike, live = (None if each is None or each.answer == "0" else each for each in (market.strike, market.live))
     return structs.replace(market, strike=strike, live=live)
 
 
 def settling_call(detail: MarketDetailBody, contracts: StockContracts) -> SettlingCall | None:
-    """Return the call that settles the market; None before the bell and after settlement."""
+    """Return the call that settles the market. Return None before the bell and after settlement."""
     market, now = detail.market, detail.head.timestamp
     preview, finder = detail.preview, detail.finder
     if detail.resolution is not None or preview is None or finder is None:
@@ -204,7 +204,7 @@ _USDG = Unit(10**6, 2, after=" USDG")
 
 
 def price_chart(detail: MarketDetailBody, past: MarketPast) -> Chart:
-    """Chart the readings from shortly before the strike, with marks at strike and bell."""
+    """Chart the readings from shortly before the strike, with marks at the strike and at the bell."""
     market, now = detail.market, detail.head.timestamp
     strike_at, final_at = market.strike_time, market.final_time
     start, end = chart_range(market, now)
@@ -238,8 +238,8 @@ def price_chart(detail: MarketDetailBody, past: MarketPast) -> Chart:
 
 
 def chart_range(market: MarketBody, now: int) -> tuple[int, int]:
-    """Return the price chart's time range: from shortly before the strike to the bell; long before the strike, the time
-    since the listing."""
+    """Return the time range of the price chart. It goes from shortly before the strike to the bell. Long before the
+    strike, it is the time since the listing."""
     strike_at, final_at = market.strike_time, market.final_time
     length = final_at - strike_at
     if now < strike_at - length:
@@ -248,7 +248,7 @@ def chart_range(market: MarketBody, now: int) -> tuple[int, int]:
 
 
 def book_chart(detail: MarketDetailBody, past: MarketPast) -> Chart | None:
-    """Chart what each side had accepted after each batch."""
+    """Chart the amount that each side had accepted after each batch."""
     batches = past.batches
     if len(batches) < 2:
         return None
@@ -282,7 +282,8 @@ def book_chart(detail: MarketDetailBody, past: MarketPast) -> Chart | None:
 
 
 def accrual_chart(detail: MarketDetailBody, past: MarketPast, position: PositionBody) -> Chart | None:
-    """Chart a position's payout if its side wins, after each batch since its own; it only rises."""
+    """Chart the payout of a position if its side wins, after each batch since the position's own. The payout only
+    rises."""
     if position.accepted is None:
         return None
     market = detail.market
@@ -317,7 +318,7 @@ def _at(batch: Batch, market: MarketBody) -> int:
 
 
 def _two_decimals(value: int | str, decimals: int = 8) -> str:
-    """Format with two decimals, rounded down, for chart labels only."""
+    """Format a value with two decimals, rounded down. Use this for chart labels only."""
     cents = int(value) * 100 // 10**decimals
     return f"{cents // 100:,}.{cents % 100:02d}"
 

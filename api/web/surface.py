@@ -1,4 +1,4 @@
-"""Assembles the pages. They read from the other surfaces in process, never over HTTP."""
+"""The assembly of the pages. They read from the other surfaces in process, never over HTTP."""
 
 from __future__ import annotations
 
@@ -45,7 +45,8 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 async def pages_surface(context: Context, made: Sequence[Surface]) -> Surface:
-    """Make the pages of the surfaces in `made`; agent markets are left out while the agent API is switched off."""
+    """Make the pages of the surfaces in `made`. Pages of agent markets are left out while the agent API is switched
+    off."""
     settings = context.settings
     stock = load_deployment(settings.chain("stock").deployment_file)
     base = load_deployment(settings.chain("base").deployment_file)
@@ -123,7 +124,8 @@ def _pages(
 def _documents(
     pages: Pages, origin: str, base: Deployment, stock: Deployment, agent: AgentReads | None, attester: str | None
 ) -> Iterator[tuple[str, bytes, str, str]]:
-    """Yield the documents that never change while the process runs: path, bytes, summary and content type."""
+    """Yield the path, the bytes, the summary and the content type of each document that never changes while the process
+    runs."""
     guide, errors = guide_text(pages, base, stock), pages.render("errors.txt", catalogue=CATALOGUE)
     yield "/robots.txt", ROBOTS.format(origin=origin).encode(), "What crawlers may read", TEXT
     yield "/manifest.webmanifest", orjson.dumps(APP), "The site as an app", MANIFEST
@@ -139,9 +141,11 @@ def _documents(
 
 
 def local_nodes(settings: Settings, deployments: Sequence[Deployment]) -> dict[str, str]:
-    """Return the URLs of this machine's nodes, by chain, for wallets to use; none unless every chain is a local one.
+    """Return the URLs of this machine's nodes by chain, for wallets to use. Return none unless every chain is a local
+    one.
 
-    A live deployment may use a gateway on this machine whose URL contains a key.
+    The URLs of a live deployment are never returned, because it may use a gateway on this machine whose URL contains a
+    key.
     """
     if any(each.kind != "local" for each in deployments):
         return {}
@@ -150,7 +154,7 @@ def local_nodes(settings: Settings, deployments: Sequence[Deployment]) -> dict[s
 
 
 def chain_for_wallets(node: str | None, deployment: Deployment, settler: str, symbol: str) -> dict[str, Any]:
-    """Return the data that a wallet needs to add a chain and to show a bet on it."""
+    """Return the data that a wallet needs to add a chain and to display a bet on that chain."""
     token = deployment.token(symbol)
     return {
         "id": deployment.chain_id,
@@ -164,7 +168,8 @@ def chain_for_wallets(node: str | None, deployment: Deployment, settler: str, sy
 
 
 def demo_wallet(key: SecretStr | None, deployments: Iterable[Deployment]) -> dict[str, str] | None:
-    """Return a funded key for all visitors to bet with; refuse it next to a chain with real money."""
+    """Return a funded key with which all visitors may bet, or None if none is set. Raise ConfigError if a chain is not
+    local, because it may have real money."""
     if key is None:
         return None
     if live := [each.name for each in deployments if each.kind != "local"]:
@@ -185,7 +190,8 @@ def _page(path: str, handler: Handler, summary: str, content_type: str = HTML) -
 
 
 def _temporary_500_as_503(handler: Handler) -> Handler:
-    """Turn a temporary 500, which the agent API's specification demands, into a 503 for browsers and crawlers."""
+    """Return a handler that turns a temporary 500 into a 503 for browsers and crawlers. The agent API's specification
+    demands the 500."""
 
     async def handled(request: web.Request) -> web.StreamResponse:
         try:
@@ -199,7 +205,7 @@ def _temporary_500_as_503(handler: Handler) -> Handler:
 
 
 def _error(pages: Pages, request: web.Request, problem: Problem) -> web.StreamResponse:
-    """Answer an error with a page, or with JSON under /api."""
+    """Answer an error with a page. Under /api, answer with JSON instead."""
     if request.path == "/api" or request.path.startswith("/api/"):
         return json_response(problem.body, problem.status, headers=problem.headers)
     body = pages.render("error.html", path="", problem=problem)

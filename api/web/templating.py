@@ -1,5 +1,5 @@
-"""Renders pages with Jinja2, caches them until their content changes, and sends them with a strict
-Content-Security-Policy and a strong ETag. Every value is escaped unless one of our functions made it markup."""
+"""The rendering of pages with Jinja2. Pages are cached until their content changes, and sent with a strict
+Content-Security-Policy and a strong ETag. Every value is escaped unless one of our functions returned it as markup."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ SECURITY = {
 
 
 async def fixed(body: bytes, content_type: str) -> Handler:
-    """Make a handler that always answers with the same bytes."""
+    """Make a handler that always answers with these bytes."""
     rendered = await Rendered.make(body, FIXED, content_type=content_type)
 
     async def serve(request: web.Request) -> web.StreamResponse:
@@ -56,13 +56,14 @@ ADDRESS = re.compile(r"0[xX][0-9a-fA-F]{40}")
 
 
 def owner_of(request: web.Request) -> str | None:
-    """Return the owner's address in the query, in lower case, or None."""
+    """Return the owner's address from the query in lower case. Return None if the query has none."""
     text = request.query.get("owner", "").strip()
     return text.lower() if ADDRESS.fullmatch(text) else None
 
 
 def or_none(read: Callable[[], T]) -> T | None:
-    """Return what `read` returns, or None if it fails: one unavailable part must not take down the whole page."""
+    """Return the result of `read`, or None if it raises a refusal. One unavailable part must not take down the whole
+    page."""
     try:
         return read()
     except Problem:
@@ -70,7 +71,7 @@ def or_none(read: Callable[[], T]) -> T | None:
 
 
 async def await_or_none(reading: Awaitable[T]) -> T | None:
-    """Do the same as `or_none` for an awaitable."""
+    """Return the result of `reading`, or None if it raises a refusal. This is `or_none` for an awaitable."""
     try:
         return await reading
     except Problem:
@@ -78,7 +79,7 @@ async def await_or_none(reading: Awaitable[T]) -> T | None:
 
 
 def exact(body: object) -> Any:
-    """Convert a body of the API to builtins for a template, with exact numbers."""
+    """Convert a body of the API to builtins for a template. Numbers stay exact."""
     return loads(to_json(body))
 
 
@@ -98,7 +99,7 @@ NAVIGATION = (
 
 class Pages:
     """The templates, and a cache of rendered pages. `origin`: the site's public URL. `wallets`: the settings for
-    wallets, by network. `explorers`: the block explorers' URLs, by network."""
+    wallets, by network. `explorers`: the URLs of the block explorers, by network."""
 
     def __init__(
         self, assets: Assets, origin: str, wallets: Mapping[str, Any], explorers: Mapping[str, str | None]
@@ -150,7 +151,7 @@ class Pages:
         cache: str = REVALIDATE,
         content_type: str = HTML,
     ) -> Rendered:
-        """Return the cached page; if its stamp has changed, render it again, once for all concurrent requests."""
+        """Return the cached page. If its stamp has changed, render the page again, once for all concurrent requests."""
 
         async def make() -> Rendered:
             return await Rendered.make(await render(), cache, content_type=content_type)
@@ -171,7 +172,7 @@ class Pages:
         return response
 
     def static_page(self, page: str, render: Callable[[], bytes]) -> Handler:
-        """Make a handler for a page that never changes, rendered on the first request."""
+        """Make a handler for a page that never changes. The page is rendered at the first request."""
 
         async def once() -> bytes:
             return render()
@@ -182,7 +183,7 @@ class Pages:
         return serve
 
     def _tx(self, tx: str | None, network: str = "stock", label: str | None = None) -> Markup:
-        """Render a transaction's hash, as a link if there is a block explorer."""
+        """Render the hash of a transaction. The hash is a link if the network has a block explorer."""
         if not tx:
             return figures.NONE
         return self._named(network, "tx", tx, label)
@@ -211,7 +212,7 @@ _TAG = re.compile(r"<[^>]*>")
 
 def label_cells(page: str) -> str:
     """Add the column's name as `data-label` to each cell of a table with a head. On a phone, rows become cards with
-    these labels, and templates need not repeat the headers. Only works on our own markup, in which values are
+    these labels, so templates need not repeat the headers. This works only on our own markup, in which values are
     escaped."""
     return _TABLE.sub(lambda table: _label_table(table[0]), page)
 

@@ -1,7 +1,7 @@
-// Signed messages whose outcome is unknown: stored in the browser, so that a reloaded page carries on with them instead of
-// losing them or signing twice.
+// Stores signed messages in the browser while their outcome is unknown. A reloaded page then carries on with a message
+// instead of losing it or asking for a second signature.
 
-/** Returns a slot for one signed message at a time; `keyOf` identifies it. */
+/** Returns a slot that stores one signed message at a time. `keyOf` returns what identifies a message. */
 export function pendingSlot(what, keyOf) {
   const name = `vpm.pending.${what}`;
   let refused = null; // a message the browser refused to store, as private windows may: it lasts for this page only
@@ -24,7 +24,7 @@ export function pendingSlot(what, keyOf) {
     }
   }
 
-  /** Does nothing if another message has taken the slot since. */
+  /** Empties the slot, unless another message has taken it since. */
   function forget(value) {
     const there = get();
     if (!there || keyOf(there) !== keyOf(value)) return;
@@ -32,14 +32,14 @@ export function pendingSlot(what, keyOf) {
     try {
       localStorage.removeItem(name);
     } catch {
-      // It was never stored there.
+      // The message was never stored there.
     }
   }
 
   return { get, keep, forget };
 }
 
-/** Words an error that has no message; `isOpen`: a signed message may have been sent. */
+/** Returns the text for an error without a message. `isOpen`: whether a signed message may have been sent. */
 export function failed(isOpen, what = "That did not work.") {
   return isOpen ? `${what} It is safe to try again: it counts only once.` : `${what} Nothing was sent; try again.`;
 }

@@ -8,7 +8,7 @@ import { isOutcomeUnknown, pause, retryDelay } from "./retry.js";
 import { say } from "./signing.js";
 import { local } from "./times.js";
 
-/** `wasSent`: it was sent at least once and has not been refused since.
+/** `wasSent`: whether the bet was sent at least once and has not been refused since.
  * @typedef {{body: object, nonce: string, side: string, stake: string, wasSent?: boolean, landed?: {txHash: string}, refused?: string}} Bet */
 
 const RECEIPT_SECONDS = 3;
@@ -35,7 +35,7 @@ let current = null; // the bet that the page shows
 
 for (const each of byId("bet-receipt").querySelectorAll("[data-receipt]")) receiptFields.set(each.dataset.receipt, each);
 
-/** The bet stored by this page before a reload, or by another tab; null when there is none. */
+/** Returns the bet that this page stored before a reload, or another tab stored; null when there is none. */
 export const pendingBet = pending.get;
 
 /** Follows a bet until its outcome is known: it is in a block, or no block can accept it any more. Finality is awaited in
@@ -117,7 +117,7 @@ function waitingText(reply) {
   return isCallerLimited ? "No result yet. Asking again shortly…" : reply.message;
 }
 
-/** The bet has expired: if it is in no block by now, it never will be. */
+/** Returns whether the bet has expired. If an expired bet is in no block, it never will be. */
 const tooLate = (bet, receipt) => receipt.head.timestamp > Number(bet.body.validBefore);
 
 /** Shows a refusal. If the block that refused the bet may still be replaced (`final` is false), polls until the bet expires,
@@ -198,7 +198,7 @@ async function receipts(bet) {
   }
 }
 
-/** The service has read past the block that the bet was in, and the bet is not there. */
+/** Returns whether the service has read past the block that the bet was in without finding the bet there. */
 const replaced = (bet, { head }) => Boolean(bet.landed?.blockNumber) && Number(head.blockNumber) >= Number(bet.landed.blockNumber);
 
 const receiptAddress = (bet) => `/api/relay/receipt?${new URLSearchParams({ from: bet.body.from, nonce: bet.nonce })}`;

@@ -1,4 +1,4 @@
-// Sends a signed message until its outcome is known: always the same body, which the service counts once.
+// Sends a signed message until its outcome is known. Every try has the same body, so the service counts it once.
 
 const MAX_PAUSE_SECONDS = 8;
 

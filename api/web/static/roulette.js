@@ -61,7 +61,7 @@ function point(pocket, atOnce, word) {
 let asked = 0;
 let busy = false; // a bet is on its way
 
-/** Returns the key chosen on the table; a bet on a number may also be that it does not come. */
+/** Returns the key chosen on the table. A bet on a number may also be that the number does not come. */
 function betKey() {
   const chosen = document.querySelector('#bet-table input[name="bet"]:checked');
   const miss = byId("bet-miss");
@@ -85,7 +85,7 @@ async function quote() {
   if (amount === null || byId("round").dataset.phase !== "bet") return;
   const mine = ++asked;
   try {
-    // With the player's address: the pools then include the player's own newest bets.
+    // With the player's address, the pools in the answer include the player's own newest bets.
     const asks = { betKey: betKey(), simulate: true, walletAddress: current()?.toLowerCase() };
     const reply = await post("/roulette/bet", asks, "stakePaper", amount);
     if (mine !== asked) return;

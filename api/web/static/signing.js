@@ -1,8 +1,8 @@
-// The messages that the cup's wallets sign, byte for byte as the service builds them, and its amounts: at most two
-// decimals, no trailing zeros.
+// The messages that the cup's wallets sign, byte for byte as the service builds them. Their amounts have at most two
+// decimals and no trailing zeros.
 import { chainNow } from "./live.js";
 
-/** Formats an amount as on the Size line: 25, 25.5, 25.05; null when it is not such an amount. */
+/** Formats an amount as on a message's Size line: 25, 25.5 or 25.05. Returns null when the text is not such an amount. */
 export function size(text) {
   const found = /^(\d{1,9})(?:[.,](\d{1,2}))?$/.exec(text.trim());
   if (!found) return null;
@@ -11,7 +11,7 @@ export function size(text) {
   return fraction ? `${whole}.${fraction}` : whole;
 }
 
-/** Returns the present time by the service's clock, which checks it: the device's may be wrong. */
+/** Returns the present time by the service's clock. The service checks the time, and the device's clock may be wrong. */
 export function issuedAt() {
   return new Date(chainNow() * 1000).toISOString().replace(/\.\d+Z$/, "Z");
 }
@@ -34,7 +34,8 @@ export async function post(path, fields, amountField, amount) {
   return { retryAfter, ...(await answer.json()), ok: answer.ok, status: answer.status };
 }
 
-/** Words a refusal for the signer. A signed message is valid for five minutes and may have been signed before a reload. */
+/** Returns the text of a refusal for the signer. A signed message is valid for five minutes and may have been signed before a
+ * reload. */
 export function refused(reply, what) {
   return reply.reason === "issued_at_out_of_window" ? `The signature is older than five minutes: nothing was ${what}. Sign again.` : `${reply.message} Nothing was ${what}.`;
 }

@@ -98,7 +98,7 @@ function showLikely(where, likely) {
   byId(`${where}-even`).textContent = isKnown ? `${likely.breakEvenPct.toFixed(1)}%` : "–";
 }
 
-/** Returns a bet on this market that another tab has begun and whose outcome is unknown: it comes first. */
+/** Returns a bet on this market that another tab has begun and whose outcome is unknown. That bet comes first. */
 function otherTabsBet() {
   const begun = pendingBet();
   return begun && !begun.landed ? begun : null;
@@ -218,7 +218,7 @@ function offerEscape(kit, then) {
   actions.replaceChildren(own);
 }
 
-/** Sends a transaction from the visitor's wallet; true once it has succeeded in a block. */
+/** Sends a transaction from the visitor's wallet. Returns true once it has succeeded in a block. */
 async function act(to, data, status, done) {
   const button = document.activeElement;
   status.dataset.busy = "";

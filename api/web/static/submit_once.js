@@ -1,18 +1,19 @@
-// Sends one signed message of the cup at a time, also after a reload, until its outcome is known. However often it is sent,
-// it counts once.
+// Sends one signed message of the cup at a time until its outcome is known, also after a reload. The service counts a
+// message once, however often it is sent.
 import { refresh } from "./live.js";
 import { failed, pendingSlot } from "./pending.js";
 import { sendUntilAnswered } from "./retry.js";
 import { say } from "./signing.js";
 import { WalletError } from "./wallet.js";
 
-/** `sign` returns the message to send, or null when there is nothing to sign; `send` sends it. `again` is the text for a
- * retry, `good` and `bad` those for an answer; `rests` returns whether an answer leaves the message for later. */
+/** `sign` returns the message to send, or null when there is nothing to sign; `send` sends the message. `again` returns the
+ * text for a retry, `good` and `bad` return the texts for an answer. `rests` returns whether the retries end with an answer
+ * and the message is kept for later. */
 export function submitOnce(name, status, { sign, send, again, good, bad, rests = () => false }) {
   const pending = pendingSlot(name, ({ fields }) => fields.signature);
   let open = pending.get();
 
-  /** Sends the open message, or signs a new one: a new one while another is open might double it. */
+  /** Sends the open message, or signs a new one if none is open. A new message next to an open one might count as a second. */
   async function go() {
     try {
       open ??= await sign();

@@ -120,7 +120,7 @@ export function send(to, data) {
   return request(provider, "eth_sendTransaction", [{ from: account, to, data }]);
 }
 
-/** Waits for a transaction's receipt; null when it is in no block in time. */
+/** Waits for a transaction's receipt. Returns null when the transaction is in no block in time. */
 export async function mined(hash, seconds = 60) {
   const deadline = Date.now() + seconds * 1000;
   while (Date.now() < deadline) {
@@ -131,7 +131,7 @@ export async function mined(hash, seconds = 60) {
   return null;
 }
 
-/** Reads the account's balance of the stock token, in units; null when the wallet cannot read it. */
+/** Returns the account's balance of the stock token, in units, or null when the wallet cannot read the balance. */
 export async function balance() {
   try {
     const data = `0x70a08231${account.slice(2).toLowerCase().padStart(64, "0")}`;
