@@ -1,4 +1,4 @@
-"""Answers of the event channels. An event has the same bytes on each of them."""
+"""Answers of the event channels. An event has the same bytes on every channel."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class AgentEvent(Body):
 
 
 def event_body(event: Notice, links: Links) -> AgentEvent:
-    """Return an event's body. Its payload was stored as JSON text, so every channel sends the same bytes."""
+    """Return an event's body. The payload was stored as JSON text, so every channel sends the same bytes."""
     proven = event.trade_id is not None and event.type in PROVEN and NO_SIDE not in event.payload
     return AgentEvent(
         event_id=event.id,
@@ -69,15 +69,16 @@ def event_body(event: Notice, links: Links) -> AgentEvent:
 
 
 def stream_frame(event: Notice, links: Links) -> bytes:
-    """Return an event as a message of a stream, without an `event:` line, so that default handlers receive it."""
+    """Return an event as a message of a stream. The message has no `event:` line, so that clients' default handlers
+    receive it."""
     return b"id: %d\ndata: %b\n\n" % (event.seq, to_json(event_body(event, links)))
 
 
 def endpoint_event(
     kind: EventType, webhook_id: str, wallet: bytes, token: str, seq: int, at_micros: int, payload: dict[str, Any]
 ) -> AgentEvent:
-    """Build an event for a single endpoint. `token` makes its id unique; it gets no number: `seq` is that of the
-    wallet's newest event."""
+    """Build an event for a single endpoint. `token` makes the event's id unique. The event gets no number: `seq` is the
+    number of the wallet's newest event."""
     return AgentEvent(
         event_id=event_id(source_of(kind, webhook_id, token), 0),
         seq=seq,

@@ -57,8 +57,8 @@ class Odds(Body):
 
 
 def odds(market: ListedMarket) -> Odds:
-    """Return the prices of the two sides; null for range markets, whose outcomes have the prices, and after the
-    market's end, when there is a result."""
+    """Return the prices of the two sides. Return null for range markets, since their outcomes have the prices. Return
+    null after the market's end, too, when there is a result."""
     if market.kind is MarketKind.RANGE or market.ending is not None:
         return Odds(yes_price_cents=None, no_price_cents=None)
     yes, no = prices(market.book)
@@ -207,8 +207,8 @@ class BookStats(Body):
 
 
 def stats(market: ListedMarket) -> BookStats:
-    """Return the book's totals. Pools are net of fees. On a range market `yes` is the leading bucket and `no` all
-    others."""
+    """Return the book's totals. Pools are net of fees. On a range market, `yes` is the leading bucket and `no` is all
+    other buckets."""
     net = market.book.net
     yes = max(net) if market.kind is MarketKind.RANGE else net[0]
     return BookStats(
@@ -287,7 +287,7 @@ class TokenSnapshot(Body):
 
 
 def token_snapshot(market: ListedMarket, latest: FeedRound | None, links: Links) -> TokenSnapshot | None:
-    """Compare the token with the target; None for markets without one target."""
+    """Compare the token with the target. Return None for markets that do not have exactly one target."""
     if market.kind is not MarketKind.THRESHOLD or latest is None or latest.value <= 0:
         return None
     return TokenSnapshot(

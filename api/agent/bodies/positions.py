@@ -118,7 +118,8 @@ def _state(market: ListedMarket, stake: Stake) -> tuple[PositionStatus, Projecti
 
 
 def summary(holdings: Iterable[Holding], markets: Mapping[bytes, ListedMarket]) -> PositionSummary:
-    """Return the totals over a wallet's positions. Open ones on one outcome are valued together, rounded down once."""
+    """Return the totals over a wallet's positions. Open positions on the same outcome are valued together and rounded
+    down once."""
     live = over = staked = profit = 0
     for each in holdings:
         if each.market_key is None:

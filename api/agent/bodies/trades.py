@@ -62,7 +62,7 @@ class QuoteBody(ChainAnswer):
 
 
 def after_bet(market: ListedMarket, outcome: int, quoted: Quote) -> ListedMarket:
-    """Return the market as it would be after a bet, for the odds."""
+    """Return the market as it would be after a bet. Answers show the odds of that market."""
     return replace(market, book=market.book.staked(outcome, quoted.amount)[0])
 
 
@@ -72,8 +72,8 @@ def suggested_min_shares(quoted: Quote) -> int:
 
 
 def suggested_max_cents(quoted: Quote) -> int | None:
-    """Return 1% more than the quoted average price, in whole cents, rounded up; None above 99, the highest limit that a
-    trade can set."""
+    """Return 1% more than the quoted average price, in whole cents, rounded up. Return None above 99, the highest limit
+    that a trade can set."""
     if not quoted.shares:
         return None
     cents = -(-101 * quoted.net // quoted.shares)
@@ -141,9 +141,10 @@ class AgentTradeReceipt(ProjectedBet):
 
 
 def receipt(market: ListedMarket, stake: Stake, totals: BookTotals, links: Links) -> AgentTradeReceipt:
-    """The receipt of a settled trade: of what is on chain and nothing else, so a rebuilt database gives the same.
+    """Return the receipt of a settled trade. It contains only data from the chain, so a rebuilt database gives the same
+    receipt.
 
-    totals: what stood on each outcome right after it.
+    `totals`: the totals of each outcome right after the trade.
     """
     assert stake.outcome is not None
     return AgentTradeReceipt(

@@ -1,8 +1,10 @@
-"""Pushes the event log to webhooks and callbacks. Runs in every API process; they share the work by row locks.
+"""The sender of the event log to webhooks and callbacks. It runs in every API process; the processes share the work by
+row locks.
 
-An endpoint gets its events in order: a failed delivery is retried, and the next event follows only once it was accepted
-or given up. Endpoints that fail or are slow, and those that have never answered, may each use at most a quarter of the
-slots, so they never delay those that work. Without a free slot, a delivery is postponed, which is not a failure.
+An endpoint gets its events in order. A failed delivery is retried, and the next event is sent only after the failed one
+was accepted or given up. Endpoints that fail or are slow may use at most a quarter of the slots, and so may endpoints
+that have never answered. So neither delays the endpoints that work. A delivery that finds no free slot is postponed,
+which does not count as a failure.
 """
 
 from __future__ import annotations
@@ -60,11 +62,12 @@ MEASURE_SECONDS = 15.0
 
 
 class _LeaseTooShort(Exception):
-    """Too little of the lease is left: another process could send before this delivery ended."""
+    """A lease with too little time left: another process could start sending before this delivery ended."""
 
 
 class Dispatcher:
-    """The sender of events to webhooks; `run` runs until it is cancelled. `retries`: seconds before each retry."""
+    """The sender of events to webhooks. `run` runs until it is cancelled. `retries`: the seconds to wait before each
+    retry."""
 
     def __init__(
         self,
@@ -113,7 +116,7 @@ class Dispatcher:
             since_tidied += MEASURE_SECONDS
 
     async def _claim(self) -> bool:
-        """Start sending to endpoints that are due; return False if there is nothing to do or no free slot."""
+        """Start sending to endpoints that are due. Return False if no endpoint is due or no slot is free."""
         if len(self._working) >= AT_ONCE:
             return False
         endpoints: list[WebhookEndpoint] = []
@@ -151,7 +154,8 @@ class Dispatcher:
     # ---------------------------------------------------------------- one endpoint
 
     async def _serve(self, endpoint: WebhookEndpoint) -> None:
-        """Under a lease, send due events in order, until there are no more, one fails, or others have their turn."""
+        """Send the endpoint's due events in order, under its lease. Stop when no event is left, when one fails, or when
+        it is the turn of other endpoints."""
         try:
             if endpoint.status == store.PENDING:  # its waiting events go out in a slot for working endpoints
                 if await self._verify(endpoint):
@@ -179,7 +183,7 @@ class Dispatcher:
                 await store.release(connection, endpoint, after_seconds=random.uniform(0.5, 1.5))  # noqa: S311
 
     async def _deliver(self, endpoint: WebhookEndpoint, event: Notice) -> bool:
-        """Deliver an event; return whether it was accepted and we still hold the lease."""
+        """Deliver an event. Return whether the endpoint accepted the event and we still hold the lease."""
         if _is_about(event, endpoint):
             async with self._pool.connection() as connection:
                 return await store.skip(connection, endpoint, event.seq + 1)
@@ -194,8 +198,8 @@ class Dispatcher:
     async def _advance(
         self, connection: Connection, endpoint: WebhookEndpoint, next_seq: int, sent: DeliveryResult
     ) -> bool:
-        """Advance an endpoint; return whether we still hold its lease. Release a slow one to make room for faster
-        ones."""
+        """Advance an endpoint to `next_seq`. Return whether we still hold its lease. A slow endpoint is released to
+        make room for faster ones."""
         if not await store.advance(connection, endpoint, next_seq, slow=sent.slow):
             return False
         if sent.slow and endpoint.reliability is Reliability.WORKING:
@@ -206,7 +210,7 @@ class Dispatcher:
     async def _send(
         self, endpoint: WebhookEndpoint, event: str, body: bytes, what: str, *, read_answer: bool = False
     ) -> DeliveryResult:
-        """Renew the lease and send an event. `event`: its id."""
+        """Renew the lease and send an event. `event`: the event's id."""
         async with self._pool.connection() as connection:
             since = time.monotonic()
             is_ours = await store.renew_lease(connection, endpoint)
@@ -237,7 +241,7 @@ class Dispatcher:
         )
 
     async def _verify(self, endpoint: WebhookEndpoint) -> bool:
-        """Do the handshake; return whether the endpoint is now active."""
+        """Do the handshake with an endpoint. Return whether the endpoint is now active."""
         challenge = endpoint.challenge or ""
         at = int(endpoint.created_at.timestamp() * 1000) * 1000
         kind, payload = EventType.WEBHOOK_VERIFY, {"challenge": challenge}
@@ -264,7 +268,8 @@ def _jittered(seconds: float) -> float:
 
 
 def _echoes(answer: bytes, challenge: str) -> bool:
-    """Return whether an answer is the challenge: as plain body, as JSON string, or as `challenge` in a JSON object."""
+    """Return whether an answer repeats the challenge: as a plain body, as a JSON string, or as `challenge` in a JSON
+    object."""
     text = answer.strip()
     if text == challenge.encode():
         return True
@@ -276,7 +281,7 @@ def _echoes(answer: bytes, challenge: str) -> bool:
 
 
 def _is_about(event: Notice, endpoint: WebhookEndpoint) -> bool:
-    """Return whether the event reports a failure of this endpoint; such events go to the other channels only."""
+    """Return whether the event reports a failure of this endpoint. Such events go to the other channels only."""
     return event.type is EventType.DELIVERY_FAILED and f'"webhook":"{endpoint.ref}"' in event.payload
 
 

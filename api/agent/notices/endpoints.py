@@ -1,9 +1,11 @@
-"""Endpoints in PostgreSQL: registering them, claiming them for sending, and recording what was sent.
+"""Endpoints in PostgreSQL: their registration, the claims of the processes that send to them, and the results of
+deliveries.
 
-A process claims an endpoint for the time of a lease, under a row lock that others skip, and renews the lease right
-before each delivery. A delivery ends within the lease, so no two processes send to an endpoint at once, and none
-repeats an event that another has already sent. It sends outside transactions, and its writes are conditional on its
-lease: a process that took too long changes nothing. A dead process's endpoints are free when the lease ends.
+A process claims an endpoint for the time of a lease, under a row lock that other processes skip. It renews the lease
+right before each delivery, and a delivery ends within the lease. So no two processes send to an endpoint at once, and
+none repeats an event that another has already sent. A process sends outside transactions, and its writes are
+conditional on its lease: a process that took too long changes nothing. When a process dies, its endpoints become free
+at the end of the lease.
 """
 
 from __future__ import annotations
@@ -35,8 +37,9 @@ SLOW_FOR_SECONDS = 600
 
 
 class Reliability(StrEnum):
-    """An endpoint's recent record, which decides its share of the slots: it works; its last delivery failed or was
-    slow; or it has never accepted anything: a webhook before its handshake, a callback before its first event."""
+    """The recent record of an endpoint, which decides its share of the slots. Either the endpoint works, or its last
+    delivery failed or was slow, or it has never accepted anything. A webhook has never accepted anything before its
+    handshake, a callback before its first event."""
 
     WORKING = "working"
     FAILING = "failing"
@@ -45,7 +48,8 @@ class Reliability(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class WebhookEndpoint:
-    """A registered webhook or, with `trade_id`, a callback. `attempts`: failed deliveries of the event `next_seq`."""
+    """A registered webhook or, with `trade_id`, a callback. `attempts`: the number of failed deliveries of the event
+    `next_seq`."""
 
     id: str
     wallet: bytes
@@ -69,7 +73,7 @@ class WebhookEndpoint:
 
 
 def ref_of(webhook_id: str) -> str:
-    """Return the endpoint's public name; its id would let anyone delete it."""
+    """Return the endpoint's public name. The id is not public, since anyone who has it can delete the endpoint."""
     return hashlib.sha256(webhook_id.encode()).hexdigest()[:12]
 
 
@@ -89,12 +93,12 @@ def _endpoint(row: Sequence[Any]) -> WebhookEndpoint:
 
 
 class TooManyWebhooks(Exception):
-    """The wallet already has the maximum number of webhooks."""
+    """The refusal of a webhook because its wallet already has the maximum number."""
 
 
 async def record_message(connection: Connection, wallet: bytes, digest: bytes) -> bool:
-    """Record that the wallet's message was used; return False if it was used before. The key is the digest, since a
-    signature has more than one encoding."""
+    """Record that the wallet's message was used; return False if the message was used before. The row's key is the
+    digest of the message, since a signature has more than one encoding."""
     await connection.execute("DELETE FROM agent_webhook_message WHERE used_at < now() - interval '1 hour'")
     done = await connection.execute(
         "INSERT INTO agent_webhook_message (wallet, digest) VALUES (%s, %s) ON CONFLICT DO NOTHING", (wallet, digest)
@@ -107,7 +111,8 @@ _LOCK_WALLET = "pg_advisory_xact_lock(hashtextextended(encode(w.wallet, 'hex'), 
 
 
 async def _check_room(connection: Connection, wallet: bytes, url: str) -> None:
-    """Raise TooManyWebhooks if another webhook to this URL would exceed the limit; disabled ones do not count."""
+    """Raise TooManyWebhooks if another webhook to this URL would exceed the wallet's limit. Disabled webhooks do not
+    count."""
     rows = await connection.execute(
         "SELECT count(*) FROM agent_webhook WHERE wallet = %s AND trade_id IS NULL AND status <> %s AND url <> %s",
         (wallet, DISABLED, url),
@@ -118,8 +123,8 @@ async def _check_room(connection: Connection, wallet: bytes, url: str) -> None:
 
 
 async def register(connection: Connection, wallet: bytes, url: str) -> WebhookEndpoint:
-    """Register a webhook in the caller's transaction. Registering a URL again replaces its id and secret, and it
-    continues where it was."""
+    """Register a webhook in the caller's transaction. If the URL is already registered, the webhook gets a new id and
+    secret and continues with the same next event, or, if it was disabled, with the wallet's next event."""
     lock = f"SELECT {_LOCK_WALLET} FROM (SELECT %s::bytea AS wallet) AS w"  # noqa: S608 - constants only
     await connection.execute(lock.encode(), (wallet,))
     await _check_room(connection, wallet, url)
@@ -159,8 +164,8 @@ async def add_callback(connection: Connection, wallet: bytes, trade_id: bytes, u
 
 
 async def find(connection: Connection, webhook_id: str, *, lock: bool = False) -> WebhookEndpoint | None:
-    """Find a webhook. `lock`: until the end of the caller's transaction, lock it and its wallet's number of
-    webhooks."""
+    """Find a webhook. With `lock`, the webhook and its wallet's number of webhooks are locked until the caller's
+    transaction ends."""
     if lock:  # before the row, in the same order as `register`
         query = f"SELECT {_LOCK_WALLET} FROM agent_webhook w WHERE id = %s AND trade_id IS NULL"  # noqa: S608
         await connection.execute(query.encode(), (webhook_id,))
@@ -176,7 +181,7 @@ async def remove(connection: Connection, webhook_id: str) -> bool:
 
 async def retry_now(connection: Connection, endpoint: WebhookEndpoint, next_seq: int) -> None:
     """Make the next delivery due now. A disabled endpoint counts towards its wallet's limit again, must repeat the
-    handshake, and continues with `next_seq`. `endpoint` must be locked."""
+    handshake, and continues with `next_seq`. The caller must have locked `endpoint`."""
     if endpoint.status == DISABLED:
         await _check_room(connection, endpoint.wallet, endpoint.url)
         await connection.execute(
@@ -205,13 +210,13 @@ FROM due WHERE w.id = due.id RETURNING {_COLUMNS}
 
 
 async def any_due(connection: Connection) -> bool:
-    """Return whether any endpoint is due. Asked first, as most events concern no endpoint."""
+    """Return whether any endpoint is due. Call this before `claim`, since most events concern no endpoint."""
     return bool(await connection.fetch_value(_ANY_DUE.encode()))
 
 
 async def claim(connection: Connection, limit: int, reliability: Reliability) -> list[WebhookEndpoint]:
-    """Claim endpoints that may have something due, for this process alone while the lease lasts. Unproven ones with the
-    fewest attempts come first."""
+    """Claim endpoints that may have something due. No other process can claim them while the lease lasts. Among
+    unproven endpoints, those with the fewest attempts come first."""
     values = {"limit": limit, "reliability": reliability.value, "seconds": LEASE_SECONDS}
     return [_endpoint(row) for row in await (await connection.execute(_CLAIM.encode(), values)).fetchall()]
 
@@ -219,7 +224,7 @@ async def claim(connection: Connection, limit: int, reliability: Reliability) ->
 async def _update_leased(
     connection: Connection, endpoint: WebhookEndpoint, changes: str, values: Sequence[Any]
 ) -> bool:
-    """Change a claimed row; return False if its lease is no longer ours."""
+    """Change the row of a claimed endpoint. Return False if we no longer hold its lease."""
     query = f"UPDATE agent_webhook SET {changes} WHERE id = %s AND lease = %s"  # noqa: S608 - constants only
     done = await connection.execute(query.encode(), (*values, endpoint.id, endpoint.lease))
     return done.rowcount == 1
@@ -258,7 +263,8 @@ async def activate(connection: Connection, endpoint: WebhookEndpoint, *, slow: b
 
 
 async def release(connection: Connection, endpoint: WebhookEndpoint, *, after_seconds: float = 0.0) -> bool:
-    """Release an endpoint that has not failed and has more to send, to be claimed again after a while."""
+    """Release an endpoint that has not failed and has more events to send. It can be claimed again after
+    `after_seconds`."""
     return await _update_leased(
         connection,
         endpoint,
@@ -268,8 +274,8 @@ async def release(connection: Connection, endpoint: WebhookEndpoint, *, after_se
 
 
 async def wait_for_events(connection: Connection, endpoint: WebhookEndpoint) -> bool:
-    """Let an endpoint that has received everything wait for more. A new event of its wallet makes it due, whether it
-    comes before or after this."""
+    """Let an endpoint that has received all its events wait for new ones. A new event of its wallet makes the endpoint
+    due, whether the event is stored before or after this call."""
     async with connection.transaction():
         next_seq = await event_log.lock_wallet(connection, endpoint.wallet)
         # A separate statement: one that waits for a row lock sees other tables as they were before the wait.
@@ -287,7 +293,7 @@ async def wait_for_events(connection: Connection, endpoint: WebhookEndpoint) -> 
 async def schedule_retry(
     connection: Connection, endpoint: WebhookEndpoint, error: str, *, seconds: float, slow: bool = False
 ) -> bool:
-    """Record a failure, and schedule the next attempt."""
+    """Record a failed delivery, and schedule the next attempt."""
     return await _update_leased(
         connection,
         endpoint,
@@ -297,7 +303,8 @@ async def schedule_retry(
 
 
 async def give_up(connection: Connection, endpoint: WebhookEndpoint, seq: int, error: str, *, disable: bool) -> bool:
-    """Record the last failure of an event, which becomes a dead letter. Continue with the next one unless disabled."""
+    """Record the last failure of an event, and make the event a dead letter. The endpoint continues with the next event
+    unless `disable` is set."""
     done = await _update_leased(
         connection,
         endpoint,
@@ -347,7 +354,7 @@ async def delete_expired(connection: Connection) -> None:
 
 
 async def oldest_due_seconds(connection: Connection) -> float:
-    """Return the longest time that an endpoint has been waiting for its turn."""
+    """Return for how long the endpoint that has waited longest has been due."""
     rows = await connection.execute(
         "SELECT coalesce(max(extract(epoch FROM now() - greatest(w.attempt_at, e.recorded_at))), 0)::float8"
         " FROM agent_webhook w JOIN agent_event e ON e.wallet = w.wallet AND e.seq = w.next_seq"

@@ -1,8 +1,9 @@
-"""The channels that wallets read: `/events`, a server-sent event stream; `/events/replay` and `/resolved`, in pages.
+"""The channels that wallets read: `/events` is a server-sent event stream; `/events/replay` and `/resolved` return
+pages.
 
 One LISTEN connection serves all streams of the process, and streams that need the same page share one read. A stream
-only holds its next number and reads events when it can send them, so slow clients cost no memory. A client that reads
-nothing for some seconds is disconnected and resumes with `Last-Event-ID`.
+only holds the number of its next event and reads events when it can send them, so slow clients cost no memory. A client
+that reads nothing for some seconds is disconnected and can resume with `Last-Event-ID`.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ _Key = tuple[bytes, int, bytes | None, int]
 
 class NoticeHub:
     """The state that the process's streams share: wake-ups, and pages that are being read. `run` must run alongside the
-    streams; they end when it does."""
+    streams; when it ends, the streams end."""
 
     def __init__(self, url: str, pool: ConnectionPool, links: Links) -> None:
         self.stopping = False
@@ -96,8 +97,8 @@ class NoticeHub:
 
     @contextlib.contextmanager
     def subscribe(self, wallet: bytes, caller: str) -> Iterator[asyncio.Event]:
-        """Register a stream; the returned event is set when the wallet may have new events or the service stops. Raise
-        429 if there are too many streams."""
+        """Register a stream and yield an asyncio event. It is set when the wallet may have new events or the service
+        stops. Raise 429 if there are too many streams."""
         with contextlib.ExitStack() as place:
             try:
                 place.enter_context(self._limiter.place(caller))
@@ -117,7 +118,7 @@ class NoticeHub:
                     del self._subscribers[wallet]
 
     async def read(self, wallet: bytes, seq: int, trade_id: bytes | None) -> Frames:
-        """Return the next messages from a number on; concurrent callers share one read."""
+        """Return the next messages, starting with number `seq`. Concurrent callers share one read."""
         key = (wallet, seq, trade_id, self._tick)
         reading = self._reading.get(key)
         if reading is None:
@@ -133,7 +134,8 @@ class NoticeHub:
 
 
 class Events:
-    """The endpoints of the event channels. Pages are read from the primary, so they have all that a stream has sent."""
+    """The endpoints of the event channels. Pages are read from the primary database, so they contain all events that a
+    stream has sent."""
 
     def __init__(self, settings: Settings, hub: NoticeHub, pool: ConnectionPool, links: Links) -> None:
         self._settings = settings
@@ -167,7 +169,7 @@ class Events:
         seq: int,
         trade_id: bytes | None,
     ) -> str:
-        """Send events until the stream ends; return the reason."""
+        """Send events until the stream ends; return the reason why it ended."""
         now = asyncio.get_running_loop().time
         ends = now() + self._settings.agent_stream_seconds
         if not await streams.write_chunk(request, response, b"retry: %d\n: next seq is %d\n\n" % (RETRY_MS, seq)):
@@ -266,7 +268,7 @@ class EventChannels:
 
 
 def _raise_file_limit() -> None:
-    """Raise the limit of open files: each stream is one, and the default of 1,024 is too low."""
+    """Raise the limit of open files. Each stream is an open file, and the default limit of 1,024 is too low."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     limit = OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, OPEN_FILES)
     if soft != resource.RLIM_INFINITY and soft < limit:

@@ -1,5 +1,5 @@
-"""One delivery: signed, sent to a checked address, and judged by its status. It follows no redirects, has a short
-timeout and reads at most a few KB."""
+"""The delivery of one event. It is signed, sent to a checked address, and judged by the status of the answer. A
+delivery follows no redirects, has a short timeout and reads at most a few KB."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ USER_AGENT = "vpm-events/1"
 
 @dataclass(frozen=True, slots=True)
 class DeliveryResult:
-    """The result of a delivery. `answer`: the beginning of the body, only if requested."""
+    """The result of a delivery. `answer`: the beginning of the answer's body, if it was requested."""
 
     ok: bool
     outcome: str
@@ -62,11 +62,12 @@ class DeliveryResult:
 
 
 class AddressBusy(Exception):
-    """Too many deliveries to the same address are in progress; this one must wait."""
+    """The refusal to start a delivery while too many deliveries to the same address are in progress. The delivery must
+    wait."""
 
 
 class DeliverySigner:
-    """The signer of deliveries: with a webhook's secret, or for callbacks with the attestation key."""
+    """The signer of deliveries. Webhooks are signed with their secret, callbacks with the attestation key."""
 
     def __init__(self, attestation_key: str | None) -> None:
         self._account: LocalAccount | None = None if attestation_key is None else Account.from_key(attestation_key)
@@ -90,8 +91,8 @@ class DeliverySigner:
 
 
 class WebhookSender:
-    """The sender of deliveries, a few at once to each address. `trusts`: a TLS context for tests; by default aiohttp's,
-    which trusts the machine's certificates."""
+    """The sender of deliveries, a few at once to each address. `trusts`: a TLS context for tests. The default is
+    aiohttp's, which trusts the machine's certificates."""
 
     def __init__(
         self, signer: DeliverySigner, targets: TargetResolver, *, trusts: ssl.SSLContext | Literal[True] = True
@@ -112,7 +113,8 @@ class WebhookSender:
         what: str = "webhook",
         read_answer: bool = False,
     ) -> DeliveryResult:
-        """Deliver one event. AddressBusy does not count as a failure. `what`: a label for the metric."""
+        """Deliver one event. Raise AddressBusy, which does not count as a failure, if the delivery must wait. `what`: a
+        label for the metric."""
         with DELIVERY_SECONDS.time():
             sent = await self._sent(url, event_id, body, secret, read_answer)
         DELIVERIES.labels(what, sent.outcome).inc()

@@ -58,7 +58,7 @@ class Target:
 
     @property
     def network(self) -> str:
-        """Return the address, or an IPv6 address's /64, which belongs to one operator."""
+        """Return the address or, for an IPv6 address, its /64, which belongs to one operator."""
         if isinstance(self.address, ipaddress.IPv6Address):
             return str(ipaddress.ip_network((self.address, 64), strict=False))
         return str(self.address)
@@ -74,7 +74,7 @@ def is_public(address: IpAddress) -> bool:
 
 
 def checked_url(text: str, *, allow_private: bool) -> URL:
-    """Return the parsed URL, or raise TargetRefused if its form is not allowed. Resolves nothing."""
+    """Return the parsed URL without resolving its name. Raise TargetRefused if the URL's form is not allowed."""
     if len(text) > MAX_URL_CHARACTERS or any(ord(each) <= 32 or ord(each) == 127 for each in text) or "\\" in text:
         raise TargetRefused("The URL has spaces, control characters or backslashes, or is too long.")
     try:
@@ -112,7 +112,7 @@ def _check_host(host: str) -> None:
 
 
 class TargetResolver:
-    """The DNS client for webhooks. A name whose servers never answer costs a few bytes and no thread. `servers`: name
+    """The DNS client for webhooks. A lookup that is never answered costs a few bytes and no thread. `servers`: the name
     servers to use instead of the system's, as host:port."""
 
     def __init__(self, *, allow_private: bool, servers: Sequence[str] | None = None) -> None:
@@ -169,7 +169,7 @@ class PinnedResolver(AbstractResolver):
 
 
 def _literal(host: str) -> IpAddress | None:
-    """Return the host as an address; None for a name and for decimal, octal or shortened forms."""
+    """Return the host as an address. Return None for a name and for an address in decimal, octal or shortened form."""
     try:
         return ipaddress.ip_address(host.strip("[]"))
     except ValueError:

@@ -1,6 +1,6 @@
 """`/webhooks`: registering, showing, testing and removing webhooks.
 
-To register a webhook, the wallet signs a dated text with the service, wallet and URL.
+To register a webhook, the wallet signs a dated text that names the service, the wallet and the URL.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def registration_message(service: str, wallet: str, url: str, issued: str) -> st
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """A registration that the wallet must have signed recently. service: our origin; now: the time of the check."""
+    """A registration that the wallet must have signed recently. `service`: our origin. `now`: the time of the check."""
 
     service: str
     wallet: str
@@ -74,7 +74,7 @@ class Registration:
     now: datetime
 
     def check_message(self, message: str) -> None:
-        """Raise 422 unless the text names this service, wallet and URL and is at most ten minutes old."""
+        """Raise 422 unless the text names this service, wallet and URL, and is at most ten minutes old."""
         parts = _FORM.fullmatch(message)
         issued = None
         with contextlib.suppress(ValueError):
@@ -100,7 +100,7 @@ class Registration:
     async def check_signature(
         self, client: ChainClient | None, message: str, signature: str, timeout_seconds: float
     ) -> None:
-        """Raise 422 unless the wallet signed, with its key (EIP-191) or through its contract (ERC-1271)."""
+        """Raise 422 unless the wallet signed the message with its key (EIP-191) or through its contract (ERC-1271)."""
         try:
             raw = bytes_of(signature)
         except ValueError:
@@ -119,7 +119,7 @@ class Registration:
         raise self.unproven("The signature is not the wallet's signature of this message.")
 
     def unproven(self, why: str) -> Exception:
-        """Return a 422 with the exact text that would be accepted now."""
+        """Return a 422 that shows the exact text that would be accepted now."""
         text = registration_message(self.service, self.wallet, self.url, self.now.isoformat(timespec="seconds"))
         hint = f"Sign exactly these five lines with personal_sign, and send them as `message`:\n{text}"
         return problem("invalid_wallet", why, hint=hint, details={"message": text})
@@ -142,7 +142,7 @@ _ID = re.compile(r"wh_[0-9a-f]{32}")
 
 
 class Webhooks:
-    """The webhook endpoints. `client` is None without an RPC URL; then contract wallets cannot register."""
+    """The webhook endpoints. `client` is None without an RPC URL. Contract wallets then cannot register webhooks."""
 
     def __init__(
         self,
@@ -229,7 +229,7 @@ class Webhooks:
         )
 
     async def _send(self, endpoint: WebhookEndpoint, event: AgentEvent) -> str | None:
-        """Send a test event once; return why it was not accepted, or None."""
+        """Send a test event once. Return why the endpoint did not accept it, or None if the endpoint accepted it."""
         try:
             sent = await self._sender.send(endpoint.url, event.event_id, to_json(event), endpoint.secret, what="test")
         except AddressBusy:
@@ -243,7 +243,8 @@ def _no_room() -> Problem:
 
 
 def registration(endpoint: WebhookEndpoint, secret: str | None) -> AgentWebhookRegistration:
-    """Return a webhook's registration. `secret` is given only when it was just created."""
+    """Return a webhook's registration as answers show it. `secret`: the secret if the webhook was just created,
+    otherwise None."""
     return AgentWebhookRegistration(
         id=endpoint.id,
         wallet=hex_of(endpoint.wallet),
@@ -260,7 +261,7 @@ def registration(endpoint: WebhookEndpoint, secret: str | None) -> AgentWebhookR
 
 
 def _webhook_id(request: web.Request) -> str:
-    """Return the id in the path; 404 if it is malformed."""
+    """Return the id in the path; raise 404 if the id is malformed."""
     webhook_id = read_path(request, WebhookPath).id
     if not _ID.fullmatch(webhook_id):
         raise _unknown()

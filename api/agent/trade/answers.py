@@ -1,4 +1,4 @@
-"""The answers to a trade: the 402 that asks for payment, the receipt, both signed, and the simulated receipt."""
+"""The answers to a trade: the signed 402 that asks for payment, the signed receipt, and the simulated receipt."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Attester:
         return f"eip155:{self._chain_id}"
 
     def offer(self, offer: x402.Offer) -> dict[str, Any]:
-        """Return the `extensions` of a challenge."""
+        """Return the `extensions` of a challenge, with the signed offer."""
         payload = {
             "version": PAYLOAD_VERSION,
             "resourceUrl": offer.resource,
@@ -66,7 +66,7 @@ class Attester:
         return {} if signed is None else self._extension({"offers": [{**signed, "acceptIndex": 0}]})
 
     def receipt(self, stake: Stake, resource: str) -> dict[str, Any]:
-        """Return the `extensions` of a settled trade."""
+        """Return the `extensions` of a settled trade, with the signed receipt."""
         payload = {
             "version": PAYLOAD_VERSION,
             "network": self.network,
@@ -91,7 +91,8 @@ class Attester:
 
 
 class TradeAnswers:
-    """The answers of the trade endpoint, in both versions of x402, and the payment that answers a challenge."""
+    """The answers of the trade endpoint and the reader of the payment that follows a challenge, in both versions of
+    x402."""
 
     def __init__(self, contracts: AgentContracts, attester: Attester, links: Links) -> None:
         self._seller = x402.Seller.of(contracts)
@@ -99,7 +100,8 @@ class TradeAnswers:
         self._links = links
 
     def read_payment(self, request: web.Request, trade: TradeRequest) -> tuple[Authorization | None, str | None]:
-        """Return the payment in the headers if it is from this wallet to us, or what is wrong with it."""
+        """Return the payment in the headers, or a text that says what is wrong with the payment. A payment must be from
+        this wallet to us."""
         headers = [value for name in x402.PAYMENT_HEADERS for value in request.headers.getall(name, ())]
         if trade.simulate:
             return None, None
@@ -119,7 +121,7 @@ class TradeAnswers:
 
     def challenge(self, order: Order, error: str | None, now: int) -> web.Response:
         """Ask for the payment of an order. `error`: why the previous payment was not accepted. `now`: the chain's
-        clock; a payment is valid no longer than stakes are accepted."""
+        clock. A payment is valid only as long as stakes are accepted."""
         side = order.market.outcomes[order.outcome].key
         offer = x402.Offer(
             self._seller,
@@ -143,8 +145,8 @@ class TradeAnswers:
         replay: bool,
         kit: Mapping[str, Any] | None,
     ) -> web.Response:
-        """Answer with the receipt of a stake. `totals`: of each outcome right after it; None for a payment to
-        refund."""
+        """Answer with the receipt of a stake. `totals`: the totals of each outcome right after the stake, or None for a
+        payment to refund."""
         if totals is None:
             raise trade_refusals.refunded(stake)
         body = TradeBody(
@@ -160,8 +162,8 @@ class TradeAnswers:
         return json_response(body, headers=headers)
 
     def simulated(self, order: Order, *, now: int, balance: int | None) -> web.Response:
-        """Answer with a simulated receipt. `now`: the chain's clock; `balance`: the wallet's, None if it cannot be
-        read."""
+        """Answer with a simulated receipt. `now`: the chain's clock. `balance`: the wallet's balance, or None if it
+        cannot be read."""
         ahead = projection.project_quote(order.market, order.outcome, order.got, now=now, balance=balance)
         simulated = AgentTradeReceipt(
             **times(order.market),

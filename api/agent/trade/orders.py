@@ -1,4 +1,4 @@
-"""Orders: what a request would stake, every check of it before payment, and the price locks of quotes."""
+"""Orders of bets, all checks of an order before payment, and the price locks of quotes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ MAX_POINTS = 40 * 10**16  # wad: what one trade may move the price by
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """A trade as it would settle. `hash` is its public id; `got` is the book's current quote for it."""
+    """A requested bet with the terms on which it would settle. `hash`: the public id of the trade. `got`: the book's
+    current quote for the bet."""
 
     request: TradeRequest
     market: ListedMarket
@@ -47,7 +48,7 @@ class Order:
 
 
 class OrderEntry:
-    """The maker of orders, which turns a request into the bet that its payer signs."""
+    """The maker of orders. It turns a request into the bet that the payer signs."""
 
     def __init__(self, pool: ConnectionPool, contracts: AgentContracts, switch: Trading) -> None:
         self._pool = pool
@@ -55,7 +56,8 @@ class OrderEntry:
         self._switch = switch
 
     def order(self, trade: TradeRequest, market: ListedMarket, key_hash: bytes) -> Order | None:
-        """Return the order for a request, whether it can be taken or not; None if there is no such side."""
+        """Return the order for a request, even if the order cannot be accepted. Return None if the market has no such
+        side."""
         outcome = market.outcome(trade.side)
         if outcome is None:
             return None
@@ -76,7 +78,8 @@ class OrderEntry:
     async def check(
         self, trade: TradeRequest, market: ListedMarket, order: Order | None, snapshot: MarketsSnapshot
     ) -> Order:
-        """Return the order, or refuse it; the checks run in the documented order."""
+        """Return the order if it passes all checks; otherwise raise the refusal. The checks run in the documented
+        order."""
         if (reason := self._switch.why_off(snapshot)) is not None:
             raise problem("platform_paused", reason, retry_after=AGAIN_SECONDS)
         check_open(market, chain_now(snapshot.now))
@@ -114,7 +117,7 @@ class OrderEntry:
 
 
 def check_open(market: ListedMarket, now: int) -> None:
-    """Refuse with 409 unless the contract accepts stakes on the market at `now`."""
+    """Raise 409 unless the contract accepts stakes on the market at `now`."""
     if market.opens_later(now):
         raise problem("market_closed", f"Market {market.id} is not open yet.")
     if market.status(now) != "open":
@@ -136,7 +139,7 @@ def no_such_side(market: ListedMarket, side: str) -> Problem:
 
 
 def check_impact(market: ListedMarket, outcome: int, got: Quote) -> None:
-    """Refuse with 422 a bet that alone would move the price too far, or for which its side has no room."""
+    """Raise 422 if the bet alone would move the price too far, or if its side has no room for the bet."""
     room = market.book.room(outcome, market.pot_cap)
     if got.amount > room:
         side = market.outcomes[outcome].key
@@ -155,13 +158,14 @@ def check_impact(market: ListedMarket, outcome: int, got: Quote) -> None:
 
 
 def largest_size(market: ListedMarket, outcome: int) -> int:
-    """Return the largest bet that neither limit refuses; 0 if not even the smallest bet fits."""
+    """Return the largest bet that neither limit refuses. Return 0 if not even the smallest bet fits."""
     largest = min(market.book.room(outcome, market.pot_cap), max_unmoving(market.book, outcome))
     return largest if largest >= MIN_SIZE else 0
 
 
 def max_unmoving(book: Book, outcome: int) -> int:
-    """The largest stake that moves the price by what one trade may move it; more money always moves it further."""
+    """Return the largest stake that moves the price by no more than one trade may move it. A larger stake always moves
+    the price further."""
     least, most = 0, MAX_STAKE
     while least < most:
         middle = (least + most + 1) // 2
@@ -178,7 +182,7 @@ def max_unmoving(book: Book, outcome: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Lock:
-    """A stored price lock. `expired`: by the database's clock."""
+    """A stored price lock. `expired`: whether the lock has expired by the database's clock."""
 
     market_key: bytes
     outcome: int
@@ -220,7 +224,7 @@ async def find_lock(connection: Connection, quote_id: str) -> Lock | None:
 
 
 async def use_lock(connection: Connection, quote_id: str, wallet: bytes, idem_hash: bytes) -> None:
-    """Bind a price lock to a trade; refuse if it was used for another."""
+    """Bind a price lock to a trade. Refuse the trade if the lock was used for another one."""
     cursor = await connection.execute(
         "UPDATE agent_quote SET wallet = %s, idem_hash = %s WHERE quote_id = %s "
         "AND (wallet IS NULL OR (wallet = %s AND idem_hash = %s)) RETURNING quote_id",

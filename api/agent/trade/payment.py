@@ -1,8 +1,8 @@
-"""The rules by which a signed authorization pays for a bet, and the call that takes it.
+"""The rules by which a signed authorization pays for a bet, and the call that collects the payment.
 
 A payment comes in one of two forms. Stock clients sign `TransferWithAuthorization`, which anyone may send to the token.
-Ours sign `ReceiveWithAuthorization`, which only the settlement wallet can take, and only for the one bet that its nonce
-names. The first eight bytes of the nonce, a fixed mark, distinguish the two.
+Our clients sign `ReceiveWithAuthorization`. Only the settlement wallet can collect such a payment, and only for the one
+bet that the nonce names. The first eight bytes of the nonce, a fixed mark, distinguish the two forms.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ PRIMARY_TYPES = {Form.TRANSFER: TRANSFER, Form.RECEIVE: RECEIVE}
 
 
 class PaymentRejected(Exception):
-    """A payment header does not pay for this trade; its message becomes the next challenge's `error`."""
+    """A payment header that does not pay for this trade. The message becomes the `error` of the next challenge."""
 
 
 def form_of(payment: Authorization) -> Form:
@@ -38,7 +38,7 @@ def is_bound_to(payment: Authorization, bet_hash: bytes) -> bool:
 
 
 def seconds_to_pay(now: int, closes_at: int) -> int:
-    """Return how long a payment signed now may be valid: not past the end of stakes."""
+    """Return for how many seconds a payment signed now may be valid: at most until stakes end."""
     return max(0, min(TIMEOUT_SECONDS, closes_at - now))
 
 
@@ -51,10 +51,10 @@ def check_parties(payment: Authorization, *, wallet: str, pay_to: str) -> None:
 
 
 def window_fault(payment: Authorization, *, head_time: int, now: int, closes_at: int) -> str | None:
-    """Return why the payment is not valid now, or None. head_time: time of the newest block, on which it is simulated.
-    `now`: the chain's clock, which runs on between blocks.
+    """Return why the payment is not valid now, or None. `head_time`: the time of the newest block, on which the payment
+    is simulated. `now`: the chain's clock, which continues between blocks.
 
-    Not for authorizations that were used: their payment is booked whenever the payer comes back.
+    Do not call this for an authorization that was used: its payment is booked whenever the payer comes back.
     """
     seconds = seconds_to_pay(now, closes_at)
     if payment.valid_after >= head_time:
@@ -68,7 +68,7 @@ def window_fault(payment: Authorization, *, head_time: int, now: int, closes_at:
 
 def mismatch(payment: Authorization, amount: int, bet_hash: bytes) -> str | None:
     """Return why the payment is not for this amount and bet, or None. The contract, too, refuses a payment bound to
-    another bet. Its window is checked separately (`window_fault`)."""
+    another bet. `window_fault` checks when the payment is valid."""
     if payment.value != amount:
         return "authorization.value is not the amount of the offer."
     if is_bound_to(payment, bet_hash):
@@ -86,7 +86,7 @@ def mismatch(payment: Authorization, amount: int, bet_hash: bytes) -> str | None
 
 
 def wrong_form(form: Form) -> str:
-    """Return why a signature of the other form is wrong. `form`: the form that the nonce implies."""
+    """Return why a signature in the other form is wrong. `form`: the form that the nonce implies."""
     if form is Form.RECEIVE:
         return (
             "The nonce has the mark of bound payments, which take a signature over ReceiveWithAuthorization; this one "

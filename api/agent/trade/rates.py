@@ -26,18 +26,18 @@ _TOO_MANY = "A wallet may trade 10 times a minute."
 
 
 class TradeRates:
-    """The rate limits of trades by address, wallet and caller. Their state is in the database and the shared limit
-    storage, so they hold across processes."""
+    """The rate limits of trades by address, wallet and caller. The counts are in the database and the shared limit
+    storage, so the limits hold across processes."""
 
     def __init__(self, limits: RateLimits, settings: Settings) -> None:
         self._limits = limits
         self._settings = settings
 
     async def count_call(self, request: web.Request, trade: TradeRequest, *, paid: bool) -> bool:
-        """Count a call by wallet and address, before any database query. Return whether it also counts as a trade: the
-        first payment after a challenge does not, since the challenge was counted.
+        """Count a call by wallet and address, before any database query. Return whether the call also counts as a
+        trade. The first payment after a challenge does not count, since the challenge was counted.
 
-        paid: the call carries a payment, not yet checked.
+        `paid`: whether the call carries a payment, which is not checked yet.
         """
         caller = self._caller(request, trade)
         await self._limits.take(EACH_WALLET, "agent-wallet", caller, "A wallet may call 120 times a minute.")
@@ -49,10 +49,11 @@ class TradeRates:
         return True
 
     async def count_trade(self, request: web.Request, trade: TradeRequest, *, paid: bool, settled: bool) -> None:
-        """Count a trade by wallet and caller, so that a stranger cannot use up a wallet's limit. `settled`: it only
-        fetches a receipt; the first one is counted with its bet.
+        """Count a trade by wallet and caller, so that a stranger cannot use up a wallet's limit. `settled`: whether the
+        call only fetches a receipt. The first receipt is counted with its bet.
 
-        Do not call this for a trade in flight: our own answer asks its caller to repeat the request."""
+        Do not call this for a trade in flight: our own answer asks its caller to repeat the request.
+        """
         if settled and await self._counts("agent-receipt", trade):
             return
         await self._limits.take(TRADE_RATE, "agent-trade", self._caller(request, trade), _TOO_MANY)
@@ -60,7 +61,7 @@ class TradeRates:
             await self._counts("agent-challenge", trade)
 
     async def count_payment(self, trade: TradeRequest) -> None:
-        """Count a call with an unused payment of the wallet itself, by wallet alone."""
+        """Count a call with an unused payment of the wallet. The call is counted by wallet alone."""
         await self._limits.take(TRADE_RATE, "agent-trade-paid", trade.wallet, _TOO_MANY)
 
     def _caller(self, request: web.Request, trade: TradeRequest) -> str:

@@ -1,11 +1,13 @@
-"""The records of trades: their payments and attempts, and what the chain and the index show of them, as answers.
+"""The records of trades. They hold the payments and attempts, and turn what the chain and the index show into answers.
 
-A trade is accepted once its payment is recorded, and has landed once the index shows the result, whoever sent it: a
-stake, or a payment to refund. Its receipt calls it settled, the word of the specification. While a payment may still be
-taken no answer asks for another: it is the receipt, or says that the outcome is not known yet.
+A trade is accepted once its payment is recorded. It has landed once the index shows its result, no matter who sent it:
+a stake, or a payment to refund. The receipt of a landed trade calls it settled, which is the specification's term.
+While a payment may still be taken, no answer asks for another one: the answer is the receipt, or says that the outcome
+is not known yet.
 
-A payment that the token reports as used while its key has settled nothing reached the contract without us. The keeper
-books it, from a final block, for the bet it was sent for; here its payer learns the outcome.
+If the token reports a payment as used while its key has settled nothing, the payment reached the contract without us.
+The keeper books the payment, from a final block, for the bet it was sent for. This module reports that outcome to the
+payer.
 """
 
 from __future__ import annotations
@@ -73,7 +75,8 @@ VALUES (%s, %s, %s, %s, %s, %s) ON CONFLICT (wallet, nonce) DO UPDATE SET bet_ha
 
 @dataclass(frozen=True, slots=True)
 class LandedBet:
-    """What settled under a key, and the totals of each outcome right after it; None for a payment to refund."""
+    """The stake that settled under a key. `totals`: the totals of each outcome right after the stake, or None for a
+    payment to refund."""
 
     stake: Stake
     totals: BookTotals | None
@@ -81,8 +84,9 @@ class LandedBet:
 
 @dataclass(frozen=True, slots=True)
 class PreviousTrade:
-    """The earlier calls of a key: what settled under it, or else its last attempt and the nonces of all its
-    authorizations. `paid_for`: the bet that the payment of this call was first sent for, if it was sent before."""
+    """The earlier calls of a key: the stake that settled under it, or else its last attempt and the nonces of all its
+    authorizations. `paid_for`: the bet that the payment of this call was first sent for, or None if the payment was not
+    sent before."""
 
     landed: LandedBet | None
     attempt: Attempt | None = None
@@ -104,14 +108,14 @@ class PreviousTrade:
         return None if self.attempt is None else self.attempt.intent.tx_hash_hex
 
     def is_for(self, market_id: str) -> bool:
-        """Return whether it bet on the market of this id."""
+        """Return whether the earlier calls bet on the market with this id."""
         if self.landed is not None:
             return self.landed.stake.market_key == key_from_name(market_id)
         return self.attempt is not None and self.attempt.details[0] == key_from_name(market_id)
 
 
 def check_same(attempt: Attempt | None, trade: TradeRequest, market: ListedMarket) -> None:
-    """Refuse with 409 if the last accepted payment of the key was for a different trade."""
+    """Raise 409 if the last accepted payment of the key was for a different trade."""
     builder = None if trade.builder is None else bytes_of(trade.builder)
     bet = (market.key, market.outcome(trade.side), trade.size, builder)
     if attempt is not None and attempt.details != bet:
@@ -147,7 +151,8 @@ class TradeOutcomes:
             return PreviousTrade(None, *await read_previous(connection, key, nonce))
 
     async def landed(self, trade: TradeRequest) -> LandedBet | None:
-        """Return what the index shows under the key; None also if it cannot be read."""
+        """Return the stake or refund that the index shows under the key. Return None if there is none or if the index
+        cannot be read."""
         try:
             async with asyncio.timeout(INDEX_WAIT_SECONDS), self._primary.connect() as connection:
                 return await _read_landed(connection, trade)
@@ -164,8 +169,8 @@ class TradeOutcomes:
         replay: bool = True,
         kit: Mapping[str, Any] | None = None,
     ) -> web.StreamResponse:
-        """Answer with the receipt of a stake that is on chain since `block`, once the index shows it; until then the
-        outcome is unknown."""
+        """Wait until the index has `block`, since which the stake is on the chain, and answer with the receipt. Refuse
+        as not known yet if the index does not show the stake in time."""
         await self._index.wait_for_block(block, INDEX_WAIT_SECONDS)
         landed = await self.landed(trade)
         if landed is None:
@@ -181,8 +186,8 @@ class TradeOutcomes:
         kit: Mapping[str, Any] | None = None,
         named: ListedMarket | None = None,
     ) -> web.Response:
-        """Answer with the receipt of what settled under the key; refuse with 409 if that was a different trade.
-        `named`: the request's market, if already known."""
+        """Answer with the receipt of the stake that settled under the key; raise 409 if the stake was a different
+        trade. `named`: the request's market, if already known."""
         stake = landed.stake
         named = await self._index.market(trade.market_id) if named is None else named
         if named is not None and not _same(trade, named, stake):
@@ -193,8 +198,8 @@ class TradeOutcomes:
     # ------------------------------------------------------------ payments that reached the contract without us
 
     async def account_for(self, wallet: str, amount: int, nonces: tuple[bytes, ...], facts: PaymentFacts) -> None:
-        """Raise the outcome of an earlier payment of this key that was used since. If all were cancelled, raise
-        nothing, so that another may be asked for."""
+        """Raise the outcome of an earlier payment of this key that was used since. If all earlier payments were
+        cancelled, raise nothing, so that the caller may ask for another payment."""
         for nonce in nonces:
             if facts.was_used_elsewhere(nonce):
                 arrival, is_final = await self._read(wallet, nonce, facts.block)
@@ -202,8 +207,8 @@ class TradeOutcomes:
                     self._refuse(arrival, amount, is_final=is_final)
 
     async def used(self, payment: Authorization, amount: int, facts: PaymentFacts, *, fault: str | None) -> Stake:
-        """Return the stake that a used authorization was booked as; raise its outcome if it was not booked. `fault`:
-        why it does not pay for this bet of `amount`."""
+        """Return the stake that a used authorization was booked as. If it was not booked, raise its outcome. `fault`:
+        why the authorization does not pay for this bet of `amount`."""
         if payment.nonce in facts.booked:
             return await self._booked(payment, facts.block)
         arrival, is_final = await self._read(payment.payer, payment.nonce, facts.block)
@@ -217,7 +222,8 @@ class TradeOutcomes:
         self._refuse(arrival, amount, is_final=is_final)
 
     def _refuse(self, arrival: Arrival | None, amount: int, *, is_final: bool) -> NoReturn:
-        """Raise what is known of a payment that was not cancelled. The index holds only payments to us."""
+        """Raise the refusal for a payment that was not cancelled, from what the index shows. The index holds only
+        payments to us."""
         if arrival is None:
             raise trade_refusals.payment_not_indexed()
         if arrival.value is None:
@@ -227,7 +233,7 @@ class TradeOutcomes:
         raise trade_refusals.not_booked_yet(arrival.value, arrival.tx)
 
     async def _booked(self, payment: Authorization, block: int) -> Stake:
-        """Wait for the index to show the stake of a booked authorization."""
+        """Wait until the index shows the stake of a booked authorization, and return the stake."""
         await self._index.wait_for_block(block, INDEX_WAIT_SECONDS)
         async with storage("The payment records"), self._primary.connect() as connection:
             stake = await read_by_nonce(connection, payment.payer, payment.nonce)
@@ -236,7 +242,8 @@ class TradeOutcomes:
         return stake
 
     async def _read(self, payer: str, nonce: bytes, block: int) -> tuple[Arrival | None, bool]:
-        """Return what the index holds of an authorization once it has this block, and whether that is final."""
+        """Wait until the index has this block. Return the state of an authorization in the index, and whether the state
+        is final."""
         await self._index.wait_for_block(block, INDEX_WAIT_SECONDS)
         async with storage("The payment records"), self._primary.connect() as connection:
             arrival = await read_arrival(
@@ -264,15 +271,19 @@ async def _read_landed(connection: AsyncConnection, trade: TradeRequest) -> Land
 
 
 def bet_key(chain_id: int, wallet: str, idem_hash: bytes) -> BetKey:
-    """Return the key in `agent_trade` of a wallet's idempotency key."""
+    """Return the bet key in the table `agent_trade` for a wallet's idempotency key."""
     return BetKey({"wallet": bytes_of(wallet), "idem_hash": idem_hash}, f"agent:{chain_id}:{wallet}:{idem_hash.hex()}")
 
 
 async def read_previous(
     connection: Connection, key: BetKey, nonce: bytes | None
 ) -> tuple[Attempt | None, tuple[bytes, ...], bytes | None]:
-    """Return the last attempt of a key; the nonces of all authorizations sent under it, newest first, since each may
-    have been used; and the hash of the bet that the authorization of this nonce was first sent for, if any."""
+    """Return the last attempt of a key, the nonces of all authorizations sent under the key, and the bet that pays with
+    `nonce`.
+
+    The nonces are sorted newest first; all are returned, since each authorization may have been used. The last value is
+    the hash of the bet that the authorization with `nonce` was first sent for, or None.
+    """
     row = await connection.fetch_one(_PREVIOUS.encode(), {**key.values, "nonce": nonce}, prepare=True)
     assert row is not None
     nonces, paid_for, *attempt = row
@@ -280,8 +291,8 @@ async def read_previous(
 
 
 async def check_duplicate(connection: Connection, trade: Bet) -> None:
-    """Refuse a trade while the same one under another key, begun within a minute, is not known to have ended. The index
-    may show its stake before the relayer has recorded that its transaction was mined."""
+    """Refuse a trade if the same trade began under another key within the last minute and is not known to have ended.
+    The index may show the stake of that other trade before the relayer has recorded that its transaction was mined."""
     cursor = await connection.execute(
         "SELECT t.bet_hash FROM agent_trade t JOIN outbox_intent i ON i.id = t.intent_id "
         "WHERE t.wallet = %s AND t.market_id = %s AND t.outcome = %s AND t.amount = %s AND t.idem_hash <> %s "
@@ -304,10 +315,10 @@ async def check_duplicate(connection: Connection, trade: Bet) -> None:
 async def record_authorization(
     connection: Connection, bet: Bet, bet_hash: bytes, signed: SignedCall, callback_url: str | None
 ) -> None:
-    """Record which bet an authorization pays for; refuse it if that was another bet before.
+    """Record which bet an authorization pays for. Refuse the authorization if it was recorded for another bet before.
 
-    A failed transaction makes its authorization public, so it pays for the bet it was first sent for, or nothing. And
-    if its payment reaches the contract without us, the keeper books it by this row alone.
+    A failed transaction makes its authorization public, so the authorization pays for the bet it was first sent for, or
+    for nothing. If the payment reaches the contract without us, the keeper books the payment by this row alone.
     """
     wallet = bytes_of(bet.wallet)
     arguments = signed.call.data[4:]  # what follows the selector is the same for `settle` and the keeper's `credit`

@@ -1,7 +1,7 @@
 """The refusals of a trade, with all their texts.
 
-A payer whose authorization was used is asked for another payment only if the index shows it as cancelled. While its
-outcome is not known, the answer is retriable.
+A payer whose authorization was used is asked for another payment only if the index shows the authorization as
+cancelled. While the outcome of the authorization is not known, the answer is retriable.
 """
 
 from __future__ import annotations
@@ -47,19 +47,19 @@ _REFUNDED_BECAUSE = {
 
 
 def _retry(message: str, hint: str, seconds: int = AGAIN_SECONDS, tx_hash: str | None = None, **extra: Any) -> Problem:
-    """Return a 429: the same request may succeed in `seconds`."""
+    """Return a 429 that says that the same request may succeed in `seconds`."""
     if tx_hash is not None:
         extra["txHash"] = tx_hash
     return problem("rate_limited", message, hint=hint, retry_after=seconds, **extra)
 
 
 def _money_safe(message: str, tx_hash: str | None) -> Problem:
-    """Return a 429: the outcome of the payment is known once a block is final."""
+    """Return a 429 that says that the outcome of the payment is known once a block is final."""
     return _retry(message, _MONEY_SAFE, FINALITY_SECONDS, tx_hash)
 
 
 def _paid(message: str, hint: str, *, moved: bool = True, **extra: Any) -> Problem:
-    """Return a final refusal of a payment. `moved`: whether it moved money."""
+    """Return a final refusal of a payment. `moved`: whether the payment moved money."""
     return problem("payment_invalid", message, hint=hint, moneyMoved=moved, **extra)
 
 
@@ -68,7 +68,7 @@ def unavailable(why: str) -> Problem:
 
 
 def no_market(name: str, *, paid: bool) -> Problem:
-    """Refuse an unknown market. `paid`: the request has a payment, which was never sent for any bet before."""
+    """Refuse an unknown market. `paid`: whether the request has a payment that was never sent for any bet before."""
     message = f"There is no market {name!r}."
     if not paid:
         return problem("market_not_found", message)
@@ -118,16 +118,17 @@ def funds_reserved(amount: int) -> Problem:
 
 
 def settling(tx_hash: str | None = None, *, in_flight: bool = False) -> Problem:
-    """Report a trade whose outcome is not known yet. `tx_hash`: of its latest transaction, once it is signed.
-    `in_flight`: repeated calls are not counted (`rates`), so the client may retry soon."""
+    """Report a trade whose outcome is not known yet. `tx_hash`: the hash of the trade's latest transaction, once it is
+    signed. `in_flight`: whether the trade is in flight. Repeated calls are then not counted (`rates`), so the client
+    may retry soon."""
     seconds = 1 if in_flight else AGAIN_SECONDS
     hint = "Send the same request again shortly to fetch the receipt."
     return _retry("The trade with this idemKey is still settling.", hint, seconds, tx_hash)
 
 
 def closing() -> Problem:
-    """Refuse to answer yet: the market has closed by the clock, but the newest block read is older, and a later one may
-    have the stake."""
+    """Refuse to answer yet. The market has closed by the clock, but the newest block read is older, and a later block
+    may have the stake."""
     return _retry(
         "The market's closing time has passed, but the newest block is older than that. The next block will show "
         "whether this bet was placed in time.",
@@ -194,7 +195,7 @@ def other_amount(value: int, amount: int, tx: bytes) -> Problem:
 
 
 def other_use(why: str, tx: bytes) -> Problem:
-    """Refuse an authorization that moved money and does not pay for the bet it was sent for."""
+    """Refuse an authorization that moved money but does not pay for the bet it was sent for."""
     return _paid(
         f"This authorization was already used, and it does not pay for this bet: {why}",
         "Send the request it was signed for.",
@@ -203,7 +204,8 @@ def other_use(why: str, tx: bytes) -> Problem:
 
 
 def has_paid(stake: Stake) -> Problem:
-    """Refuse an authorization that has paid for another trade. `stake`: the stake it was booked as."""
+    """Refuse an authorization that has paid for another trade. `stake`: the stake that the authorization was booked
+    as."""
     return _paid(
         "This authorization has already paid for another trade.",
         "No action is needed: GET /positions shows the position it paid for.",
@@ -212,7 +214,8 @@ def has_paid(stake: Stake) -> Problem:
 
 
 def cancelled(tx: bytes) -> Problem:
-    """Refuse a cancelled authorization: the only case in which a fresh one is asked for."""
+    """Refuse a cancelled authorization and ask for a fresh one. No other refusal of a used authorization asks for a
+    fresh one."""
     return _paid(
         "This authorization was cancelled by its signer and can never pay.",
         "Sign a new authorization with a fresh nonce and send the trade again.",
@@ -234,10 +237,10 @@ def refunded(stake: Stake) -> Problem:
 
 
 def refused(intent: Intent) -> Problem:
-    """Return the refusal that the contract's or the relayer's reason stands for; it moved no money.
+    """Return the refusal for the reason that the contract or the relayer gave. The refused attempt moved no money.
 
-    Send a final one only once the chain is known to hold no stake under the key: the bet may have been refused because
-    another sender had already placed it.
+    Send a final refusal only once the chain is known to hold no stake under the key. The bet may have been refused
+    because another sender had already placed it.
     """
     why, tx_hash = intent.reason_code or "", intent.tx_hash_hex
     extra: dict[str, Any] = {} if tx_hash is None else {"txHash": tx_hash}

@@ -1,7 +1,7 @@
-"""POST /trade: check a bet in a fixed order, ask for payment, settle it once, and report the outcome.
+"""POST /trade: check a bet in a fixed order, ask for payment, settle the bet once, and report the outcome.
 
-Resubmitting a trade never settles it twice, whoever sends it: the contract takes a wallet's idempotency key and an
-authorization once. While a payment may still be taken no answer asks for another.
+A resubmitted trade never settles twice, no matter who sends it: the contract takes a wallet's idempotency key and an
+authorization once. While a payment may still be taken, no answer asks for another one.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class TradeHandler:
 
 
 class TradeSubmission(Submission[web.StreamResponse]):
-    """One call for a trade, on its way through the steps."""
+    """One call of `POST /trade`, as a submission to the payment pipeline."""
 
     def __init__(
         self, service: TradeHandler, request: web.Request, trade: TradeRequest, snapshot: MarketsSnapshot
@@ -159,8 +159,9 @@ class TradeSubmission(Submission[web.StreamResponse]):
         return await self._check_payment(order, market, refusal)
 
     async def _refuse_undone(self, past: PreviousTrade) -> NoReturn:
-        """Refuse an accepted trade whose market a reorganization removed from the chain. The refusal is final only once
-        the blocks behind it are: until then another reorganization may restore both."""
+        """Refuse an accepted trade whose market was removed from the chain by a reorganization. The refusal is final
+        only once the blocks that it is based on are final. Until then, another reorganization may restore the market
+        and the trade."""
         trade = self._trade
         if past.in_flight or past.attempt is None or await self._service.payments.may_land(self.key):
             raise trade_refusals.listing_undone(past.tx_hash)
@@ -171,8 +172,8 @@ class TradeSubmission(Submission[web.StreamResponse]):
         raise trade_refusals.no_market(trade.market_id, paid=False)
 
     async def _no_market(self) -> Problem:
-        """Refuse an unknown market. Say that the payment was not sent only if it was never sent for any bet, under any
-        key."""
+        """Refuse an unknown market. The refusal says that the payment was not sent only if it was never sent for any
+        bet under any key."""
         payment, paid_for = self._payment, self._past.paid_for
         if payment is not None and self._past.landed is not None:
             async with storage("The trade records"), free_connection(self._service.pool) as connection:
@@ -223,7 +224,8 @@ class TradeSubmission(Submission[web.StreamResponse]):
         return attempt.intent
 
     async def _ask_for_payment(self, order: Order, why: str | None, now: int) -> web.StreamResponse:
-        """Answer with a 402, unless a payment could not be settled now. `why`: why the payment was not accepted."""
+        """Answer with a 402, unless a payment could not be settled now. `why`: why the payment in this request was not
+        accepted, if there was one."""
         async with storage("The trade records"), free_connection(self._service.pool) as connection:
             await records.check_duplicate(connection, order.bet)
         await self._check_lanes()
@@ -231,7 +233,7 @@ class TradeSubmission(Submission[web.StreamResponse]):
         return self._service.answers.challenge(order, why, now)
 
     async def _facts(self, nonces: Sequence[bytes], guess: str | None = None) -> PaymentFacts:
-        """Read the chain's state of these payments; refuse for now if no node answers."""
+        """Read the chain's state of the payments with these nonces. Raise a retriable refusal if no node answers."""
         service = self._service
         async with self._client_or_refusal() as client:
             return await read_facts(
@@ -249,7 +251,8 @@ class TradeSubmission(Submission[web.StreamResponse]):
             raise trade_refusals.unavailable("Base cannot be reached") from None
 
     async def _signature_fault(self, payment: Authorization, order: Order, facts: PaymentFacts) -> str | None:
-        """Return why the signature of a payment is not valid in the form that its nonce implies, or None."""
+        """Return why the payment's signature is not valid in the form that the nonce implies, or None if it is
+        valid."""
 
         async def is_signed(form: Form) -> bool:
             digest = payment.digest(
@@ -276,7 +279,8 @@ class TradeSubmission(Submission[web.StreamResponse]):
             raise trade_refusals.unavailable("the relayer is down or out of gas")
 
     async def _enqueue(self, order: Order, signed: SignedCall, funds: Funds) -> Attempt:
-        """Record the payment and store an attempt, unless another call did so first. `funds`: the wallet's balance."""
+        """Record the payment and store an attempt, unless another call has already stored one. `funds`: the wallet's
+        balance."""
         try:
             async with (
                 asyncio.timeout(ENQUEUE_SECONDS),
@@ -305,8 +309,8 @@ class TradeSubmission(Submission[web.StreamResponse]):
     async def _handle_used_authorization(
         self, order: Order, payment: Authorization, facts: PaymentFacts, *, fault: str | None
     ) -> web.StreamResponse:
-        """Answer for an authorization that was used although its key has settled nothing. `fault`: why it does not pay
-        for this order; if it does, the keeper books its payment."""
+        """Answer for an authorization that was used although its key has settled nothing. `fault`: why the
+        authorization does not pay for this order. If `fault` is None, the keeper books the payment."""
         if fault is None and payment.nonce not in facts.booked:
             async with (
                 storage("The payment records"),
@@ -391,7 +395,7 @@ def _check_balance(order: Order, facts: PaymentFacts) -> None:
 
 
 def counted(trade: Handler) -> Handler:
-    """Return `trade`, with its answers counted by result."""
+    """Return a handler that calls `trade` and counts the answers by result."""
 
     async def count(request: web.Request) -> web.StreamResponse:
         try:

@@ -1,9 +1,9 @@
-"""The two versions of x402 on the wire: the challenge of a 402, the payment that answers it, and the settlement
-headers.
+"""The two versions of x402 in HTTP messages: the challenge of a 402, the payment that answers the challenge, and the
+settlement headers.
 
 Version 1 is a JSON body and the header `X-PAYMENT`; version 2 uses headers only. A payment's version is its
-`x402Version`, whichever header it came in. Schemas and codecs are those of the x402 package; the fields of an
-authorization are read here, so that errors name the field. Pure.
+`x402Version`, no matter which header holds the payment. Schemas and codecs are those of the x402 package. This module
+reads the fields of an authorization itself, so that errors name the field. Pure.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _Envelope = TypeVar("_Envelope", PaymentPayload, PaymentPayloadV1)
 
 
 class PaymentsDiffer(Exception):
-    """A request holds two different payments."""
+    """The refusal of a request that holds two different payments."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +84,8 @@ class Seller:
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """The payment that a 402 asks for. `amount` in token units; `seconds`: how long the payment may be valid;
-    `resource`: the URL of the trade with its hash; `body`: the request it answers."""
+    """The payment that a 402 asks for. `amount`: the amount in token units. `seconds`: how long the payment may be
+    valid. `resource`: the URL of the trade, with the trade's hash. `body`: the request that the 402 answers."""
 
     seller: Seller
     resource: str
@@ -96,7 +96,7 @@ class Offer:
     body: dict[str, Any]
 
     def challenge(self, error: str | None, extensions: dict[str, Any]) -> dict[str, Any]:
-        """Return the body, in version 1. `error`: why the previous payment was not accepted."""
+        """Return the body of the 402 in version 1. `error`: why the previous payment was not accepted."""
         accepted = PaymentRequirementsV1(
             scheme=SCHEME_EXACT,
             network=NETWORK_V1,
@@ -115,7 +115,7 @@ class Offer:
         return body | ({"extensions": extensions} if extensions else {})
 
     def required(self, error: str | None, extensions: dict[str, Any]) -> str:
-        """Return the header of version 2, with an example call for directories if there is room."""
+        """Return the header of the 402 in version 2. It has an example call for directories if there is room."""
         signed = {name: {**extension, "schema": _OFFERS_SCHEMA} for name, extension in extensions.items()}
         full = self._required(error, {**signed, "bazaar": {"info": self._input(), "schema": _INPUT_SCHEMA}})
         return full if len(full) <= MAX_REQUIRED_CHARACTERS else self._required(error, signed)
@@ -162,8 +162,8 @@ class Offer:
 
 
 def read_payment(headers: Iterable[str], seller: Seller) -> Authorization | None:
-    """Return the payment in these header values, or None. Raises PaymentRejected for a bad one and PaymentsDiffer for
-    two different ones."""
+    """Return the payment in these header values, or None if there is none. Raise PaymentRejected for a bad payment and
+    PaymentsDiffer for two different ones."""
     payments = {decode(header, seller) for header in headers}
     if len(payments) > 1:
         raise PaymentsDiffer
@@ -171,7 +171,7 @@ def read_payment(headers: Iterable[str], seller: Seller) -> Authorization | None
 
 
 def decode(header: str, seller: Seller) -> Authorization:
-    """Return the authorization in a header; raises PaymentRejected, which names the fault."""
+    """Return the authorization in a header. If the header is bad, raise PaymentRejected, which names the fault."""
     if len(header) > MAX_PAYMENT_CHARACTERS:
         raise PaymentRejected(f"The payment is longer than {MAX_PAYMENT_CHARACTERS} characters.")
     try:
@@ -209,7 +209,7 @@ def decode(header: str, seller: Seller) -> Authorization:
 
 
 def settled_headers(transaction: str, payer: str, network: str, extensions: dict[str, Any]) -> dict[str, str]:
-    """Build the settlement headers of a 200, in both versions. `network`: the CAIP-2 name."""
+    """Build the settlement headers of a 200, in both versions. `network`: the CAIP-2 name of the chain."""
 
     def summary(on: str) -> str:
         return encode_payment_response_header(
@@ -229,7 +229,7 @@ def _read_v1(envelope: dict[str, Any]) -> tuple[dict[str, Any], None]:
 
 
 def _read_v2(envelope: dict[str, Any], seller: Seller) -> tuple[dict[str, Any], str]:
-    """Return the payload and the amount of the accepted terms."""
+    """Return the payload of a payment in version 2, and the amount in the terms that the payer accepted."""
     parsed = _parse(PaymentPayload, {**envelope, "x402Version": 2})
     terms = parsed.accepted
     _check_equal("accepted.scheme", terms.scheme, SCHEME_EXACT)

@@ -34,7 +34,7 @@ import type {
 import { type Wallet, addressOf, signTypedData, signerOf } from "./wallet.js";
 
 const SIMPLE_MAX_USD = 10;
-/** Longer than the service waits for the chain, so that a retry does not overlap with the first request. */
+/** The timeout of a trade. The service waits less for the chain, so a retry does not overlap with the first request. */
 const TRADE_SECONDS = 45;
 const ABOUT_TO_END_SECONDS = 15;
 const MAX_VALIDITY_SECONDS = 600;
@@ -57,8 +57,8 @@ export interface BetRequest {
   side: string;
   sizeUsd: number;
   /**
-   * Your own key: making the same bet again returns the outcome of the first call, even if the market has closed since. If
-   * the service does not know it, the error's `payment` is `unknown`.
+   * Your own key. Making the same bet again returns the outcome of the first call, even if the market has closed since.
+   * If the service does not know that outcome, the error's `payment` is `unknown`.
    */
   idemKey?: string;
   /** The fewest shares to accept, by default 1% fewer than quoted. */
@@ -75,10 +75,10 @@ export interface SignedPayment {
 }
 
 /**
- * A bet with everything needed to continue it, also in another process: plain JSON, for `place`.
+ * A bet with everything that is needed to continue it with `place`, even in another process. A ticket is plain JSON.
  *
- * A ticket with a payment lets its holder place that one bet and nothing else. `wasMade`: whether the bet was already on the
- * chain when the ticket was prepared.
+ * A ticket with a payment lets its holder place that one bet and nothing else. `wasMade`: whether the bet was already
+ * on the chain when the ticket was prepared.
  */
 export interface Ticket {
   marketId: string;
@@ -104,9 +104,9 @@ export interface Placed {
   receipt: AgentTradeReceipt;
   /** The address that signed the receipt; null if the service does not sign. */
   attester: string | null;
-  /** Whether an earlier call had settled it. */
+  /** Whether an earlier call had settled the bet. */
   replay: boolean;
-  /** Set if its block is final. */
+  /** The proof, if the bet's block is final. */
   proof?: AgentTradeProofAnswer;
 }
 
@@ -136,8 +136,8 @@ export const tradeId = (ticket: Ticket): Hex =>
   });
 
 /**
- * Prepares the ticket of a bet without signing or paying: from a quote, locked above 10 USD, or from an earlier bet with the
- * caller's `idemKey`.
+ * Prepares the ticket of a bet without signing or paying. The ticket comes from a quote, which is locked above 10 USD,
+ * or from an earlier bet with the caller's `idemKey`.
  */
 export async function prepare(http: Http, wallet: Wallet, terms: Terms, request: BetRequest): Promise<Ticket> {
   const backoff = new Backoff(terms.patienceSeconds);
@@ -193,8 +193,8 @@ async function ticketOf(
 }
 
 /**
- * Returns the receipt of an earlier bet with the caller's key, or undefined. This runs before the quote, which a closed
- * market refuses. Throws if the answer is unknown: a new bet might then be a second one.
+ * Returns the receipt of an earlier bet with the caller's key, or undefined. This runs before the quote, since a closed
+ * market refuses quotes. Throws if the answer is unknown: a new bet might then be a second one.
  */
 async function findEarlierBet(
   http: Http,
@@ -227,8 +227,8 @@ async function findEarlierBet(
 }
 
 /**
- * Returns the receipt of the bet with this key from the answer to an unpaid call; undefined if there is no such bet. Throws
- * if the answer proves neither: a proxy that answers 200 or 402 knows nothing about the bet.
+ * Returns the receipt of the bet with this key from the answer to an unpaid call, or undefined if there is no such bet.
+ * Throws if the answer proves neither: a proxy that answers 200 or 402 knows nothing about the bet.
  */
 function betUnderKey(reply: Reply): AgentTradeReceipt | undefined {
   if (reply.status === 200) {
@@ -254,8 +254,8 @@ function challengeOf(reply: Reply): AgentChallenge {
 }
 
 /**
- * Returns whether the refusal of an unpaid call proves that there is no bet with this key: the same bet is in flight under
- * another key, or the service read the bet and refused it for good.
+ * Returns whether the refusal of an unpaid call proves that there is no bet with this key. It does if the same bet is
+ * in flight under another key, or if the service read the bet and refused it for good.
  */
 function showsNoBet(error: ApiError): boolean {
   const isForGood = error.code !== "" && !BET_NOT_READ.includes(error.code) && !error.retriable && error.isFinal;
@@ -263,8 +263,8 @@ function showsNoBet(error: ApiError): boolean {
 }
 
 /**
- * Continues a ticket, new or saved, until its stake is on the chain (or, with `final`, until its block is final); throws if
- * the bet is refused. However often it is called, it makes one bet.
+ * Continues a ticket, new or saved, until its stake is on the chain (or, with `final`, until its block is final).
+ * Throws if the bet is refused. No matter how often this is called, it makes one bet.
  */
 export async function place(
   http: Http,
@@ -348,8 +348,8 @@ class Bet {
   }
 
   /**
-   * Sends the bet again after its block was removed. Unless the service refuses it for good, it still counts as made and not
-   * final.
+   * Sends the bet again after its block was removed. Unless the service refuses the bet for good, the bet still counts
+   * as made and not final.
    */
   async resubmit(placed: Placed): Promise<Placed> {
     try {
@@ -360,16 +360,16 @@ class Bet {
   }
 
   /**
-   * Returns whether retrying now is pointless: the bet must change, or a block refused it, and it may take many minutes until
-   * the chain undoes that block.
+   * Returns whether retrying now is pointless. Either the bet must change, or a block refused the bet, and it may take
+   * many minutes until the chain undoes that block.
    */
   private isSettledForNow(error: ApiError): boolean {
     return !error.retriable || (!error.isFinal && error.status < 429);
   }
 
   /**
-   * Returns whether the same bet of this wallet is in flight under another key. The caller decides whether to make a second
-   * one; waiting until the first is settled would make it.
+   * Returns whether the same bet of this wallet is in flight under another key. The caller decides whether to make a
+   * second bet. Retrying until the first bet is settled would make a second one.
    */
   private isDuplicate(error: ApiError): boolean {
     return error.code === "rate_limited" && error.tradeId !== undefined && error.tradeId !== tradeId(this.ticket);
@@ -400,8 +400,8 @@ class Bet {
   // ---------------------------------------------------------------- paying
 
   /**
-   * Returns the payment challenge in an answer, or undefined. Once a payment was sent, only a challenge for this very bet
-   * counts: any other did not come from the API and says nothing about the bet.
+   * Returns the payment challenge in an answer, or undefined. Once a payment was sent, only a challenge for this very
+   * bet counts. Any other challenge did not come from the API and says nothing about the bet.
    */
   private challenge(reply: Reply): AgentChallenge | undefined {
     if (reply.status !== 402) return undefined;
@@ -416,7 +416,7 @@ class Bet {
   }
 
   /**
-   * Returns the service's reason for asking to pay again if our payment has expired; otherwise the payment was refused:
+   * Returns why the service asks to pay again if our payment has expired. Otherwise, the service refused the payment:
    * throws PaymentRefused.
    */
   private reasonIfExpired(challenge: AgentChallenge): string {
@@ -429,8 +429,8 @@ class Bet {
   }
 
   /**
-   * Signs the payment if the challenge is for this bet. An expired payment is signed again with the same nonce, which the
-   * token accepts once, so it remains one payment.
+   * Signs the payment if the challenge is for this bet. An expired payment is signed again with the same nonce. The
+   * token accepts a nonce once, so it remains one payment.
    */
   private async signPayment(challenge: AgentChallenge): Promise<void> {
     const offer = this.checkChallenge(challenge);
@@ -462,7 +462,7 @@ class Bet {
     await this.updateTicket({ ...this.ticket, payment: { header, validBefore: until } });
   }
 
-  /** Returns the offer if it asks for this bet's amount, bound to this bet; throws Untrusted otherwise. */
+  /** Returns the offer if it asks for this bet's amount and is bound to this bet; otherwise throws Untrusted. */
   private checkChallenge(challenge: AgentChallenge): AgentPaymentOffer {
     const offer = challenge.accepts?.[0];
     if (offer === undefined) throw this.withPayment(new Untrusted("The challenge offers no way to pay."), "none");
@@ -484,8 +484,8 @@ class Bet {
   }
 
   /**
-   * Gets a new price lock for the same bet. Its limits, its hash and its payment stay the same. `refusal`: the error that led
-   * here; if there is no new lock, the payment's state follows from it.
+   * Gets a new price lock for the same bet. The bet's limits, hash and payment stay the same. `refusal`: the error that
+   * made a new lock necessary. If the service gives no new lock, the payment's state follows from that error.
    */
   private async renewLock(backoff: Backoff, refusal: ApiError): Promise<void> {
     const { marketId, side, sizeUsd, wallet } = this.ticket;
@@ -506,7 +506,7 @@ class Bet {
 
   // ---------------------------------------------------------------- the receipt
 
-  /** Returns the bet with its receipt, after checking that it is for this bet and signed by the service. */
+  /** Returns the bet with its receipt, after checking that the receipt is for this bet and signed by the service. */
   private async acceptReceipt(reply: Reply, backoff: Backoff): Promise<Placed> {
     let body: AgentTradeAnswer;
     try {
@@ -575,7 +575,10 @@ class Bet {
     }
   }
 
-  /** Returns the proof once its block is final; undefined if the stake is no longer in the receipt's transaction. */
+  /**
+   * Waits until the bet's block is final, and returns the proof. Returns undefined if the stake is no longer in the
+   * receipt's transaction.
+   */
   async waitUntilFinal(placed: Placed, ends: number): Promise<AgentTradeProofAnswer | undefined> {
     let why = "there was no time left to check";
     for (let left; (left = ends - performance.now() / 1000) > 0; ) {
@@ -629,7 +632,7 @@ class Bet {
     return this.mayBeInFlight && now() < payment.validBefore ? "unknown" : "refused";
   }
 
-  /** Returns the payment's state according to a refusal. */
+  /** Returns the payment's state that follows from a refusal. */
   private paymentState(error: ApiError): PaymentState {
     if (error.moneyMoved) return "made";
     if (this.ticket.payment === undefined) return "none";

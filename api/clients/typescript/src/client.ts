@@ -17,7 +17,7 @@ export interface ClientOptions {
   fetch?: typeof globalThis.fetch;
   /** How long to keep trying a bet; 120 by default. */
   patienceSeconds?: number;
-  /** How long to wait after that for its block to become final; an hour by default. */
+  /** How long to wait after that for the bet's block to become final; an hour by default. */
   finalSeconds?: number;
   /** Addresses to require; by default, those that the service names. */
   token?: string;
@@ -44,9 +44,9 @@ export class Client extends Operations {
   }
 
   /**
-   * Makes one bet, exactly once, and verifies its receipt. `final`: whether to wait until its block is final; true by
-   * default. `keep` is called with the ticket whenever it changes, before it is used: a saved ticket survives a crash, and
-   * `place` continues it.
+   * Makes one bet, exactly once, and verifies its receipt. `final`: whether to wait until the bet's block is final;
+   * true by default. `keep` is called whenever the ticket changes, before the changed ticket is used: a saved ticket
+   * survives a crash, and `place` continues it.
    */
   async bet(request: BetRequest, options: { final?: boolean; keep?: KeepTicket } = {}): Promise<Placed> {
     const ticket = await this.prepare(request);
@@ -59,14 +59,14 @@ export class Client extends Operations {
     return prepare(this.http, this.walletOrThrow(), this.terms, request);
   }
 
-  /** Continues a ticket, new or saved. However often it is called, it makes one bet. */
+  /** Continues a ticket, new or saved. No matter how often this is called, it makes one bet. */
   place(ticket: Ticket, options: { final?: boolean; keep?: KeepTicket } = {}): Promise<Placed> {
     return place(this.http, this.walletOrThrow(), this.terms, ticket, options.final ?? true, options.keep);
   }
 
   /**
-   * Yields a wallet's events, each once and in order, until you `break`. The stream starts at `cursor` and advances it: save
-   * its `nextSeq` along with your work, and no event is missed or repeated after a restart.
+   * Yields a wallet's events, each once and in order, until you `break`. The stream starts at `cursor` and advances the
+   * cursor. Save the cursor's `nextSeq` along with your work, and no event is missed or repeated after a restart.
    */
   events(options: { wallet?: string; cursor?: Cursor; tradeId?: string } = {}): AsyncGenerator<AgentEvent> {
     const wallet = options.wallet ?? addressOf(this.walletOrThrow());

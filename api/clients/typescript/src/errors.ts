@@ -15,7 +15,7 @@ import type { ErrorCode } from "./models.js";
  */
 export type PaymentState = "none" | "refused" | "unknown" | "made";
 
-/** The base of all errors of this library. `ticket`: the bet concerned, if any. */
+/** The base of all errors of this library. `ticket`: the ticket of the bet concerned, if any. */
 export class VpmError extends Error {
   payment: PaymentState = "none";
   ticket: Ticket | undefined;
@@ -47,8 +47,8 @@ export class Untrusted extends VpmError {}
 export class PaymentRefused extends VpmError {}
 
 /**
- * A bet whose payment was sent and whose outcome did not arrive in time. `place(error.ticket)` tries again with the same key
- * and the same payment, so it remains one bet.
+ * A bet whose payment was sent and whose outcome did not arrive in time. `place(error.ticket)` tries again with the
+ * same key and payment, so it makes no second bet.
  */
 export class OutcomeUnknown extends VpmError {
   txHash: string | undefined;
@@ -64,7 +64,7 @@ export class NotFinal extends VpmError {
   }
 }
 
-/** A receipt that is for another bet, or not signed by the service's key. */
+/** A receipt that is for another bet or is not signed by the service's key. */
 export class ReceiptWrong extends VpmError {}
 
 /** A delivery that is forged, too old or already received. */

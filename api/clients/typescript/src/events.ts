@@ -79,6 +79,6 @@ async function* missing(http: Http, wallet: string, cursor: Cursor, event: Agent
   }
 }
 
-/** Returns whether this is what fetch throws when a connection cannot be made or breaks. */
+/** Returns whether `error` is what fetch throws when a connection cannot be made or breaks. */
 const isBroken = (error: unknown): boolean =>
   error instanceof TypeError || (error instanceof Error && error.name === "AbortError");

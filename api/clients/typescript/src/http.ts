@@ -6,7 +6,7 @@ import type { Query } from "./operations.js";
 /** The `meta.version` of the API that this library supports. */
 export const API_VERSION = "service-agent-api-v1";
 export const PREFIX = "/api/agent/v1";
-/** Default request timeout. A trade has a longer one, since it waits for the chain. */
+/** The default timeout of a request. A trade has a longer timeout, since it waits for the chain. */
 export const READ_SECONDS = 20;
 const FIRST_PAUSE = 0.25;
 const MAX_PAUSE = 5;
@@ -17,7 +17,10 @@ export interface Reply {
   text: string;
 }
 
-/** A request without an answer: refused, cut off or timed out. It may or may not have arrived. */
+/**
+ * A request without an answer: the connection was refused, cut off or timed out. The request may or may not have
+ * arrived.
+ */
 export interface Lost {
   lost: string;
 }
@@ -33,7 +36,10 @@ export class Backoff {
     this.ends = performance.now() / 1000 + seconds;
   }
 
-  /** Returns the seconds to wait before the next try, or undefined if out of time. `least`: the API's Retry-After. */
+  /**
+   * Returns the seconds to wait before the next try, or undefined if the deadline is too near. `least`: the API's
+   * Retry-After.
+   */
   next(least = 0): number | undefined {
     const pause = Math.max(this.pause * (0.7 + 0.6 * Math.random()), least);
     this.pause = Math.min(this.pause * 2, MAX_PAUSE);
@@ -96,7 +102,7 @@ export class Http {
     }
   }
 
-  /** Makes a call that changes nothing, retries it until it is answered, and returns the answer. */
+  /** Makes a call that changes nothing, retries the call until it is answered, and returns the answer. */
   async sendWithRetries<T>(method: string, path: string, query: Query | undefined, backoff: Backoff): Promise<T> {
     for (;;) {
       const response = await this.send(method, path, query === undefined ? {} : { query });
@@ -125,7 +131,7 @@ export function refusal(reply: Reply): ApiError {
   return new ApiError(reply.status, reply.headers, body);
 }
 
-/** Every refusal by the API has a code and `retriable`. */
+/** Returns whether `content` is a refusal by the API, which has a code and `retriable`. */
 function isTheApis(content: unknown): content is Record<string, unknown> {
   const { error, retriable } = (content ?? {}) as Record<string, unknown>;
   return typeof error === "string" && typeof retriable === "boolean";

@@ -4,7 +4,7 @@ import type { AgentDeletedAnswer, AgentDiscoverAnswer, AgentGettingStarted, Agen
 
 export type Query = Record<string, string | number | boolean | undefined>;
 
-/** Operations as methods. `wallet` defaults to the client's own. */
+/** The operations as methods. By default, `wallet` is the client's own wallet. */
 export abstract class Operations {
   protected abstract call<T>(method: string, path: string, query?: Query): Promise<T>;
   protected abstract own(wallet: string | undefined): string | undefined;

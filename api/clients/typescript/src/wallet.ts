@@ -64,7 +64,7 @@ export async function signText(wallet: Wallet, text: string): Promise<Hex> {
   return checked(wallet, digest, "signDigest" in signer ? await signer.signDigest(digest) : await signer.signMessage({ message: text }));
 }
 
-/** Returns the signer's address, or undefined if this is not a signature. */
+/** Returns the signer's address, or undefined if `signature` is not a signature. */
 export async function signerOf(digest: Hex, signature: Hex): Promise<Address | undefined> {
   try {
     return await recoverAddress({ hash: digest, signature });

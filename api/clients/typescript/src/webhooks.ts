@@ -11,12 +11,13 @@ const WINDOW_SECONDS = 300;
 export type HeadersLike = Headers | Record<string, string | string[] | undefined>;
 
 /**
- * A verifier of deliveries. Pass the `secret` of a registered webhook, or for the callbacks of single trades the `attester`,
- * the address that signs them (`(await client.health()).health.attester`). It signs the callbacks of all wallets: accept only
- * events whose `tradeId` is yours.
+ * A verifier of deliveries. Pass the `secret` of a registered webhook. For the callbacks of single trades, pass the
+ * `attester`, the address that signs the callbacks (`(await client.health()).health.attester`). The attester signs the
+ * callbacks of all wallets: accept only events whose `tradeId` is yours.
  *
- * A delivery is refused if its signature is wrong, its timestamp is more than `windowSeconds` from now, or it was received
- * before. The service may deliver an event again with a new timestamp: skip each `eventId` that you have already handled.
+ * A delivery is refused if its signature is wrong, its timestamp is more than `windowSeconds` from now, or it was
+ * received before. The service may deliver an event again with a new timestamp: skip each `eventId` that you have
+ * already handled.
  */
 export class WebhookVerifier {
   private readonly seen = new Map<string, number>();

@@ -72,7 +72,7 @@ class AsyncClient(BaseClient[httpx.AsyncClient]):
     # ------------------------------------------------------------ running steps
 
     async def do(self, steps: Steps[T]) -> T:
-        """Run these steps and return their result."""
+        """Run `steps` and return their result."""
         done: Any = None
         try:
             while True:

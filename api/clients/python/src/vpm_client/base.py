@@ -22,8 +22,8 @@ CONNECT_SECONDS = 5.0
 
 
 class Method(Generic[P, T]):
-    """Steps as a method of both clients: `Client` runs them and returns the result, `AsyncClient` returns a
-    coroutine."""
+    """A method of both clients, made from steps. `Client` runs the steps and returns the result; `AsyncClient` returns
+    a coroutine."""
 
     def __init__(self, steps: Callable[Concatenate[Settings, P], Steps[T]]) -> None:
         self._steps = steps
@@ -44,7 +44,7 @@ class Method(Generic[P, T]):
 
 
 def question(call: Callable[P, Call[T]]) -> Method[P, T]:
-    """Turn a single request into a method."""
+    """Turn a function that builds a single request into a method."""
 
     @functools.wraps(call)
     def steps(settings: Settings, /, *args: P.args, **kwargs: P.kwargs) -> Steps[T]:
@@ -56,9 +56,9 @@ def question(call: Callable[P, Call[T]]) -> Method[P, T]:
 class BaseClient(Generic[H]):
     """A client of the agent API at `base_url`. Reads need no wallet.
 
-    `http`: your own httpx client, which you close yourself. `patience_seconds`: how long to keep trying a bet;
-    `final_seconds`: how long to wait after that for its block to become final. `token`, `contract`, `attester`: the
-    addresses to require; by default, those that the service names.
+    `http`: your own httpx client, which you close yourself. `patience_seconds`: how long to keep trying a bet.
+    `final_seconds`: how long to wait after that for the bet's block to become final. `token`, `contract`, `attester`:
+    the addresses to require. By default, these are the addresses that the service names.
     """
 
     _http_class: type[H]
@@ -82,7 +82,7 @@ class BaseClient(Generic[H]):
         self._owns_http = http is None
 
     def _request(self, call: Call[Any]) -> dict[str, Any]:
-        """Return the arguments of a request for httpx."""
+        """Return httpx's arguments for a request."""
         return {
             "method": call.method,
             "url": self.settings.base_url + call.path,

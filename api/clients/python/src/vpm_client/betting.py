@@ -62,7 +62,8 @@ class SignedPayment(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Ticket(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """A bet with everything needed to continue it, also in another process: `to_json`, `Ticket.from_json`, `place`.
+    """A bet with everything that is needed to continue it, even in another process: `to_json`, `Ticket.from_json`,
+    `place`.
 
     A ticket with a payment lets its holder place that one bet and nothing else. `was_made`: whether the bet was already
     on the chain when the ticket was prepared.
@@ -113,8 +114,8 @@ class Ticket(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rena
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """A bet that is on the chain. `attester`: the address that signed the receipt, None if the service does not sign;
-    `replay`: whether an earlier call had settled it; `proof`: set if its block is final."""
+    """A bet that is on the chain. `attester`: the address that signed the receipt, or None if the service does not
+    sign. `replay`: whether an earlier call had settled the bet. `proof`: the proof, if the bet's block is final."""
 
     ticket: Ticket
     receipt: AgentTradeReceipt
@@ -148,13 +149,13 @@ def bet(
     final: bool = True,
     keep: KeepTicket | None = None,
 ) -> Steps[Placed]:
-    """Make one bet, exactly once, and verify its receipt. `final`: whether to wait until its block is final.
+    """Make one bet, exactly once, and verify its receipt. `final`: whether to wait until the bet's block is final.
 
-    `min_shares`: the fewest shares to accept, by default 1% fewer than quoted. `keep` is called with the ticket
-    whenever it changes, before it is used: a saved ticket survives a crash, and `place` continues it. A cancelled
+    `min_shares`: the fewest shares to accept, by default 1% fewer than quoted. `keep` is called whenever the ticket
+    changes, before the changed ticket is used: a saved ticket survives a crash, and `place` continues it. A cancelled
     AsyncClient call may have paid: continue with the saved ticket. With your own `idem_key`, calling this again with
-    the same bet returns the outcome of the first call, even if the market has closed since; if the service does not
-    know it, the error's `payment` is `UNKNOWN`.
+    the same bet returns the outcome of the first call, even if the market has closed since. If the service does not
+    know that outcome, the error's `payment` is `UNKNOWN`.
     """
     ticket = yield from prepare(
         settings,
@@ -184,8 +185,8 @@ def prepare(
     callback_url: str | None = None,
     ref: str | None = None,
 ) -> Steps[Ticket]:
-    """Return the ticket of a bet without signing or paying: from a quote, locked above 10 USD, or from an earlier bet
-    with the caller's `idem_key`. The parameters are those of `bet`."""
+    """Return the ticket of a bet without signing or paying. The ticket comes from a quote, which is locked above 10
+    USD, or from an earlier bet with the caller's `idem_key`. The parameters are those of `bet`."""
     backoff = Backoff(settings.patience_seconds)
     wallet, size = settings.address, decimal(size_usd)
     before: AgentTradeReceipt | None = None
@@ -234,8 +235,8 @@ def prepare(
 
 
 def find_earlier_bet(unpaid: Call[AgentTradeAnswer], backoff: Backoff) -> Steps[AgentTradeReceipt | None]:
-    """Return the receipt of an earlier bet with the caller's key, or None. This runs before the quote, which a closed
-    market refuses. Raise if the answer is unknown: a new bet might then be a second one."""
+    """Return the receipt of an earlier bet with the caller's key, or None. This runs before the quote, since a closed
+    market refuses quotes. Raise an error if the answer is unknown: a new bet might then be a second one."""
     while True:
         response = yield from send(unpaid)
         try:
@@ -254,8 +255,8 @@ def find_earlier_bet(unpaid: Call[AgentTradeAnswer], backoff: Backoff) -> Steps[
 
 
 def bet_under_key(reply: Reply) -> AgentTradeReceipt | None:
-    """Return the receipt of the bet with this key from the answer to an unpaid call; None if there is no such bet.
-    Raise if the answer proves neither: a proxy that answers 200 or 402 knows nothing about the bet."""
+    """Return the receipt of the bet with this key from the answer to an unpaid call, or None if there is no such bet.
+    Raise an error if the answer proves neither: a proxy that answers 200 or 402 knows nothing about the bet."""
     if reply.status == 200:
         return decode(AgentTradeAnswer, reply.body).receipt
     if reply.status == 402:
@@ -269,8 +270,8 @@ def bet_under_key(reply: Reply) -> AgentTradeReceipt | None:
 
 
 def shows_no_bet(error: ApiError) -> bool:
-    """Return whether the refusal of an unpaid call proves that there is no bet with this key: the same bet is in flight
-    under another key, or the service read the bet and refused it for good."""
+    """Return whether the refusal of an unpaid call proves that there is no bet with this key. It does if the same bet
+    is in flight under another key, or if the service read the bet and refused it for good."""
     is_for_good = bool(error.code) and error.code not in BET_NOT_READ and not error.retriable and error.is_final
     return not error.money_moved and (error.trade_id is not None or is_for_good)
 
@@ -288,8 +289,8 @@ def trade_call(body: Mapping[str, Any], payment: SignedPayment | None = None) ->
 
 
 def place(settings: Settings, ticket: Ticket, *, final: bool = True, keep: KeepTicket | None = None) -> Steps[Placed]:
-    """Continue a ticket, new or saved, until its stake is on the chain (or, with `final`, until its block is final);
-    raise if the bet is refused. However often it is called, it makes one bet."""
+    """Continue a ticket, new or saved, until its stake is on the chain (or, with `final`, until its block is final).
+    Raise an error if the bet is refused. No matter how often this is called, it makes one bet."""
     bet_in_progress = _Bet(ticket, settings, keep)
     placed = yield from bet_in_progress.submit()
     ends = time.monotonic() + settings.final_seconds
@@ -349,8 +350,8 @@ class _Bet:
             yield from self.wait(backoff, why, least, tx_hash)
 
     def resubmit(self, placed: Placed) -> Steps[Placed]:
-        """Send the bet again after its block was removed. Unless the service refuses it for good, it still counts as
-        made and not final."""
+        """Send the bet again after its block was removed. Unless the service refuses the bet for good, the bet still
+        counts as made and not final."""
         try:
             return (yield from self.submit())
         except VpmError as error:
@@ -359,13 +360,13 @@ class _Bet:
             raise self.not_final(placed, str(error)) from error
 
     def is_settled_for_now(self, error: ApiError) -> bool:
-        """Return whether retrying now is pointless: the bet must change, or a block refused it, and it may take many
-        minutes until the chain undoes that block."""
+        """Return whether retrying now is pointless. Either the bet must change, or a block refused the bet, and it may
+        take many minutes until the chain undoes that block."""
         return not error.retriable or (not error.is_final and error.status < 429)
 
     def is_duplicate(self, error: ApiError) -> bool:
         """Return whether the same bet of this wallet is in flight under another key. The caller decides whether to make
-        a second one; waiting until the first is settled would make it."""
+        a second bet. Retrying until the first bet is settled would make a second one."""
         return error.code == "rate_limited" and error.trade_id not in (None, self.ticket.trade_id)
 
     def wait(self, backoff: Backoff, why: str, least: float | None = None, tx_hash: str | None = None) -> Steps[None]:
@@ -394,7 +395,7 @@ class _Bet:
 
     def challenge(self, response: Reply | Lost) -> AgentChallenge | None:
         """Return the payment challenge in an answer, or None. Once a payment was sent, only a challenge for this very
-        bet counts: any other did not come from the API and says nothing about the bet."""
+        bet counts. Any other challenge did not come from the API and says nothing about the bet."""
         if isinstance(response, Lost) or response.status != 402:
             return None
         try:
@@ -406,8 +407,8 @@ class _Bet:
         return challenge
 
     def reason_if_expired(self, challenge: AgentChallenge) -> str:
-        """Return the service's reason for asking to pay again if our payment has expired; otherwise the payment was
-        refused: raise PaymentRefused."""
+        """Return why the service asks to pay again if our payment has expired. Otherwise, the service refused the
+        payment: raise PaymentRefused."""
         why = challenge.error or "The payment was not accepted."
         payment = self.ticket.payment
         if payment is not None and time.time() < payment.valid_before - ABOUT_TO_END_SECONDS:
@@ -415,8 +416,8 @@ class _Bet:
         return why
 
     def sign_payment(self, challenge: AgentChallenge) -> Steps[None]:
-        """Sign the payment if the challenge is for this bet. An expired payment is signed again with the same nonce,
-        which the token accepts once, so it remains one payment."""
+        """Sign the payment if the challenge is for this bet. An expired payment is signed again with the same nonce.
+        The token accepts a nonce once, so it remains one payment."""
         try:
             offer = self.check_challenge(challenge)
         except Untrusted as wrong:
@@ -449,7 +450,7 @@ class _Bet:
             yield Keep(self.ticket, self.keep)
 
     def check_challenge(self, challenge: AgentChallenge) -> AgentPaymentOffer:
-        """Return the offer if it asks for this bet's amount, bound to this bet; raise Untrusted otherwise."""
+        """Return the offer if it asks for this bet's amount and is bound to this bet; otherwise raise Untrusted."""
         if not challenge.accepts:
             raise Untrusted("The challenge offers no way to pay.")
         offer = challenge.accepts[0]
@@ -471,8 +472,9 @@ class _Bet:
         return offer
 
     def renew_lock(self, backoff: Backoff, refusal: ApiError) -> Steps[None]:
-        """Get a new price lock for the same bet. Its limits, its hash and its payment stay the same. `refusal`: the
-        error that led here; if there is no new lock, the payment's state follows from it."""
+        """Get a new price lock for the same bet. The bet's limits, hash and payment stay the same. `refusal`: the error
+        that made a new lock necessary. If the service gives no new lock, the payment's state follows from that
+        error."""
         ticket = self.ticket
         again = operations.quote(ticket.market_id, side=ticket.side, size_usd=ticket.size_usd, wallet=ticket.wallet)
         try:
@@ -486,7 +488,8 @@ class _Bet:
     # ------------------------------------------------------------ the receipt
 
     def accept_receipt(self, reply: Reply, backoff: Backoff) -> Steps[Placed]:
-        """Return the bet with its receipt, after checking that it is for this bet and signed by the service."""
+        """Return the bet with its receipt, after checking that the receipt is for this bet and signed by the
+        service."""
         try:
             body = decode(AgentTradeAnswer, reply.body)
         except VpmError as error:
@@ -548,7 +551,8 @@ class _Bet:
             raise ReceiptWrong(f"The receipt is signed by {signer}, not by {self.attester}.")
 
     def wait_until_final(self, placed: Placed, ends: float) -> Steps[AgentTradeProofAnswer | None]:
-        """Return the proof once its block is final; None if the stake is no longer in the receipt's transaction."""
+        """Wait until the bet's block is final, and return the proof. Return None if the stake is no longer in the
+        receipt's transaction."""
         why = "there was no time left to check"
         while (left := ends - time.monotonic()) > 0:
             try:
@@ -592,7 +596,7 @@ class _Bet:
         return Payment.UNKNOWN if self.may_be_in_flight and time.time() < payment.valid_before else Payment.REFUSED
 
     def payment_state(self, error: ApiError) -> Payment:
-        """Return the payment's state according to a refusal."""
+        """Return the payment's state that follows from a refusal."""
         if error.money_moved:
             return Payment.MADE
         if self.ticket.payment is None:

@@ -30,7 +30,8 @@ to_json = msgspec.json.Encoder(decimal_format="number").encode
 
 @dataclass(frozen=True, slots=True)
 class Call(Generic[T]):
-    """A request and the type of its answer. `of_wallet`: it concerns the client's wallet unless the query names one."""
+    """A request and the type of its answer. `of_wallet`: whether the request concerns the client's wallet unless the
+    query names another one."""
 
     method: str
     path: str
@@ -53,7 +54,8 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """A request without an answer: refused, cut off or timed out. It may or may not have arrived."""
+    """A request without an answer: the connection was refused, cut off or timed out. The request may or may not have
+    arrived."""
 
     why: str
 
@@ -66,7 +68,8 @@ def decimal(amount: Amount) -> Decimal:
 
 
 def units(amount: Amount) -> int:
-    """Convert to millionths, the unit of the token and the contract; ValueError if there are more than 6 decimals."""
+    """Convert to millionths, the unit of the token and the contract. Raise ValueError if the amount has more than 6
+    decimals."""
     scaled = decimal(amount).scaleb(6)
     if scaled != scaled.to_integral_value():
         raise ValueError(f"{amount} has more than 6 decimals.")
@@ -74,7 +77,7 @@ def units(amount: Amount) -> int:
 
 
 def query_of(**given: object) -> dict[str, str]:
-    """Return query parameters as text, without those that are None."""
+    """Return the query parameters that are not None, as text."""
     return {name: _text(value) for name, value in given.items() if value is not None}
 
 
@@ -93,7 +96,7 @@ def path_segment(value: str) -> str:
 
 
 def json_body(content: Mapping[str, Any]) -> bytes:
-    """Encode a JSON body without the fields that are None."""
+    """Encode the fields that are not None as a JSON body."""
     return to_json({name: value for name, value in content.items() if value is not None})
 
 
@@ -109,8 +112,8 @@ _one_at_a_time = threading.Lock()
 
 
 def decoder(model: type[T]) -> msgspec.json.Decoder[T]:
-    """Return the JSON decoder of `model`. msgspec reads a type's fields on first use, and a second thread that uses the
-    type at that moment crashes the whole process (seen with 0.22), so only one thread at a time makes a decoder."""
+    """Return the JSON decoder of `model`. msgspec reads a type's fields on first use. If a second thread uses the type
+    at that moment, the whole process crashes (seen with 0.22), so only one thread at a time makes a decoder."""
     with _one_at_a_time:
         if model not in _decoders:
             _decoders[model] = msgspec.json.Decoder(model)
@@ -118,7 +121,8 @@ def decoder(model: type[T]) -> msgspec.json.Decoder[T]:
 
 
 def decode(model: type[T], body: bytes) -> T:
-    """Decode an answer, ignoring unknown fields. Raise UnexpectedAnswer or WrongVersion if it does not match."""
+    """Decode an answer, ignoring unknown fields. Raise UnexpectedAnswer or WrongVersion if the answer does not match
+    `model`."""
     try:
         made = decoder(model).decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

@@ -40,8 +40,9 @@ class Client(BaseClient[httpx.Client]):
     def events(
         self, wallet: str | None = None, *, cursor: Cursor | None = None, trade_id: str | None = None
     ) -> Iterator[AgentEvent]:
-        """Yield a wallet's events forever, each once and in order. The stream starts at `cursor` and advances it: save
-        its `next_seq` along with your work, and no event is missed or repeated after a restart."""
+        """Yield a wallet's events forever, each once and in order. The stream starts at `cursor` and advances the
+        cursor. Save the cursor's `next_seq` along with your work, and no event is missed or repeated after a
+        restart."""
         cursor, wallet = cursor or Cursor(), wallet or self.settings.address
         pause = PAUSE_SECONDS
         while True:
@@ -70,7 +71,7 @@ class Client(BaseClient[httpx.Client]):
     # ------------------------------------------------------------ running steps
 
     def do(self, steps: Steps[T]) -> T:
-        """Run these steps and return their result."""
+        """Run `steps` and return their result."""
         done: Any = None
         try:
             while True:

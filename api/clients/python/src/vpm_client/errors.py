@@ -26,7 +26,7 @@ class Payment(Enum):
 
 
 class VpmError(Exception):
-    """The base of all exceptions of this library. `ticket`: the bet concerned, if any."""
+    """The base of all exceptions of this library. `ticket`: the ticket of the bet concerned, if any."""
 
     payment: Payment = Payment.NONE
     ticket: Any = None
@@ -59,7 +59,7 @@ class PaymentRefused(VpmError):
 
 class OutcomeUnknown(VpmError):
     """A bet whose payment was sent and whose outcome did not arrive in time. `place(error.ticket)` tries again with the
-    same key and the same payment, so it remains one bet."""
+    same key and payment, so it makes no second bet."""
 
     payment = Payment.UNKNOWN
     tx_hash: str | None = None
@@ -73,7 +73,7 @@ class NotFinal(VpmError):
 
 
 class ReceiptWrong(VpmError):
-    """A receipt that is for another bet, or not signed by the service's key."""
+    """A receipt that is for another bet or is not signed by the service's key."""
 
     payment = Payment.MADE
 
@@ -91,8 +91,9 @@ class Issue:
 
 
 class ApiError(VpmError):
-    """A refusal by the API: branch on its `code`. An answer in another format did not come from the API, even if it has
-    an `error` field, as a proxy's may; its `code` is ""."""
+    """A refusal by the API: branch on its `code`. The `code` is "" if the answer has another format, since such an
+    answer did not come from the API. A proxy's answer, for example, may have an `error` field and still not be the
+    API's."""
 
     def __init__(self, status: int, headers: Mapping[str, str], answer: bytes) -> None:
         body = _refusal(answer) or {"message": f"The answer with status {status} did not come from the API."}
@@ -120,7 +121,7 @@ class ApiError(VpmError):
 
 
 def _refusal(answer: bytes) -> dict[str, Any] | None:
-    """Return the body if it is a refusal by the API: one with a code and `retriable`."""
+    """Return the body if it is a refusal by the API, which has a code and `retriable`; otherwise return None."""
     try:
         body = msgspec.json.decode(answer)
     except (msgspec.DecodeError, UnicodeDecodeError):

@@ -38,8 +38,8 @@ def stream_call(wallet: str, trade_id: str | None, cursor: Cursor) -> Call[Agent
 
 
 class EventParser:
-    """A parser of server-sent events (HTML standard). An event cut off by a break is dropped. `contiguous`: the stream
-    has all the wallet's events, so their numbers have no gap."""
+    """A parser of server-sent events (HTML standard). An event that is cut off when the connection breaks is dropped.
+    `contiguous`: whether the stream has all the wallet's events, so that their numbers have no gap."""
 
     def __init__(self, cursor: Cursor, *, contiguous: bool) -> None:
         self._cursor = cursor
@@ -48,8 +48,8 @@ class EventParser:
         self._has_begun = False
 
     def line(self, line: str) -> AgentEvent | None:
-        """Return the event that this line completes, if any and if it is new. Raise Unreachable if earlier events are
-        missing: a reopened stream begins with them."""
+        """Return the event that this line completes, if there is one and it is new. Raise Unreachable if earlier events
+        are missing: a reopened stream begins with the missing events."""
         if line:
             name, _, value = line.partition(":")
             if name == "data":

@@ -1,4 +1,4 @@
-"""The operations of the API that are a single request. `wallet` defaults to the client's own."""
+"""The operations of the API that are a single request. By default, `wallet` is the client's own wallet."""
 
 from __future__ import annotations
 

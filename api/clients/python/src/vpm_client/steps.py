@@ -1,6 +1,7 @@
-"""The steps that bets and requests consist of, without I/O.
+"""The steps of bets and requests, without I/O.
 
-A generator yields the step to do next, and a client, sync or async, does it. So each sequence is written once for both.
+A generator yields the next step, and a sync or async client carries it out. So each sequence of steps is written once
+for both clients.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """A wait."""
+    """A pause before the next step."""
 
     seconds: float
 
@@ -59,7 +60,8 @@ Steps = Generator[Step, Any, T]
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """A client's service, wallet, timeouts and required addresses (None: those that the service names)."""
+    """A client's service, wallet, timeouts and required addresses. If an address is None, the address that the service
+    names is accepted."""
 
     base_url: str
     wallet: Wallet | None
@@ -88,7 +90,8 @@ class Backoff:
         self._pause = FIRST_PAUSE
 
     def next(self, least: float | None = None) -> float | None:
-        """Return the seconds to wait before the next try, or None if out of time. `least`: the API's Retry-After."""
+        """Return the seconds to wait before the next try, or None if the deadline is too near. `least`: the API's
+        Retry-After."""
         pause = max(self._pause * random.uniform(0.7, 1.3), least or 0.0)  # noqa: S311 (only spreads retries)
         self._pause = min(self._pause * 2, MAX_PAUSE)
         return None if time.monotonic() + pause > self._ends else pause
@@ -108,7 +111,7 @@ def send_once(call: Call[T]) -> Steps[T]:
 
 
 def send_with_retries(call: Call[T], backoff: Backoff) -> Steps[T]:
-    """Make a call that changes nothing, retry it until it is answered, and return the answer."""
+    """Make a call that changes nothing, retry the call until it is answered, and return the answer."""
     while True:
         try:
             return (yield from send_once(call))
@@ -122,7 +125,7 @@ def send_with_retries(call: Call[T], backoff: Backoff) -> Steps[T]:
 
 
 def perform(settings: Settings, call: Call[T]) -> Steps[T]:
-    """Make a call and return its answer; retry it only if it is a read."""
+    """Make a call and return its answer. Only a read is retried."""
     if call.of_wallet and "wallet" not in call.query and settings.wallet is not None:
         call = replace(call, query={**call.query, "wallet": settings.address})
     return send_with_retries(call, Backoff(READ_SECONDS)) if call.method == "GET" else send_once(call)

@@ -44,7 +44,7 @@ def digest_of(message: TypedData | str) -> bytes:
 
 
 def signer_of(digest: bytes, signature: bytes) -> str | None:
-    """Return the signer's address, or None if this is not a signature."""
+    """Return the signer's address, or None if `signature` is not a signature."""
     if len(signature) != 65 or signature[64] not in (27, 28):
         return None
     try:

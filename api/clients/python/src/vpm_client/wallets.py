@@ -19,7 +19,7 @@ ORDER = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
 @runtime_checkable
 class DigestSigner(Protocol):
     """A key that signs a 32-byte digest and returns r, s, v in 65 bytes. See `DerSigner` for key services. With an
-    AsyncClient it may be asynchronous."""
+    AsyncClient, the signing may be asynchronous."""
 
     @property
     def address(self) -> str: ...
@@ -29,7 +29,7 @@ class DigestSigner(Protocol):
 
 @runtime_checkable
 class TypedDataSigner(Protocol):
-    """An account like eth-account's. With an AsyncClient it may be asynchronous."""
+    """An account like eth-account's. With an AsyncClient, the signing may be asynchronous."""
 
     @property
     def address(self) -> Any: ...
@@ -77,7 +77,7 @@ def address_of(wallet: Wallet) -> str:
 
 
 def request_signature(wallet: Wallet, message: TypedData | str) -> Any:
-    """Send the wallet's signer to sign typed data, or a text by `personal_sign` (EIP-191). The result may be awaitable;
+    """Ask the wallet's signer to sign typed data, or a text by `personal_sign` (EIP-191). The result may be awaitable;
     `check_signature` turns it into a signature."""
     signer = wallet.signer if isinstance(wallet, ContractWallet) else wallet
     if isinstance(signer, DigestSigner):
@@ -88,7 +88,7 @@ def request_signature(wallet: Wallet, message: TypedData | str) -> Any:
 
 
 def require_sync(made: Any) -> Any:
-    """Return the signature; raise TypeError if it is awaitable, since the caller cannot wait for it."""
+    """Return the signature. Raise TypeError if the signature is awaitable, since the caller cannot wait for it."""
     if inspect.isawaitable(made):
         if inspect.iscoroutine(made):
             made.close()
@@ -97,7 +97,7 @@ def require_sync(made: Any) -> Any:
 
 
 def check_signature(wallet: Wallet, message: TypedData | str, made: Any) -> bytes:
-    """Return the signature as bytes; raise ValueError if it is not the wallet's."""
+    """Return the signature as bytes. Raise ValueError if the signature is not the wallet's."""
     given = getattr(made, "signature", made)
     signature = bytes.fromhex(given.removeprefix("0x")) if isinstance(given, str) else bytes(given)
     if len(signature) == 65 and signature[64] in (0, 1):  # some signers count v from 0; the token does not
@@ -108,7 +108,8 @@ def check_signature(wallet: Wallet, message: TypedData | str, made: Any) -> byte
 
 
 def _of_der(der: bytes, digest: bytes, address: str) -> bytes:
-    """Convert SEQUENCE {INTEGER r, INTEGER s} to r, s, v, with the lower s: the token accepts no other."""
+    """Convert a DER signature, SEQUENCE {INTEGER r, INTEGER s}, to r, s, v. Use the lower s, since the token accepts no
+    other."""
     r, rest = _integer(der[2:])
     s, _ = _integer(rest)
     if s > HALF_ORDER:

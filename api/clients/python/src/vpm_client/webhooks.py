@@ -19,9 +19,9 @@ WINDOW_SECONDS = 300
 
 
 class WebhookVerifier:
-    """A verifier of deliveries. Pass the `secret` of a registered webhook, or for the callbacks of single trades the
-    `attester`, the address that signs them (`health().health.attester`). It signs the callbacks of all wallets: accept
-    only events whose `trade_id` is yours.
+    """A verifier of deliveries. Pass the `secret` of a registered webhook. For the callbacks of single trades, pass the
+    `attester`, the address that signs the callbacks (`health().health.attester`). The attester signs the callbacks of
+    all wallets: accept only events whose `trade_id` is yours.
 
     A delivery is refused if its signature is wrong, its timestamp is more than `window_seconds` from now, or it was
     received before. The service may deliver an event again with a new timestamp: skip each `event_id` that you have
