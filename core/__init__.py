@@ -1,6 +1,7 @@
 """Code that every daemon shares: configuration, chain client, money, database, logging, health.
 
-Nothing here imports `indexer`, `keeper`, `relayer` or `api`. They import from here and communicate through Postgres.
+This package imports none of `indexer`, `keeper`, `relayer` and `api`. Those packages import this one, and communicate
+with one another through Postgres.
 """
 
 import sys

@@ -28,7 +28,7 @@ def domain(token: Token, chain_id: int) -> dict[str, Any]:
 
 
 def digest(form: str, message: dict[str, Any], token: Token, chain_id: int) -> bytes:
-    """Return the digest to sign. `form` is RECEIVE or TRANSFER; `message` has the FIELDS."""
+    """Return the EIP-712 digest to sign. `form` is RECEIVE or TRANSFER; `message` has a value for each of FIELDS."""
     signable = encode_typed_data(
         domain_data=domain(token, chain_id), message_types={form: list(FIELDS)}, message_data=message
     )

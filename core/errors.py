@@ -26,7 +26,7 @@ EXIT_CONFIG = 78  # sysexits.h EX_CONFIG: restarting without a change will not h
 
 
 class VpmError(Exception):
-    """The base of our errors. A subclass's docstring is its default message."""
+    """The base class of our errors. A subclass's docstring is its default message."""
 
     code: ClassVar[str] = "internal_error"
     default_hint: ClassVar[str] = ""

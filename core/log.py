@@ -42,7 +42,7 @@ _MIN_SECRET_LENGTH = 6  # shorter values would redact ordinary words
 
 
 class Logger:
-    """A named logger that takes a sentence (may be empty), an action, and fields."""
+    """A named logger. Each call takes a sentence (which may be empty), an action and fields."""
 
     __slots__ = ("_logger",)
 
@@ -59,8 +59,8 @@ class Logger:
         self._write(logging.WARNING, action, message, fields)
 
     def error(self, message: str, /, *, action: str, exc: BaseException | None = None, **fields: Any) -> None:
-        """Log an error. Pass `exc` to add the traceback of an unexpected error; leave it out where the message is
-        explanation enough."""
+        """Log an error. Pass `exc` to add the traceback of an unexpected error; omit `exc` if the message explains the
+        error."""
         self._write(logging.ERROR, action, message, fields, exc)
 
     def _write(
@@ -110,7 +110,7 @@ def redact_url(url: str) -> str:
 
 
 def _host_and_port(text: str) -> str:
-    """Parse one host of a database URL; ValueError if its port is not a number."""
+    """Parse one host of a database URL; raise ValueError if its port is not a number."""
     parts = urlsplit(f"//{text}")
     host = parts.hostname or ""
     return (f"[{host}]" if ":" in host else host) + (f":{parts.port}" if parts.port else "")
@@ -125,8 +125,8 @@ def redact_text(text: str) -> str:
 
 
 def redact(value: Any, name: str = "") -> Any:
-    """Return a value that may be logged: fields with secret names replaced, text redacted, everything
-    JSON-serializable."""
+    """Return a copy of a value that may be logged: fields with secret names are replaced, text is redacted, and
+    everything is JSON-serializable."""
     if name and _SECRET_NAME.search(name.lower().replace("-", "_")):
         return REDACTED
     if value is None or isinstance(value, bool | float):
@@ -154,7 +154,8 @@ def request_context(request_id: str | None = None) -> Iterator[str]:
 
 
 class JsonFormatter(logging.Formatter):
-    """A formatter of one JSON object per line: at, level, logger, action, message, requestId, then the fields."""
+    """A log formatter that writes one JSON object per line: at, level, logger, action, message, requestId, then the
+    fields."""
 
     def format(self, record: logging.LogRecord) -> str:
         return orjson.dumps(self.line(record)).decode()
@@ -180,7 +181,7 @@ class JsonFormatter(logging.Formatter):
 
 
 class ConsoleFormatter(JsonFormatter):
-    """A formatter of the same content for people: time, level, action, message, key=value."""
+    """A log formatter that writes lines for people: time, level, action, message, then the fields as key=value."""
 
     def format(self, record: logging.LogRecord) -> str:
         line = self.line(record)

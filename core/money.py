@@ -33,7 +33,8 @@ _PLAIN_DECIMAL = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?")
 
 
 def loads(body: bytes | str) -> Any:
-    """Parse strict JSON with exact numbers: integers as int, all others as Decimal. Raise ValueError if not JSON."""
+    """Parse strict JSON with exact numbers: integers as int, all others as Decimal. Raise ValueError if the body is not
+    JSON."""
     raw = body.encode() if isinstance(body, str) else body
     # Parsers recurse, and some libraries raise Python's recursion limit beyond what the C stack can hold.
     if raw.count(b"[") + raw.count(b"{") > _MAX_BRACKETS:
@@ -45,8 +46,8 @@ def loads(body: bytes | str) -> Any:
 
 
 def units_from_json(value: object, decimals: int = USD_DECIMALS) -> int:
-    """Return the units of a JSON number read by `loads` (int or Decimal). Raise MoneyError if it is not a number or has
-    too many decimals."""
+    """Return the units of a JSON number read by `loads` (int or Decimal). Raise MoneyError if the value is not a number
+    or has too many decimals."""
     if isinstance(value, bool) or not isinstance(value, int | Decimal):
         raise MoneyError("The amount is not a number.", hint="Write a JSON number such as 1.5, not a string.")
     return units_from_decimal(Decimal(value) if isinstance(value, int) else value, decimals)
@@ -91,7 +92,7 @@ def decimal_text(units: int, decimals: int = USD_DECIMALS, *, min_decimals: int 
 
 
 def json_number(units: int, decimals: int = USD_DECIMALS) -> Decimal:
-    """Return the exact JSON number: `to_json({"sizeUsd": json_number(1500000)})` is `{"sizeUsd":1.5}`."""
+    """Return units as an exact JSON number: `to_json({"sizeUsd": json_number(1500000)})` is `{"sizeUsd":1.5}`."""
     return Decimal(decimal_text(units, decimals))
 
 
@@ -106,8 +107,8 @@ def json_ratio_down(numerator: int, denominator: int, decimals: int) -> Decimal:
 
 
 def parts_of(whole: int, weights: Sequence[int]) -> list[int]:
-    """Split `whole` into integer parts in proportion to the weights. Each part is rounded down; the units that this
-    leaves go, one each, to the parts that lost the most by rounding, ties to the earlier."""
+    """Split `whole` into integer parts in proportion to the weights. Each part is rounded down. The units left over go,
+    one each, to the parts that lost the most by rounding; among equal losses the earlier part comes first."""
     total = sum(weights)
     parts = [whole * weight // total for weight in weights]
     lost = sorted(range(len(weights)), key=lambda at: -(whole * weights[at] % total))
@@ -126,5 +127,5 @@ def change_bps(before: int, after: int) -> int:
 
 
 def _power(exponent: int) -> int:
-    """Return 10**exponent as an int (mypy takes the operator's result for Any)."""
+    """Return 10**exponent as an int; mypy infers Any for the operator's result."""
     return int(10**exponent)

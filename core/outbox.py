@@ -58,12 +58,12 @@ class IntentState(StrEnum):
 
     @property
     def ended(self) -> bool:
-        """Return whether it has ended (only a reorg deeper than finality can undo that)."""
+        """Return whether the intent has ended. Only a reorg deeper than finality can undo that."""
         return self in ENDED
 
     @property
     def in_flight(self) -> bool:
-        """Return whether it has a nonce and is not known to be mined."""
+        """Return whether the intent has a nonce and is not known to be mined."""
         return self in (IntentState.SIGNED, IntentState.SENT)
 
 
@@ -143,12 +143,17 @@ class IntentConflict(VpmError):
 class IntentRequest:
     """A transaction to send once.
 
-    key: permanently unique; enqueueing the same key again changes nothing. group: the lanes that may send it. kind: a
-    word for metrics and people. to: 0x address; data: call data. replay_safe: the contract itself refuses a second
-    landing, so after a foreign transaction took its nonce it may be sent again before finality. priority: higher goes
-    first. not_after: Unix seconds of the chain's clock; later it is refused, or cancelled if already sent. depends_on:
-    the id of an intent that must succeed first. payer: the user's wallet whose signature it carries, if any; its
-    reverts count against that wallet.
+    key: the permanently unique key. Enqueueing the same key again changes nothing.
+    group: the group of lanes that may send the transaction.
+    kind: a word for metrics and people.
+    to, data: the 0x address to call, and the call data.
+    replay_safe: whether the contract itself refuses a second landing. If so, the transaction may be sent again before
+        finality after a foreign transaction took its nonce.
+    priority: transactions with a higher priority go first.
+    not_after: the deadline in Unix seconds of the chain's clock. After it the transaction is refused, or cancelled if
+        already sent.
+    depends_on: the id of an intent that must succeed first.
+    payer: the user's wallet whose signature the transaction carries, if any. Its reverts count against that wallet.
     """
 
     key: str
@@ -177,7 +182,8 @@ class IntentRequest:
             raise ValueError("value_wei must be at least 0")
 
     def fingerprint(self) -> bytes:
-        """Hash what the transaction does; gas and priority may differ between two requests."""
+        """Hash what the transaction does. Gas and priority are left out, so two requests for one transaction may differ
+        in them."""
         parts = (
             str(self.chain_id),
             self.group,
@@ -190,10 +196,10 @@ class IntentRequest:
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """An intent as the outbox has it. Fees in wei, hashes as 32 bytes.
+    """An intent as stored in the outbox. Fees are in wei; hashes have 32 bytes.
 
-    block_number: the block it was mined in; of a refused intent, the block at which its call would have reverted for
-    this reason, if known.
+    block_number: the block in which the intent was mined. For a refused intent, the block at which its call would have
+    reverted for the stated reason, if known.
     """
 
     id: int
@@ -214,22 +220,23 @@ class Intent:
 
     @property
     def succeeded(self) -> bool:
-        """Return whether it was mined successfully, final or not."""
+        """Return whether the transaction was mined and did not revert. It need not be final."""
         return self.outcome is MinedOutcome.SUCCEEDED
 
     @property
     def may_land(self) -> bool:
-        """Return whether it succeeded or still can. If neither, another attempt may be made."""
+        """Return whether the transaction has succeeded or still can. If neither is true, another attempt may be
+        made."""
         return self.succeeded or (not self.state.ended and self.outcome is None)
 
     @property
     def refused(self) -> bool:
-        """Return whether it was refused before it got a nonce. If so, it can never be mined."""
+        """Return whether the intent was refused before it got a nonce. Such an intent can never be mined."""
         return self.state is IntentState.FAILED and self.nonce is None
 
 
 def intent_columns(table: str = "outbox_intent") -> str:
-    """List the columns of an Intent for a SELECT, for `intent_from_row`."""
+    """Return the SELECT list of an Intent's columns, in the order that `intent_from_row` expects."""
     return ", ".join(f"{table}.{each.name}" for each in fields(Intent))
 
 
@@ -245,7 +252,7 @@ ON CONFLICT (key) DO NOTHING RETURNING {_COLUMNS}
 async def enqueue(connection: Connection, request: IntentRequest) -> Intent:
     """Queue one transaction, in the caller's database transaction if it has one.
 
-    If the key exists, return its intent; raise IntentConflict if that is for another transaction.
+    If the key exists, return its intent. Raise IntentConflict if that intent is for another transaction.
     """
     values = (
         request.key,
@@ -322,8 +329,8 @@ class IntentWatch:
             await cancel_and_wait(self._listening)
 
     async def wait(self, intent_id: int, states: frozenset[IntentState], *, timeout_seconds: float) -> Intent:
-        """Return the intent once it is in one of `states`, or as it is on timeout; raise LookupError for an unknown
-        id."""
+        """Return the intent once it is in one of `states`, or in its current state on timeout. Raise LookupError for an
+        unknown id."""
         moved = asyncio.Event()
         self._waiting[intent_id][moved] = states
         deadline = asyncio.get_running_loop().time() + timeout_seconds
@@ -367,7 +374,8 @@ PUBLISHER = "publisher"  # the key that may post observations
 
 
 class LaneStatus(StrEnum):
-    """The reason why a lane signs nothing new, unless it is ready. In every state it follows what it sent."""
+    """The status of a lane: ready, or the reason why it signs nothing new. In every status the lane follows the
+    transactions that it sent."""
 
     STARTING = "starting"  # not yet compared with the chain
     READY = "ready"
@@ -381,14 +389,15 @@ class LaneStatus(StrEnum):
 
 
 def is_gone(status: str, *, is_leased: bool, in_flight: int) -> bool:
-    """Return whether a lane was released, no process holds it and nothing is in flight: its row stays forever, even if
-    no relayer has its key any more."""
+    """Return whether a lane is gone: it was released, no process holds it and nothing is in flight. Its row stays
+    forever, even if no relayer has its key any more."""
     return status == LaneStatus.STOPPED and not is_leased and not in_flight
 
 
 @dataclass(frozen=True, slots=True)
 class LaneReport:
-    """A lane's status. leased: a relayer's lease on it is valid. balance_wei: None while unknown."""
+    """A lane's status. `leased` is whether a relayer's lease on it is valid. `balance_wei` is None while the balance is
+    unknown."""
 
     address: bytes
     status: LaneStatus
@@ -399,7 +408,7 @@ class LaneReport:
 
     @property
     def works(self) -> bool:
-        """Return whether a live relayer holds it and signs, or will as soon as there is room."""
+        """Return whether a live relayer holds the lane and signs, or will sign as soon as there is room."""
         return self.leased and self.status in (LaneStatus.READY, LaneStatus.FULL)
 
     @property
@@ -449,7 +458,7 @@ async def report(connection: Connection, chain_id: int, group: str) -> GroupRepo
 
 @dataclass(frozen=True, slots=True)
 class EndedIntent:
-    """An intent that ended long ago. is_noop: it fills a nonce, and no caller requested it."""
+    """An intent that ended long ago. `is_noop` is whether it only fills a nonce, without a request from a caller."""
 
     id: int
     key: str
@@ -468,7 +477,8 @@ async def long_ended(connection: Connection, chain_id: int, *, days: int, limit:
 
 
 async def thin(connection: Connection, ids: Sequence[int]) -> None:
-    """Delete all but key and end of ended intents; their rows must be locked in the caller's transaction.
+    """Delete everything except the key and the end state of ended intents. The caller's transaction must hold locks on
+    their rows.
 
         old = await long_ended(connection, chain_id, days=90, limit=500)
         await thin(connection, [each.id for each in old])
@@ -487,8 +497,8 @@ async def thin(connection: Connection, ids: Sequence[int]) -> None:
 
 
 async def drop(connection: Connection, ids: Sequence[int]) -> int:
-    """Delete thinned intents and return how many. Keep those that others depend on, and the last of each lane: a
-    restored lane continues after its nonce."""
+    """Delete thinned intents and return their number. Keep those that others depend on. Keep also the last one of each
+    lane, because a restored lane continues after its nonce."""
     cursor = await connection.execute(
         "DELETE FROM outbox_intent i WHERE i.id = ANY(%s) AND i.is_thinned "
         "AND NOT EXISTS (SELECT FROM outbox_intent o WHERE o.depends_on = i.id) "

@@ -23,9 +23,9 @@ def struct_fields(form: str) -> list[dict[str, str]]:
 
 
 def with_usual_v(signature: bytes) -> bytes:
-    """Return r, s, v with v as 27 or 28, the only form the token accepts; some wallets write 0 or 1.
+    """Return the signature (r, s, v) with v as 27 or 28. Some wallets write 0 or 1, which the token does not accept.
 
-    Not for contract wallets, which may interpret the bytes in any way.
+    Do not use this for contract wallets, which may interpret the bytes in any way.
     """
     if len(signature) == 65 and signature[64] in (0, 1):
         return signature[:64] + bytes([signature[64] + 27])
@@ -35,7 +35,7 @@ def with_usual_v(signature: bytes) -> bytes:
 def recover(digest: bytes, r_s: bytes, parity: int) -> bytes | None:
     """Return the address whose key signed this digest, or None if r and s are invalid.
 
-    Calls libsecp256k1 directly, which releases the GIL; eth-account takes more than twice as long.
+    This calls libsecp256k1 directly, which releases the GIL. eth-account takes more than twice as long.
     """
     try:
         key = PublicKey.from_signature_and_message(r_s + bytes([parity]), digest, hasher=None)

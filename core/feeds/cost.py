@@ -75,7 +75,8 @@ class PricedPool:
         return self.pool.fee_pips / FEE_ONE
 
     def swap_cost(self, amount0: int, amount1: int) -> float:
-        """Return the dollars that swaps left with the pool; positive amounts went in."""
+        """Return the dollars that swaps left in the pool, given the net amount of each token; positive amounts
+        went in."""
         return amount0 * self.usd0 + amount1 * self.usd1
 
     def depth(self) -> float:
@@ -90,7 +91,8 @@ class PricedPool:
     # ---------------------------------------------------------------- Pushes
 
     def push_cost(self, move: float) -> float:
-        """Return the cost of a push of the log price without arbitrage: it lasts, and is reversed at the end."""
+        """Return the cost of pushing the log price by `move` without arbitrage. At the end the attacker reverses the
+        push, or keeps what was bought if that is cheaper."""
         pool = self.pool.copy()
         there = pool.swap_to(price_after_move(pool.sqrt_price, move))
         back = pool.swap_to(self.pool.sqrt_price)
@@ -103,10 +105,10 @@ class PricedPool:
     # ---------------------------------------------------------------- Pushing the liquidity out of range
 
     def push_out(self, window: int, own_share: float = 0.0) -> PushOut | None:
-        """Return the cheapest way to invalidate a reading by pushing the price to where there is hardly any liquidity,
-        for an attacker who first withdraws the own share.
+        """Return the cheapest way to invalidate a reading by pushing the price to where there is hardly any liquidity.
+        The attacker first withdraws `own_share` of the liquidity.
 
-        None if there is enough liquidity of others everywhere.
+        Return None if others provide enough liquidity everywhere.
         """
         others = 1 - Fraction(own_share)
         if others < FLOOR:
@@ -128,8 +130,8 @@ class PricedPool:
 
 @dataclass(frozen=True, slots=True)
 class PushOut:
-    """A push to where the liquidity ends: the tick, how long the price must stay there, and the cost without
-    arbitrage."""
+    """A push of the price to where the liquidity ends: the tick, how long the price must stay there, and the cost
+    without arbitrage."""
 
     tick: int
     seconds: int
@@ -143,8 +145,8 @@ def price_after_move(sqrt_price: int, move: float) -> int:
 
 
 def stretches(pool: Pool) -> list[tuple[int, int]]:
-    """Return the stretches of constant liquidity within reach on both sides of the price: the nearest tick of each, and
-    its liquidity."""
+    """Return the stretches of constant liquidity within reach on both sides of the price. Each is a pair of its nearest
+    tick and its liquidity."""
     edges: list[tuple[int, int]] = []
     liquidity = pool.liquidity
     for tick in (each for each in pool.initialized if each > pool.tick):
@@ -162,7 +164,7 @@ def stretches(pool: Pool) -> list[tuple[int, int]]:
 
 @dataclass(frozen=True, slots=True)
 class Cap:
-    """The cap in dollars on all unsettled markets of a feed together, and how it is derived."""
+    """The cap in dollars on all unsettled markets of a feed together, with the values from which it is derived."""
 
     dollars: float
     by_pushes: float
@@ -178,7 +180,8 @@ class Cap:
 
 
 def cap_factor(reach: float, fee_bps: int = FULL_FEE_BPS) -> float:
-    """Return the cap's factor, which is lower for lower bet fees and for windows that are short for the pools' fees."""
+    """Return the cap's factor. It is lower for lower bet fees, and for windows that are short in relation to the pools'
+    fees."""
     full = FACTOR if fee_bps >= FULL_FEE_BPS else LOW_FEE_FACTOR
     return full * next((part for most, part in REACHES if reach <= most), 0.0)
 
@@ -190,8 +193,11 @@ def feed_cap(
     own_share: float = SAFE_SHARE,
     fee_bps: int = FULL_FEE_BPS,
 ) -> Cap:
-    """Compute the cap. sigma: volatility of the log price per square root of a second. For a chain of pools the
-    cheapest mix of pushes counts, so their resistances combine like parallel resistors, and their fee bands add up."""
+    """Compute the cap of a feed. `sigma` is the volatility of the log price per square root of a second.
+
+    In a chain of pools an attacker uses the cheapest mix of pushes. So the pools' resistances combine like parallel
+    resistors, and their fee bands add up.
+    """
     resistance = 1 / sum(1 / (each.phi * each.depth()) for each in sources) * (1 - own_share)
     sd = min(sigma * math.sqrt(window / 3), NARROWEST)
     reach = sum(each.phi for each in sources) / (sigma * math.sqrt(window))
@@ -204,7 +210,7 @@ def feed_cap(
 
 
 def least_window(sources: Sequence[PricedPool], sigma: float) -> int:
-    """Return the shortest window, in whole minutes, that is long enough for the fees."""
+    """Return the shortest window, in whole minutes, that is long enough for the pools' fees."""
     seconds = (sum(each.phi for each in sources) / (FULL_REACH * sigma)) ** 2
     return math.ceil(seconds / 60) * 60
 

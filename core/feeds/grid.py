@@ -1,8 +1,8 @@
 """Which readings of a pool feed a market needs, and which of them are still to be recorded.
 
 A pool feed has a reading for each multiple of its step. A market is decided by the reading at its end and, for a
-direction, the one at its start. An early-resolvable market only counts promptly recorded readings, so it needs every
-reading of its interval in time. Times are Unix seconds.
+direction, the one at its start. A market that may resolve early counts only readings that are recorded promptly, so
+every reading of its interval must be recorded in time. Times are Unix seconds.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ PROMPT_SECONDS = 3_600
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """The readings a market needs: single moments, and an interval of which every reading counts; `within` limits that
-    to readings recorded at most so many seconds after their time."""
+    """The readings that a market needs: those at single moments, and every one in an interval. A reading of the
+    interval counts only if it is recorded at most `within` seconds after its time."""
 
     moments: tuple[int, ...]
     interval: tuple[int, int] | None = None
@@ -62,13 +62,13 @@ def next_grid_time(moment: int, step: int) -> int:
 
 
 def missing(needs: Iterable[Needs], recorded: Set[int], step: int, oldest: int, before: int) -> list[int]:
-    """Return the needed grid times in [oldest, before) that are not recorded, oldest first, since those expire
-    first."""
+    """Return the needed grid times in [oldest, before) that are not recorded, in ascending order, since the oldest
+    readings expire first."""
     return sorted({at for need in needs for at in need.times(step, oldest, before)} - recorded)
 
 
 def batches(times: list[int], size: int, most: int) -> list[tuple[int, ...]]:
-    """Return the first times in at most `most` groups of `size`, one group per transaction."""
+    """Split the first times into at most `most` groups of `size` times, one group for each transaction."""
     walk = iter(times)
     return [batch for _ in range(most) if (batch := tuple(islice(walk, size)))]
 

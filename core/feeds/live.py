@@ -104,7 +104,7 @@ class LivePool:
 
 
 async def require_genuine(client: ChainClient, address: str, factories: Sequence[PoolFactory], block: int) -> None:
-    """Raise NoPool unless one of the factories created the pool, since anyone can deploy a look-alike."""
+    """Raise NoPool unless one of the factories created the pool: anyone can deploy a look-alike."""
     pool, contract = checksum(address), Contract(address, POOL)
     names = ", ".join(f"{each.name} {each.address}" for each in factories) or "it lists none"
     try:
@@ -219,7 +219,7 @@ class CostUnknown(VpmError):
 
 @dataclass(frozen=True, slots=True)
 class CostQuestion:
-    """The parameters of a cost report. `sigma`: volatility per year, 1 is 100%; None to measure it."""
+    """The parameters of a cost report. `sigma` is the volatility per year (1 is 100%), or None to measure it."""
 
     addresses: tuple[str, ...]
     factories: tuple[PoolFactory, ...]
@@ -278,7 +278,8 @@ async def report(client: ChainClient, asked: CostQuestion) -> CostReport:
 async def live_cap_units(client: ChainClient, factories: tuple[PoolFactory, ...], feed: PoolFeed, fee_bps: int) -> int:
     """Return the cap that a feed's pools support now, in units of the stablecoin, rounded down.
 
-    Half of their depth is assumed to be the attacker's own. Raises CostUnknown if the pools hold too little history.
+    Half of the pools' depth is assumed to be the attacker's own. Raise CostUnknown if the pools hold too little
+    history.
     """
     pools = tuple(pool.address for pool in feed.pools)
     asked = CostQuestion(pools, factories, feed.quote, feed.window_seconds, None, SAFE_SHARE, fee_bps)
@@ -288,7 +289,8 @@ async def live_cap_units(client: ChainClient, factories: tuple[PoolFactory, ...]
 def _priced(
     pools: Sequence[LivePool], quote: str
 ) -> tuple[TokenFacts, float, tuple[PricedPool, ...], tuple[bool, ...]]:
-    """Price the pools from the dollar token back to the token; also return whether its price rises with each tick."""
+    """Price the pools' tokens, from the dollar token back to the feed's token. Also return, for each pool, whether the
+    price of the token rises with the tick."""
     dollars: dict[str, float] = {checksum(quote): 1.0}  # for one whole token
     sources: list[PricedPool] = []
     rises: list[bool] = []
@@ -318,8 +320,8 @@ def _priced(
 async def _sigma(
     client: ChainClient, asked: CostQuestion, head: Block, pools: Sequence[LivePool], rises: Sequence[bool]
 ) -> Volatility:
-    """Return the lowest volatility over spans of several lengths: a price that jumps back and forth within its fee band
-    looks more volatile over short spans than readings of the window are."""
+    """Return the lowest volatility measured over spans of several lengths. A price that jumps back and forth within its
+    fee band looks more volatile over short spans than the readings, which average over the window."""
     if asked.sigma is not None:
         return Volatility(asked.sigma, "given")
     remembered = head.timestamp - max(pool.oldest_at for pool in pools)

@@ -15,7 +15,7 @@ from core.feeds.rounds import FeedHead, Round, RoundReading, in_effect_at, prove
 
 
 class NotRecorded(Exception):
-    """A pool feed's reading must be recorded first."""
+    """Raised if a pool feed's reading must be recorded first."""
 
     def __init__(self, grid_time: int) -> None:
         super().__init__(grid_time)
@@ -23,8 +23,8 @@ class NotRecorded(Exception):
 
 
 class FeedReader:
-    """A feed at one block of one node; each round is read once. Methods raise RpcError if the node fails, never because
-    of what the feed returns."""
+    """A reader of one feed at one block of one node. It reads each round once. Its methods raise RpcError if the node
+    fails, never because of what the feed returns."""
 
     def __init__(self, client: ChainClient, address: str, block: int) -> None:
         self.contract = Contract(address, abi("PoolFeed"))  # other feeds have a part of this interface
@@ -35,8 +35,8 @@ class FeedReader:
         self._known_head: FeedHead | None = None
 
     async def deciding_reading(self, moment: int, max_age: int, *, of_pools: bool) -> RoundReading:
-        """Return the reading that decides a market at a moment; NotRecorded while a pool feed's reading must be
-        recorded."""
+        """Return the reading that decides a market at a moment. Raise NotRecorded while a pool feed's reading must
+        still be recorded."""
         return await (self.reading_at(moment, max_age) if of_pools else self.in_effect(moment))
 
     async def reading_at(self, moment: int, max_age: int) -> RoundReading:
@@ -58,11 +58,11 @@ class FeedReader:
         return await in_effect_at(await self._head(), time, self.round)
 
     async def prove(self, proposed: int, time: int) -> Round | None:
-        """Return the round `proposed` if it is the one in effect at a time, else None."""
+        """Return the round with the id `proposed` if it is the one in effect at a time, else None."""
         return await prove_in_effect_at(await self._head(), proposed, time, self.round)
 
     async def round(self, round_id: int) -> Round | None:
-        """Return a round; None if the feed has none with this id."""
+        """Return the round with this id, or None if the feed has none."""
         if round_id not in self._rounds:
             answer = await self._answer("getRoundData", round_id)
             there = answer is not None and answer[3] != 0
@@ -77,7 +77,7 @@ class FeedReader:
         return self._known_head
 
     async def _answer(self, view: str, *arguments: int) -> Any:
-        """Call a view; return None if it reverts or returns undecodable data, which contracts treat alike."""
+        """Call a view. Return None if it reverts or returns undecodable data: the contracts treat both cases alike."""
         call = self.contract.call(view, *arguments)
         try:
             data = await self._client.simulate(call, self._block)

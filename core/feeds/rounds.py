@@ -48,7 +48,7 @@ class Round:
 
 @dataclass(frozen=True, slots=True)
 class FeedHead:
-    """The latest round id from `latestRoundData()`, None if that cannot be read."""
+    """The head of a feed: the latest round id from `latestRoundData()`, or None if that cannot be read."""
 
     latest_round_id: int | None
     has_code: bool = True
@@ -56,7 +56,7 @@ class FeedHead:
 
 @dataclass(frozen=True, slots=True)
 class RoundReading:
-    """The round in effect, or the problem if there is none."""
+    """The round in effect at a moment, or the problem if there is none."""
 
     round: Round | None
     problem: RoundProblem
@@ -74,7 +74,7 @@ class RoundReading:
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """The resolver's spec of a stock market; ages in seconds."""
+    """The resolver's specification of a stock market. Ages are in seconds."""
 
     strike_time: int
     final_time: int
@@ -114,7 +114,7 @@ async def in_effect_at(head: FeedHead, time: int, read: ReadRound) -> RoundReadi
 
 
 async def prove_in_effect_at(head: FeedHead, proposed: int, time: int, read: ReadRound) -> Round | None:
-    """Return the round `proposed` if it is the one in effect at `time`, else None."""
+    """Return the round with the id `proposed` if it is the one in effect at `time`, else None."""
     phase_now, _, problem = current_phase(head)
     if problem is not RoundProblem.OK:
         return None
@@ -133,7 +133,7 @@ async def prove_in_effect_at(head: FeedHead, proposed: int, time: int, read: Rea
 def judge(spec: Spec, strike: Round, final: Round, *, paused: bool) -> PreviewStatus:
     """Return the verdict from the rounds in effect at the strike and the final time.
 
-    `paused`: a pause was witnessed at either time, or a change of the multiplier between them.
+    `paused` is whether a pause was witnessed at either time, or the multiplier changed between them.
     """
     if _out_of_band(strike) or _out_of_band(final):
         return PreviewStatus.BAD_ANSWER
@@ -149,7 +149,7 @@ def judge(spec: Spec, strike: Round, final: Round, *, paused: bool) -> PreviewSt
 
 
 def settlement(status: PreviewStatus) -> tuple[StockOutcome, StockReason] | None:
-    """Return the outcome and reason of `Settled` for this status; None if nothing settles the market yet."""
+    """Return the outcome and reason that `Settled` has for this status, or None if nothing settles the market yet."""
     return _SETTLEMENTS.get(status)
 
 
@@ -173,9 +173,10 @@ async def _at_or_before(asked_id: int, time: int, read: ReadRound) -> Round | No
 
 
 async def _last(low: Round, hint: int, time: int, read: ReadRound) -> Round:
-    """Return the last round at or before `time` in the phase of `low`, which is its round 1 and qualifies.
+    """Return the last round at or before `time` in the phase of `low`. `low` is round 1 of that phase and is not after
+    `time`.
 
-    Searches exponentially from `hint`, or from 1, then by bisection; the hint only saves reads.
+    Search exponentially from `hint`, or from 1, then by bisection. The hint only saves reads.
     """
     base = low.id - 1
     lowest, high, step = 1, 0, 1  # high 0: no later or absent round is known yet

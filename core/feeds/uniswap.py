@@ -72,7 +72,7 @@ _WORD = 256  # initialized ticks are searched one word of the bitmap at a time; 
 
 
 class SwapResult(NamedTuple):
-    """The amounts of a swap from the pool's view: positive in (with fees), negative out."""
+    """The amounts of a swap as the pool sees them: positive amounts went in (fees included), negative ones went out."""
 
     amount0: int
     amount1: int
@@ -130,8 +130,8 @@ class Pool:
             self.tick = tick_at(reached)
 
     def _next_edge(self, down: bool) -> tuple[int, bool]:
-        """Return the next initialized tick in the swap's direction, or the end of the bitmap's word, and which it
-        is."""
+        """Return the next initialized tick in the swap's direction, or the end of the bitmap's word if that comes
+        first. Also return whether the tick is initialized."""
         place = self.tick // self.spacing
         if down:
             end = place // _WORD * _WORD * self.spacing

@@ -1,4 +1,4 @@
-"""How a pool feed computes its readings, in exact words."""
+"""Exact descriptions of how a pool feed computes its readings."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from core.hexadecimal import bytes_of
 
 @dataclass(frozen=True, slots=True)
 class NamedPool:
-    """A pool that readings are computed from; `name` as the deployment file has it: `Uniswap v3 BNKR/WETH 1%`."""
+    """A pool that readings are computed from. `name` is written as in the deployment file: `Uniswap v3
+    BNKR/WETH 1%`."""
 
     name: str
     address: str
@@ -20,7 +21,8 @@ class NamedPool:
 
 @dataclass(frozen=True, slots=True)
 class Computed:
-    """How a pool feed's readings are computed. Times are seconds; `supply` counts whole tokens, as text."""
+    """The method by which a pool feed's readings are computed. Times are in seconds; `supply` is a number of whole
+    tokens, as text."""
 
     symbol: str
     pools: tuple[NamedPool, ...]
@@ -64,14 +66,14 @@ class Computed:
 
 @dataclass(frozen=True, slots=True)
 class FeedWords:
-    """What the deployment file says about a feed: its key and, for a pool feed, how its readings are computed."""
+    """The deployment file's facts about a feed: its key and, for a pool feed, how its readings are computed."""
 
     key: str
     computed: Computed | None = None
 
 
 def feed_words(feeds: Iterable[AgentFeed]) -> dict[bytes, FeedWords]:
-    """Return what the deployment file says about each feed, by feed address."""
+    """Return the deployment file's facts about each feed, by feed address."""
     return {
         bytes_of(feed.address): FeedWords(feed.key, Computed.from_feed(feed) if isinstance(feed, PoolFeed) else None)
         for feed in feeds
@@ -79,12 +81,12 @@ def feed_words(feeds: Iterable[AgentFeed]) -> dict[bytes, FeedWords]:
 
 
 def every(seconds: int) -> str:
-    """`every minute`, `every 10 seconds`."""
+    """Return an interval as text: `every minute`, `every 10 seconds`."""
     return f"every {duration(seconds).removeprefix('1 ')}"
 
 
 def _whole(units: int, decimals: int) -> str:
-    """Return an amount of smallest units in whole tokens, with every digit it has."""
+    """Format an amount of smallest units as whole tokens, with all its digits."""
     whole, rest = divmod(units, 10**decimals)
     digits = f"{rest:0{decimals}d}".rstrip("0") if rest else ""
     return f"{whole:,}.{digits}" if digits else f"{whole:,}"

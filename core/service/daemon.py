@@ -57,15 +57,15 @@ class Daemon:
         self.is_ending = False
 
     def spawn(self, name: str, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Supervise `work`. Returning before the stop is a failure, like an exception."""
+        """Run `work` as a supervised task. Returning before the daemon stops is a failure, and so is an exception."""
         task = asyncio.create_task(work, name=name)
         self._tasks.append(task)
         task.add_done_callback(self._finished)
         return task
 
     def spawn_endless(self, name: str, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Supervise endless work that may be cancelled anywhere, because each step is one transaction or only in
-        memory. It is cancelled at the stop."""
+        """Run endless `work` as a supervised task, and cancel it when the daemon stops. It must be safe to cancel
+        anywhere: each of its steps is one transaction, or changes only memory."""
         return self.spawn(name, self._until_stopped(work))
 
     async def _until_stopped(self, work: Coroutine[Any, Any, None]) -> None:
@@ -90,7 +90,8 @@ class Daemon:
             self.stop.set()
 
     async def drain(self, grace_seconds: float, hurry: asyncio.Event) -> None:
-        """Wait for the tasks to end after `stop`, then cancel the rest."""
+        """Wait after `stop` until all tasks have ended, `grace_seconds` have passed or `hurry` is set; then cancel the
+        remaining tasks."""
         if not self._tasks:
             return
         hurried = asyncio.create_task(hurry.wait())

@@ -38,8 +38,8 @@ Check = Callable[[], Awaitable[tuple[bool, str]]]
 
 
 class HealthServer:
-    """A daemon's health and metrics server: `async with HealthServer(host, port) as server`. With port 0 it takes a
-    free port and sets `server.port`."""
+    """A daemon's health and metrics server: `async with HealthServer(host, port) as server`. With port 0 the server
+    takes a free port and sets `server.port`."""
 
     def __init__(self, host: str, port: int) -> None:
         self.host = host

@@ -23,7 +23,7 @@ ABANDONED_AFTER_SECONDS = 120
 
 @dataclass(frozen=True, slots=True)
 class JobRequest:
-    """A requested job. `report` is None until it has run."""
+    """A requested job. `report` is None until the job has run."""
 
     id: int
     job: str
@@ -49,7 +49,7 @@ async def read(connection: Connection, job_id: int) -> JobRequest | None:
 
 
 async def claim(connection: Connection, runner: str) -> JobRequest | None:
-    """Claim the oldest waiting or abandoned job; None if there is none."""
+    """Claim the oldest waiting or abandoned job; return None if there is none."""
     row = await connection.fetch_one(
         "UPDATE keeper_job SET started_at = now(), runner = %s WHERE id = (SELECT id FROM keeper_job "
         "WHERE finished_at IS NULL AND (started_at IS NULL OR started_at < now() - make_interval(secs => %s)) "
@@ -68,7 +68,7 @@ async def finish(connection: Connection, job_id: int, report: Mapping[str, Any])
 
 
 async def forget(connection: Connection, *, days: int) -> int:
-    """Delete requests finished more than `days` ago; return how many."""
+    """Delete requests that finished more than `days` days ago; return their number."""
     cursor = await connection.execute(
         "DELETE FROM keeper_job WHERE finished_at < now() - make_interval(days => %s)", (days,)
     )

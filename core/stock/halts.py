@@ -1,4 +1,5 @@
-"""When a stock accepts no bets: its price is frozen, so the result of its markets may be known already."""
+"""The conditions under which a stock accepts no bets: its price is frozen, so the result of its markets may be known
+already."""
 
 from __future__ import annotations
 
@@ -15,9 +16,11 @@ OUTAGE: Final = "The chain's sequencer is down, or came back less than an hour a
 
 
 def silence(updated_at: int, sessions: Sequence[Session], now: int) -> int:
-    """Return for how many seconds the exchange has been open without a round of the feed; 0 while it is closed.
+    """Return for how many seconds of the current session the feed has published no round; 0 while the exchange is
+    closed.
 
-    A feed is updated when the price moves by its deviation, and rests while the exchange is closed.
+    A feed publishes a round when the price moves by its deviation threshold, and publishes none while the exchange is
+    closed.
     """
     for session in sessions:
         if session.opens <= now < session.closes:
@@ -45,5 +48,5 @@ def halt(
 
 
 def sequencer_is_up(answer: int, started_at: int, now: int) -> bool:
-    """Return whether the uptime feed says that the sequencer is up, and has been for long enough."""
+    """Return whether the uptime feed reports that the sequencer is up and has been for long enough."""
     return answer == 0 and now >= started_at + GRACE_SECONDS

@@ -43,8 +43,8 @@ PATIENCE: Final = SLOTS // 4
 
 @dataclass(frozen=True, slots=True)
 class LikelyResult:
-    """A bet's accepted part, its likely payout after the fee if it wins, and in how many thousandths of cases its side
-    must win to break even; None if nothing is accepted."""
+    """The likely result of a bet: the accepted part, the payout after the fee if the bet wins, and the share of cases,
+    in thousandths, in which its side must win to break even. The share is None if nothing is accepted."""
 
     accepted: int
     payout: int
@@ -52,7 +52,7 @@ class LikelyResult:
 
 
 def usual_volume(settled: Sequence[int]) -> int:
-    """Return the usual volume of a market, given those of the last settled ones, newest first."""
+    """Return the usual volume of a market, given the volumes of the last settled markets, newest first."""
     volumes = sorted([*settled[:HISTORY], *[STUDY_VOLUME] * STUDY_MARKETS])
     return volumes[(len(volumes) - 1) // 2]
 
@@ -65,7 +65,8 @@ def elapsed(opened_at: int, strike_time: int, final_time: int, now: int) -> int:
 
 
 def likely(market: VestedMarket, outcome: int, amount: int, now: Moment, at: int, usual: int) -> LikelyResult:
-    """Return the likely result of a bet made now. at: the `elapsed` betting time. usual: the `usual_volume`."""
+    """Return the likely result of a bet made now. `at` is the betting time from `elapsed`; `usual` is the volume from
+    `usual_volume`."""
     accepted = min(amount, headroom(market, now)[outcome])
     if accepted == 0:
         return LikelyResult(0, 0, None)

@@ -84,9 +84,11 @@ def position_of(row: Any) -> Position:
 
 
 def may_be_owed() -> ColumnElement[bool]:
-    """Return a condition on the three joined tables for positions that may be owed something: unpaid ones on the
-    winning side or in a void market, and those without a refund whose side of the vintage was not accepted in full. All
-    other positions are owed nothing."""
+    """Return an SQL condition on the three joined tables that selects the positions that may be owed something.
+
+    It selects unpaid positions on the winning side or in a void market. It also selects positions without a refund if
+    their side of the vintage was not accepted in full. All other positions are owed nothing.
+    """
     markets, vintages, positions = stock_market.c, stock_vintage.c, stock_position.c
     unpaid = and_(
         positions.claimed.is_(False),

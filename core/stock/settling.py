@@ -23,10 +23,10 @@ class EndingCall:
 def ending_call(
     status: PreviewStatus, market_id: int, rounds: tuple[int, int], *, is_voidable: bool
 ) -> EndingCall | None:
-    """Return the call that ends a market past its bell; None if there is none yet.
+    """Return the call that ends a market past its bell, or None if there is none yet.
 
-    rounds: those in effect at the strike and at the bell, 0 if there is none. is_voidable: anyone may void it, because
-    it was not settled in time.
+    rounds: the ids of the rounds in effect at the strike and at the bell, 0 where there is none.
+    is_voidable: whether anyone may void the market because it was not settled in time.
     """
     match status:
         case PreviewStatus.UP | PreviewStatus.DOWN | PreviewStatus.FLAT:

@@ -31,8 +31,8 @@ Pair: TypeAlias = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """The time of a read: `block_number` as contracts see it (on an Arbitrum-style chain, Ethereum's), and
-    timestamp."""
+    """The block number and timestamp at which a market is read. `block_number` is the number that contracts see; on an
+    Arbitrum-style chain that is Ethereum's."""
 
     block_number: int
     timestamp: int
@@ -58,7 +58,7 @@ class Terms:
 
 @dataclass(frozen=True, slots=True)
 class Book:
-    """One outcome's book: accepted principal, and what each unit was promised since the start, times `S`."""
+    """One outcome's book: the accepted principal, and the amount promised to each unit since the start, times `S`."""
 
     principal: int
     acc: int
@@ -66,7 +66,8 @@ class Book:
 
 @dataclass(frozen=True, slots=True)
 class Vintage:
-    """All entries of one market in one `block.number`. `accepted` and `entry_acc` are None until it is matched."""
+    """All entries of one market in one `block.number`. `accepted` and `entry_acc` are None until the vintage is
+    matched."""
 
     number: int
     offered: Pair
@@ -76,7 +77,7 @@ class Vintage:
 
 @dataclass(frozen=True, slots=True)
 class VestedMarket:
-    """A market's books and state. `vintage` is the one not yet matched on chain, if any."""
+    """A market's books and state. `vintage` is the vintage that is not yet matched on chain, if any."""
 
     terms: Terms
     books: tuple[Book, Book]
@@ -103,12 +104,14 @@ class VestedMarket:
 
     @property
     def distributed(self) -> int:
-        """Return what has left the pool: payouts before fees, and the residue. The audit compares it with the chain."""
+        """Return the amount that has left the pool: payouts before fees, and the residue. The audit compares it with
+        the chain."""
         return self.paid + self.fees + self.residue_claimed
 
     @property
     def unpaid_principal(self) -> int:
-        """Return the principal whose settlement is not sent yet: the winner's, both sides' if void, none while open."""
+        """Return the principal whose settlement is not sent yet: that of the winning side, or of both sides in a void
+        market. It is 0 while the market is open."""
         if self.voided:
             return self.pool - self.paid_principal
         if self.winner is not None:
@@ -118,7 +121,7 @@ class VestedMarket:
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """An entry or a seed leg. `before` is the sum of earlier offers on its side of its vintage."""
+    """An entry or a seed leg. `before` is the sum of earlier offers on the same side of its vintage."""
 
     position_id: int
     market_id: int
@@ -143,7 +146,8 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class Settlement:
-    """What a position is due: `net = gross - fee`; `total` is the part of `net` and `refund` not sent yet."""
+    """The amounts due to a position: `net = gross - fee`; `total` is the part of `net` and `refund` that is not sent
+    yet."""
 
     gross: int
     fee: int
@@ -165,8 +169,8 @@ def open_books(seed_per_leg: int) -> tuple[Book, Book]:
 
 
 def seed_vintage(seed_per_leg: int) -> Vintage:
-    """Return vintage 0 of both legs: fully accepted and entered at accumulator 0, so that each leg's accrual includes
-    the other."""
+    """Return vintage 0, which holds both seed legs. It is fully accepted and entered at accumulator 0, so that each
+    leg's accrual includes the other leg."""
     leg = (seed_per_leg, seed_per_leg)
     return Vintage(SEED, offered=leg, accepted=leg, entry_acc=(0, 0))
 
@@ -177,7 +181,7 @@ def capacity(market: VestedMarket, outcome: int) -> int:
 
 
 def room(market: VestedMarket) -> Pair:
-    """Return how much of each outcome's vintage can be accepted, from the books before it."""
+    """Return how much of each outcome's vintage can be accepted, given the books before that vintage."""
     up, down = market.books[UP].principal, market.books[DOWN].principal
     return (
         max(0, capacity(market, DOWN) - up),
@@ -186,12 +190,12 @@ def room(market: VestedMarket) -> Pair:
 
 
 def demand(market: VestedMarket) -> Pair:
-    """Return what the pending vintage offers."""
+    """Return the amounts that the pending vintage offers."""
     return market.vintage.offered if market.vintage is not None else (0, 0)
 
 
 def match(market: VestedMarket) -> tuple[VestedMarket, Vintage]:
-    """Match the pending vintage against the books before it, as `VintageFinalized` records."""
+    """Match the pending vintage against the books before it, as the event `VintageFinalized` records."""
     pending = market.vintage
     if pending is None:
         raise ValueError(f"market {market.terms.market_id} has no vintage to match")
@@ -214,8 +218,8 @@ def finished(market: VestedMarket, now: Moment) -> bool:
 
 
 def as_of(market: VestedMarket, now: Moment) -> tuple[VestedMarket, Vintage | None]:
-    """Return the market as its views show it: a finished vintage counts as matched (and is returned) before that
-    happens on chain."""
+    """Return the market as the contract's views show it: a finished vintage counts as matched even before it is matched
+    on chain. Also return that vintage, or None."""
     return match(market) if finished(market, now) else (market, None)
 
 
@@ -227,7 +231,7 @@ def headroom(market: VestedMarket, now: Moment) -> Pair:
 
 
 def live(market: VestedMarket, now: Moment) -> Pair:
-    """Return each outcome's principal if the open vintage closed now."""
+    """Return each outcome's principal as it would be if the open vintage closed now."""
     seen, _ = as_of(market, now)
     rooms, offered = room(seen), demand(seen)
     return (
@@ -237,7 +241,7 @@ def live(market: VestedMarket, now: Moment) -> Pair:
 
 
 def offer(market: VestedMarket, outcome: int, amount: int, block_number: int) -> tuple[VestedMarket, int]:
-    """Add an entry to the vintage of `block_number`; also return the sum of earlier offers on its side."""
+    """Add an entry to the vintage of `block_number`; also return the sum of earlier offers on the same side."""
     if market.vintage is not None and market.vintage.number != block_number:
         raise ValueError(f"market {market.terms.market_id}: vintage {market.vintage.number} is not matched yet")
     vintage = market.vintage or Vintage(block_number, offered=(0, 0))
@@ -258,9 +262,9 @@ def fee_on_gain(gross: int, principal: int, fee_bps: int) -> int:
 def classic_payout(accepted: int, pool: int, winning_pool: int, fee_bps: int) -> int:
     """Return the payout of a winning stake of `accepted` in an ordinary parimutuel pool, after the same fee.
 
-    In an ordinary pool the winners share the whole pool in proportion to their stakes, whenever they came. `pool` is
-    everything accepted on both outcomes, seed included; `winning_pool` is the winning side of it. The share is rounded
-    down.
+    In an ordinary pool the winners share the whole pool in proportion to their stakes, regardless of when they bet.
+    `pool` is everything accepted on both outcomes, seed included; `winning_pool` is the winning side of it. The share
+    is rounded down.
     """
     if accepted == 0:
         return 0
@@ -278,7 +282,7 @@ def share(before: int, offered: int, accepted: int, demanded: int) -> int:
 
 
 def accepted_of(position: Position, vintage: Vintage) -> int | None:
-    """Return the accepted part of a position; None while its vintage is not matched."""
+    """Return the accepted part of a position, or None while its vintage is not matched."""
     if vintage.accepted is None:
         return None
     if position.seed:
@@ -300,7 +304,8 @@ def gross_payout(market: VestedMarket, position: Position, vintage: Vintage) -> 
 
 
 def current_vintage(vintage: Vintage, matched: Vintage | None) -> Vintage:
-    """Return a position's vintage as views see it, given what `as_of` matched."""
+    """Return a position's vintage as views see it: `matched`, the vintage that `as_of` returned, if it is the
+    same one."""
     return matched if matched is not None and matched.number == vintage.number else vintage
 
 
@@ -316,8 +321,8 @@ def accrued(market: VestedMarket, position: Position, vintage: Vintage, now: Mom
 
 
 def settlement(market: VestedMarket, position: Position, vintage: Vintage, now: Moment) -> Settlement:
-    """Return what a position is due; before the market is settled, only its refused part, once its vintage is
-    finished."""
+    """Return the amounts due to a position. Before the market is settled, only the refused part is due, once the
+    vintage is finished."""
     seen, matched = as_of(market, now)
     vintage = current_vintage(vintage, matched)
     accepted = accepted_of(position, vintage)
@@ -335,14 +340,15 @@ def settlement(market: VestedMarket, position: Position, vintage: Vintage, now: 
 
 
 def residue(market: VestedMarket) -> int | None:
-    """Return the rounding remainder of a resolved market once all winners are paid; None before, and if void."""
+    """Return the rounding remainder of a resolved market once all winners are paid. Return None before that, and for a
+    void market."""
     if market.winner is None or market.unpaid_principal > 0:
         return None
     return market.pool - market.paid - market.fees
 
 
 def classic(market: VestedMarket, position: Position, vintage: Vintage) -> int | None:
-    """Return an ordinary pool's payout for the position, after the same fee; None until the market resolves."""
+    """Return an ordinary pool's payout for the position, after the same fee, or None until the market resolves."""
     accepted = accepted_of(position, vintage)
     if market.winner is None or accepted is None:
         return None

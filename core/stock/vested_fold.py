@@ -42,7 +42,7 @@ vintage is finalized on chain, but only once it is finished."""
 
 
 class Diverged(ValueError):
-    """An event contradicts the events before it."""
+    """Raised if an event contradicts the events before it."""
 
 
 def market_created(e: MarketCreated) -> VestedMarket:
@@ -76,7 +76,7 @@ def check_entry(e: Entered, seed_per_leg: int, pending_vintage: int | None, *, s
 
 
 def match_vintage(market: VestedMarket, e: VintageFinalized) -> tuple[VestedMarket, Vintage]:
-    """Compute the vintage and check the event against it."""
+    """Compute the matched vintage, and check the event against it."""
     pending = market.vintage
     _require(
         pending is not None and pending.number == e.vintage,
@@ -99,7 +99,7 @@ def close_market(market: VestedMarket, e: Resolved | Voided) -> VestedMarket:
 
 
 def check_delivery(market: VestedMarket, position: Position, vintage: Vintage, e: Delivered) -> Settlement:
-    """Return what the position is due; raise Diverged if the delivery disagrees."""
+    """Return the amounts due to the position; raise Diverged if the delivery disagrees with them."""
     if position.owner != e.owner:
         raise Diverged(f"position {e.position_id} was paid to {hex_of(e.owner)}, not to {hex_of(position.owner)}")
     due = settlement(market, position, vintage, AFTERWARDS)
@@ -111,7 +111,7 @@ def check_delivery(market: VestedMarket, position: Position, vintage: Vintage, e
 
 
 def new_owner(owner: bytes, e: PositionTransferred) -> bytes:
-    """Return the new owner after a transfer; raise Diverged unless the previous owner made it."""
+    """Return a position's owner after a transfer; raise Diverged if the transfer was not made by `owner`."""
     if owner != e.sender:
         raise Diverged(f"position {e.position_id} was not {hex_of(e.sender)}'s to transfer")
     return e.to
