@@ -64,7 +64,7 @@ RECHECK_AFTER = 4
 
 @dataclass(slots=True)
 class Recheck:
-    """The progress of comparing committed blocks with the nodes again."""
+    """The progress of the recheck, which compares committed blocks with the nodes again."""
 
     checked_at: float = field(default_factory=time.monotonic)
     recent_until: int | None = None
@@ -72,22 +72,23 @@ class Recheck:
     width: Width = field(default_factory=lambda: Width(ceiling=RECHECK_BLOCKS, widest=RECHECK_BLOCKS))
 
     def recent(self, cursor: int, lowest: int) -> tuple[int, int] | None:
-        """Return the next of the newest blocks to compare; blocks too far behind count as history."""
+        """Return the next range of the newest blocks to compare, or None. Blocks too far behind the cursor count as
+        history."""
         last = cursor - RECHECK_AFTER
         until = self.recent_until if self.recent_until is not None else last - LINKED_AT_ONCE
         first = max(lowest, until + 1, last - 4 * LINKED_AT_ONCE)
         return None if first > last else (first, min(last, first + LINKED_AT_ONCE - 1))
 
     def history(self, newest: int, lowest: int) -> tuple[int, int] | None:
-        """Return the next page up to `newest`; after the last one, start again at the lowest block."""
+        """Return the next page of history up to `newest`; after the last page, start again at the lowest block."""
         first = lowest if self.history_until is None or self.history_until >= newest else self.history_until + 1
         return None if first > newest else (first, min(newest, first + self.width.blocks - 1))
 
 
 class _WriteThrottle:
-    """The values last written for readers, so that heads are written less often than they are fetched. An unchanged
-    value is written again after a second: its time shows readers that the chain is followed, and a former leader may
-    have written another value."""
+    """A throttle for writes of values that only readers use, so that heads are written less often than they are
+    fetched. A changed value is due at once, an unchanged one a second after its last write. Writing it again shows
+    readers that the chain is followed, and replaces a value that a former leader may have written."""
 
     def __init__(self) -> None:
         self._written: dict[str, tuple[object, float]] = {}
@@ -102,8 +103,8 @@ class _WriteThrottle:
 
 @dataclass(slots=True)
 class _UnreachedHead:
-    """The highest head that a node reported and the tables have not reached, and when it, or one above, was last
-    reported."""
+    """The highest head that a node reported and the tables have not reached. `reported_at` is when a node last reported
+    that head or a higher one."""
 
     number: int
     reported_at: float
@@ -113,13 +114,14 @@ class _UnreachedHead:
             self.number, self.reported_at = head, time.monotonic()
 
     def is_reached_by(self, head: int) -> bool:
-        """Return whether reaching `head` is enough: it is as high, or no node has reported the higher one for a
-        while."""
+        """Return whether the tables may stop at `head`: it is high enough, or no node has reported the higher head for
+        a while."""
         return head >= self.number or time.monotonic() - self.reported_at >= ABANDONED_SECONDS
 
 
 class ChainFollower:
-    """Writes one chain to the database. `catch_up` brings the tables to the node's current head."""
+    """A follower of one chain, which it writes to the database. `catch_up` brings the tables to the node's current
+    head."""
 
     def __init__(self, node: ChainNode, sources: Sources, pool: ConnectionPool, *, finality_blocks: int) -> None:
         self.node = node
@@ -145,15 +147,15 @@ class ChainFollower:
         metrics.UNPAID_STAKES.labels(sources.name)  # shown as 0 from the start
 
     async def open(self) -> Cursor:
-        """Read the cursor; required before the first `catch_up` and after every failure."""
+        """Read the cursor. Call this before the first `catch_up` and after every failure."""
         async with self._pool.connection() as connection:
             self.cursor = await open_cursor(connection, self.sources)
         self._finalized = self.cursor.finalized
         return self.cursor
 
     async def catch_up(self) -> None:
-        """Index up to the node's current head. RpcError, NodeFault, Contradiction, BeyondFinality and psycopg.Error
-        leave the tables at the last commit."""
+        """Index up to the node's current head. If this raises RpcError, NodeFault, Contradiction, BeyondFinality or
+        psycopg.Error, the tables stay at the last commit."""
         head = self.head = await self.node.head()
         cursor, was_caught_up = self._open_cursor(), self._unreached is None
         # A finality report is accepted only once this head was indexed: else it may be about other blocks.
@@ -199,7 +201,7 @@ class ChainFollower:
         await self._recheck_blocks()
 
     async def _sum(self) -> None:
-        """Fill the sums once; every later step updates them."""
+        """Fill the tables of sums once; every later step updates them."""
         if not self._open_cursor().summed:
             async with self._pool.connection() as connection:
                 self.cursor = await sum_all(connection, self.sources, self._open_cursor())
@@ -231,7 +233,8 @@ class ChainFollower:
         metrics.STEP_SECONDS.labels(self.sources.name, "tail").observe(time.perf_counter() - started)
 
     def _settled_below(self, head: int) -> int:
-        """Return the highest block to read as history: so deep that its neighbours' hashes need not be stored."""
+        """Return the highest block to read as history. Blocks at that depth are so deep that their neighbours' hashes
+        need not be stored."""
         settled = head - self._finality_blocks
         for final in (self._finalized, self._reported_final):
             if final is not None and final >= head - MAX_LINKED_GAP:
@@ -274,8 +277,8 @@ class ChainFollower:
     # ---------------------------------------------------------------- rechecking committed blocks
 
     async def _recheck_newest(self) -> None:
-        """Compare the newest blocks, up to the cursor, with the node at once: if logs that the next block builds on are
-        missing there, nothing more can be indexed until they are inserted."""
+        """Compare the newest blocks, up to the cursor, with the node at once. If they lack logs that the next block
+        builds on, nothing more can be indexed until the missing logs are inserted."""
         cursor = self._open_cursor()
         first = max(self.sources.start_block, cursor.number - 4 * LINKED_AT_ONCE + 1)
         if self.head is not None and first <= cursor.number:
@@ -286,8 +289,9 @@ class ChainFollower:
         await self._recheck_blocks()
 
     async def _recheck_blocks(self) -> None:
-        """Compare blocks the cursor has passed with the nodes, and insert missing logs: the newest once more after the
-        nodes had time to index them, and history a page at a time, again and again."""
+        """Compare blocks that the cursor has passed with the nodes, and insert missing logs. The newest blocks are
+        compared once more after the nodes had time to index them. History is compared a page at a time, again and
+        again."""
         now, cursor = time.monotonic(), self._open_cursor()
         if now - self._recheck.checked_at < RECHECK_SECONDS:
             return
@@ -335,7 +339,8 @@ class ChainFollower:
                 raise Replaced
 
     async def _undo(self, head: Header) -> None:
-        """Rewind to the last block that tables and chain have in common, if it is not final and every node agrees."""
+        """Rewind to the last block that tables and chain have in common. Every node must agree on that block, and no
+        final block may be replaced."""
         cursor = self._open_cursor()
         if cursor.at_start:
             raise NodeFault("A node's first block does not follow from that node's previous block.")
@@ -376,7 +381,7 @@ class ChainFollower:
             above, top = stored[-1], stored[-1].number - 1
 
     async def _require_agreement(self, fork: Fork) -> None:
-        """Check that every node reports the same fork; NodeFault while one is behind or still on the old fork."""
+        """Check that every node reports the same fork; raise NodeFault while one is behind or still on the old fork."""
         asked = [block.number for block in (fork.ancestor, fork.replaced) if block is not None]
         for node in self.node.separate_nodes():
             hashes = await self._hashes(node, asked)
@@ -409,7 +414,7 @@ class ChainFollower:
             self._throttle.done("state", (state, problem))
 
     async def _fetch_recording_head(self, reading: Coroutine[Any, Any, Page]) -> Page:
-        """Fetch a page while recording the chain's head. If either fails, raise after both have ended."""
+        """Fetch a page, and record the chain's head at the same time. If either fails, raise after both have ended."""
         page, recorded = await asyncio.gather(reading, self._record_head(), return_exceptions=True)
         for each in (recorded, page):
             if isinstance(each, BaseException):
@@ -418,7 +423,7 @@ class ChainFollower:
         return page
 
     async def _record_head(self, *, with_finality: bool = True) -> None:
-        """Record the chain's head, if it was fetched since the last time, and has changed or is due again."""
+        """Record the chain's head if it was fetched since the last record, and has changed or is due again."""
         head, self._unrecorded_head = self._unrecorded_head, None
         if head is None:
             return
@@ -436,7 +441,8 @@ class ChainFollower:
         self._export_lag()
 
     def _accept_finality(self) -> bool:
-        """Accept the block that the nodes called final while this head was indexed. Return whether it has changed."""
+        """Accept the block that the nodes reported as final while this head was indexed. Return whether the final block
+        has changed."""
         before = self._finalized
         if self._reported_final is not None:
             self._finalized = max(self._reported_final, before or 0)

@@ -73,7 +73,7 @@ def _fault_code(what: str, error: Exception) -> int:
 
 
 async def _each_chain(settings: Settings, only: str | None, work: ChainWork) -> int:
-    """Do the work on each chain and return the exit code: a difference on one chain outweighs an error on another."""
+    """Run `work` on each chain and return the exit code. A difference on one chain outweighs an error on another."""
     url = settings.database_url.get_secret_value()
     await check_fit(settings)
     codes: list[int] = []

@@ -1,8 +1,9 @@
 """Checks that a node returned all logs of a block, by its header's bloom, another node or the block's receipts.
 
 A node searches logs in a separate index, which may lack logs that are in its blocks. Receipts have no such gap: their
-logs are numbered consecutively, so a missing one shows. A bloom never excludes a log that exists: a bloom that excludes
-ours proves that there is none, and if it allows some but the node returned none, the block is checked again.
+logs are numbered consecutively, so a missing one shows. A bloom never excludes a log that exists. So a bloom that
+excludes our logs proves that the block has none. If the bloom allows some but the node returned none, the block is
+checked again.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ def mask(value: bytes) -> int:
 
 
 class BloomTest:
-    """A test whether a block's bloom allows logs of a chain's sources."""
+    """A test of whether a block's bloom allows logs of a chain's sources."""
 
     def __init__(self, sources: Sources) -> None:
         self._contracts = [
@@ -67,7 +68,8 @@ class BloomTest:
 
 @dataclass(slots=True)
 class LogCompleteness:
-    """The check of one chain's logs. `distrusts`: its only node has left logs out of history."""
+    """A check that no logs of a chain are missing. `distrusts` is True if the chain's only node has left logs out of
+    history."""
 
     node: ChainNode
     chain: str
@@ -77,7 +79,7 @@ class LogCompleteness:
     async def complete_block(
         self, header: Header, filters: Sequence[Filter], received: Sequence[Log]
     ) -> list[Log] | None:
-        """Return all logs of the block that match the filters; None if nothing can verify the received ones."""
+        """Return all logs of the block that match the filters, or None if no source can verify the received ones."""
         logs = await self._from_two_nodes(header, filters)
         if logs is None:
             receipts = await self.receipts(header.hash)
@@ -92,7 +94,7 @@ class LogCompleteness:
         return together
 
     async def _from_two_nodes(self, header: Header, filters: Sequence[Filter]) -> list[Log] | None:
-        """Return the block's logs from two nodes together; None if fewer than two answer."""
+        """Return the logs that two nodes together have for the block, or None if fewer than two answer."""
         nodes = self.node.separate_nodes()
         if len(nodes) < 2:
             return None
@@ -106,7 +108,7 @@ class LogCompleteness:
         return logs
 
     async def receipts(self, block_hash: str) -> list[Log] | None:
-        """Return every log of a block, from its receipts; None if no node has them."""
+        """Return every log of a block, from its receipts, or None if no node has the receipts."""
         for node in self.node.separate_nodes():
             try:
                 logs = await node.receipt_logs(block_hash)
@@ -141,8 +143,8 @@ class LogCompleteness:
         return logs
 
     async def sample(self, filters: Sequence[Filter], logs: Sequence[Log]) -> None:
-        """Compare a few blocks of a page with their receipts. If one lacks logs, raise NodeFault and compare all
-        blocks from then on."""
+        """Compare a few blocks of a page with their receipts. If the page lacks logs of one, raise NodeFault and
+        compare all blocks from then on."""
         hashes = sorted({log.block_hash for log in logs})
         chosen = self._random.sample(hashes, min(SAMPLED_BLOCKS, len(hashes)))
         answers = await asyncio.gather(*(self.receipts(block_hash) for block_hash in chosen))
@@ -171,7 +173,7 @@ def matches_filter(log: Log, chosen: Filter) -> bool:
 
 
 def merged(logs: Iterable[Log]) -> list[Log]:
-    """Return each log once; NodeFault if two nodes have different logs at the same place."""
+    """Return each log once; raise NodeFault if two nodes have different logs at the same place."""
     by_place: dict[tuple[str, int], Log] = {}
     for log in logs:
         other = by_place.setdefault(_place(log), log)

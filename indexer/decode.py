@@ -21,7 +21,7 @@ from indexer.sources import Sources
 
 
 class BlockInfo(msgspec.Struct, frozen=True, gc=False):
-    """A block as stored. `l1_number` is what contracts read as block.number: its own number on most chains."""
+    """A block as stored. `l1_number` is what contracts read as block.number: on most chains, the block's own number."""
 
     number: int
     hash: bytes
@@ -30,7 +30,8 @@ class BlockInfo(msgspec.Struct, frozen=True, gc=False):
 
 
 class LogRecord(msgspec.Struct, frozen=True, gc=False):
-    """One of our logs. `topics` are joined; `entity` and `event` come from its layout (core.contracts.events)."""
+    """A decoded log of our contracts or feeds. `topics` are joined; `entity` and `event` come from the log's layout
+    (core.contracts.events)."""
 
     block: int
     index: int
@@ -45,9 +46,9 @@ class LogRecord(msgspec.Struct, frozen=True, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Consecutive blocks, complete: `logs` are all of ours from `first` to `end`, in chain order.
+    """A page of consecutive blocks. `logs` are all of our logs from `first` to `end`, in chain order.
 
-    blocks: those to store, ascending, including `end` and every block with logs.
+    `blocks` are the blocks to store, in ascending order. They include `end` and every block with logs.
     """
 
     first: int
@@ -66,10 +67,10 @@ INDEXES = 2**31
 
 
 def block_hashes(logs: Sequence[Log], first: int, last: int) -> dict[int, str]:
-    """Return the hashes of the logs' blocks; NodeFault for a block outside the range, ChainMoved for one with two
-    hashes.
+    """Return the hashes of the logs' blocks. Raise NodeFault for a block outside the range, and ChainMoved for a block
+    with two hashes.
 
-    A malformed hash is a ValueError, so that it does not count as another block's.
+    Raise ValueError for a malformed hash, so that it does not count as another block's.
     """
     hashes: dict[int, str] = {}
     number_text, number, hash_text = "", -1, ""
@@ -88,7 +89,7 @@ def block_hashes(logs: Sequence[Log], first: int, last: int) -> dict[int, str]:
 
 
 def decode_logs(logs: Sequence[Log], sources: Sources, blocks: Mapping[int, BlockInfo]) -> list[LogRecord]:
-    """Return typed logs in chain order. `blocks` has every block of the logs."""
+    """Return typed logs in chain order. `blocks` must have every block of the logs."""
     emitters = sources.emitters
     from_hex = bytes.fromhex
     out: list[LogRecord] = []

@@ -41,7 +41,7 @@ _PHASE_AGGREGATORS = hex_of(keccak(text="phaseAggregators(uint16)")[:4])
 
 
 async def emitters_of(rpc: ChainProvider, proxies: Iterable[bytes]) -> dict[bytes, FeedRounds]:
-    """Map every address that emits rounds of one of the feeds to that feed and its phase."""
+    """Map every address that emits rounds of one of the feeds to that feed and the phase of these rounds."""
     emitters: dict[bytes, FeedRounds] = {}
     for proxy in proxies:
         if await _view(rpc, proxy, _AGGREGATOR) is None:
@@ -56,7 +56,7 @@ async def emitters_of(rpc: ChainProvider, proxies: Iterable[bytes]) -> dict[byte
 
 
 async def _view(rpc: ChainProvider, to: bytes, data: str) -> bytes | None:
-    """Return one word, or None when the contract has no such view."""
+    """Call a view and return its answer of one word, or None if the contract has no such view."""
     try:
         answer = await rpc.call("eth_call", [{"to": hex_of(to), "data": data}, "latest"], Data)
     except RpcError as error:
@@ -68,10 +68,10 @@ async def _view(rpc: ChainProvider, to: bytes, data: str) -> bytes | None:
 
 
 async def backfill_feeds(pool: ConnectionPool, node: ChainNode, sources: Sources, cursor: Cursor) -> None:
-    """Index the rounds up to the cursor of emitters that the tables have not followed from the start, a transaction a
-    page: none is open, and nothing locked, while a node is asked.
+    """Index the rounds, up to the cursor, of emitters that the tables have not followed from the start.
 
-    Interrupted, it starts again and replaces what it wrote.
+    Each page is one transaction. During a request to a node no transaction is open, and nothing is locked. An
+    interrupted backfill starts again and replaces what it wrote.
     """
     async with pool.connection() as connection:
         followed = await known_feeds(connection, sources.chain_id)

@@ -40,7 +40,7 @@ class Replaced(Exception):
 
 
 class Fetcher:
-    """The blocks and logs of one chain, read through one node."""
+    """A reader of one chain's blocks and logs through one node."""
 
     def __init__(self, node: ChainNode, sources: Sources) -> None:
         self.node = node
@@ -49,7 +49,7 @@ class Fetcher:
         self._bloom = BloomTest(sources)
 
     async def fetch_linked(self, first: int, last: int, parent: bytes | None, head: Header) -> Page:
-        """Fetch the blocks `first` to `last`, whose predecessor must be `parent`; raise Replaced if it is not."""
+        """Fetch the blocks `first` to `last`. Raise Replaced if the predecessor of `first` is not `parent`."""
         with self._rejecting_bad_logs(first, last):
             return await self._fetch_linked(first, last, parent, head)
 
@@ -60,8 +60,8 @@ class Fetcher:
 
     @contextmanager
     def _rejecting_bad_logs(self, first: int, last: int) -> Iterator[None]:
-        """Turn malformed logs into a NodeFault, and make the node check every field for a while; normally logs are
-        decoded without checks."""
+        """Turn malformed logs into a NodeFault, and make the node check every field for a while. Normally logs are
+        decoded without these checks."""
         try:
             yield
         except ChainMoved:
@@ -211,8 +211,11 @@ class Fetcher:
         ]
 
     async def _complete(self, headers: Sequence[Header], logs: list[Log]) -> list[Log]:
-        """Return the logs, and any that the node left out. Every block that has logs of ours, or may by its bloom, is
-        compared; if nothing can verify it and it came without logs, it is fetched again by its hash."""
+        """Return the logs, and any that the node left out.
+
+        Every block that has logs of ours, or whose bloom allows some, is compared. If nothing can verify a block that
+        came without logs, its logs are fetched again by the block's hash.
+        """
         received: dict[str, list[Log]] = {}
         for log in logs:
             received.setdefault(log.block_hash, []).append(log)
@@ -271,10 +274,14 @@ TOO_MUCH = (RpcErrorKind.RANGE_TOO_WIDE, RpcErrorKind.TIMEOUT)
 
 @dataclass(slots=True)
 class Width:
-    """The width of the next page, in blocks: it grows while pages hold few logs, and shrinks when they hold many or are
-    refused. `in_flight`: pages fetched at once. `ceiling`: the widest page the node was last seen to accept. A refusal
-    may have been temporary, so pages as wide as the ceiling raise it again, by an eighth each time. `widest`: the limit
-    that is never exceeded."""
+    """The width of the next page, in blocks. It grows while pages hold few logs, and shrinks when they hold many or are
+    refused.
+
+    in_flight: the number of pages fetched at once.
+    ceiling: the widest page that the node was last seen to accept. A refusal may have been temporary, so pages as wide
+        as the ceiling raise it again, by an eighth each time.
+    widest: the limit that is never exceeded.
+    """
 
     blocks: int = 64
     ceiling: int = WIDEST_BLOCKS
@@ -282,7 +289,8 @@ class Width:
     widest: int = WIDEST_BLOCKS
 
     def succeeded(self, blocks: int, logs: int) -> None:
-        """Note that a page of `blocks` held `logs`: aim the next ones at LOGS_PER_PAGE, at most doubling at a time."""
+        """Record that a page of `blocks` blocks held `logs` logs. Choose the next width to get LOGS_PER_PAGE logs, at
+        most doubling the width."""
         if blocks >= self.ceiling:
             self.ceiling = min(self.widest, blocks + max(1, blocks // 8))
         self.in_flight = THIN_IN_FLIGHT if logs <= THIN_LOGS else IN_FLIGHT
@@ -290,14 +298,15 @@ class Width:
         self.blocks = max(1, min(fitting, blocks * 2, self.ceiling))
 
     def failed(self, blocks: int) -> None:
-        """Note that a page of `blocks` was too much for the node."""
+        """Record that a page of `blocks` blocks was too much for the node."""
         self.in_flight = IN_FLIGHT
         self.ceiling = max(1, min(self.ceiling, blocks - 1, blocks // 2))
         self.blocks = min(self.blocks, self.ceiling)
 
 
 async def pages(fetcher: Fetcher, first: int, last: int, width: Width) -> AsyncGenerator[Page, None]:
-    """Yield the blocks from `first` to `last` as consecutive pages. Close it to stop what is in flight."""
+    """Yield the blocks from `first` to `last` as consecutive pages. Close the generator to stop the requests in
+    flight."""
     in_flight: deque[asyncio.Task[Page]] = deque()
     next_block = first
     try:
@@ -328,7 +337,7 @@ async def _page(fetcher: Fetcher, first: int, last: int, width: Width) -> Page:
 
 
 async def batches(history: AsyncGenerator[Page, None]) -> AsyncGenerator[list[Page], None]:
-    """Yield pages in batches that are written together. What was fetched before a failure is yielded too."""
+    """Yield pages in batches that are written together. After a failure, yield the pages fetched before it, too."""
     batch: list[Page] = []
     async with aclosing(history):
         try:

@@ -33,15 +33,15 @@ class _FinalReport:
 
 @dataclass(slots=True)
 class FinalityTracker:
-    """A tracker of the newest final block. `due_at`: when to ask the nodes next. `last`: each node's last report, by
-    its place in the list."""
+    """A tracker of the newest final block. `due_at` is when to ask the nodes next. `last` is each node's last report,
+    by the node's index in the list."""
 
     node: ChainNode
     due_at: float = -math.inf
     last: dict[int, _FinalReport] = field(default_factory=dict)
 
     async def if_due(self, head: int) -> int | None:
-        """Return the newest final block up to the head; None if it is not due, or no node knows it."""
+        """Return the newest final block up to the head, or None if it is not due yet or no node knows one."""
         now = time.monotonic()
         if now < self.due_at:
             return None
@@ -50,8 +50,8 @@ class FinalityTracker:
         return number if number is not None and number <= head else None
 
     async def _agreed_final(self, head: int, now: float) -> int | None:
-        """Return the newest block that all answering nodes call final, since accepting a wrong one cannot be undone. A
-        silent node delays nothing, a stalled one not for long."""
+        """Return the newest block that all answering nodes report as final: accepting a wrong one cannot be undone. A
+        node that does not answer causes no delay, and a stalled node only a short one."""
         nodes = self.node.separate_nodes()
         if len(nodes) == 1:
             return await self.node.finalized()
@@ -65,7 +65,7 @@ class FinalityTracker:
         return min(self._advancing(numbers, now) or numbers.values())
 
     def _advancing(self, numbers: Mapping[int, int], now: float) -> list[int]:
-        """Return the numbers of the nodes that are not stalled."""
+        """Return the reported numbers of those nodes that are not stalled."""
         for place, number in numbers.items():
             if place not in self.last or self.last[place].number != number:
                 self.last[place] = _FinalReport(number, now)
@@ -74,15 +74,16 @@ class FinalityTracker:
 
 @dataclass(frozen=True, slots=True)
 class Fork:
-    """The point where chain and tables part: `ancestor` is the last block both have, None if there is none; `replaced`
-    is the first stored block above it, which the chain must no longer have."""
+    """The point where the tables and the chain diverge. `ancestor` is the last block that both have, or None if there
+    is none. `replaced` is the first stored block above it, which the chain must no longer have."""
 
     ancestor: BlockInfo | None
     replaced: BlockInfo | None
 
 
 def common_ancestor(stored: Sequence[BlockInfo], on_chain: Mapping[int, bytes]) -> Fork | None:
-    """Return the fork among `stored`, descending by number; None if all of them are replaced, so the fork is deeper."""
+    """Return the fork among the `stored` blocks, which are in descending order. Return None if all of them are
+    replaced: the fork is then deeper."""
     above: BlockInfo | None = None
     for block in stored:
         if on_chain.get(block.number) == block.hash:
@@ -92,10 +93,11 @@ def common_ancestor(stored: Sequence[BlockInfo], on_chain: Mapping[int, bytes]) 
 
 
 def confirms_fork(fork: Fork, ancestor_hash: bytes | None, replaced_hash: bytes | None) -> bool:
-    """Return whether a node whose hashes at the numbers of both blocks are these has the same fork.
+    """Return whether a node has the same fork, given the node's hashes at the numbers of the fork's two blocks.
 
-    A hash is None if the node has no such block. It may lag, so it confirms no ancestor; but a chain that was cut short
-    lacks the replaced block."""
+    A hash is None if the node has no such block. A node without the ancestor does not confirm the fork, since the node
+    may lag. A node without the replaced block does, since its chain may have been cut short.
+    """
     if fork.ancestor is not None and ancestor_hash != fork.ancestor.hash:
         return False
     return fork.replaced is None or replaced_hash != fork.replaced.hash

@@ -47,12 +47,12 @@ class Header(msgspec.Struct, frozen=True, rename="camel", gc=False):
 
     @property
     def bloom(self) -> int | None:
-        """Return the bloom's bits; None if the node's value is not a bloom."""
+        """Return the bloom's bits, or None if the node's value is not a bloom."""
         return int(self.logs_bloom, 16) if self.logs_bloom and len(self.logs_bloom) == BLOOM_CHARACTERS else None
 
     def info(self, uses_l1_blocks: bool) -> BlockInfo:
-        """Return what is stored of it. `uses_l1_blocks`: contracts on this chain see Ethereum's block number as
-        block.number."""
+        """Return the block's data to store. `uses_l1_blocks` is whether contracts on this chain see Ethereum's block
+        number as block.number."""
         number = l1_number = self.number
         if uses_l1_blocks and self.l1_block_number_hex is not None:
             l1_number = int(self.l1_block_number_hex, 16)
@@ -66,7 +66,7 @@ class ReceiptLogs(msgspec.Struct, frozen=True, gc=False):
 
 
 class StrictLog(Log, frozen=True, rename="camel", gc=False, kw_only=True):
-    """A log whose fields are all checked while decoding."""
+    """A log with every field checked while decoding."""
 
     address: AddressHex
     topics: tuple[Hash, ...]
@@ -79,7 +79,7 @@ class StrictLog(Log, frozen=True, rename="camel", gc=False, kw_only=True):
 
 
 class StrictReceiptLogs(ReceiptLogs, frozen=True, gc=False):
-    """A receipt's logs, all checked while decoding."""
+    """A receipt's logs, with every field checked while decoding."""
 
     logs: tuple[StrictLog, ...]
 
@@ -108,10 +108,10 @@ class ChainNode(Protocol):
     async def head(self) -> Header: ...
 
     async def finalized(self) -> int | None:
-        """Return the newest finalized block's number; None if the node has no finality."""
+        """Return the newest finalized block's number, or None if the node reports no finality."""
 
     async def headers(self, numbers: Sequence[int]) -> list[Header | None]:
-        """Return headers by number; None for a block the node does not have."""
+        """Return the headers of blocks by number, with None for a block the node does not have."""
 
     async def logs(self, chosen: Filter, first: int, last: int) -> list[Log]:
         """Return the logs of a range of blocks."""
@@ -120,17 +120,19 @@ class ChainNode(Protocol):
         """Return the logs of exactly one block."""
 
     async def receipt_logs(self, block_hash: str) -> list[Log] | None:
-        """Return all logs of a block, of any contract, from its receipts; None if the node does not have them."""
+        """Return all logs of a block, of any contract, from its receipts, or None if the node does not have the
+        receipts."""
 
     def separate_nodes(self) -> Sequence[ChainNode]:
-        """Return the nodes one by one, at most two: where a mistake would be costly, both must agree."""
+        """Return at most two of the nodes, each as a separate client. Where a mistake would be costly, both
+        must agree."""
 
     def check_fields(self) -> None:
         """Check every field of each log for a while, because the node returned a malformed one."""
 
 
 class RpcNode:
-    """A `ChainNode` over JSON-RPC. With several URLs, they fail over in order."""
+    """A `ChainNode` over JSON-RPC. If one of its URLs fails, requests go to the next one."""
 
     def __init__(self, rpc: ChainProvider, strict_until: float = -math.inf) -> None:
         self._rpc = rpc
@@ -182,7 +184,7 @@ class RpcNode:
             each.check_fields()
 
     async def _if_served(self, method: str, params: Sequence[Any], shape: type[T]) -> T | None:
-        """Return the answer; None while the method is assumed to be unsupported."""
+        """Call a method and return its answer, or None while the method is assumed to be unsupported."""
         if time.monotonic() < self._unknown_until.get(method, -math.inf):
             return None
         try:

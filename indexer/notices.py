@@ -30,8 +30,8 @@ REFUSED = "The token rejected the transfer; it will be sent again later."
 async def append_events(
     connection: Connection, sources: Sources, logs: Sequence[LogRecord], hashes: Mapping[int, bytes]
 ) -> None:
-    """Append the events of logs, in chain order, whose projections are stored; `hashes` are their blocks'. Call it once
-    in a transaction: it locks the wallets."""
+    """Append the events of these logs, which are in chain order and whose projections are stored. `hashes` are the
+    hashes of the logs' blocks by number. Call this once in a transaction, because it locks the wallets."""
     with_events = [each for each in logs if isinstance(each.event, WITH_EVENTS)]
     if not with_events:
         return
@@ -58,7 +58,7 @@ async def append_events(
 
 
 async def _books(connection: Connection, ended: Sequence[ev.MarketDecided]) -> dict[bytes, list[Any]]:
-    """Return the stakes in the books of settled markets, in the order of payment, without late payments."""
+    """Return the stakes in the books of each settled market, in the order of payment, without late payments."""
     books: dict[bytes, list[Any]] = {}
     rows = await rows_by_key(connection, STAKE, ("market_id",), [(each.market_id,) for each in ended])
     for row in sorted(rows, key=lambda row: row.ordinal):
@@ -91,8 +91,8 @@ class _Place:
 def _ended(
     at: _Place, market: NoticeMarket, winner: int | None, observed: int | None, stakes: Sequence[Any]
 ) -> list[Draft]:
-    """Draft the events of a settled market: its result for each wallet, then each stake's. Refunded stakes neither won
-    nor lost; their payout event says so."""
+    """Draft the events of a settled market: first its result for each wallet, then the outcome of each stake. Refunded
+    stakes neither won nor lost; their payout event says so."""
     resolved = payloads.market_resolved(market, winner=winner, observed=observed, tx=at.log.tx, block=at.log.block)
     wallets = dict.fromkeys(each.wallet for each in stakes)
     drafts = [at.draft(EventType.MARKET_RESOLVED, wallet, resolved, market, None) for wallet in wallets]

@@ -29,7 +29,7 @@ _NO_TIMEOUT = b"SET LOCAL statement_timeout = 0"  # on both connections: stateme
 
 @dataclass(frozen=True, slots=True)
 class Rebuilt:
-    """The result of a rebuild: logs folded, up to which block, in how many seconds."""
+    """The result of a rebuild: the number of logs folded, the last block, and the time in seconds."""
 
     block: int
     logs: int
@@ -39,7 +39,8 @@ class Rebuilt:
 async def rebuild(
     pool: ConnectionPool, sources: Sources, progress: Callable[[int], None] = lambda _logs: None
 ) -> Rebuilt:
-    """Rebuild a chain, calling `progress` with the logs folded so far. Takes two of the pool's connections."""
+    """Rebuild a chain, calling `progress` with the number of logs folded so far. This takes two of the pool's
+    connections."""
     started = time.monotonic()
     folded = 0
     async with pool.connection() as connection, pool.connection() as reader, connection.transaction():
@@ -68,7 +69,7 @@ async def rebuild(
 
 
 async def _one_ahead(batches: AsyncGenerator[list[LogRecord]]) -> AsyncGenerator[list[LogRecord]]:
-    """Yield the same batches, reading each while the caller works on the one before."""
+    """Yield the batches unchanged, reading each while the caller works on the one before."""
     async with aclosing(batches):
         following = asyncio.ensure_future(anext(batches, None))
         try:

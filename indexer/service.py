@@ -48,7 +48,7 @@ HALT_AFTER_CONTRADICTIONS = 5
 
 
 class ChainService:
-    """One configured chain's service. `run` ends only when cancelled, or raises an error that a restart would not
+    """The service of one configured chain. `run` ends only when cancelled, or raises an error that a restart would not
     fix."""
 
     def __init__(self, chain: ChainSettings, settings: Settings, pool: ConnectionPool) -> None:
@@ -89,8 +89,11 @@ class ChainService:
             await asyncio.sleep(STANDBY_SECONDS)
 
     async def _check_nodes(self, node: RpcNode, chain_id: int) -> str:
-        """Return what is wrong with the nodes, or "". RpcError if one has another chain id; a sentence if it serves
-        another chain with the same id. A node that is behind, or on a fork that is not final, is fine."""
+        """Return a sentence on what is wrong with the nodes, or "" if nothing is.
+
+        Raise RpcError if a node has another chain id. A node that serves another chain with the same id is reported in
+        the sentence. A node that is behind, or on a fork that is not final, is fine.
+        """
         await node.head()
         async with self._pool.connection() as connection:
             final = await highest_final(connection, chain_id)
@@ -134,7 +137,7 @@ class ChainService:
             metrics.forget_state(self.chain.name)
 
     async def _feeds(self, rpc: ChainProvider, deployment: Deployment) -> dict[bytes, FeedRounds]:
-        """Return who emits the feeds' rounds; retry until a node answers."""
+        """Return the emitters of the feeds' rounds; retry until a node answers."""
         pause = FIRST_PAUSE_SECONDS
         while True:
             try:

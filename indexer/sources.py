@@ -62,8 +62,8 @@ class Emitter:
 
 @dataclass(frozen=True)
 class Sources:
-    """Everything followed on one chain. `observed`: the agent feeds' keys in the deployment file; `steps`: the pool
-    feeds' step lengths in seconds."""
+    """The contracts and feeds followed on one chain. `observed` are the agent feeds' keys in the deployment file;
+    `steps` are the pool feeds' step lengths in seconds."""
 
     name: str
     chain_id: int
@@ -103,7 +103,7 @@ class Sources:
     @property
     def main_filter(self) -> Filter:
         """Return the filter for every event of our contracts and feeds, and for the token's cancellations. The token
-        has no other of these events."""
+        logs no other event of this filter."""
         ours = [each for each in self.emitters.values() if each.role is not Role.TOKEN]
         topics = {topic for each in ours for topic in each.layouts}
         addresses = {hex_of(each.address) for each in ours}
@@ -114,7 +114,7 @@ class Sources:
 
     @property
     def transfer_filter(self) -> Filter | None:
-        """Return the filter for the token's transfers to our contracts; None if no token is followed."""
+        """Return the filter for the token's transfers to our contracts, or None if no token is followed."""
         ours = [as_topic(self.contracts[role]) for role in PAYMENT_RECIPIENTS if role in self.contracts]
         if self.token is None or not ours:
             return None
@@ -126,7 +126,7 @@ class Sources:
         return {"address": [hex_of(self.token)], "topics": [hex_of(AUTHORIZATION_USED.topic), senders]}
 
     def fingerprint(self) -> dict[str, str]:
-        """Return the contracts a database is filled from; without feeds, which may be added later."""
+        """Return the contracts that a database is filled from. Feeds are left out, because they may be added later."""
         contracts = {role.value: hex_of(address) for role, address in self.contracts.items()}
         return contracts | ({"token": hex_of(self.token)} if self.token is not None else {})
 

@@ -1,8 +1,8 @@
-"""Stored rows against the chain: raw logs against those that a node returns, all other rows against a new fold of the
-logs and new sums.
+"""Comparison of stored rows with the chain: raw logs with those that a node returns, all other rows with a new fold of
+the logs and new sums.
 
-The new rows are written to empty temporary tables of the same names, which hide the stored ones meanwhile, and compared
-by one query for each table. So a column that is added is compared without a change here.
+The new rows are written to empty temporary tables of the same names, which hide the stored tables in the meantime. One
+query for each table compares the two. So a column that is added later is compared without a change here.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ _IN_BLOCKS = SQL("t.chain_id = %b AND t.block_number BETWEEN %b AND %b")
 
 
 def stages() -> list[AuditStage]:
-    """Return the stages that need no view."""
+    """Return the stages that read no contract view."""
     return [AuditStage("raw logs", _raw_logs), AuditStage("projections", _projections)]
 
 
 async def _raw_logs(snapshot: Snapshot, after: Place | None) -> Place | None:
-    """Compare a range of blocks with the node's logs."""
+    """Compare the stored logs of a range of blocks with the node's."""
     first = snapshot.sources.start_block if after is None else after[0] + 1
     last = min(snapshot.number, first + BLOCKS_AT_ONCE - 1)
     low = BEFORE_ALL if after is None else first
@@ -62,7 +62,7 @@ async def _raw_logs(snapshot: Snapshot, after: Place | None) -> Place | None:
 
 
 async def _compare_page(snapshot: Snapshot, page: Page, low: int, high: int) -> None:
-    """Compare the stored logs between two blocks, and their blocks, with the node's."""
+    """Compare the stored logs between two blocks, and the blocks that hold them, with the node's."""
     chain_id, connection = snapshot.sources.chain_id, snapshot.connection
     numbers = {each.block for each in page.logs}
     blocks = [
@@ -78,7 +78,8 @@ async def _compare_page(snapshot: Snapshot, page: Page, low: int, high: int) -> 
 
 
 async def _projections(snapshot: Snapshot, _after: Place | None) -> None:
-    """Fold all stored logs again, sum the rows, and compare. There are no sums until history has been read."""
+    """Fold all stored logs again, sum the resulting rows, and compare them with the stored ones. There are no sums
+    until history has been read."""
     connection, sources = snapshot.connection, snapshot.sources
     summed = b"SELECT summed FROM chain_cursor WHERE chain_id = %s"
     of_sums = sums.tables_of(sources) if await connection.fetch_value(summed, (sources.chain_id,)) else []
@@ -106,8 +107,8 @@ async def _projections(snapshot: Snapshot, _after: Place | None) -> None:
 
 @asynccontextmanager
 async def _empty_tables(connection: Connection, tables: Sequence[Table]) -> AsyncIterator[None]:
-    """Create empty temporary tables that hide the stored ones of the same names, which `public.` still reaches; drop
-    them, with their rows, at the end."""
+    """Create empty temporary tables that hide the stored tables of the same names; drop them, with their rows, at the
+    end. The stored tables can still be reached with the prefix `public.`."""
     async with connection.transaction(force_rollback=True):
         # pg_temp is named explicitly so that statements prepared for the stored tables are planned again.
         await connection.execute("SET LOCAL search_path = pg_temp, public")
@@ -120,8 +121,8 @@ async def _empty_tables(connection: Connection, tables: Sequence[Table]) -> Asyn
 
 
 async def _compare_rows(snapshot: Snapshot, table: Table, condition: Composable, values: Sequence[Any] = ()) -> None:
-    """Compare every column of the stored rows that meet a condition on `t` with the temporary table of the same name;
-    a row that only one of them has is a mismatch of the row."""
+    """Compare every column of the stored rows that meet a condition on `t` with the temporary table of the same name. A
+    row that exists in only one of the two tables is one mismatch."""
     comparison = snapshot.comparison
     columns = [column.name for column in table.columns]
     key = [column.name for column in table.primary_key.columns]

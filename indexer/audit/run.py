@@ -37,7 +37,7 @@ class AuditReport:
 
 
 def stages() -> list[AuditStage]:
-    """Return the stages in their order."""
+    """Return all audit stages in the order in which they run."""
     return rows.stages() + views.stages()
 
 
@@ -73,7 +73,8 @@ async def _page(
     after: Place | None,
     found: Comparison,
 ) -> tuple[Snapshot, Place | None]:
-    """Compare a page in its own snapshot; return the snapshot, with all findings so far, and where the page ended."""
+    """Compare a page in its own snapshot; return the snapshot, with all findings so far, and the place where the page
+    ended."""
     tries = 0
     while True:
         try:
@@ -89,7 +90,7 @@ async def _page(
 
 
 async def compare_page(stage: AuditStage, snapshot: Snapshot, after: Place | None) -> Place | None:
-    """Compare a page, but skip views after a mismatch: rows that differ from their logs have to be rebuilt first."""
+    """Compare a page. Skip views after a mismatch: rows that differ from their logs have to be rebuilt first."""
     if stage.of_views and snapshot.comparison.mismatches:
         return None
     return await stage.page(snapshot, after)

@@ -44,7 +44,7 @@ Place = list[Any]
 
 @dataclass(slots=True)
 class Comparison:
-    """The findings of an audit; `compared` counts numbers, not rows. `block`: the block compared now."""
+    """The findings of an audit. `compared` counts single values, not rows; `block` is the block being compared."""
 
     compared: int = 0
     mismatches: int = 0
@@ -52,8 +52,8 @@ class Comparison:
     block: int = 0
 
     def fields(self, what: str, key: object, ours: Mapping[str, Any], chain: Mapping[str, Any] | RpcError) -> None:
-        """Compare every field of `ours` with the chain's of the same name. A view that reverted is one mismatch; any
-        other error is raised."""
+        """Compare every field of `ours` with the chain's field of the same name. A view that reverted counts as one
+        mismatch; raise any other error."""
         if isinstance(chain, RpcError):
             if chain.kind is not RpcErrorKind.REVERTED:
                 raise chain
@@ -69,7 +69,7 @@ class Comparison:
         self.fields(what, key, {name: ours}, chain if isinstance(chain, RpcError) else {name: chain})
 
     def keys(self, what: str, ours: Iterable[Any], chain: Iterable[Any]) -> None:
-        """Compare the keys of the rows there are with those there should be."""
+        """Compare the keys of the rows that exist (`ours`) with the keys that should exist (`chain`)."""
         ours_there, chain_there = set(ours), set(chain)
         self.compared += len(ours_there | chain_there)
         for key in sorted(ours_there ^ chain_there, key=_text):
@@ -99,11 +99,11 @@ class Snapshot:
 
     @property
     def block(self) -> str:
-        """Return the block's hash, to ask a node for."""
+        """Return the hash of the snapshot's block, for requests to a node."""
         return hex_of(self.digest)
 
     async def read(self, *calls: Any) -> list[Any]:
-        """Read views at the block."""
+        """Read views at the snapshot's block."""
         return await self.client.read_many(calls, self.block)
 
     async def row(self, query: bytes, values: Any = None) -> tuple[Any, ...]:
@@ -115,9 +115,12 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class AuditStage:
-    """One kind of comparison. `page` compares what follows a place (None: from the start), and returns where it ended,
-    None when nothing is left. `of_views`: it reads the contracts' views, which is useful only where the rows agree with
-    their logs."""
+    """A stage of an audit: one kind of comparison.
+
+    `page` compares the rows that follow a place (None is the start). It returns the place where it ended, or None when
+    nothing is left. `of_views` is whether it reads the contracts' views, which is useful only where the rows agree with
+    their logs.
+    """
 
     name: str
     page: Callable[[Snapshot, Place | None], Awaitable[Place | None]]
@@ -127,8 +130,8 @@ class AuditStage:
 async def take_snapshot(
     connection: Connection, client: ChainClient, sources: Sources, comparison: Comparison
 ) -> Snapshot:
-    """Return the tables as the caller's transaction sees them, and the chain at their cursor's block; NodeFault if the
-    node does not have that block."""
+    """Return the tables as the caller's transaction sees them, and the chain at their cursor's block; raise NodeFault
+    if the node does not have that block."""
     await connection.execute("SET LOCAL statement_timeout = 0")
     row = await connection.fetch_one(
         "SELECT number, hash, l1_block_number, block_time FROM chain_cursor WHERE chain_id = %s", (sources.chain_id,)

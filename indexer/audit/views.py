@@ -1,5 +1,5 @@
-"""Rows against the contracts' own views: small tables, whose columns are declared here, markets, stakes, positions,
-pool feeds' readings, and sums. By then the rows agree with their logs."""
+"""Comparison of rows with the contracts' own views: small tables (their columns are declared here), markets, stakes,
+positions, pool feeds' readings, and sums. These stages run after the rows were found to agree with their logs."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class View(NamedTuple):
 
 
 def stages() -> list[AuditStage]:
-    """Return the stages; each asks only the contracts that the chain has."""
+    """Return the stages; each reads only contracts that the chain has."""
     return [
         _small_table(STOCK_OPENER, Role.LISTER, "isOpener", "opener"),
         _small_table(STOCK_FEED, Role.LISTER, "feed", "feed", fields=_STOCK_FEED),
@@ -78,8 +78,8 @@ def _rows(
     role: Role,
     views: Callable[[Snapshot, list[Any]], Awaitable[list[View]]],
 ) -> AuditStage:
-    """Return a stage that compares the views of a table's rows, in the order of an indexed key, if the chain has the
-    contract."""
+    """Return a stage that compares the rows of a table, in the order of an indexed key, with the contract's views. On a
+    chain without the contract the stage does nothing."""
 
     async def page(snapshot: Snapshot, after: Place | None) -> Place | None:
         if role not in snapshot.contracts:
@@ -94,7 +94,7 @@ def _rows(
 
 
 async def _compare(snapshot: Snapshot, views: Iterable[View]) -> None:
-    """Read the views of contracts that the chain has, and compare their answers."""
+    """Read the views of those contracts that the chain has, and compare their answers."""
     asked = [
         (view, contract)
         for view in views
@@ -113,12 +113,12 @@ async def _compare(snapshot: Snapshot, views: Iterable[View]) -> None:
 
 
 def as_view_fields(row: Any, *names: str) -> dict[str, Any]:
-    """Return columns under the names that contracts' views use, converted to the types those decode to."""
+    """Return a row's columns under the names that contracts' views use, converted to the types of decoded answers."""
     return {name: as_view_value(value) for name, value in camel_fields(row, *names).items()}
 
 
 def as_view_value(value: Any) -> Any:
-    """Return a column's value as a view's answer has it."""
+    """Convert a column's value to the type of a view's decoded answer."""
     if isinstance(value, bytes) and len(value) == ADDRESS_BYTES:
         return hex_of(value)
     return [int(each) for each in value] if isinstance(value, list) else value
@@ -136,8 +136,11 @@ def _small_table(
     fields: str = "",
     chosen: Callable[[Any], bool] = lambda _row: True,
 ) -> AuditStage:
-    """Return a stage that compares rows with a view whose arguments are columns, and which returns columns by the
-    view's names for them, or, of one value, `allowed`."""
+    """Return a stage that compares the rows of a small table with a view.
+
+    `arguments` names the columns that are passed to the view. `fields` names the columns that the view returns, by the
+    view's names. Without `fields` the view returns one value, which is the column `allowed`.
+    """
     name = kind.table.name
 
     async def views(snapshot: Snapshot, rows: list[Any]) -> list[View]:
@@ -184,7 +187,7 @@ SUMS = (
 
 
 async def _sums(snapshot: Snapshot, _after: Place | None) -> None:
-    """Compare the contracts' sums with the tables'. The node is asked first: it may no longer have the block by the
+    """Compare the contracts' sums with the tables'. Read from the node first: it may no longer have the block by the
     time the tables are summed."""
     for role, names, query in SUMS:
         if role in snapshot.contracts:
@@ -205,9 +208,10 @@ AND a.recipient = %s AND NOT EXISTS (SELECT FROM agent_stake s WHERE s.wallet = 
 
 
 async def _liabilities(snapshot: Snapshot, _after: Place | None) -> None:
-    """Compare the settlement wallet's debts by our rows and by its own sums; check that unbooked money is still there.
+    """Compare the settlement wallet's debts according to our rows with its own sums; check that unbooked money is still
+    in the wallet.
 
-    The node is asked first: it may no longer have the block by the time the tables are summed.
+    Read from the node first: it may no longer have the block by the time the tables are summed.
     """
     if Role.WALLET not in snapshot.contracts:
         return
@@ -296,7 +300,7 @@ def _agent_market(row: Any, book: Book) -> Iterator[View]:
 
 
 async def _stakes(snapshot: Snapshot, rows: list[Any]) -> list[View]:
-    """Return the views of stakes, and check their payments."""
+    """Return the views of stakes, and check that the stakes were paid."""
     ids = sorted({row.market_id for row in rows})
     market_rows = await rows_by_key(snapshot.connection, agent.MARKET, ("market_id",), [(each,) for each in ids])
     markets = {row.market_id: row for row in market_rows}

@@ -1,8 +1,8 @@
 """Agent markets, outcome books and stakes, folded from the logs of settlement wallet, resolver and lister.
 
-Pure, like `indexer.fold.stock`. `core.agent.book` computes a stake's shares and payout; a log that disagrees is a
-Contradiction. So is an act that only some of its contracts log: opening a market takes a log of each of the three in
-one transaction, settling one a log of the wallet and one of the resolver.
+The fold is pure, like `indexer.fold.stock`. `core.agent.book` computes a stake's shares and payout; a log that
+disagrees is a Contradiction. So is an action that only some of its contracts log. Opening a market takes one log from
+each of the three contracts in one transaction; settling one takes a log of the wallet and a log of the resolver.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class AgentFold:
     # ---------------------------------------------------------------- loading
 
     def needs(self, logs: Iterable[LogRecord]) -> Iterator[Need]:
-        """Yield the rows to load; add those of each `Need` before taking the next."""
+        """Yield descriptions of the rows to load. The caller adds the rows of each `Need` before it takes the next."""
         seen = {log.entity for log in logs if log.entity is not None and log.entity[:1] == AGENT_MARKET}
         markets = [(key,) for entity in seen if (key := entity[1:]) not in self._markets]
         yield Need(MARKET, ("market_id",), markets)
@@ -270,7 +270,7 @@ class AgentFold:
         self._touch(log, e.market_id)
 
     def _require_agreement(self, log: LogRecord, market_id: bytes) -> None:
-        """Require the same result from wallet and resolver once both have logged it, in either order."""
+        """Raise Contradiction if wallet and resolver have logged different results. They may log in either order."""
         events = self._act(self._settlings, log, market_id).events
         if ev.MarketDecided in events and len(events) == 2:
             decided, market = events[ev.MarketDecided].event, self._markets[market_id]
@@ -354,7 +354,8 @@ def _has_reading(reading: ev.Reading) -> bool:
 
 
 def _slug(document: dict[str, Any] | None, key: bytes) -> str | None:
-    """Return the metadata's id if it hashes to the market's key: the lister could have written any id."""
+    """Return the market's id from its metadata, or None if that id does not hash to the market's key: the lister could
+    have written any id."""
     claimed = None if document is None else document.get("id")
     return claimed if isinstance(claimed, str) and market_key(claimed) == key else None
 

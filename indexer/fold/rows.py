@@ -1,8 +1,8 @@
 """Projection rows as objects while a page is folded. Their classes are made from the declared tables, so columns are
 declared once.
 
-A row object has the table's columns as attributes, and `stored`: whether the database already has a row with its key,
-which is then replaced.
+A row object has the table's columns as attributes, and `stored`, which is True if the database already has a row with
+the same key. That row is then replaced.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from sqlalchemy import Table
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """Stored rows that a fold needs: those whose `columns` equal one of `values`."""
+    """The stored rows that a fold needs: those whose `columns` equal one of `values`."""
 
     kind: RowKind
     columns: tuple[str, ...]
@@ -26,7 +26,8 @@ class Need:
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """Rows to put into a table, in the order of its columns: `added` are new, `changed` replace those of their key."""
+    """Rows to write to a table, with values in column order. `added` are new rows; `changed` replace the stored rows
+    with the same key."""
 
     table: Table
     added: list[tuple[Any, ...]]
@@ -44,8 +45,8 @@ class Removal:
 
 @dataclass(frozen=True, slots=True)
 class AffectedRows:
-    """Rows whose share of the sums a step may change: positions or stakes by id, those it `added`, all of some
-    vintages, all of some `whole` markets; and the rows of `markets` themselves."""
+    """The rows whose share of the sums a step may change: positions or stakes by id, those that the step `added`, all
+    those of some vintages or of some `whole` markets, and the rows of `markets` themselves."""
 
     ids: list[int] = field(default_factory=list)
     added: list[int] = field(default_factory=list)
@@ -61,8 +62,8 @@ def copy_fields(row: Any, event: Any, *names: str) -> None:
 
 
 class RowKind:
-    """The row class of one table: `new(...)` makes a row, `loaded(values)` one from the database; `values(row)` returns
-    its values in column order, `write(rows)` what to store."""
+    """The row class of one table. `new(...)` makes a new row, and `loaded(values)` makes one from the database.
+    `values(row)` returns a row's values in column order, and `write(rows)` returns what to store."""
 
     def __init__(self, table: Table) -> None:
         self.table = table
@@ -76,7 +77,8 @@ class RowKind:
         return self.new(*values, stored=True)
 
     def write(self, rows: Iterable[Any], added: Iterable[tuple[Any, ...]] = ()) -> Write:
-        """Return what to store: of row objects, which then count as stored, and of new rows that are plain values."""
+        """Return what to store for some row objects, which count as stored from then on. `added` are further new rows,
+        given as plain values."""
         write = Write(self.table, list(added), [])
         for row in rows:
             (write.changed if row.stored else write.added).append(self.values(row))

@@ -33,7 +33,7 @@ _MEASURED = ("start_cumulative", "end_cumulative", "liquidity", "quiet")
 
 
 def rounds(chain_id: int, logs: Iterable[LogRecord], feeds: Mapping[bytes, FeedRounds]) -> list[Write]:
-    """Return the rounds that these logs, in chain order, add, and their measures."""
+    """Return the rows to add for the rounds in these logs, which are in chain order, and for the rounds' measures."""
     rows: list[tuple[Any, ...]] = []
     measured: list[tuple[Any, ...]] = []
     for log in logs:
@@ -99,9 +99,9 @@ def authorization_keys(chain_id: int, logs: Iterable[LogRecord]) -> list[tuple[i
 
 
 def authorizations(chain_id: int, logs: list[LogRecord], known: set[tuple[int, bytes, bytes]]) -> Write:
-    """Return the rows that `relevant` logs, in chain order, add, and add their keys to those that are `known`.
+    """Return the rows to add for logs from `relevant`, which are in chain order, and add the rows' keys to `known`.
 
-    Contradiction if an authorization is used or canceled twice: the token then breaks EIP-3009.
+    Raise Contradiction if an authorization is used or canceled twice: the token then breaks EIP-3009.
     """
     made = pairs(logs)
     rows = []

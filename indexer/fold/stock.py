@@ -1,6 +1,6 @@
 """Stock markets, vintages and positions, folded from the logs of the settler, the resolver and the lister.
 
-Pure: a fold takes the rows its logs touch, applies the logs in chain order and returns what to write.
+The fold is pure: it takes the rows its logs touch, applies the logs in chain order and returns what to write.
 `core.stock.vested` computes what each event does to a book; this module keeps the rows. Entries are the exception: they
 only add to the pending vintage, and there are so many of them that the row is changed directly.
 """
@@ -40,7 +40,7 @@ class _MarketState:
         self._written = True
 
     def value(self) -> VestedMarket:
-        """Return the market's books; its totals are on the row."""
+        """Return the market's books. Its totals are only on the row."""
         if self._value is None:
             self._value = market_of(self.row)
         return self._value
@@ -50,7 +50,7 @@ class _MarketState:
         self._written = False
 
     def current_row(self) -> Any:
-        """Return the row, up to date and free to be changed."""
+        """Return the row, up to date. The caller may change it."""
         row, value = self.row, self._value
         if value is not None:
             if not self._written:
@@ -101,7 +101,7 @@ class StockFold:
     # ---------------------------------------------------------------- loading
 
     def needs(self, logs: Iterable[LogRecord]) -> Iterator[Need]:
-        """Yield the rows to load; add those of each `Need` before taking the next."""
+        """Yield descriptions of the rows to load. The caller adds the rows of each `Need` before it takes the next."""
         seen = {log.entity for log in logs if log.entity is not None and log.entity[:1] == STOCK_MARKET}
         markets = {int.from_bytes(entity[1:]) for entity in seen}
         yield Need(MARKET, ("market_id",), [(each,) for each in markets if each not in self._markets])
@@ -284,11 +284,11 @@ class StockFold:
     # ---------------------------------------------------------------- results
 
     def market(self, market_id: int) -> VestedMarket:
-        """Return a market's books after the last log."""
+        """Return a market's books after the last applied log."""
         return market_of(self._state(market_id).current_row())
 
     def position(self, position_id: int) -> tuple[Position, Vintage]:
-        """Return a position after the last log, and its vintage as it stands."""
+        """Return a position after the last applied log, and the current state of its vintage."""
         row = self._position(position_id)
         return position_of(row), self._vintage_of(row)
 
@@ -314,8 +314,8 @@ class StockFold:
 
     def affected_rows(self) -> AffectedRows:
         """Return the rows whose share of the sums may have changed since the last write: markets with logs other than
-        entries; all positions of markets listed or closed and of vintages matched; and each position entered, paid or
-        transferred."""
+        entries, all positions of listed or closed markets and of matched vintages, and each position that was entered,
+        paid or transferred."""
         matched = [key for key in self._touched_vintages if self._vintages[key].accepted_up is not None]
         return AffectedRows(
             ids=list(self._touched_positions),
@@ -337,7 +337,7 @@ class StockFold:
         return position_id in self._entries or position_id in self._written_entries or position_id in self._positions
 
     def _position(self, position_id: int) -> Any:
-        """Return a position's row, to be changed."""
+        """Return a position's row for a change, and mark the position as touched."""
         self._touched_positions.add(position_id)
         row = self._positions.get(position_id)
         if row is None:

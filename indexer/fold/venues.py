@@ -39,7 +39,7 @@ APPEND_ONLY = (STOCK_SWEEP, AGENT_SWEEP, PAUSER_ACT)
 
 
 class VenueFold:
-    """One chain's venue rows, of stock and agent contracts."""
+    """The fold of one chain's venue rows, of both stock and agent contracts."""
 
     def __init__(self, chain_id: int) -> None:
         self._chain_id = chain_id

@@ -24,7 +24,7 @@ async def blocks_below(connection: Connection, chain_id: int, top: int, limit: i
 
 
 async def places_of_logs(connection: Connection, chain_id: int, first: int, last: int) -> set[tuple[int, int]]:
-    """Return block and index of every stored log between two blocks."""
+    """Return the block number and log index of every stored log between two blocks."""
     rows = await connection.fetch_all(
         "SELECT block_number, log_index FROM chain_log WHERE chain_id = %s AND block_number BETWEEN %s AND %s",
         (chain_id, first, last),
@@ -43,7 +43,7 @@ async def first_block_after(connection: Connection, chain_id: int, number: int) 
 
 
 async def highest_final(connection: Connection, chain_id: int) -> BlockInfo | None:
-    """Return the highest stored block that is final; None if the nodes do not say what is final."""
+    """Return the highest stored block that is final, or None if the nodes do not report finality."""
     row = await connection.fetch_one(
         "SELECT b.number, b.hash, b.timestamp, b.l1_block_number FROM chain_cursor c JOIN chain_block b"
         " ON b.chain_id = c.chain_id AND b.number <= least(c.number, c.finalized_number)"
@@ -63,7 +63,7 @@ def range_name(chain_id: int, number: int) -> str:
 
 async def make_ranges(connection: Connection, chain_id: int, first: int, last: int) -> None:
     """Make the partitions for blocks `first` to `last`, and the next one. The caller holds the cursor's lock, so no
-    other process makes them.
+    other process makes partitions at the same time.
 
     CREATE TABLE ... PARTITION OF would lock out all readers, and wait for an audit that takes hours; attaching a
     finished table does not.
@@ -87,5 +87,5 @@ async def make_ranges(connection: Connection, chain_id: int, first: int, last: i
 
 
 def enters_range(first: int, last: int) -> bool:
-    """Return whether a range begins among blocks `first` to `last`."""
+    """Return whether the range of a partition begins among blocks `first` to `last`."""
     return (first - 1) // BLOCKS != last // BLOCKS

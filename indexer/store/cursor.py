@@ -1,4 +1,4 @@
-"""How far one chain is indexed. The cursor only moves from the value that its owner last read."""
+"""The cursor of one chain: how far the chain is indexed. It only moves from the value that its owner last read."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ class Cursor:
 
 
 async def open_cursor(connection: Connection, sources: Sources) -> Cursor:
-    """Return the chain's cursor, creating its row if needed; OtherSources if it was filled from other contracts."""
+    """Return the chain's cursor, creating its row if needed; raise OtherSources if the row was filled from other
+    contracts."""
     async with connection.transaction():
         await _ensure_row(connection, sources)
         # Events name markets by the feeds' observed keys, and the deployment file may add feeds at any time.
@@ -63,9 +64,9 @@ async def _ensure_row(connection: Connection, sources: Sources) -> None:
     """Insert the cursor's row if it is missing: before the first block, or, if only the row was lost, at the highest
     stored block.
 
-    The transaction that moves the cursor also writes the page's blocks and logs, and a rewind removes those above it.
-    So the cursor had passed the highest stored block, all logs up to it are stored, and none above it. Continuing from
-    there is correct; at worst some blocks without logs are read again.
+    The transaction that moves the cursor also writes the page's blocks and logs, and a rewind removes the blocks and
+    logs above the cursor. So the cursor had passed the highest stored block: all logs up to that block are stored, and
+    none above it. Continuing from there is correct; at worst some blocks without logs are read again.
     """
     if await connection.fetch_one("SELECT FROM chain_cursor WHERE chain_id = %s", (sources.chain_id,)) is not None:
         return
@@ -125,7 +126,7 @@ def _other_sources(sources: Sources) -> OtherSources:
 
 
 def feeds_as_json(feeds: Mapping[bytes, FeedRounds]) -> dict[str, list[str | int | None]]:
-    """Return the emitters whose rounds are indexed from the start: emitter -> proxy and phase."""
+    """Return, as JSON, the emitters whose rounds are indexed from the start, each with its proxy and phase."""
     return {emitter.hex(): [feed.proxy.hex(), feed.phase] for emitter, feed in feeds.items()}
 
 
@@ -139,7 +140,7 @@ async def known_feeds(connection: Connection, chain_id: int) -> dict[bytes, Feed
 
 
 async def lock_cursor(connection: Connection, cursor: Cursor) -> Cursor:
-    """Lock the cursor at its position, to change blocks it has passed."""
+    """Lock the cursor without moving it, so that the caller can change blocks it has passed."""
     summed = await connection.fetch_value(
         "SELECT summed FROM chain_cursor"
         " WHERE chain_id = %s AND number = %s AND hash IS NOT DISTINCT FROM %s FOR UPDATE",
@@ -150,7 +151,7 @@ async def lock_cursor(connection: Connection, cursor: Cursor) -> Cursor:
 
 async def move_cursor(connection: Connection, cursor: Cursor, to: BlockInfo | None) -> Cursor:
     """Move the cursor to a block, or to before the first if `to` is None, in the transaction that writes or removes the
-    blocks between. Call it first: the row lock keeps other writers out until the commit."""
+    blocks between. Call this before writing them: the row lock keeps other writers out until the commit."""
     number, digest, *times = _place(cursor.start_block, to)
     summed = await connection.fetch_value(
         "UPDATE chain_cursor SET number = %s, hash = %s, block_time = %s, l1_block_number = %s,"
@@ -169,7 +170,7 @@ def _place(start_block: int, block: BlockInfo | None) -> tuple[int, bytes | None
 
 
 def _require_row(summed: bool | None, cursor: Cursor) -> bool:
-    """Return the row's `summed`; CursorMoved if no row was found."""
+    """Return the row's `summed`; raise CursorMoved if no row was found."""
     if summed is None:
         raise CursorMoved(f"The cursor of chain {cursor.chain_id} is no longer at block {cursor.number}.")
     return summed

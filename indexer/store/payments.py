@@ -1,5 +1,5 @@
-"""Checks that every stake names a payment that the token logged. A missing one only raises an alarm: the contract has
-booked the stake either way."""
+"""Checks that every stake names a payment that the token logged. A missing payment only raises an alarm: the contract
+has booked the stake either way."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ class BookedStake(NamedTuple):
 
 
 async def unpaid_stakes(connection: Connection, sources: Sources, booked: Sequence[BookedStake]) -> list[int]:
-    """Return the stored stakes and refunds whose payment is not in the token's logs with the same payer, amount and
-    nonce, or already paid for another stake."""
+    """Return the ids of stored stakes and refunds without a payment: the token's logs have none with the same
+    payer, amount and nonce, or only one that already paid for another stake."""
     if Role.WALLET not in sources.contracts or not booked:
         return []
     columns = dict(zip(BookedStake._fields, map(list, zip(*booked, strict=True)), strict=True))
@@ -54,8 +54,8 @@ async def unpaid_stakes(connection: Connection, sources: Sources, booked: Sequen
 
 
 async def warn_of_unpaid(connection: Connection, sources: Sources, logs: Sequence[LogRecord]) -> None:
-    """Warn of bookings without a payment. The contract checks its payments, so one means that the token's logs have
-    changed, or that the creditor lied. The index follows the contract either way."""
+    """Warn of bookings without a payment. The contract checks its payments, so a missing payment means that the token's
+    logs have changed, or that the creditor lied. The index follows the contract either way."""
     booked = [
         BookedStake(e.stake_id, e.wallet, e.nonce, e.amount, each.block, each.index, each.tx)
         for each in logs

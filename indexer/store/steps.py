@@ -44,8 +44,9 @@ SLICE = 100
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """The rows made from the logs of a contract and its helpers: those of a venue, and those of markets. `market` is
-    the first byte of a market's entity, `tables` hold its rows, and `key` turns the entity into its key there."""
+    """A part of the projections: the rows of a venue and of markets, made from the logs of one contract and its
+    helpers. `market` is the first byte of a market's entity, `tables` hold the market's rows, and `key` turns the
+    entity into its key in these tables."""
 
     role: Role
     venue: bytes
@@ -86,11 +87,12 @@ class Changes:
 
 
 class Folding:
-    """Consecutive runs of logs on their way into the projections, in one transaction: for each call `load`, `run` and
-    `take_changes`, in this order.
+    """The fold of consecutive runs of logs into the projections, in one transaction. For each run call `load`, `run`
+    and `take_changes`, in this order.
 
     Rows stay in memory until the end, so a run may be loaded and folded before the changes of earlier ones are stored.
-    `run` does not use the database, and yields to other tasks between slices, so that they can be stored meanwhile.
+    `run` does not use the database, and yields to other tasks between slices, so that earlier changes can be stored
+    meanwhile.
     """
 
     def __init__(self, chain_id: int, feeds: Mapping[bytes, FeedRounds]) -> None:
@@ -153,7 +155,7 @@ async def fold_logs(
 ) -> None:
     """Apply logs to the stored projections, inside the caller's transaction.
 
-    The logs are in chain order and directly follow those already folded of the same entities.
+    The logs must be in chain order, and directly follow the logs already folded for the same entities.
     """
     folding = Folding(chain_id, feeds)
     await folding.load(connection, logs)
@@ -191,7 +193,8 @@ async def append(
     connection: Connection, sources: Sources, cursor: Cursor, pages: Sequence[Page], *, durable: bool = True
 ) -> Cursor:
     """Write consecutive pages that start right after the cursor, with their blocks, raw logs and projections, and move
-    the cursor to their end. The database stores a page's logs, and the rows of the page before, while it is folded."""
+    the cursor to their end. While a page is folded, the database stores that page's logs and the rows of the page
+    before."""
     chain_id, first, end = sources.chain_id, pages[0].first, pages[-1].end
     assert first == cursor.number + 1
     async with connection.transaction():
@@ -260,7 +263,7 @@ async def rewind(connection: Connection, sources: Sources, cursor: Cursor, ances
 
 async def prune_blocks(connection: Connection, cursor: Cursor, below: int) -> None:
     """Delete blocks without logs below `below`: no reorganization goes back that far. Raise CursorMoved if another
-    process leads: it may be adding logs to one of them."""
+    process leads, since that process may be adding logs to one of these blocks."""
     async with connection.transaction():
         await begin_writing(connection)
         await lock_cursor(connection, cursor)
@@ -319,13 +322,13 @@ async def store_block(connection: Connection, chain_id: int, block: BlockInfo) -
 
 
 async def _refold(connection: Connection, sources: Sources, entities: list[bytes]) -> None:
-    """Fold some entities, of which no rows are stored, from all their logs."""
+    """Fold some entities from all their logs. No rows of these entities may be stored."""
     if entities:
         await fold_stored(connection, sources, "l.entity = ANY(%(entities)s)", entities=entities)
 
 
 async def fold_stored(connection: Connection, sources: Sources, chosen: LiteralString = "true", **values: Any) -> None:
-    """Fold stored logs of which no rows are stored: all, or those that match a condition on `l`."""
+    """Fold all stored logs, or those that match a condition on `l`. No rows of these logs may be stored."""
     async with aclosing(stored_batches(connection, sources, chosen, **values)) as batches:
         async for batch in batches:
             await fold_logs(connection, sources.chain_id, sources.feeds, batch)
@@ -334,7 +337,8 @@ async def fold_stored(connection: Connection, sources: Sources, chosen: LiteralS
 async def stored_batches(
     connection: Connection, sources: Sources, chosen: LiteralString = "true", **values: Any
 ) -> AsyncGenerator[list[LogRecord]]:
-    """Yield `stored_logs` in batches of about REFOLD_BATCH that end with a block, so transactions stay together."""
+    """Yield `stored_logs` in batches of about REFOLD_BATCH logs. Each batch ends with a block, so the logs of a
+    transaction stay together."""
     batch: list[LogRecord] = []
     async with aclosing(stored_logs(connection, sources, chosen, **values)) as logs:
         async for log in logs:
@@ -349,7 +353,7 @@ async def stored_batches(
 async def stored_logs(
     connection: Connection, sources: Sources, chosen: LiteralString = "true", **values: Any
 ) -> AsyncGenerator[LogRecord]:
-    """Yield a chain's raw logs in chain order, decoded again: those that match a condition on `l`."""
+    """Yield a chain's raw logs in chain order, decoded again: all, or those that match a condition on `l`."""
     query = (
         "SELECT l.block_number, l.log_index, b.timestamp, l.tx_hash, l.address, l.topics, l.data, l.entity"  # noqa: S608
         " FROM chain_log l JOIN chain_block b ON b.chain_id = l.chain_id AND b.number = l.block_number"

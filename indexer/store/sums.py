@@ -1,8 +1,8 @@
 """Sums over the projections, so that reading one takes the same time however long the history is.
 
 A row's share of a sum follows from the row and the rows it refers to. A step subtracts the shares of the rows it may
-change, and adds their new shares afterwards; a sum of no rows is deleted. During a backfill nothing is summed; at its
-end everything is, once, and `chain_cursor.summed` is set.
+change, and adds their new shares afterwards; a sum of no rows is deleted. During a backfill nothing is summed. At the
+end of the backfill everything is summed once, and `chain_cursor.summed` is set.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ class _Sum:
     1 for the row, then amounts. `chosen` is the condition for the rows that `AffectedRows` names in its arrays `named`;
     a step whose arrays are empty skips the table.
 
-    `total`: a table of one row with the sums of this table's rows, which `adding` updates from the added shares
-    (`part`) and the resulting rows (`changed`).
+    `total` is a table of one row: the sums of this table's rows. The statement `adding` updates it from the added
+    shares (`part`) and the resulting rows (`changed`).
     """
 
     table: Table
@@ -171,7 +171,7 @@ def tables_of(sources: Sources) -> list[Table]:
 async def sums_updated(
     connection: Connection, cursor: Cursor, affected_rows: Mapping[Role, AffectedRows]
 ) -> AsyncIterator[None]:
-    """Update the sums for the rows in `affected_rows`, which are changed inside this context."""
+    """Update the sums for the rows in `affected_rows`. The caller changes these rows inside this context."""
     if cursor.summed:
         await _add_to_sums(connection, affected_rows, -1)
     yield
@@ -215,8 +215,8 @@ async def fill(connection: Connection, sources: Sources) -> None:
 
 @cache
 def _statement(each: _Sum, chosen: LiteralString, sign: int) -> bytes:
-    """Return the statement that adds the chosen rows' shares times `sign`, and selects the keys of sums that are then
-    of no rows."""
+    """Return the statement that adds the chosen rows' shares times `sign`, and then selects the keys of the sums to
+    which no row contributes any more."""
     columns = [Identifier(column.name) for column in each.table.columns]
     key, sums = columns[: len(each.key)], columns[len(each.key) :]
     return (

@@ -76,7 +76,7 @@ async def begin_writing(connection: Connection, *, durable: bool = True) -> None
 async def copy_rows(
     connection: Connection, table: sa.Table, rows: Iterable[Sequence[Any]], *, into: str | None = None
 ) -> None:
-    """Append rows, with values in column order, to a table or to one with the same columns."""
+    """Append rows, with values in column order, to the table, or to the table `into`, which has the same columns."""
     async with connection.cursor() as cursor:
         # psycopg's default dumper for bytes is not its fastest.
         cursor.adapters.register_dumper(bytes, BytesBinaryDumper)
@@ -119,7 +119,7 @@ def _parameters(table: sa.Table, rows: Iterable[Sequence[Any]]) -> list[list[Any
 
 
 async def clear(connection: Connection, table: sa.Table, chain_id: int) -> None:
-    """Delete a chain's rows: all rows of a table that only one chain fills."""
+    """Delete a chain's rows. If only one chain fills the table, delete all rows."""
     delete = SQL("DELETE FROM {}").format(Identifier(table.name))
     if "chain_id" in table.columns:
         await connection.execute(delete + SQL(" WHERE chain_id = %b"), (chain_id,))
@@ -176,7 +176,7 @@ def _select(kind: RowKind) -> Composed:
 
 
 def _keys(table: sa.Table, columns: tuple[str, ...]) -> Composed:
-    """`unnest(%b::type[], ...) AS k (a, b) WHERE t.a = k.a AND t.b = k.b`"""
+    """Return the SQL `unnest(%b::type[], ...) AS k (a, b) WHERE t.a = k.a AND t.b = k.b`."""
     arrays = SQL(", ").join(SQL("%b::") + SQL(_type_name(table.columns[name].type)) + SQL("[]") for name in columns)
     names = SQL(", ").join(Identifier(name) for name in columns)
     equal = SQL(" AND ").join(SQL("t.{0} = k.{0}").format(Identifier(name)) for name in columns)
@@ -195,9 +195,10 @@ def copy_statement(table: sa.Table, into: str) -> bytes:
 
 @cache
 def _stage_statement(table: sa.Table) -> bytes:
-    """Return the statements that create the staging table once a session and empty it, as every commit does too.
+    """Return the statements that create the staging table once a session, and empty it.
 
-    One transaction may store a table several times: rows staged earlier would overwrite later ones.
+    Every commit empties it, too. But one transaction may store a table several times, and rows staged earlier would
+    overwrite later ones.
     """
     return (
         SQL("CREATE TEMPORARY TABLE IF NOT EXISTS {staged} (LIKE {table}) ON COMMIT DELETE ROWS; TRUNCATE {staged}")
@@ -251,7 +252,7 @@ assert [column.name for column in chain_log.columns] == [
 
 
 async def write_logs(connection: Connection, chain_id: int, logs: Sequence[LogRecord]) -> None:
-    """Append logs to the table."""
+    """Append logs to `chain_log`."""
     if not logs:
         return
     async with connection.cursor() as cursor, cursor.copy(copy_statement(chain_log, chain_log.name)) as copy:
