@@ -56,7 +56,7 @@ def in_batches(due: Sequence[Payout]) -> list[tuple[Payout, ...]]:
 
 
 async def ready(run: JobRun, due: Sequence[Payout]) -> list[Payout]:
-    """Return the payouts that can be sent now; the report says why the others must wait."""
+    """Return the payouts that can be sent now, and report why the others must wait."""
     free: list[Payout] = []
     for failed in sorted({each.failed for each in due}):
         alike = {each.subject: each for each in due if each.failed == failed}

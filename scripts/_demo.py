@@ -1,10 +1,10 @@
 """Demo traffic of a local stack: `python -m scripts._demo BASE_URL [--base-rpc URL --pools FILE]`, until it is stopped.
 
-Demo wallets, with tokens but without ETH, bet through the public API: gasless bets on stock markets with what every
-bettor has (the market list, the typed data to sign, and the relay), and x402 trades on agent markets with our client
-library. A dozen of each come quickly, so that the pages have something to show, then one now and then. A trader moves
-the prices of the agents' tokens along a random walk, with a swap in each pool every 20 s; feeds and markets only read
-the pools.
+Demo wallets, with tokens but without ETH, bet through the public API: they place gasless bets on stock markets by the
+means of every bettor (the market list, the typed data to sign, and the relay), and x402 trades on agent markets with
+our client library. The first dozen of each come quickly, so that the pages have something to show; later ones come now
+and then. A trader moves the prices of the agents' tokens along a random walk, with a swap in each pool every 20 s;
+feeds and markets only read the pools.
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ FAILURES = (aiohttp.ClientError, httpx.HTTPError, VpmError, TimeoutError, KeyErr
 
 
 async def _repeat(play: Callable[[], Awaitable[int]], pauses: tuple[float, float]) -> None:
-    """Play until stopped, with short pauses before the first bets have succeeded; try again later after a failure."""
+    """Call `play` until stopped, with short pauses until the first bets have succeeded. After a failure, try again
+    later."""
     placed = 0
     while True:
         with contextlib.suppress(*FAILURES):
@@ -108,7 +109,8 @@ def client_of(base_url: str, wallet: wallets.Wallet, http: httpx.Client) -> Clie
 
 
 def trade(client: Client, dice: random.Random) -> bool:
-    """Place one bet on a random open market, above 10 USD with a locked quote; return False if there is none."""
+    """Place one bet on a random open market. A bet above 10 USD locks a quote first. Return False if no market is
+    open."""
     markets = [each for each in client.markets(limit=200).markets if _seconds_left(each) > MIN_LEFT_SECONDS]
     if not markets:
         return False

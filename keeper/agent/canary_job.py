@@ -69,7 +69,7 @@ async def canary(run: JobRun) -> None:
 
 
 async def _step(run: JobRun, step: str, method: str, url: str, body: Any = None) -> dict[str, Any]:
-    """Make one request and return its JSON object; raise CanaryFailure unless the status is 200."""
+    """Make one request and return the JSON object in its answer. Raise CanaryFailure unless the status is 200."""
     began = time.monotonic()
     timeout = aiohttp.ClientTimeout(total=TIMEOUT_SECONDS)
     try:

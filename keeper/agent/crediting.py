@@ -102,7 +102,7 @@ class Backlog:
 
 
 def decode_signed_bet(arguments: bytes) -> SignedBet | None:
-    """Decode ABI-encoded arguments of `credit`; return None if they are invalid."""
+    """Decode the ABI-encoded arguments of `credit`. Return None if they are invalid."""
     try:
         decoded = credit_function().decode_inputs(bytes(4) + arguments)
     except (DecodingError, OverflowError, ValueError):

@@ -124,7 +124,7 @@ def round_plans(
 def decide(
     plans: Iterable[SeriesPlan], filled: Set[Slot], now: int, bounds: ListingBounds, priors: Priors
 ) -> tuple[list[Listing], list[Skipped]]:
-    """Return the markets to list now, and the skipped ones with the reasons."""
+    """Return the markets to list now, and the skipped markets with the reasons."""
     listings: list[Listing] = []
     skipped: list[Skipped] = []
     for plan in plans:

@@ -26,7 +26,7 @@ async def latest_round(client: ChainClient, feed: Contract, block: int) -> Lates
 
 
 def round_of(answer: Any) -> LatestRound | None:
-    """Return the round in an answer to `latestRoundData`; None if the call reverted or the feed has no round."""
+    """Return the round in an answer to `latestRoundData`. Return None if the call reverted or the feed has no round."""
     if isinstance(answer, RpcError):
         return None
     _, value, _, updated_at, _ = answer

@@ -126,7 +126,8 @@ def listed_key(feed: str, window: MarketWindow) -> ListedKey:
 def decide_openings(
     feeds: Sequence[FeedState], windows: Sequence[MarketWindow | Skipped], listed: Set[ListedKey]
 ) -> tuple[list[Opening], list[Skipped]]:
-    """Return an opening for every feed and family, earliest strike first, and the skipped ones with the reasons."""
+    """Return an opening for every feed and family, earliest strike first. If one is not opened, return it as skipped
+    with the reason."""
     openings: list[Opening] = []
     skipped: list[Skipped] = []
     for window in windows:

@@ -61,7 +61,7 @@ def _compared(service: StockService, path: str, folder: Path, rounds: int, reque
 
 
 def _memory(service: StockService, requests: int) -> Figure:
-    """Measure the growth of the API process during so many requests."""
+    """Measure by how much the API process grows during this many requests."""
     pid = service.running["api"].pid
     samples = []
     for step in range(MEMORY_STEPS):
@@ -77,7 +77,7 @@ def _load(port: int, path: str, requests: int) -> LoadResult:
 
 @contextmanager
 def _busy_service(folder: Path) -> Iterator[StockService]:
-    """Run indexer and API of the stock surface, with a dozen markets and some hundred bets."""
+    """Run the indexer and the API of the stock surface, with a dozen markets and some hundred bets."""
     saved = genesis()
     with database(folder, UNSAFE_BUT_FAST) as url, chain(saved, "stock", folder / "anvil.log") as running:
         stock = StockChain.on(running.url, running.deployment)

@@ -1,17 +1,17 @@
 """`./vpm bench cup`: the board with 100,000 wallets, signed trades and a full round, over a real database.
 
-The board: 64 readers in a separate process ask for the first 50 entries, for a random wallet's rank, and for its rank
-of a week. Baseline: the bare query for the first 50, from as many connections. Targets: ranks at half its rate, and a
-p99 of at most 80 ms.
+The board: 64 readers in a separate process ask for the first 50 entries, for a random wallet's rank, and for the
+wallet's rank of a week. Baseline: the bare query for the first 50, from as many connections. Targets: ranks at half the
+baseline's rate, and a p99 of at most 80 ms.
 
 Trades: a fixed number of trades from many wallets on several markets, signed beforehand and sent from a separate
 process, 64 at a time, with durable settings. Baseline: the minimum for a double-entry ledger, two rows in one durable
-transaction, from as many connections. Target: a tenth of its rate or 2,500 a second, whichever is less, and a p99 of at
-most 80 ms.
+transaction, from as many connections. Target: a tenth of the baseline's rate or 2,500 a second, whichever is less, and
+a p99 of at most 80 ms.
 
-A round of roulette with 20,000 bets of 2,500 wallets: from the moment its beacon is known until every bet is settled,
-paid and on the boards, in one durable transaction. Baseline: as many rows in one durable statement. Target: a second.
-`--quick`: a tenth of everything.
+A round of roulette with 20,000 bets of 2,500 wallets: the time from the moment its beacon is known until every bet is
+settled, paid and on the boards, in one durable transaction. Baseline: as many rows in one durable statement. Target: a
+second. `--quick`: a tenth of everything.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ async def _trades(cup: Cup, trades: int) -> LoadResult:
 
 
 async def _load(cup: Cup, requests: list[bytes]) -> LoadResult:
-    """Load the server from another process, so that this one only serves; the warm-up does not count."""
+    """Send the server requests from another process, so that this process only serves. The warm-up does not count."""
     for part in (requests[:WARMUP], requests[WARMUP:]):
         with fresh_process() as child:
             future = child.submit(load_blocking, _port(cup), part, CONCURRENCY)
@@ -143,7 +143,7 @@ def _port(cup: Cup) -> int:
 
 
 async def _rounds(database_url: str, bettors: int) -> tuple[float, float]:
-    """Return the slowest round, from beacon to last bet, and the slowest bare write, in milliseconds."""
+    """Return the time of the slowest round, from beacon to last bet, and of the slowest bare write, in milliseconds."""
     names = [f"0x{number:040x}" for number in range(1, bettors + 1)]
     took: list[float] = []
     bare: list[float] = []
@@ -165,12 +165,12 @@ async def _rounds(database_url: str, bettors: int) -> tuple[float, float]:
 
 
 def _frozen_clock(moment: datetime) -> Callable[[], datetime]:
-    """Return a clock that always shows one moment."""
+    """Return a clock that always shows this moment."""
     return lambda: moment
 
 
 async def _bet(connection: Connection, live: RouletteRound, names: list[str]) -> None:
-    """Place all bets in one statement, as filling the round is not timed."""
+    """Place all bets of a round in one statement, because filling the round is not timed."""
     drawn = [(name, key) for name in names for key in random.sample(list(wheel.OUTCOMES), BETS_EACH)]
     values = {
         "round": live.round_no,

@@ -1,11 +1,11 @@
 """`./vpm bench gas`: execution gas of every call in the gas tables.
 
-The execution gas of the call as a separate transaction with cold storage, without the base cost of 21,000 and calldata,
-on the local tokens, in the build that is deployed. The baseline is the best public implementation of the same
-mechanism, measured the same way; the settlement wallet has none. The figures come from the forge tests named Gas, which
-log `GAS|token|call|gas|limit` and fail above the limit. The limit is the cost when the test was written, so that no
-cost grows unnoticed. `./vpm test` runs this as a stage; VPM_TEST_LONG=1 records pool feeds for a year of minutes,
-thirty days at a time, instead of two days.
+Each figure is the execution gas of a call as a separate transaction with cold storage, without the base cost of 21,000
+and calldata. It is measured on the local tokens, in the build that is deployed. The baseline is the best public
+implementation of the same mechanism, measured the same way; the settlement wallet has none. The figures come from the
+forge tests named Gas, which log `GAS|token|call|gas|limit` and fail above the limit. The limit is the cost when the
+test was written, so that no cost grows unnoticed. `./vpm test` runs this as a stage; VPM_TEST_LONG=1 records pool feeds
+for a year of minutes, thirty days at a time, instead of two days.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def _forge(tests: str, first_day: int, days: int) -> subprocess.CompletedProcess
 
 
 def write_artifacts() -> None:
-    """Write the build that is deployed as artifacts for forge, which RecordedBuild.sol reads."""
+    """Write the build that is deployed as artifacts for forge. RecordedBuild.sol reads these artifacts."""
     asyncio.run(contracts.compile_all())
     shutil.rmtree(BUILD, ignore_errors=True)
     BUILD.mkdir(parents=True)

@@ -3,8 +3,8 @@
 Two databases are filled by COPY: a day (about as many markets as a process holds in memory), and years: 20,000 stock
 and 100,000 agent markets, a million stakes. Each has a real API daemon, and both get a block a second that changes an
 open market of either kind. Every read is made on both in turns, for random markets and wallets of the whole history:
-those of a day are in memory, those of years in the database. A read may take 1.5 times as long as with a day, or 5 ms
-more, which is within the noise. `--quick`: a twentieth of the history, five reads of each kind.
+the markets of a day are in memory, those of years in the database. A read may take 1.5 times as long as with a day, or
+5 ms more, which is within the noise. `--quick`: a twentieth of the history, five reads of each kind.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ API = "/api/agent/v1"
 
 @dataclass
 class History:
-    """A filled database with its API, and the measurements. `names`: of its agent markets."""
+    """A filled database with its API and the measurements on it. `names` are those of its agent markets."""
 
     size: HistorySize
     database_url: str
@@ -114,7 +114,7 @@ def measure(folder: Path, *, quick: bool) -> list[Figure]:
 
 @contextmanager
 def _filled(server: PostgresServer, folder: Path, name: str, size: HistorySize) -> Iterator[History]:
-    """Fill a database, without starting its API."""
+    """Fill a database and yield it. Its API is not started yet."""
     # The default pool size, which tests reduce.
     env = {"VPM_AGENT_ENABLED": "1", "VPM_DATABASE_POOL_SIZE": "6", "VPM_LOG_LEVEL": "ERROR"}
     with fresh_database(server) as url, serving(Service, None, url, folder, folder / name, env) as api:
@@ -125,7 +125,7 @@ def _filled(server: PostgresServer, folder: Path, name: str, size: HistorySize) 
 
 
 def _start_seconds(api: Service[None]) -> float:
-    """Start the API and return how long it takes to answer."""
+    """Start the API and return how many seconds it takes until it answers."""
     began = time.perf_counter()
     api.start("api")
     paths = (f"{API}/markets", "/api/markets")
@@ -163,7 +163,8 @@ async def _read(session: aiohttp.ClientSession, path: str, rng: random.Random, t
 
 
 async def _blocks(history: History, stop: asyncio.Event) -> None:
-    """Make a block a second on both chains; measure how long until the API shows an open agent market as of it."""
+    """Make a block a second on both chains. After each block, measure how long it takes until the API shows an open
+    agent market as of that block."""
     path = f"{API}/markets/{history.names[-1]}"
     with psycopg.connect(conninfo(history.database_url), autocommit=True) as connection:
         async with aiohttp.ClientSession(history.api.url) as session:

@@ -58,7 +58,7 @@ def _outside(value: float | None, least: float | None, most: float | None) -> bo
 
 
 def run(name: str, *, quick: bool) -> int:
-    """Run a benchmark, print its table, and return 1 if a target is missed."""
+    """Run a benchmark and print its table. Return 1 if a target is missed, else 0."""
     measure = import_module(f"scripts._bench.{name}").measure
     with tempfile.TemporaryDirectory(prefix=f"vpm-bench-{name}-") as folder:
         os.chmod(folder, 0o755)  # noqa: S103 - PostgreSQL may run as another user
@@ -96,7 +96,7 @@ def stopping(running: RunningProcess) -> Iterator[RunningProcess]:
 def started(
     plan: SpawnPlan, log: Path, ready: Callable[[], bool], seconds: float, what: str
 ) -> Iterator[RunningProcess]:
-    """Run a program, which is ready inside the context and stopped after it."""
+    """Start a program and wait until it is ready; stop it when the context ends."""
     with stopping(start_process(plan, log)) as running:
         wait_until(ready, running, seconds, what)
         yield running
@@ -146,7 +146,7 @@ def fresh_process() -> ProcessPoolExecutor:
 
 @contextmanager
 def timed(times: list[float]) -> Iterator[None]:
-    """Append the duration of the block in milliseconds."""
+    """Append the duration of the context's block to `times`, in milliseconds."""
     began = time.perf_counter()
     yield
     times.append((time.perf_counter() - began) * 1_000)
@@ -162,7 +162,7 @@ def memory_mb(root: int) -> float:
 
 
 def _tree(root: int) -> Iterator[int]:
-    """Yield the ids of a process and its descendants."""
+    """Yield the ids of a process and of all its descendants."""
     yield root
     for file in Path(f"/proc/{root}/task").glob("*/children"):
         with suppress(OSError):  # it has ended

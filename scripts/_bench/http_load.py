@@ -1,4 +1,4 @@
-"""HTTP load from one process, and the constant server of the baseline.
+"""HTTP load from one process, and the baseline's server, which always returns the same bytes.
 
 `python -m scripts._bench.http_load PORT FILE` answers every request with the bytes of a file.
 """
@@ -32,7 +32,7 @@ _HEAD = re.compile(rb"HTTP/1\.1 200 .*?\r\nContent-Length: (\d+)\r\n.*?\r\n\r\n"
 
 
 class _Client(asyncio.Protocol):
-    """A client connection that sends the next request as soon as one is answered, with minimal overhead."""
+    """A client connection that sends the next request as soon as the last one is answered, with minimal overhead."""
 
     _transport: asyncio.Transport
 
@@ -111,7 +111,7 @@ def p99(times: Sequence[float]) -> float:
 
 
 def load_blocking(port: int, requests: Sequence[bytes], connections: int) -> LoadResult:
-    """Run `load` in a process without an event loop."""
+    """Run `load` from a process that has no event loop."""
     return asyncio.run(load(port, requests, connections))
 
 

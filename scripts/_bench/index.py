@@ -6,9 +6,9 @@ least 30% of the bare loop's rate, less than 300 MB of memory, and 50,000 events
 indexer's raw logs again. Then a quarter as many events of agent markets, each stake with its payment: the token's logs
 are paired, and every market is joined from three contracts. `--quick`: a twentieth of the events, once.
 
-The bare loop: pages of logs, two in flight, typed decoding, words sliced by hand, binary COPY into one table, one
-transaction a page; no block hashes, cursor, projections or checks. Each run is a separate process, so that its memory
-can be measured.
+The bare loop reads pages of logs, two at a time. It uses typed decoding, slices words by hand, and writes each page by
+binary COPY into one table, in one transaction. It has no block hashes, cursor, projections or checks. Each run is a
+separate process, so that its memory can be measured.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ COPY = b"COPY bare_events FROM STDIN (FORMAT BINARY)"
 
 @dataclass(frozen=True, slots=True)
 class IndexRun:
-    """One indexing of a history."""
+    """The result of indexing a history once."""
 
     events: int
     rate: float
@@ -82,7 +82,7 @@ def measure(folder: Path, *, quick: bool) -> list[Figure]:
 
 @dataclass(frozen=True, slots=True)
 class _History:
-    """A chain with whole blocks of at least `events` events, and the runs over it. The runs of a turn share a
+    """A chain with whole blocks of at least `events` events, and the runs that index it. The runs of a turn share a
     database."""
 
     venue: LoadVenue | AgentVenue
@@ -130,7 +130,7 @@ def _measure_run(what: str, rpc_url: str, database_url: str) -> IndexRun:
 
 
 async def _index(sources: Sources, rpc_url: str, database_url: str) -> tuple[int, float]:
-    """Run the indexer itself from the first block to the head."""
+    """Run the real indexer from the first block to the head."""
     async with ChainProvider((rpc_url,), chain_id=CHAIN_ID) as rpc, make_pool(database_url, size=2) as pool:
         follower = ChainFollower(RpcNode(rpc), sources, pool, finality_blocks=64)
         await follower.open()
@@ -144,7 +144,7 @@ async def _index(sources: Sources, rpc_url: str, database_url: str) -> tuple[int
 
 
 async def _rebuild(_rpc_url: str, database_url: str) -> tuple[int, float]:
-    """Fold every projection of the stock markets again from the raw logs."""
+    """Compute every projection of the stock markets again from the raw logs."""
     async with make_pool(database_url, size=2) as pool:
         done = await rebuild(pool, STOCK)
     return done.logs, done.seconds
@@ -161,7 +161,7 @@ class BareLog(msgspec.Struct, rename="camel", gc=False):
 
 
 class BareAnswer(msgspec.Struct, gc=False):
-    """An answer to `eth_getLogs` with such logs."""
+    """An answer to `eth_getLogs`."""
 
     result: list[BareLog]
 

@@ -1,9 +1,10 @@
-"""`./vpm bench relay`: one lane of the relayer against a bare loop of presigned sends, same chain, same run.
+"""`./vpm bench relay`: one lane of the relayer against a bare loop of presigned sends, on the same chain in the same
+run.
 
 The bare loop signs everything beforehand and then sends one transaction per request, waiting for each answer; it stores
-and follows nothing. The relayer starts from intents queued in PostgreSQL, with its durable settings, and ends when
-every receipt is recorded; a first round that creates the server's files does not count. Blocks come every 250 ms, as on
-the stock chain. `--quick`: 2,000 transactions, one round.
+nothing and does not follow transactions. The relayer starts from intents queued in PostgreSQL, with its durable
+settings, and ends when every receipt is recorded; a first round that creates the server's files does not count. Blocks
+come every 250 ms, as on the stock chain. `--quick`: 2,000 transactions, one round.
 """
 
 from __future__ import annotations
@@ -93,7 +94,8 @@ async def _lane(rig: Rig, count: int) -> float:
 
 
 async def _has_unfinished(rig: Rig, group: str) -> bool:
-    """Return whether any intent is not recorded yet. The query uses indexes, so as not to slow down the relayer."""
+    """Return whether any intent is not recorded yet. The query uses indexes, so that it does not slow down the
+    relayer."""
     async with rig.pool.connection() as connection:
         cursor = await connection.execute(
             "SELECT EXISTS (SELECT FROM outbox_intent WHERE state = 'queued' AND chain_id = %(chain)s"

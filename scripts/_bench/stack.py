@@ -1,7 +1,8 @@
-"""`./vpm bench stack`: the time from a fresh clone to the first screen, of a second start, and the stack's memory.
+"""`./vpm bench stack`: measures the time from a fresh clone to the first screen, the time of a second start, and the
+stack's memory.
 
 Packages are in the caches of uv and npm. A start ends when `./vpm up` has printed its screen and the home page answers.
-A minute after the last start the memory (PSS) of all processes is summed, with the demo betting. `--quick`: only one
+A minute after the last start the memory (PSS) of all processes is summed; the demo bets meanwhile. `--quick`: only one
 second start, and no minute of waiting.
 """
 
@@ -45,7 +46,8 @@ def measure(folder: Path, *, quick: bool) -> list[Figure]:
 
 @contextmanager
 def _up(clone: Path, port: int, log: Path) -> Iterator[tuple[int, float]]:
-    """Run `./vpm up`; yield its process id and the seconds until its screen is printed and the home page answers."""
+    """Run `./vpm up`. Yield its process id, and how many seconds passed until its screen was printed and the home page
+    answered."""
     argv = (sys.executable, str(clone / "vpm"), "up", "--port", str(port))
     plan = SpawnPlan("vpm up", argv, env=_bare_environment(), cwd=str(clone), stop_seconds=120)
 

@@ -1,4 +1,5 @@
-"""`./vpm bench trade`: how long a paid POST /trade takes, against bare sends on the same chain in the same run.
+"""`./vpm bench trade`: measures how long a paid POST /trade takes, against bare sends on the same chain in the same
+run.
 
 The API, the relayer and the indexer are the real daemons on PostgreSQL with its durable settings. Every other payment
 is in the receive form. The bare send is the minimum: a transfer signed beforehand is sent to the node, which is then
@@ -81,7 +82,8 @@ class TradeBench:
             await asyncio.sleep(0.1)
 
     async def medians(self, trades: int, longest_pause: float = 0.0) -> tuple[float, float]:
-        """Return the median milliseconds of trades and of bare sends. With a pause each begins at a random moment."""
+        """Return the median milliseconds of trades and of bare sends. With `longest_pause` above 0, each begins at a
+        random moment."""
         trade: list[float] = []
         bare: list[float] = []
         for number in islice(self._numbers, WARMUP + trades):
@@ -101,7 +103,7 @@ class TradeBench:
         return statistics.median(trade[WARMUP:]), statistics.median(bare[WARMUP:])
 
     async def _payment(self, number: int) -> tuple[dict[str, Any], dict[str, str]]:
-        """Sign the payment for a trade; every second one is in the receive form."""
+        """Sign the payment for a trade. Every second payment is in the receive form."""
         who = PAYERS[number % len(PAYERS)]
         body = bet(MARKET, who, random.choice(("yes", "no")), 1 + number % 5)
         challenge = await self._buyer.challenged(body)

@@ -1,7 +1,7 @@
 """Deploys the Base side: the settlement wallet with its resolver, lister and pauser, our observation feeds, and roles.
 
-Feeds are not allowed here: each first needs a fresh reading, which its publisher posts once the service runs. Then the
-Safe allows it; see `feeds.py`.
+This does not allow feeds: a feed first needs a fresh reading, and its publisher posts readings only once the service
+runs. Then the Safe allows the feed; see `feeds.py`.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def contract_name(key: str) -> str:
 
 
 def bounds_of(facts: Deployment) -> dict[str, int]:
-    """Return the bounds of agent markets with the names of IAgentLister.Bounds."""
+    """Return the bounds of agent markets, keyed by the names of IAgentLister.Bounds."""
     return {
         "feeBps": facts.param("feeBps"),
         "minWeight": facts.param("minWeightUnits"),
@@ -73,10 +73,10 @@ def add(
     feeds: Sequence[str],
     max_lag_seconds: int,
 ) -> None:
-    """Add the transactions that deploy everything, grant the roles, and offer ownership to the Safe, which has to
+    """Add the transactions that deploy everything, grant the roles, and offer ownership to the Safe. The Safe has to
     accept it.
 
-    `safe` becomes the treasury of the settlement wallet and the pauser its guardian, both permanently.
+    `safe` also becomes the treasury of the settlement wallet, and the pauser becomes its guardian. Both are permanent.
     """
     wallet = new.put(
         "SettlementWallet",

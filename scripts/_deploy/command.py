@@ -18,14 +18,14 @@ EXECUTES = "execute with the keys in VPM_SAFE_OWNER_KEYS; without it, only print
 
 
 def connected(function: Callable[..., Any]) -> Any:
-    """Return a command that calls a function with a connected `provider` and the path `deployment`."""
+    """Return a command that calls `function` with a connected `provider` and the path `deployment`."""
     file = click.option("--deployment", required=True, help="the network's deployment file")
     command: Any = click.command(cls=ConnectedProviderCommand)
     return command(network_option()(file(readable_errors(function))))
 
 
 def command(*, account: str = "the alias of the ape account that pays for gas", send: str) -> Callable[..., Any]:
-    """Return a decorator that turns a function of a `Script` and its options into a command."""
+    """Return a decorator. It turns a function of a `Script` and some options into a command."""
 
     def decorate(function: Callable[..., Any]) -> Any:
         def cli(provider: Any, deployment: str, alias: str, send: bool, **own: Any) -> None:

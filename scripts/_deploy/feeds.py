@@ -17,10 +17,10 @@ from scripts._deploy.session import ScriptRefused, ask_node
 
 
 def allow(lister: Any, source: AgentFeed, safe: str) -> SafeCall | None:
-    """Return the Safe's call that allows a feed; None if it is allowed with these numbers already.
+    """Return the Safe's call that allows a feed; None if the feed is allowed with these numbers already.
 
-    The call is simulated first, from the Safe: a feed without a fresh positive reading is refused here with the
-    contract's reason, and not after several people have signed.
+    The call is first simulated from the Safe. So a feed without a fresh positive reading is refused here with the
+    contract's reason, before several people sign.
     """
     if matches_record(lister.feed(source.address), source):
         return None
@@ -30,7 +30,8 @@ def allow(lister: Any, source: AgentFeed, safe: str) -> SafeCall | None:
 
 
 def drop(lister: Any, source: AgentFeed) -> SafeCall | None:
-    """Return the Safe's call that removes a feed from the list, or None; markets already listed go on."""
+    """Return the Safe's call that removes a feed from the list; None if the feed is not on the list. Markets already
+    listed go on."""
     if not lister.feed(source.address).allowed:
         return None
     data = bytes(lister.setFeed.encode_input(source.address, False, 0, 0, 0, 0))
@@ -38,7 +39,8 @@ def drop(lister: Any, source: AgentFeed) -> SafeCall | None:
 
 
 def condemn(lister: Any, source: AgentFeed, safe: str) -> SafeCall | None:
-    """Return the Safe's call that voids every unsettled market on a feed for good; None if it is condemned already."""
+    """Return the Safe's call that condemns a feed and so voids every unsettled market on it for good; None if the feed
+    is condemned already."""
     if lister.standing(source.address).condemned:
         return None
     lister.condemn.call(source.address, sender=safe)
@@ -47,7 +49,7 @@ def condemn(lister: Any, source: AgentFeed, safe: str) -> SafeCall | None:
 
 
 def matches_record(feed: Any, source: AgentFeed) -> bool:
-    """Return whether a feed is allowed in the lister with the file's numbers."""
+    """Return whether the lister allows a feed with the same numbers as in the file."""
     return bool(feed.allowed) and (feed.memory_, feed.maxAge, feed.potCap, feed.feedCap) == _numbers(source)
 
 
@@ -60,7 +62,7 @@ def _numbers(source: AgentFeed) -> tuple[int, int, int, int]:
 
 @dataclass(frozen=True)
 class PoolLimit:
-    """The cap that `vpm feed cost` computes, in units of the stablecoin; None if it cannot be computed."""
+    """The cap that `vpm feed cost` computes. `units` are of the stablecoin, or None if the cap cannot be computed."""
 
     units: int | None
     why: str
@@ -74,7 +76,8 @@ class PoolLimit:
 
 
 def pool_limit(url: str, facts: Deployment, feed: PoolFeed) -> PoolLimit:
-    """Return the cap for a feed's pools at the newest block, assuming that half of their depth is the attacker's."""
+    """Return the cap for a feed's pools at the newest block. It assumes that half of the pools' depth belongs to the
+    attacker."""
     fee = int(facts.params.get("feeBps", 0))
     try:
         return PoolLimit(ask_node(url, lambda client: live_cap_units(client, facts.pool_factories, feed, fee)), "")
@@ -83,8 +86,8 @@ def pool_limit(url: str, facts: Deployment, feed: PoolFeed) -> PoolLimit:
 
 
 def check_cap(feed: PoolFeed, limit: PoolLimit, *, local: bool, evidence: str | None) -> str:
-    """Return a sentence about the cap; raise ScriptRefused if it is over the limit on a live network without
-    evidence."""
+    """Return a sentence that compares a feed's cap with the limit. On a live network without evidence, raise
+    ScriptRefused if the cap is over the limit."""
     asked = (
         f"{feed.key}: the cap is {_dollars(feed.feed_cap_units)} USD for all markets and "
         f"{_dollars(feed.pot_cap_units)} for each; the pools support {limit.text}"
@@ -102,8 +105,8 @@ def check_cap(feed: PoolFeed, limit: PoolLimit, *, local: bool, evidence: str | 
 
 
 def evidence_of(given: str) -> str:
-    """Return the evidence for the deployment file: a URL as it is, or a file's name and hash, so that later changes to
-    it can be detected."""
+    """Return the evidence as the deployment file records it: a URL as it is, or a file's name and hash. The hash shows
+    later changes to the file."""
     if given.startswith(("https://", "ipfs://")):
         return given
     try:
@@ -118,7 +121,7 @@ def evidence_of(given: str) -> str:
 
 
 def with_evidence(facts: Deployment, feed: PoolFeed, evidence: str, limit: PoolLimit) -> Deployment:
-    """Return the deployment with the evidence for a feed's cap, and the cap computed from its pools."""
+    """Return the deployment with the evidence for a feed's cap and with the cap computed from the feed's pools."""
     shown = {"pot_cap_evidence": evidence, "supported_cap_units": limit.units or None}
     changed = PoolFeed.model_validate(feed.model_dump() | shown)
     feeds = tuple(changed if each == feed else each for each in facts.feeds)

@@ -1,4 +1,4 @@
-"""The steps of a deployment, the same on both chains: check, rehearse, show, deploy, record, hand over."""
+"""The steps of a deployment: check, rehearse, show, deploy, record, hand over. They are the same on both chains."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from scripts._vpm import build_records
 
 
 def deployment_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options of both deployments, which are passed on to `prepare`."""
+    """Add the options that both deployments have. They are passed on to `prepare`."""
     for option in (
         click.option(
             "--threshold", type=int, default=2, show_default=True, help="signatures that the new Safe requires"
@@ -38,7 +38,8 @@ def deployment_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 @dataclass(frozen=True)
 class Recipe:
-    """What a deployment puts on its chain. `sources` returns its feeds, given the deployed contracts."""
+    """A description of what a deployment puts on its chain. `sources` returns the feeds, given the deployed
+    contracts."""
 
     contracts: Sequence[str]
     roles: Mapping[str, str]  # of the contracts that reference each other
@@ -62,7 +63,7 @@ class Recipe:
         return Deployment.model_validate(changed.model_dump(by_alias=True))
 
     def rehearsed(self, facts: Deployment, owner: Safe) -> Deployment:
-        """Return the deployment file as it will be, but with placeholder addresses."""
+        """Return the deployment file that the deployment will record, with placeholder addresses."""
         placeholders = {
             name: ContractInfo(address=create_address(safes.ZERO, number), role="rehearsed", deploy_block=0)
             for number, name in enumerate(self.contracts)
@@ -83,8 +84,11 @@ class Plan:
     threshold: int
 
     def execute(self, project: Any, recipe: Recipe) -> bool:
-        """Rehearse writing the file, so that nothing is sent that could not be recorded; show everything; deploy;
-        record; and let the Safe accept its ownership. Return False after a dry run."""
+        """Deploy, and let the Safe accept ownership. Return False after a dry run.
+
+        Writing the file is rehearsed first, so that nothing is sent that could not be recorded. Then everything is
+        shown, deployed and recorded.
+        """
         if not self.existing_safe and len(set(self.safe_owners)) < self.threshold:
             raise ScriptRefused(
                 f"a new Safe needs at least {self.threshold} different --safe-owner, not {len(set(self.safe_owners))}. "
@@ -139,8 +143,8 @@ class Plan:
     def _sending(
         self, project: Any, recipe: Recipe, owner: Safe, begun: Mapping[str, Any] | None
     ) -> tuple[Sending, Safe]:
-        """Return the transactions to send, and the Safe. An interrupted deployment keeps its first nonce and its Safe;
-        a new one starts at the account's next nonce."""
+        """Return the transactions to send, and the Safe. An interrupted deployment keeps its first nonce and its Safe.
+        A new one starts at the account's next nonce."""
         first = self.session.nonce() if begun is None else int(begun["firstNonce"])
         if self.existing_safe:
             before: list[Step] = []
@@ -155,7 +159,7 @@ class Plan:
         return Sending(self.session, [*before, *new.steps], first), owner
 
     def _salt(self, nonce: int) -> int:
-        """Return a number unique to this deployment: a Safe's address depends on its owners and this salt."""
+        """Return a number unique to this deployment. A Safe's address depends on its owners and this salt."""
         return int.from_bytes(keccak(text=f"{self.session.address} {nonce}"))
 
     def _show(self, recipe: Recipe, sending: Sending, broke_off: Journal | None) -> None:
@@ -183,12 +187,13 @@ class Plan:
 
 
 def binder(project: Any) -> Callable[[str, str], Any]:
-    """Return a function that binds a contract by its name in the deployment file, like `PoolFeed BNKR/market_cap`."""
+    """Return a function that binds a contract by its name in the deployment file, such as `PoolFeed BNKR/market_cap`,
+    and its address."""
     return lambda name, address: getattr(project, name.split(" ", 1)[0]).at(address)
 
 
 def prepare(script: Script, *, out: str | None, safe: str | None, safe_owners: Sequence[str], threshold: int) -> Plan:
-    """Return the plan to confirm; raise ScriptRefused if there is a deployment already."""
+    """Return the plan to confirm. Raise ScriptRefused if there is a deployment already."""
     target, file = Path(out) if out else script.path, script.file
     if file.is_deployed:
         raise ScriptRefused(f"{script.path} says that {file.network} is deployed already. It cannot be deployed again.")
@@ -202,8 +207,8 @@ def prepare(script: Script, *, out: str | None, safe: str | None, safe_owners: S
 
 
 def require_recorded(project: Any) -> None:
-    """Raise ScriptRefused unless this checkout builds the tested and published bytecode, as live networks get no
-    other."""
+    """Raise ScriptRefused unless this checkout builds the tested and published bytecode. Only that bytecode goes to
+    live networks."""
     codes = {
         name: bytes(getattr(project, name).contract_type.get_deployment_bytecode()) for name in build_records.DEPLOYED
     }

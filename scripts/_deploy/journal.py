@@ -13,10 +13,8 @@ from core.hexadecimal import bytes_of, hex_of
 
 
 class Journal:
-    """The journal of one deployment: a header, then each transaction before it is sent.
-
-    It is deleted once everything is recorded. An interrupted deployment continues from it.
-    """
+    """The journal of one deployment: a header, and each transaction, written before the transaction is sent. The file
+    is deleted once everything is recorded. An interrupted deployment continues from its journal."""
 
     def __init__(self, target: Path) -> None:
         self.path = target.with_name(f"{target.name}.unfinished")
@@ -24,8 +22,8 @@ class Journal:
         self._sent: dict[int, dict[str, bytes]] = {}
 
     def read_header(self) -> dict[str, Any] | None:
-        """Return the interrupted deployment's chain, deployer, first nonce, Safe, and a digest of its transactions;
-        None if there is none."""
+        """Return the header of an interrupted deployment: chain, deployer, first nonce, Safe, and a digest of its
+        transactions. Return None if no deployment was interrupted."""
         if not self.path.exists():
             return None
         try:
@@ -38,7 +36,8 @@ class Journal:
         return lines[0] if lines else None
 
     def begin(self, deployment: dict[str, Any]) -> None:
-        """Open and lock the file for this process, before anything is sent; check the header of an interrupted one."""
+        """Open the file and lock it for this process, before anything is sent. For an interrupted deployment, check
+        that the header is the same."""
         try:
             self._file = self.path.open("ab+")
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -59,14 +58,14 @@ class Journal:
             )
 
     def sent(self, nonce: int) -> dict[str, bytes]:
-        """Return the transactions signed with a nonce by their hashes, the latest last."""
+        """Return the transactions that were signed with this nonce, by hash, the latest last."""
         return dict(self._sent.get(nonce, {}))
 
     def store(self, nonce: int, what: str, digest: str, raw: bytes) -> None:
         self._append({"nonce": nonce, "what": what, "tx": digest, "raw": hex_of(raw)})
 
     def end(self) -> None:
-        """Delete the file, after everything is recorded."""
+        """Delete the file. Everything must be recorded by then."""
         self.path.unlink()
 
     def close(self) -> None:

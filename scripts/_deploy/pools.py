@@ -23,7 +23,7 @@ _JSON_SAFE = 2**53  # JSON numbers from here on lose their last digits
 
 
 class _StrictModel(BaseModel):
-    """A part of the file, without unknown fields or type conversions."""
+    """A part of the request file. Unknown fields and type conversions are refused."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
@@ -36,7 +36,7 @@ class PoolRequest(_StrictModel):
 
 
 class FeedRequest(_StrictModel):
-    """A requested feed: durations in seconds, `pot_cap` and `feed_cap` in USD."""
+    """A requested feed. Durations are in seconds, `pot_cap` and `feed_cap` in USD."""
 
     token: AddressText
     window: Seconds
@@ -52,7 +52,7 @@ _FILE: TypeAdapter[dict[FeedKey, FeedRequest]] = TypeAdapter(dict[FeedKey, FeedR
 
 
 def read(path: Path) -> dict[str, FeedRequest]:
-    """Return the file's feeds by key; raise DeploymentError with the wrong field."""
+    """Return the file's feeds by key. Raise DeploymentError and name the field if one is wrong."""
     try:
         return _FILE.validate_python(tomllib.loads(path.read_text()))
     except OSError as error:
@@ -76,7 +76,8 @@ def contract_name(key: str) -> str:
 
 
 def missing(facts: Deployment, asked: Mapping[str, FeedRequest]) -> list[str]:
-    """Return the requested feeds that are not deployed; raise ScriptRefused if another feed has the same key."""
+    """Return the keys of the requested feeds that are not deployed. Raise ScriptRefused if another feed has the same
+    key."""
     return [key for key, each in asked.items() if not _is_deployed(facts, key, each)]
 
 
@@ -106,7 +107,8 @@ def _is_deployed(facts: Deployment, key: str, asked: FeedRequest) -> bool:
 
 
 def require_long_windows(asked: Mapping[str, FeedRequest]) -> None:
-    """Raise ScriptRefused for short windows, in which moving the price would be cheap enough to move a result."""
+    """Raise ScriptRefused if a window is short. In a short window, moving the price is cheap enough to change a
+    result."""
     for key, each in asked.items():
         if each.window < MIN_LIVE_WINDOW:
             raise ScriptRefused(
@@ -116,7 +118,7 @@ def require_long_windows(asked: Mapping[str, FeedRequest]) -> None:
 
 
 def feed_of(session: DeploySession, facts: Deployment, key: str, asked: FeedRequest) -> PoolFeed:
-    """Return the feed for the deployment file, still without its address, with the present supply and liquidity."""
+    """Return a feed's entry for the deployment file, with the present supply and liquidity but without an address."""
     token = Contract(asked.token, TOKEN)
     pools = tuple(
         PoolSource(
@@ -149,7 +151,8 @@ def feed_of(session: DeploySession, facts: Deployment, key: str, asked: FeedRequ
 
 
 def pool_fault(url: str, facts: Deployment, pool: str) -> str | None:
-    """Return why an address is not a pool made by a factory of the deployment file, or None if it is."""
+    """Return what is wrong with a pool, or None. The address must be a pool made by a factory of the deployment
+    file."""
 
     async def check(client: ChainClient) -> None:
         await require_genuine(client, pool, facts.pool_factories, (await client.head()).number)
@@ -162,7 +165,8 @@ def pool_fault(url: str, facts: Deployment, pool: str) -> str | None:
 
 
 def harmonic_liquidity(session: DeploySession, pool: str, window: int) -> int:
-    """Return a pool's harmonic mean liquidity over the last window, as a feed measures it: rounded down, at least 1."""
+    """Return a pool's harmonic mean liquidity over the last window, as a feed measures it. The result is rounded down
+    and at least 1."""
     try:
         cumulatives = session.read(Contract(pool, POOL).call("observe", [window, 0]))[1]
     except Exception as error:  # ape and the decoder raise many types; each means that the pool did not answer
@@ -178,7 +182,7 @@ def harmonic_liquidity(session: DeploySession, pool: str, window: int) -> int:
 
 
 def configuration(feed: PoolFeed) -> dict[str, Any]:
-    """Return the constructor's argument, IPoolFeed.Config, with the fields in order."""
+    """Return the constructor's argument, an IPoolFeed.Config with its fields in order."""
     return {
         "description": f"{feed.key.partition('/')[0]} / USD market cap",
         "token": feed.token,
@@ -193,7 +197,7 @@ def configuration(feed: PoolFeed) -> dict[str, Any]:
 
 
 def deploy(sender: Any, project: Any, feed: PoolFeed) -> ContractInfo:
-    """Deploy a feed; return its entry for the deployment file."""
+    """Deploy a feed. Return the contract's entry for the deployment file."""
     config = configuration(feed)
     made = sender.deploy(project.PoolFeed, tuple(config.values()))
     receipt = made.creation_metadata.receipt if made.creation_metadata else None
@@ -210,7 +214,8 @@ def deploy(sender: Any, project: Any, feed: PoolFeed) -> ContractInfo:
 
 
 def constructor_arguments(recorded: Mapping[str, Any]) -> list[Any]:
-    """Return the constructor's arguments from the deployment file, where numbers too large for JSON are text."""
+    """Return the constructor's arguments as the deployment file records them. The file has numbers as text if they are
+    too large for JSON."""
     config = recorded["config"]
     numbers = [int(each) for each in config["referenceLiquidity"]]
     return [tuple({**config, "supply": int(config["supply"]), "referenceLiquidity": numbers}.values())]
@@ -235,6 +240,7 @@ def with_feed(facts: Deployment, feed: PoolFeed, made: ContractInfo) -> Deployme
 
 
 def record_latest_reading(session: DeploySession, project: Any, address: str) -> None:
-    """Record the newest reading, as the Safe can only allow a feed that has one. This needs no permission."""
+    """Record the newest reading of a feed, because the Safe can only allow a feed that has one. Recording needs no
+    permission."""
     feed, now = project.PoolFeed.at(address), int(session.provider.get_block("latest").timestamp)
     feed.record([grid_time(now - 1, int(feed.step()))], sender=session.sender)

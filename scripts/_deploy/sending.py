@@ -1,4 +1,4 @@
-"""The transactions of a deployment: all known before the first is sent, and each stored before it is sent.
+"""The transactions of a deployment. All are known before the first is sent, and each is stored before it is sent.
 
 Each has its nonce from the start, so an interrupted deployment can continue: mined transactions are done, stored ones
 are sent again unchanged, and only those never stored are signed. The nonces also determine the addresses of the
@@ -36,8 +36,8 @@ FEES_MAY_RISE = (3, 2)
 
 @dataclass(frozen=True)
 class Step:
-    """One transaction: it creates `contract`, named as in the deployment file, with the arguments `args`, or calls
-    `to`."""
+    """One transaction. It either creates `contract` (its name in the deployment file) with the arguments `args`, or
+    calls `to`."""
 
     what: str
     data: bytes
@@ -54,8 +54,8 @@ def create_address(deployer: str, nonce: int) -> str:
 
 
 class Transactions:
-    """The transactions of a deployment in order. `self[name]` is the future address of one of the contracts in `roles`,
-    which come first."""
+    """The transactions of a deployment in order. The contracts in `roles` come first, and `self[name]` is the future
+    address of one of them."""
 
     def __init__(self, deployer: str, first_nonce: int, project: Any, roles: Mapping[str, str]) -> None:
         self.deployer = deployer
@@ -69,7 +69,7 @@ class Transactions:
         return self._at[name]
 
     def put(self, name: str, **given: Any) -> Contract:
-        """Create the next contract of `roles`. `given` are the constructor's arguments by name, so that two addresses
+        """Create the next contract of `roles`. The constructor's arguments are given by name, so that two addresses
         cannot be swapped."""
         container = getattr(self._project, name)
         names = [each.name.rstrip("_") for each in container.contract_type.constructor.inputs]
@@ -80,7 +80,7 @@ class Transactions:
         return made
 
     def create(self, kind: str, name: str, role: str, args: Mapping[str, Any]) -> Contract:
-        """Create a contract of this kind, named `name` in the deployment file."""
+        """Create a contract of this kind. The deployment file will have it under `name`."""
         address = create_address(self.deployer, self._next_nonce)
         data = bytes(getattr(self._project, kind).constructor.serialize_transaction(*args.values()).data)
         self._add(Step(f"create {name}", data, contract=name, address=address, role=role, args=args))
@@ -109,7 +109,8 @@ class Sending:
     first_nonce: int
 
     def show(self) -> None:
-        """List the remaining transactions and their maximum cost; raise ScriptRefused if the account cannot pay it."""
+        """List the remaining transactions and their maximum cost. Raise ScriptRefused if the account cannot pay the
+        cost."""
         mined = self._mined()
         price = int(self.session.ask("eth_gasPrice"), 16) * FEES_MAY_RISE[0] // FEES_MAY_RISE[1]  # down, by a wei
         total = 0
@@ -132,7 +133,7 @@ class Sending:
             )
 
     def execute(self, journal: Journal) -> dict[str, ContractInfo]:
-        """Send the transactions that are not mined, one after the other; return the created contracts by name."""
+        """Send the transactions that are not mined yet, one after the other. Return the created contracts by name."""
         contracts: dict[str, ContractInfo] = {}
         for nonce, step in enumerate(self.steps, self.first_nonce):
             receipt = self._ensure_mined(journal, nonce, step)
@@ -161,7 +162,7 @@ class Sending:
     # ---------------------------------------------------------------- one transaction
 
     def _ensure_mined(self, journal: Journal, nonce: int, step: Step) -> Any:
-        """Return the receipt of a step's transaction; send it first if it is not mined."""
+        """Return the receipt of a step's transaction. If it is not mined yet, send it first."""
         stored = journal.sent(nonce)
         for digest in stored:
             if (receipt := self._receipt(digest)) is not None:
@@ -180,7 +181,8 @@ class Sending:
         return self._wait(step, stored)
 
     def _resend(self, raw: bytes) -> bool:
-        """Send a stored transaction again; return False if the node no longer accepts it, for its fees."""
+        """Send a stored transaction again. Return False if the node no longer accepts it because its fees are too
+        low."""
         try:
             self.session.ask("eth_sendRawTransaction", hex_of(raw))
         except Exception as error:  # ape raises several types, and nodes' messages differ
@@ -204,7 +206,7 @@ class Sending:
     # ---------------------------------------------------------------- costs
 
     def _mined(self) -> int:
-        """Return how many steps are mined, assuming that nothing else uses the account."""
+        """Return how many steps are mined. This assumes that nothing else sends transactions from the account."""
         return min(len(self.steps), max(0, self._count("latest") - self.first_nonce))
 
     def _count(self, block: str) -> int:

@@ -35,7 +35,7 @@ class ScriptRefused(click.ClickException):
 
 @dataclass(frozen=True)
 class DeploySession:
-    """A connected chain, an account, and whether to send transactions."""
+    """A connected chain and an account. It also says whether to send transactions or to make a dry run."""
 
     chain_id: int
     sender: Any
@@ -57,7 +57,8 @@ class DeploySession:
         click.echo(f"{what} on chain {self.chain_id} as {self.address}: {mode}")
 
     def confirm(self) -> bool:
-        """Return False for a dry run. If the money is real, ask once for confirmation, and unlock the account once."""
+        """Return whether to send transactions: False for a dry run. If the money is real, first ask for confirmation
+        and unlock the account, each only once."""
         if self.send and not self.local and not self._confirmed:
             click.confirm("Send all of this?", abort=True)
             unlock(self.sender)
@@ -69,7 +70,7 @@ class DeploySession:
         return self.provider.make_request(method, list(params))
 
     def read(self, call: Call) -> Any:
-        """Make a call at the newest block from the account; return its decoded result."""
+        """Call a view at the newest block from the account. Return its decoded result."""
         asked = {**call.parameters(), "from": self.address}
         return call.function.decode(bytes_of(str(self.ask("eth_call", asked, "latest"))))
 
@@ -77,7 +78,7 @@ class DeploySession:
         return int(self.ask("eth_getTransactionCount", self.address, "latest"), 16)
 
     def signed(self, to: str | None, data: bytes, nonce: int) -> bytes:
-        """Return a signed transaction of the account, with gas and present fees, ready to send."""
+        """Return a signed transaction of the account, with gas and present fees. It is ready to send."""
         receiver = {} if to is None else {"receiver": to}
         made = self.provider.network.ecosystem.create_transaction(
             sender=self.address, data=data, nonce=nonce, chain_id=self.chain_id, **receiver
@@ -89,7 +90,7 @@ T = TypeVar("T")
 
 
 def ask_node(url: str, ask: Callable[[ChainClient], Awaitable[T]]) -> T:
-    """Run a query of core with our own client of the node."""
+    """Run a query with core's client of the node."""
 
     async def run() -> T:
         async with ChainProvider([url], chain_id=None, timeout_seconds=30.0) as rpc:
@@ -99,8 +100,8 @@ def ask_node(url: str, ask: Callable[[ChainClient], Awaitable[T]]) -> T:
 
 
 def unlock(sender: Any) -> None:
-    """Unlock the account for all transactions, with the passphrase in APE_ACCOUNTS_<alias>_PASSPHRASE, in the file
-    named by APE_ACCOUNTS_<alias>_PASSPHRASE_FILE, or typed by the user."""
+    """Unlock the account for all transactions. The passphrase is in APE_ACCOUNTS_<alias>_PASSPHRASE, in the file that
+    APE_ACCOUNTS_<alias>_PASSPHRASE_FILE names, or typed by the user."""
     from ape.exceptions import AccountsError  # noqa: PLC0415 - only the environment of the ape scripts has it
 
     file = os.environ.get(f"APE_ACCOUNTS_{sender.alias}_PASSPHRASE_FILE")
@@ -115,13 +116,13 @@ def unlock(sender: Any) -> None:
 
 
 def is_local(provider: Any) -> bool:
-    """Return whether this is a development node, by its client name; anvil reports its name on forks of live chains
-    too."""
+    """Return whether the node is a development node. The client name shows this: anvil reports its own name even on
+    forks of live chains."""
     return any(name in str(provider.client_version).lower() for name in LOCAL_CLIENTS)
 
 
 def open_session(provider: Any, accounts: Any, alias: str, send: bool, expected_chain_id: int) -> DeploySession:
-    """Check the chain id and load the account; on local nodes transactions are always sent."""
+    """Check the chain id and load the account. On local nodes, transactions are always sent."""
     if provider.chain_id != expected_chain_id:
         raise ScriptRefused(
             f"this node serves chain {provider.chain_id}, but the deployment file is for chain {expected_chain_id}. "
@@ -139,7 +140,7 @@ def open_session(provider: Any, accounts: Any, alias: str, send: bool, expected_
 
 @dataclass(frozen=True)
 class Script:
-    """A running script: its deployment file, the chain and the account, and ape's `project` and `Contract`."""
+    """A running script with its deployment file, its chain and account, and ape's `project` and `Contract`."""
 
     path: Path
     file: Deployment
@@ -149,7 +150,7 @@ class Script:
 
     @property
     def safe(self) -> str:
-        """Return the Safe's address; raise ScriptRefused if there is none."""
+        """Return the Safe's address. Raise ScriptRefused if the deployment file has none."""
         if not self.file.is_deployed:
             raise ScriptRefused(f"{self.path} says that {self.file.network} is not deployed.")
         if self.file.safe is None:
@@ -157,17 +158,18 @@ class Script:
         return self.file.safe.address
 
     def contract(self, name: str) -> Any:
-        """Return a bound contract of the deployment file."""
+        """Return one of the deployment file's contracts, bound to the chain."""
         return getattr(self.project, name).at(self.file.contract(name).address)
 
     def submit_to_safe(self, calls: Iterable[safes.SafeCall]) -> None:
-        """Execute what the Safe is to do with the owners' keys, or print what the owners have to sign."""
+        """Execute the Safe's calls with the owners' keys if these are known. Otherwise print what the owners have to
+        sign."""
         bound = self.bind(self.safe, abi=safes.safe_abi())
         safes.execute_or_print(self.session.sender, bound, calls, send=self.session.send)
 
 
 def _revert_data(error: BaseException | None) -> bytes | None:
-    """Return a view's revert data from the node's message: ape only keeps the arguments of a library's error."""
+    """Return a view's revert data from the node's message. ape itself keeps only the arguments of a library's error."""
     while error is not None:
         custom_error = re.search(r"custom error 0x([0-9a-f]{8}): ?([0-9a-f]*)", str(error), re.IGNORECASE)
         if custom_error is not None:
@@ -177,7 +179,7 @@ def _revert_data(error: BaseException | None) -> bytes | None:
 
 
 def _revert_reason(error: Exception) -> str | None:
-    """Return a contract's revert reason in words; None for any other error."""
+    """Return a contract's revert reason in words. Return None for any other error."""
     ape = sys.modules.get("ape.exceptions")  # only ape's environment has it
     if ape is None or not isinstance(error, ape.ContractLogicError):
         return None
@@ -190,7 +192,7 @@ def _revert_reason(error: Exception) -> str | None:
 
 
 def readable_errors(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Turn reverts and errors of our checks into one sentence and exit code 1."""
+    """Turn reverts and errors of our checks into one sentence, and exit with 1."""
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:

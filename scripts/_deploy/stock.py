@@ -22,12 +22,12 @@ ROLES = {
 
 
 def numbered(name: str, accounts: Sequence[str]) -> dict[str, str]:
-    """Return the accounts with one role by their names in the deployment file: `opener`, then `opener 1`."""
+    """Return the accounts of one role by their names in the deployment file: `opener`, `opener 1` and so on."""
     return {f"{name} {number}" if number else name: one for number, one in enumerate(accounts)}
 
 
 def bounds_of(facts: Deployment) -> dict[str, int]:
-    """Return the lister's fixed terms of all markets, by the names of its constructor's arguments."""
+    """Return the terms that the lister fixes for all markets, keyed by the names of its constructor's arguments."""
     return {
         "kappa": facts.param("kappa"),
         "feeBps": facts.param("feeBps"),
@@ -39,16 +39,16 @@ AGGREGATOR = "0x245a7bfc"  # aggregator(), of a Chainlink proxy
 
 
 def is_svr_aggregator(proxy: str, aggregator_code: bytes) -> bool:
-    """Return whether the proxy is an SVR proxy, which publishes each round some seconds after it was written.
+    """Return whether the proxy is an SVR proxy. An SVR proxy publishes each round some seconds after it was written.
 
-    A dual aggregator serves two proxies. No view returns the late one, but its address is an immutable and so part of
-    the code.
+    A dual aggregator serves two proxies. No view returns the address of the SVR proxy, but that address is an immutable
+    and so part of the aggregator's code.
     """
     return bytes(HexBytes(proxy)) in aggregator_code
 
 
 def is_svr_proxy(provider: Any, proxy: str) -> bool:
-    """Return whether a feed is an SVR proxy; a feed without an aggregator is not."""
+    """Return whether a feed is an SVR proxy. A feed without an aggregator is none."""
     from ape.exceptions import ApeException  # noqa: PLC0415 - only the environment of the ape scripts has it
 
     try:
@@ -60,9 +60,9 @@ def is_svr_proxy(provider: Any, proxy: str) -> bool:
 
 def add(new: Transactions, facts: Deployment, safe: str, *, openers: Sequence[str], guardians: Sequence[str]) -> None:
     """Add the transactions that deploy and connect everything, and offer the ownership of lister and pauser to the
-    Safe, which has to accept it.
+    Safe. The Safe has to accept it.
 
-    `safe` becomes the treasury of the settler and the pauser its guardian, both permanently.
+    `safe` also becomes the treasury of the settler, and the pauser becomes its guardian. Both are permanent.
     """
     token = facts.token("USDG").address
     new.put("VestedMarkets", token=token, lister=new["MarketLister"], guardian=new["Pauser"], treasury=safe)

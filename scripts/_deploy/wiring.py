@@ -1,7 +1,7 @@
 """Checks a deployment against its file by reading the contracts.
 
-It checks the contracts' references to each other, bounds, every feed's numbers, owners, and roles: exactly the accounts
-of the file must have them according to the contracts' logs, so a deployer who kept a role is found.
+It checks the contracts' references to each other, bounds, every feed's numbers, owners, and roles. According to the
+contracts' logs, exactly the accounts of the file must have the roles, so a deployer who kept a role is found.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ OWNED = ("MarketLister", "SettlementWallet", "AgentLister", "Pauser")
 
 @dataclass(frozen=True)
 class Finding:
-    """The result of one check. `open`: a step is still to be done, and the sentence says which."""
+    """The result of one check. If `open`, a step is still to be done, and `what` names it."""
 
     ok: bool
     what: str
@@ -71,7 +71,7 @@ def check(provider: Any, project: Any, bind: Any, deployment: Deployment) -> lis
 
 @dataclass(frozen=True)
 class _Chain:
-    """A node, our contracts on it by name, and their deployment file."""
+    """A node with our contracts on it by name, and their deployment file."""
 
     provider: Any
     bind: Any
@@ -89,11 +89,12 @@ class _Chain:
         return self.file.safe.address
 
     def wallets(self, word: str) -> dict[str, str]:
-        """Return the operator wallets of one role: `relay 0`, `relay 1` for the word `relay`."""
+        """Return the operator wallets of one role by name. The role `relay` has `relay 0`, `relay 1` and so on."""
         return {name: at for name, at in self.file.operator_wallets.items() if name.split(" ")[0] == word}
 
     def allowed(self, name: str, event: str, subject: str, *topics: bytes) -> set[str]:
-        """Return the accounts or feeds that are allowed by their last log; `subject` is the event's field for them."""
+        """Return the accounts or feeds that their last log allows. `subject` is the field of the event that names
+        them."""
         layout = next(each for each in EVENTS[name].values() if each.name == event)
         last: dict[str, bool] = {}
         for log in self.logs(name, [hex_of(each) for each in (layout.topic, *topics)]):
@@ -118,7 +119,7 @@ def _equal(what: str, on_chain: Any, in_file: Any) -> Finding:
 
 
 def _code(provider: Any, project: Any, name: str, info: ContractInfo) -> Finding:
-    """Compare a contract's code with the build of these sources, including immutables and metadata."""
+    """Compare a contract's code on the chain with the build of these sources, including immutables and metadata."""
     container = getattr(project, name.split(" ", 1)[0])
     code = container.contract_type.get_deployment_bytecode()
     recorded = info.constructor_args
@@ -148,7 +149,7 @@ def _safe(provider: Any, bound: Any, deployment: Deployment) -> Iterator[Finding
 
 
 def _check_views(chain: _Chain, name: str, expected: Mapping[str, str]) -> Iterator[Finding]:
-    """Compare a contract's constructor arguments, read from its views."""
+    """Compare the addresses that a contract was constructed with, read from its views, with the file."""
     bound = chain.bound(name)
     for view, address in expected.items():
         yield _equal(f"{name} {view}", getattr(bound, view)(), address)
@@ -167,7 +168,7 @@ def _owners(chain: _Chain) -> Iterator[Finding]:
 
 
 def _nothing_listed_before_handover(chain: _Chain, name: str, events: Sequence[str]) -> Finding:
-    """Check that nothing was listed or allowed before the Safe took over: until then the deployer owned the lister."""
+    """Check that nothing was listed or allowed before the Safe took over. Until then the deployer owned the lister."""
     accepted = chain.logs(name, [hex_of(OWNERSHIP_TRANSFERRED), None, hex_of(bytes(12) + bytes(HexBytes(chain.safe)))])
     since = min((_position(log) for log in accepted), default=None)
     topics = [hex_of(each.topic) for each in EVENTS[name].values() if each.name in events]

@@ -60,7 +60,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def main(options: argparse.Namespace) -> int:
-    """Record everything due and return 0; raise CannotRecord or RpcError if that fails."""
+    """Record every reading that is due and return 0. Raise CannotRecord or RpcError if that fails."""
     account = None if options.dry_run else _account(options.keystore)
     return asyncio.run(_run(options, account))
 
@@ -82,7 +82,8 @@ async def _run(options: argparse.Namespace, account: LocalAccount | None) -> int
 
 
 def select_feeds(deployment: Deployment, keys: Sequence[str]) -> list[PoolFeed]:
-    """Return the feeds with these keys, or all; raise CannotRecord for a feed that is not a pool feed."""
+    """Return the feeds with these keys, or all feeds if there are no keys. Raise CannotRecord for a feed that is not a
+    pool feed."""
     if not keys:
         if not deployment.pool_feeds:
             raise CannotRecord(f"The deployment file of {deployment.network} names no pool feed.")
@@ -97,7 +98,8 @@ def select_feeds(deployment: Deployment, keys: Sequence[str]) -> list[PoolFeed]:
 
 
 def parse_since(text: str, now: int) -> int:
-    """Return the Unix time of `90m`, `12h`, `2d` before now, or of an ISO time; raise CannotRecord for other texts."""
+    """Return the Unix time of an ISO time, or of an age before now such as `90m`, `12h` or `2d`. Raise CannotRecord for
+    any other text."""
     ago = re.fullmatch(r"([1-9][0-9]{0,5})([mhd])", text)
     if ago:
         return now - int(ago[1]) * UNITS[ago[2]]
@@ -115,8 +117,8 @@ def parse_since(text: str, now: int) -> int:
 
 
 async def find_due(chain: PinnedChain, feed: PoolFeed, since: int | None) -> list[int]:
-    """Return the times of the readings to record, oldest first: those that markets wait for and, with `since`, all
-    since then, without those already recorded or no longer available."""
+    """Return the times of the readings to record, oldest first. These are the readings that markets wait for and, with
+    `since`, all readings since then. Readings that are already recorded or no longer available are left out."""
     contract, now = Contract(feed.address, abi("PoolFeed")), chain.head.timestamp
     oldest = await chain.read(contract.call("oldestTellable"))
     needs = await _market_needs(chain, feed)
@@ -162,7 +164,7 @@ async def _record(chain: PinnedChain, feed: PoolFeed, due: list[int], account: L
 
 
 async def send(client: ChainClient, chain_id: int, account: LocalAccount, call: Call) -> tuple[str, int, int]:
-    """Send a call; return its transaction, gas and cost in wei. Raise RpcError or CannotRecord if it fails."""
+    """Send a call. Return its transaction, gas and cost in wei; raise RpcError or CannotRecord if it fails."""
     request: TxParams = {"from": account.address, "to": checksum(call.to), "data": call.data}
     try:
         needed = await client.eth.estimate_gas(request)

@@ -27,8 +27,9 @@ MNEMONIC: Final = "test test test test test test test test test test test junk"
 class AnvilOptions:
     """A local chain's options.
 
-    block_time_seconds: interval mining, the reliable mode under load. None with `mine_on_demand`: only `evm_mine` makes
-    blocks. None without it: a block per transaction, for light tests only.
+    block_time_seconds: the interval of blocks; mining by interval is the reliable mode under load. If it is None, only
+    `evm_mine` makes blocks with `mine_on_demand`. Without `mine_on_demand` each transaction makes a block, which is for
+    light tests only.
     """
 
     chain_id: int
@@ -54,7 +55,7 @@ class AnvilOptions:
 
 
 def anvil_plan(options: AnvilOptions) -> SpawnPlan:
-    """Return how to run the chain."""
+    """Return the plan that runs a chain with these options."""
     cache = options.cache or Path(tempfile.gettempdir(), f"vpm-anvil-{secrets.token_hex(8)}")
     flags: dict[str, object | None] = {
         "--host": HOST,
@@ -81,8 +82,8 @@ def anvil_plan(options: AnvilOptions) -> SpawnPlan:
 
 
 def start_anvil(options: AnvilOptions, log_path: Path) -> RunningProcess:
-    """Start the chain and wait until it answers. Raise ProcessError if another program listens on its port: it could be
-    another node, which would be mistaken for this one."""
+    """Start the chain and wait until it answers. Raise ProcessError if another program listens on its port: that could
+    be another node, mistaken for this one."""
     if listens(options.port):
         raise ProcessError(f"Port {options.port} is in use.", hint="Stop the other process or choose another port.")
     running = start_process(anvil_plan(options), log_path)
@@ -95,7 +96,7 @@ def start_anvil(options: AnvilOptions, log_path: Path) -> RunningProcess:
 
 
 def anvil_answers(options: AnvilOptions) -> bool:
-    """Return whether the chain answers; raise ProcessError if another chain answers on its port."""
+    """Return whether the chain answers. Raise ProcessError if another chain answers on its port."""
     try:
         chain_id = int(ask(options.url, "eth_chainId", timeout_seconds=2.0), 16)
     except (OSError, ValueError, KeyError):
@@ -109,7 +110,7 @@ def anvil_answers(options: AnvilOptions) -> bool:
 
 
 def ask(url: str, method: str, *params: object, timeout_seconds: float = 10.0) -> Any:
-    """Make one blocking JSON-RPC request to a local chain; the async client is in core.chain."""
+    """Make one blocking JSON-RPC request to a local chain. The async client is in core.chain."""
     body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
     request = urllib.request.Request(url, body, {"Content-Type": "application/json"})  # noqa: S310 - local only
     with DIRECT.open(request, timeout=timeout_seconds) as response:

@@ -40,7 +40,8 @@ READ_AT_STARTUP = ("PYTHON", "LD_", "TZ", "LC_", "LANG")
 
 
 class ForkServer:
-    """A process that imports programs' modules and forks them: all in advance (`eager`) or each on its first request.
+    """A process that imports programs' modules and forks the programs. It imports all modules in advance (`eager`), or
+    each program's on the first request.
 
     imports: the modules to import, by program. env: the server's environment, by default this process's.
     """
@@ -69,7 +70,7 @@ class ForkServer:
             )
 
     def can_fork(self, argv: Sequence[str], env: Mapping[str, str], cwd: str) -> bool:
-        """Return whether a fork is equivalent to running the command."""
+        """Return whether a fork would do the same as running the command."""
         if cwd != str(REPOSITORY) or argv[0] != self._python or argv[1] != "-m" or argv[2] not in self._imports:
             return False
         return all(os.environ.get(name) == value for name, value in env.items() if name.startswith(READ_AT_STARTUP))
@@ -88,14 +89,14 @@ class ForkServer:
         raise RuntimeError(f"the process that forks {argv[2]} ended (exit code {self._server.poll()})")
 
     def close(self) -> None:
-        """Stop the server; the programs it forked go on."""
+        """Stop the server. The programs that it forked go on."""
         self._socket.close()
         self._server.kill()  # it may still be importing
         self._server.wait()
 
 
 class ForkedProcess:
-    """A forked child, with the part of `subprocess.Popen`'s interface that we use."""
+    """A forked child process. It has the part of `subprocess.Popen`'s interface that we use."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
@@ -143,7 +144,7 @@ def can_serve() -> bool:
 
 @contextlib.contextmanager
 def serving(start: Callable[[], ForkServer]) -> Iterator[None]:
-    """Run a fork server in this context, or until `close_servers`, if the platform allows it."""
+    """Run a fork server in this context, if the platform allows it. `close_servers` may stop the server earlier."""
     if not can_serve():
         yield
         return
@@ -158,7 +159,7 @@ def serving(start: Callable[[], ForkServer]) -> Iterator[None]:
 
 
 def close_servers() -> None:
-    """Stop all servers: each takes as much memory as a program."""
+    """Stop all fork servers, because each takes as much memory as a program."""
     while servers:
         servers.pop().close()
     if can_serve():
@@ -166,9 +167,10 @@ def close_servers() -> None:
 
 
 def die_with_parent(number: int = signal.SIGKILL) -> Callable[[], None] | None:
-    """Return a preexec function with which the kernel signals the child when this process dies, however it dies.
+    """Return a preexec function that makes the kernel signal the child when this process dies, however it dies.
 
-    Linux only. Call it in the main thread: the signal is sent when the calling thread ends.
+    This works on Linux only, and the result is None elsewhere. Call it in the main thread: the signal is sent when the
+    calling thread ends.
     """
     if not sys.platform.startswith("linux"):
         return None
@@ -227,7 +229,7 @@ def _import(missing: dict[str, list[str]], program: str) -> None:
 def _run_program(
     files: Sequence[int], writes: int, argv: list[str], env: dict[str, str], owner: int, orphan_signal: int
 ) -> None:
-    """Fork again and exit, so that the second fork is adopted by the owner; run the program in it."""
+    """Fork again and run the program in the second fork. The first fork exits, so that the owner adopts the second."""
     intermediate = os.getpid()
     pid = os.fork()
     if pid != 0:

@@ -29,7 +29,7 @@ def machine() -> tuple[str, str]:
 
 
 def foundry_binary(tool: str, node_modules: Path = NODE_MODULES) -> Path:
-    """Return anvil, forge or cast for this machine: from the npm package, or from PATH if npm has none."""
+    """Return anvil, forge or cast for this machine. It comes from the npm package, or from PATH if npm has none."""
     system, processor = machine()
     package = f"{tool}-{system}-{'amd64' if processor == 'x64' else 'arm64'}"
     packaged = node_modules / "@foundry-rs" / package / "bin" / tool
@@ -38,7 +38,7 @@ def foundry_binary(tool: str, node_modules: Path = NODE_MODULES) -> Path:
 
 @cache
 def _on_path(tool: str) -> Path:
-    """Return the tool on PATH if it has exactly the pinned version; others may mine or print differently."""
+    """Return the tool on PATH if it has exactly the pinned version. Other versions may mine or print differently."""
     pinned = foundry_version()
     program = shutil.which(tool)
     if program is None or pinned not in version_of(program):

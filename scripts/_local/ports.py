@@ -1,4 +1,5 @@
-"""Free ports for the programs that this process starts, and HTTP to them without the environment's proxy."""
+"""Free ports for the programs that this process starts, and HTTP requests to these programs without the environment's
+proxy."""
 
 from __future__ import annotations
 
@@ -21,11 +22,11 @@ _claims: dict[int, socket.socket] = {}
 
 
 def free_port(preferred: int | None = None) -> int:
-    """Return an unused port of 127.0.0.1: the preferred one if it is free, so that a restarted program keeps its
-    address.
+    """Return an unused port of 127.0.0.1.
 
-    The port stays claimed until this process ends, so that no other caller gets it before a program listens on it and
-    then mistakes that program for its own.
+    The preferred port is returned if it is free, so that a restarted program keeps its address. The port stays claimed
+    until this process ends. Otherwise another caller could get the port before a program listens on it, and mistake
+    that program for its own.
     """
     if preferred is not None and _bindable(preferred) and (preferred in _claims or _claim(preferred)):
         return preferred
@@ -52,7 +53,8 @@ def answers(url: str, timeout_seconds: float) -> bool:
 
 
 def _candidates() -> Iterator[int]:
-    """Yield ports below the range for outgoing connections, which could take a port before our program does."""
+    """Yield ports below the range for outgoing connections. A connection could take a port of that range before our
+    program does."""
     try:
         end = int(_EPHEMERAL_RANGE.read_text().split()[0])
     except (OSError, ValueError):
@@ -62,7 +64,7 @@ def _candidates() -> Iterator[int]:
 
 
 def _bindable(port: int) -> int | None:
-    """Return the port if it can be bound, or for 0 any free port; None if it cannot."""
+    """Return the port if it can be bound, else None. For 0, return any free port."""
     with socket.socket() as probe:
         # Closed connections linger on a port for a while; they must not make it look taken.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -74,7 +76,8 @@ def _bindable(port: int) -> int | None:
 
 
 def _claim(port: int) -> bool:
-    """Claim a port by a name in the kernel's socket namespace, which one process can hold and which ends with it."""
+    """Claim a port by a name in the kernel's socket namespace. Only one process can hold the name, and the claim ends
+    with that process."""
     if not sys.platform.startswith("linux"):
         return True  # there is no such namespace; two stacks started in the same second may collide and fail
     claim = socket.socket(socket.AF_UNIX)

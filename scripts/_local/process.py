@@ -29,9 +29,10 @@ POLL_SECONDS = 0.03
 class SpawnPlan:
     """How to run one program.
 
-    env: the whole environment. user: numeric uid and gid to run as, or None for this process's. stop_signal: asks it to
-    shut down; it is killed `stop_seconds` later. orphan_signal: sent to it when this process ends. cwd: always set, as
-    an unprivileged user may not be able to enter ours. scratch: a folder of this program, removed with it.
+    env: the program's whole environment. user: the numeric uid and gid to run as, or None for this process's user.
+    stop_signal: the signal that asks the program to shut down; `stop_seconds` later it is killed. orphan_signal: the
+    signal that the program gets when this process ends. cwd: the working folder, which is always set because an
+    unprivileged user may not be able to enter ours. scratch: a folder that is removed with the program.
     """
 
     name: str
@@ -46,7 +47,7 @@ class SpawnPlan:
 
 
 class Program(Protocol):
-    """A started process: the part of `subprocess.Popen`'s interface that we use."""
+    """A started process, with the part of `subprocess.Popen`'s interface that we use."""
 
     returncode: int | None
 
@@ -98,7 +99,7 @@ class RunningProcess:
         return f"{self.plan.name} {how}; its log is {self.log_path}{last}"
 
     def stop(self, timeout_seconds: float | None = None) -> None:
-        """Ask the program to stop, kill it after the timeout, and wait until it and its children are gone."""
+        """Ask the program to stop, and kill it after the timeout. Wait until the program and its children are gone."""
         if self.alive():
             self.request_stop()
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -130,7 +131,8 @@ def stop_together(processes: Iterable[RunningProcess]) -> None:
 
 
 def start_process(plan: SpawnPlan, log_path: Path) -> RunningProcess:
-    """Start the program. It ends with this process, or, unless it was forked, with the thread that called this."""
+    """Start the program. The program ends with this process or, unless it was forked, with the thread that called this
+    function."""
     log_path.parent.mkdir(parents=True, exist_ok=True)
     _remove_scratch(plan)  # left by an earlier run that was killed
     with Path(os.devnull).open("rb") as nothing, log_path.open("ab") as output:
@@ -152,10 +154,8 @@ def spawn(
     *,
     orphan_signal: int = signal.SIGKILL,
 ) -> Program:
-    """Start a program in its own session, so that a Ctrl-C in the terminal reaches only this process.
-
-    files: its standard input, output and error. A fork server forks it if that is equivalent.
-    """
+    """Start a program in its own session, so that a Ctrl-C in the terminal reaches only this process. `files` are the
+    program's standard input, output and error. A fork server forks the program if that does the same."""
     server = next((each for each in forking.servers if user is None and each.can_fork(argv, env, cwd)), None)
     if server is not None:
         return server.fork(argv, env, files, orphan_signal)
@@ -176,7 +176,8 @@ def spawn(
 
 
 def wait_until(check: Callable[[], bool], running: RunningProcess, timeout_seconds: float, what: str) -> None:
-    """Poll `check` until it is true; raise ProcessError with the program's output if it exits or takes too long."""
+    """Poll `check` until it is true. Raise ProcessError with the program's output if the program exits or takes too
+    long."""
     deadline = time.monotonic() + timeout_seconds
     while not check():
         if not running.alive():

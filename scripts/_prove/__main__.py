@@ -59,7 +59,7 @@ def prove(theorems: Sequence[Theorem]) -> int:
 
 
 def outcomes(theorems: Iterable[Theorem], project: Path) -> Iterable[Outcome]:
-    """Prove theorems one at a time, but the quick ones of a contract in one run."""
+    """Prove theorems one at a time, except that the quick theorems of a contract share one run."""
     theorems = sorted(theorems, key=_group)
     if not all(theorem.is_lemma for theorem in theorems):
         provers.build(project)
@@ -75,7 +75,7 @@ def _group(theorem: Theorem) -> str:
 
 
 def check_guards(theorems: Sequence[Theorem]) -> int:
-    """Return 1 unless every theorem is refuted without each of its guards."""
+    """Return 1 unless every theorem is refuted without each of its guards, else 0."""
     copy = Copy()
     guards = [(theorem, guard) for theorem in theorems for guard in theorem.guards]
     missed = 0

@@ -1,7 +1,7 @@
 """The provers: Halmos for theorems about compiled contracts, Z3 for lemmas over the integers.
 
-They have a separate environment, exactly `locks/prove.txt`, because Halmos pins other versions of libraries than the
-product.
+They have a separate environment with exactly the packages of `locks/prove.txt`, because Halmos pins other versions of
+libraries than the product.
 
 Halmos runs each theorem symbolically, for all inputs. Its exit code for a theorem says more than its summary: if every
 path reverts, or if loops were cut off, nothing was proved, and the theorem does not count as proved.
@@ -46,7 +46,7 @@ _Z3_RESULTS = {"sat unsat": PROVED, "sat sat": REFUTED, "sat unknown": "unknown"
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The result for a theorem: `proved`, or what the prover reported instead, with its counterexample."""
+    """The result for a theorem: `proved`, or the prover's report and counterexample."""
 
     theorem: Theorem
     result: str
@@ -69,7 +69,7 @@ def prepare() -> None:
 
 
 def environment() -> dict[str, str]:
-    """Return a prover's environment: its programs and ours, and a home folder for its caches."""
+    """Return the environment variables of a prover: its programs and ours on PATH, and a home folder for its caches."""
     home = BUILD / "home"
     home.mkdir(parents=True, exist_ok=True)
     inherited = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME")}
@@ -92,7 +92,7 @@ def build(project: Path) -> None:
 
 
 def prove(theorems: Sequence[Theorem], project: Path) -> list[Outcome]:
-    """Prove theorems of one contract in one run of Halmos."""
+    """Prove theorems of the same contract in one run of Halmos."""
     (contract,) = {theorem.contract for theorem in theorems}
     names = "|".join(theorem.function for theorem in theorems)
     seconds = sum(theorem.seconds for theorem in theorems)
@@ -148,7 +148,7 @@ _FILES = (
 
 
 class Copy:
-    """A copy of the project. It stays between runs so that forge need not compile everything again."""
+    """A copy of the project. It is kept between runs, so that forge need not compile everything again."""
 
     def __init__(self) -> None:
         self.folder = BUILD / "guards"
@@ -178,7 +178,7 @@ class Copy:
             source.write_text(text)
 
     def _keep_only(self, source: Path) -> None:
-        """Remove the other theorem contracts, which Halmos would compile as well."""
+        """Remove the other theorem contracts from the copy, because Halmos would compile them as well."""
         for each in (self.folder / PROOFS).rglob("*.t.sol"):
             each.unlink()
         shutil.copy2(REPOSITORY / source, self.folder / source)

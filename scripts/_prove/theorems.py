@@ -2,8 +2,8 @@
 
 `@custom:theorem` is the name and `@custom:bounds` the range of values and the assumptions; a contract's bounds hold for
 all its theorems. `@custom:slow` is a time limit in seconds, for theorems outside the quick run. `@custom:loops` limits
-the iterations of a loop. Each `@custom:guard` quotes code of a contract, which occurs once there, and its replacement:
-with it, the theorem has to be refuted.
+the iterations of a loop. Each `@custom:guard` quotes code that occurs once in a contract, and its replacement. With the
+replacement, the theorem has to be refuted.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ _GUARD = re.compile(r"(\S+) `(.+)` becomes `(.*)`")
 
 @dataclass(frozen=True, slots=True)
 class Theorem:
-    """A statement about the contracts and its proof: a `check_` function, which Halmos runs on the compiled contracts,
-    or a lemma, which Z3 decides over the integers (`function` is empty)."""
+    """A statement about the contracts and its proof. The proof is a `check_` function, which Halmos runs on the
+    compiled contracts, or a lemma, which Z3 decides over the integers. For a lemma, `function` is empty."""
 
     name: str
     statement: str
@@ -49,7 +49,7 @@ class Theorem:
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """Code of a contract, and the replacement with which the theorem has to be refuted."""
+    """Code of a contract, and its replacement. With the replacement, the theorem has to be refuted."""
 
     source: Path
     code: str
@@ -57,7 +57,7 @@ class Guard:
 
 
 def read_theorems() -> list[Theorem]:
-    """Return all theorems sorted by name; raise ValueError for a proof without a name."""
+    """Return all theorems, sorted by name. Raise ValueError for a proof without a name."""
     folder = REPOSITORY / PROOFS
     found = [each for file in folder.rglob("*.t.sol") for each in _theorems_in(file)]
     found += [_theorem(file, "", "", _head(file), ()) for file in folder.rglob("*.smt2")]
@@ -75,7 +75,7 @@ def _theorems_in(file: Path) -> Iterator[Theorem]:
 
 
 def _head(lemma: Path) -> str:
-    """Return the first paragraph of the comment that a lemma begins with."""
+    """Return the first paragraph of the comment at the beginning of a lemma."""
     return lemma.read_text().partition("\n;\n")[0].replace("\n; ", " ").removeprefix("; ")
 
 

@@ -1,4 +1,5 @@
-"""`python -m scripts._stack STATE CHAINS`: compiles, and deploys what is missing on a stack's chains (CHAINS is JSON).
+"""`python -m scripts._stack STATE CHAINS`: compiles the contracts and deploys those missing on a stack's chains (CHAINS
+is JSON).
 
 This is a separate, short-lived process so that `./vpm up` itself stays small. On a first start ape is imported on one
 core while this process imports its own modules on another.

@@ -1,7 +1,7 @@
-"""The agents' tokens of a local stack, with pools on a genuine Uniswap v3 and a history of swaps.
+"""The agents' tokens of a local stack, with pools on the real Uniswap v3 and a history of swaps.
 
 As on Base, each token has a pool with WETH, and one WETH/USDC pool prices ether. The seeded random walk that moves the
-other local prices moves these too: a trader swaps in each pool until its price matches the walk.
+other local prices moves the pools' prices too: a trader swaps in each pool until its price matches the walk.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ TOKENS: Final = (
 
 @dataclass(frozen=True)
 class LocalPool:
-    """A pool of the local stack, which prices the token `base` in the token `quote`."""
+    """A pool of the local stack. It prices the token `base` in the token `quote`."""
 
     key: str  # of the walk: BNKR/market_cap, ETH/price
     address: str
@@ -76,7 +76,8 @@ class LocalPool:
     scale: Fraction  # quote units per base unit at a walk's value of 1 (8 decimals) and a quote token worth 1 USD
 
     def sqrt_price(self, value: int, quote_value: int) -> int:
-        """Return the sqrt price for the walk's value, rounded down. `quote_value`: USD per quote token, 8 decimals."""
+        """Return the pool's sqrt price for a value of the walk, rounded down. `quote_value` is in USD per quote token,
+        with 8 decimals."""
         price = self.scale * Fraction(value, quote_value)
         if self.place.token0 != self.base:
             price = 1 / price
@@ -84,7 +85,7 @@ class LocalPool:
         return min(max(root, MIN_SQRT_PRICE + 1), MAX_SQRT_PRICE - 1)
 
     def value(self, sqrt_price: int, quote_value: int) -> int:
-        """Return the walk's value for a sqrt price: the inverse of `sqrt_price`."""
+        """Return the walk's value for a sqrt price. This is the inverse of `sqrt_price`."""
         price = Fraction(sqrt_price * sqrt_price, 1 << 192)
         if self.place.token0 != self.base:
             price = 1 / price
@@ -93,7 +94,8 @@ class LocalPool:
 
 @dataclass(frozen=True)
 class AgentPools:
-    """All local pools and their exchange. `weth` prices ether in USDC, the others price their token in ether."""
+    """All local pools and their exchange. The pool `weth` prices ether in USDC. Each other pool prices its token in
+    ether."""
 
     exchange: Exchange
     tokens: Mapping[str, str]  # symbol: address
@@ -124,7 +126,8 @@ def place_weth(node: LocalNode) -> None:
 
 
 def build(node: LocalNode, usdc: str) -> AgentPools:
-    """Deploy tokens, exchange and pools with liquidity, at the walks' first values. The chain must be automining."""
+    """Deploy tokens, exchange and pools, and provide liquidity at the walks' first values. The chain must mine a block
+    for each transaction."""
     who = trader(node)
     _fund_trader(who, usdc)
     code = creation_code("LocalAgentToken")
@@ -153,7 +156,8 @@ def exist(node: LocalNode, pools: AgentPools) -> bool:
 
 
 def feed_requests_toml(pools: AgentPools, numbers: Mapping[str, int]) -> str:
-    """Return a pool feed request for each token, as TOML: through its WETH pool and the WETH/USDC pool."""
+    """Return, as TOML, the request for a pool feed of each token. The feed reads the token's WETH pool and the
+    WETH/USDC pool."""
     tables = []
     for token in TOKENS:
         key = json.dumps(token.key)
@@ -167,7 +171,7 @@ def feed_requests_toml(pools: AgentPools, numbers: Mapping[str, int]) -> str:
 
 
 def trader(node: LocalNode) -> Actor:
-    """Fund and return the account that owns the local pools' liquidity and moves their prices."""
+    """Fund and return the account that owns the local pools' liquidity and moves the pools' prices."""
     actor = Actor(node, wallets.wallet("pool trader").address)
     node.ask("anvil_setBalance", actor.address, hex(2 * TRADER_ETH * wallets.ETH))
     return actor
@@ -212,7 +216,7 @@ def _open_pool(
 
 
 class Walk:
-    """The random walk of the pools' prices: makes the swap that takes each pool to the walk's next value."""
+    """The random walk of the pools' prices. It makes the swap that moves each pool to the walk's next value."""
 
     def __init__(self, who: Actor, pools: AgentPools) -> None:
         self.who, self.pools = who, pools
@@ -221,11 +225,12 @@ class Walk:
         self._last: dict[str, int] = {}
 
     def value(self, pool: LocalPool) -> int:
-        """Return a pool's present value: a market cap, or ether's price; 8 decimals."""
+        """Return a pool's present value with 8 decimals: a market cap, or ether's price."""
         return pool.value(self._sqrt_price(pool), self._ether() if pool is not self.pools.weth else ONE)
 
     def calls(self, now: int) -> list[Call]:
-        """Return the swaps for one step, ether's first; a pool whose step is too small to move its price has none."""
+        """Return the swaps of one step, ether's first. A pool has no swap if the step is too small to move its
+        price."""
         ether = self.pools.weth
         was = self.value(ether)
         to = was + (self._step(ether, was, now) - was) // ETH_DAMPING
@@ -237,7 +242,7 @@ class Walk:
         return [each for each in swaps if each is not None]
 
     def swap_to(self, pool: LocalPool, value: int) -> Call | None:
-        """Return the swap that takes a pool to a value, or None if it is already there."""
+        """Return the swap that moves a pool to a value, or None if the pool is already there."""
         return self._swap(pool, pool.sqrt_price(value, self._ether() if pool is not self.pools.weth else ONE))
 
     def _step(self, pool: LocalPool, value: int, now: int) -> int:
@@ -264,7 +269,7 @@ class Walk:
 def make_history(node: LocalNode, pools: AgentPools, until: int | None, every: int) -> None:
     """Mine a block of swaps every `every` seconds from the chain's last block up to `until`, or up to now.
 
-    anvil's clock continues from the last timestamp it was given, so after a history up to now it shows the real time.
+    anvil's clock continues from the last timestamp that it got, so after a history up to now it shows the real time.
     """
     walk = Walk(trader(node), pools)
     node.ask("anvil_impersonateAccount", walk.who.address)

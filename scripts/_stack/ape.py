@@ -32,13 +32,14 @@ IMPORTS = (
 
 
 class Ape:
-    """A runner of ape commands. Callers hold `ape_lock`."""
+    """A runner of ape commands. The caller must hold `ape_lock`."""
 
     def __init__(self, env: Mapping[str, str]) -> None:
         self._env = env
 
     async def run(self, arguments: Sequence[str], env: Mapping[str, str] | None = None) -> str:
-        """Return the command's output; if it fails, raise StackError with the end of it. `env`: more variables."""
+        """Run an ape command and return its output. If the command fails, raise StackError with the end of the output.
+        `env` has additional variables."""
         with tempfile.TemporaryFile() as nothing, tempfile.TemporaryFile() as output:
             files = (nothing, output, output)
             command = await asyncio.to_thread(spawn, (*COMMAND, *arguments), {**self._env, **(env or {})}, files)
@@ -56,7 +57,7 @@ class Ape:
 
 @contextlib.contextmanager
 def ape(folder: Path, *, eager: bool = True) -> Iterator[Ape]:
-    """Provide ape with its data in `folder`. `eager`: import it right away, in the background."""
+    """Provide ape with its data in `folder`. If `eager`, start to import ape in the background at once."""
     # ape treats a project inside the temporary folder differently, so it gets a temporary folder inside the checkout.
     temporary = REPOSITORY / ".vpm" / "env" / "tmp"
     temporary.mkdir(parents=True, exist_ok=True)
@@ -68,7 +69,8 @@ def ape(folder: Path, *, eager: bool = True) -> Iterator[Ape]:
 
 @contextlib.asynccontextmanager
 async def ape_lock() -> AsyncIterator[None]:
-    """Hold ape's lock: two ape processes in one checkout would write the same build folder and package cache."""
+    """Hold ape's lock, because two ape processes in one checkout would write the same build folder and package
+    cache."""
     with (REPOSITORY / ".vpm" / "env" / "ape.lock").open("w") as handle:
         while True:
             try:

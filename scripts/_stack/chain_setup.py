@@ -26,7 +26,7 @@ FIRST_PRICES = {"NVDA": 187_40000000, "TSLA": 402_15000000, "COIN": 268_90000000
 
 @dataclass(frozen=True)
 class LocalNode:
-    """A blocking client of a local node; call it in a thread."""
+    """A blocking client of a local node. Call its methods in a thread."""
 
     url: str
 
@@ -34,11 +34,11 @@ class LocalNode:
         return ask(self.url, method, *params)
 
     def send(self, sender: str, transaction: dict[str, Any], gas: int = CALL_GAS) -> str:
-        """Send a transaction from an account that the node impersonates; return its hash."""
+        """Send a transaction from an account that the node impersonates. Return the transaction's hash."""
         return str(self.ask("eth_sendTransaction", {**transaction, "from": sender, "gas": hex(gas)}))
 
     def wait_for_receipt(self, transaction: str, what: str) -> dict[str, Any]:
-        """Wait for a transaction's receipt; raise StackError if it is not mined in time or reverts."""
+        """Wait for a transaction's receipt. Raise StackError if the transaction is not mined in time or reverts."""
         deadline = time.monotonic() + MINED_WITHIN_SECONDS
         while (receipt := self.ask("eth_getTransactionReceipt", transaction)) is None:
             if time.monotonic() > deadline:
@@ -54,7 +54,8 @@ def place_base(node: LocalNode, usdc: str) -> None:
 
 
 def place_stock(node: LocalNode, usdg: str, feeds: Sequence[PriceFeed], now: int) -> None:
-    """Place tokens and feeds, with names and two rounds each, so that a reading exists from the first block on."""
+    """Place tokens and feeds with their names. Each feed gets two rounds, so that a reading exists from the first block
+    on."""
     placed = [*safe_contracts(), PlacedContract(usdg, compiled_code("LocalUSDG"))]
     feed_code, stock_code = compiled_code("LocalFeed"), compiled_code("LocalStockToken")
     for one in feeds:
@@ -85,7 +86,7 @@ def place(node: LocalNode, placed: Sequence[PlacedContract]) -> None:
 
 
 def send_all(node: LocalNode, calls: Sequence[Call], sender: str = wallets.DEPLOYER.address) -> None:
-    """Send calls from an account that the node impersonates, and check that each succeeded."""
+    """Send calls from an account that the node impersonates. Check that each call succeeded."""
     node.ask("anvil_setBalance", sender, hex(ETH_EACH))
     node.ask("anvil_impersonateAccount", sender)
     hashes = [node.send(sender, call.parameters()) for call in calls]

@@ -63,7 +63,7 @@ def _was_deployed(name: str, state: State) -> bool:
 
 
 def check_fork(name: str, url: str) -> None:
-    """Check that the node to fork serves the right chain: anvil accepts any chain id for a fork."""
+    """Check that the node to fork serves the right chain, because anvil accepts any chain id for a fork."""
     option, chain_id = f"--fork-{name}", CHAIN_IDS[name]
     try:
         served = int(ask(url, "eth_chainId"), 16)
@@ -74,7 +74,7 @@ def check_fork(name: str, url: str) -> None:
 
 
 def _check_origin(name: str, fork_url: str | None, state: State, *, fresh: bool) -> None:
-    """Refuse to reuse a forked chain's state for a local chain, or the other way round."""
+    """Refuse to use a forked chain's saved state for a local chain, or a local chain's state for a fork."""
     origin = "fork" if fork_url else "local"
     key = f"{name}_origin"
     remembered = state.remembered().get(key)

@@ -1,7 +1,7 @@
 """The build of our contracts.
 
-The build of the committed sources is recorded (`python -m scripts._vpm.build_records`) and used as it is, so the
-compiler only runs after Solidity was changed.
+The repository has a recorded build of the committed sources (`python -m scripts._vpm.build_records`). This build is
+used as it is, so the compiler only runs after a change of the Solidity sources.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ COMPILED_WITH = ("@openzeppelin/contracts", "solady", "solc")
 
 
 def sources_hash() -> str:
-    """Hash everything that the build depends on: sources, settings, and the versions of libraries and compiler."""
+    """Return a hash of everything that the build depends on: sources, settings, and the versions of libraries and
+    compiler."""
     digest = hashlib.sha256((REPOSITORY / "ape-config.yaml").read_bytes())
     locked = json.loads((REPOSITORY / "package-lock.json").read_text())["packages"]
     for name in COMPILED_WITH:
@@ -38,8 +39,8 @@ def _sources() -> list[Path]:
 
 
 def compiled_contracts() -> dict[str, Any]:
-    """Return each contract's ABI, creation code and code from ape's build, or before the first compilation from the
-    recorded one."""
+    """Return each contract's ABI, creation code and code. They come from ape's build, or from the recorded build before
+    the first compilation."""
     return _contract_types(MANIFEST.stat().st_mtime_ns if MANIFEST.exists() else None)
 
 
@@ -54,7 +55,8 @@ def compiled_contract(name: str) -> Any:
 
 
 def recorded_build(sources: str) -> dict[str, Any] | None:
-    """Return the recorded build as ape's manifest, or None if it was made from sources with another hash."""
+    """Return the recorded build as ape's manifest, or None if it was made from other sources. `sources` is the present
+    sources' hash."""
     record: dict[str, Any] = json.loads(gzip.decompress(RECORDED.read_bytes()))
     if record.pop("sourcesHash") != sources:
         return None
@@ -63,7 +65,7 @@ def recorded_build(sources: str) -> dict[str, Any] | None:
 
 
 def record_build() -> None:
-    """Record what ape compiled, without debug data and source text."""
+    """Record the build that ape compiled, without debug data and source text."""
     built = json.loads(MANIFEST.read_text())
     left_out = ("ast", "devdoc", "pcmap", "sourcemap", "userdoc")
     types = {
@@ -82,7 +84,8 @@ def is_compiled(sources: str) -> bool:
 
 
 async def compile_all() -> None:
-    """Bring ape's build up to date with the sources: from the recorded build if it matches, else with the compiler."""
+    """Bring ape's build up to date with the sources. Use the recorded build if it matches them, else run the
+    compiler."""
     sources = sources_hash()
     if is_compiled(sources):
         return

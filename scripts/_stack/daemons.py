@@ -35,7 +35,7 @@ programs start earlier and do without them."""
 
 
 def metrics_variable(daemon: str) -> str:
-    """Return the name of the setting with a daemon's metrics port."""
+    """Return the name of the setting that has a daemon's metrics port."""
     return f"VPM_{daemon.upper()}_METRICS_PORT"
 
 
@@ -75,7 +75,7 @@ async def start_daemons(
 
 
 def module(name: str, package: str, *arguments: str, env: Mapping[str, str] | None = None) -> SpawnPlan:
-    """Return how to run one of our packages. `env` is added to this process's environment."""
+    """Return the plan that runs one of our packages. `env` is added to this process's environment."""
     argv = (sys.executable, "-m", package, *arguments)
     return SpawnPlan(name, argv, env={**os.environ, **(env or {})}, cwd=str(REPOSITORY), stop_seconds=15)
 
@@ -85,8 +85,8 @@ def _plan(daemon: str, env: Mapping[str, str]) -> SpawnPlan:
 
 
 def _only_its_keys(package: str, env: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment without other programs' secrets: keys that move money go only to the relayer, and the
-    API's secrets only to the API."""
+    """Return the environment without the secrets of other programs. Keys that move money go only to the relayer, and
+    the API's secrets only to the API."""
     of_api = dict.fromkeys(("VPM_ATTESTATION_KEY", "VPM_DEMO_WALLET_KEY", "CRON_SECRET"), "api")
     secret_of = {"VPM_RELAYER_KEYS": "relayer", **of_api}
     return {name: value for name, value in env.items() if secret_of.get(name, package) == package}

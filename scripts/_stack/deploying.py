@@ -54,8 +54,8 @@ HISTORY_SWAP_SECONDS = 120  # between the trader's swaps in the history
 
 
 async def deploy_all(chains: Sequence[LocalChain], state: State, started: Ape) -> None:
-    """Deploy to the chains that lack the contracts, and write a summary for `vpm up`. A chain that lost its contracts
-    because it was killed before it was saved gets them again."""
+    """Deploy to the chains that lack the contracts, and write a summary for `vpm up`. A chain that was killed before it
+    was saved lost its contracts and gets them again."""
     await compile_all()
     missing = [chain for chain in chains if not _is_deployed(chain, state)]
     if missing:
@@ -65,7 +65,8 @@ async def deploy_all(chains: Sequence[LocalChain], state: State, started: Ape) -
 
 
 async def _deploy_chain(chain: LocalChain, state: State, started: Ape) -> None:
-    """Deploy the contracts to one chain and save it. ape serves one chain at a time; all other work is concurrent."""
+    """Deploy the contracts to one chain and save the chain. ape serves one chain at a time; all other work is
+    concurrent."""
     file = state.deployment(chain.name)
     for old in (file, Journal(file).path):  # left by a start that was stopped during a deployment
         old.unlink(missing_ok=True)
@@ -77,14 +78,15 @@ async def _deploy_chain(chain: LocalChain, state: State, started: Ape) -> None:
 
 
 def _save(chain: LocalChain, state: State) -> None:
-    """Save a chain before its contracts are indexed. anvil saves only every half minute; a stack that was killed
-    earlier would lose its contracts while the database still had them."""
+    """Save a chain before its contracts are indexed. anvil itself saves only every half minute: if the stack were
+    killed before, the chain would lose its contracts while the database still had them."""
     dump = gzip.decompress(bytes_of(ask(chain.url, "anvil_dumpState", timeout_seconds=60)))
     write_atomically(state.chain(chain.name), dump)
 
 
 def _summary(chains: Sequence[LocalChain], state: State) -> dict[str, Any]:
-    """Return what `vpm up` shows and passes to daemons: addresses by name, public wallets, and keys by setting."""
+    """Return the data that `vpm up` shows and passes to daemons: addresses by name, public wallets, and keys by
+    setting."""
     return {
         "addresses": {each.name: _addresses(load_deployment(state.deployment(each.name))) for each in chains},
         "dev_wallets": [{"address": w.address, "private_key": w.private_key} for w in wallets.DEV],
@@ -109,7 +111,7 @@ def _addresses(deployment: Deployment) -> dict[str, str]:
 
 
 def lanes() -> list[str]:
-    """Return the local keys and their lanes in the format of core/config/lanes.py."""
+    """Return the lanes with their local keys, in the format of core/config/lanes.py."""
     first, *others = (w.private_key for w in wallets.RELAY_LANES)
     opener, publisher = wallets.OPENER.private_key, wallets.PUBLISHER.private_key
     return [
@@ -132,8 +134,8 @@ def _is_deployed(chain: LocalChain, state: State) -> bool:
 
 
 def _is_allowed(chain: LocalChain, record: Deployment, source: AgentFeed) -> bool:
-    """Return whether a feed was ever allowed, which is the last step of a deployment. A feed that was dropped or
-    condemned later keeps its numbers, so this stays true."""
+    """Return whether a feed was ever allowed. Allowing it is the last step of a deployment. A feed that was dropped or
+    condemned later keeps its numbers, so the result stays True."""
     lister = Contract(record.contract("AgentLister").address, abi("AgentLister"))
     call = lister.call("feed", source.address)
     answer = ask(chain.url, "eth_call", call.parameters(), "latest")
@@ -167,7 +169,7 @@ def _prepare_chain(chain: LocalChain, state: State) -> None:
 
 
 def _place_pools(node: LocalNode, usdc: str, state: State, until: int | None) -> None:
-    """Deploy the agents' tokens and pools with a history of swaps, and write the request for their feeds."""
+    """Deploy the agents' tokens and pools, make a history of swaps, and write the request for the pools' feeds."""
     if state.pools.exists() and agent_pools.exist(node, AgentPools.load(state.pools)):
         return  # an earlier start got this far
     with _automining(node):
@@ -214,7 +216,8 @@ async def _deploy(chain: LocalChain, state: State, started: Ape) -> None:
 
 @contextmanager
 def _automining(node: LocalNode) -> Iterator[None]:
-    """Mine a block for each transaction, and afterwards one a second again on a chain that had that."""
+    """Mine a block for each transaction in this context. Afterwards mine one block a second again, if the chain did so
+    before."""
     automined_before = node.ask("anvil_getAutomine")
     node.ask("evm_setAutomine", True)
     finished = Event()
@@ -232,7 +235,8 @@ def _automining(node: LocalNode) -> Iterator[None]:
 
 def _mine_stalled(node: LocalNode, finished: Event) -> None:
     """Mine a block whenever a transaction stays pending while no block is mined. On a busy machine anvil's automining
-    can miss a transaction; without this it would stay pending and its sender would wait for it."""
+    can miss a transaction. Without this function the transaction would stay pending, and its sender would wait for
+    it."""
     last, since = None, 0.0
     while not finished.wait(STALL_POLL_SECONDS):
         try:
@@ -271,7 +275,7 @@ def _base_options(observed: Sequence[str]) -> Sequence[str]:
 
 
 def _first_readings(node: LocalNode, deployment: Deployment) -> None:
-    """Post each published feed's first value: the Safe can only allow a feed that has one."""
+    """Post each published feed's first value, because the Safe can only allow a feed that has a value."""
     node.ask("evm_mine")  # a value observed at the time of the last block may be too old for the next one
     calls = []
     for source in deployment.published_feeds:

@@ -55,7 +55,8 @@ def safe_contracts() -> list[PlacedContract]:
 
 
 def usdc_contracts(token: str) -> list[PlacedContract]:
-    """Return USDC behind a proxy, with the gas costs of the real one: it reads its name from storage for its domain."""
+    """Return USDC behind a proxy. Its gas costs are those of the real USDC, because it reads its name for its domain
+    from storage."""
     name = b"USD Coin"
     stored = int.from_bytes(name.ljust(31, b"\0") + bytes([2 * len(name)]))  # a short string in one slot
     storage = {

@@ -17,14 +17,15 @@ NAMES = ("DATABASE_URL", "VPM_BASE_RPC_URLS", "VPM_STOCK_RPC_URLS", "VPM_DEPLOYM
 
 @dataclass(frozen=True)
 class Stack:
-    """A running stack: its URL, and the settings that direct a command to it."""
+    """A running stack: its URL, and the settings with which a command uses it."""
 
     base_url: str
     variables: Mapping[str, str]
 
 
 def local_stack(variables: Mapping[str, str], root: Path = DEFAULT_STATE) -> Stack | None:
-    """Return the running local stack; None if there is none or the settings name another service."""
+    """Return the running local stack. Return None if none is running, if it is still starting, or if the settings name
+    another service."""
     given = environment(variables)
     if any(name in given for name in NAMES) or not running(root):
         return None

@@ -1,4 +1,4 @@
-"""The state folder of a stack, which only one stack uses at a time."""
+"""The state folder of a stack. Only one stack uses a folder at a time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from scripts._stack.options import StackError
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Write a file atomically and readable by its owner only: other programs poll for it, and a start may be killed."""
+    """Write a file atomically and readable by its owner only. Other programs poll for the file, and a start may be
+    killed at any time."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(path.name + ".new")
     temporary.unlink(missing_ok=True)
@@ -60,22 +61,22 @@ class State:
 
     @property
     def ready(self) -> Path:
-        """Return the ready file of the running stack; a stack that was killed leaves it behind."""
+        """Return the path of the running stack's ready file. A stack that was killed leaves the file behind."""
         return self.root / "ready.json"
 
     @property
     def deployed(self) -> Path:
-        """Return the file with addresses, wallets and keys that the deployment leaves for `vpm up`."""
+        """Return the path of the file in which the deployment leaves addresses, wallets and keys for `vpm up`."""
         return self.root / "deployed.json"
 
     @property
     def pools(self) -> Path:
-        """Return the file that describes the local pools and their exchange; a fork has none."""
+        """Return the path of the file that describes the local pools and their exchange. A fork has no such file."""
         return self.root / "pools.json"
 
     @property
     def pool_feeds(self) -> Path:
-        """Return the request that `deploy_pools` makes feeds from."""
+        """Return the path of the request from which `deploy_pools` makes feeds."""
         return self.root / "pools.toml"
 
     def chain(self, name: str) -> Path:
@@ -96,7 +97,8 @@ class State:
         write_json(self.root / "remembered.json", {**self.remembered(), **values})
 
     def port(self, of: str) -> int:
-        """Return the port that a part had before if it is free, else another; remember it."""
+        """Return a port for a part, and remember it. This is the part's former port if that one is free, else
+        another."""
         remembered = self.remembered().get(f"{of}_port")
         port = free_port(int(remembered) if remembered else None)
         self.remember(**{f"{of}_port": str(port)})
@@ -112,7 +114,8 @@ class State:
 
 @contextlib.contextmanager
 def exclusive(root: Path) -> Iterator[State]:
-    """Create the folder and hold its lock; raise StackError with the holder's process id if another stack has it."""
+    """Create the folder and hold its lock. If another stack holds the lock, raise StackError with that stack's process
+    id."""
     state = State(root)
     try:
         for folder in (root, state.logs, state.deployments, root / "chains"):
@@ -141,7 +144,7 @@ def exclusive(root: Path) -> Iterator[State]:
 
 
 def running(root: Path) -> bool:
-    """Return whether a stack is running on the folder."""
+    """Return whether a stack is running on this folder."""
     try:
         with (root / "lock").open() as handle:
             fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)

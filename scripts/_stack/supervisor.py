@@ -1,4 +1,4 @@
-"""Supervises the processes of a stack: starts them, notices the first that exits, stops all of them.
+"""Supervises the processes of a stack: starts them, notices the first that exits, and then stops all of them.
 
 Invariant: however this process ends (an orderly stop, an exception, a crash of a part), nothing it started outlives it;
 on Linux that holds for a SIGKILL too.
@@ -20,7 +20,7 @@ POLL_SECONDS = 0.05
 
 
 async def run_together(*parts: Coroutine[Any, Any, Any]) -> list[Any]:
-    """Run coroutines concurrently; when one fails, cancel the others and raise its error."""
+    """Run coroutines concurrently. When one fails, cancel the others and raise its error."""
     try:
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(part) for part in parts]
@@ -42,13 +42,13 @@ class Supervisor:
         return [each.plan.name for each in self._running]
 
     async def start(self, plan: SpawnPlan, answers: Callable[[], bool] | None = None) -> None:
-        """Start a part and wait until it answers; raise ProcessError if it exits first."""
+        """Start a part and wait until it answers. Raise ProcessError if the part exits first."""
         running = self._begin(plan)
         if answers is not None:
             await asyncio.to_thread(wait_until, answers, running, READY_SECONDS, plan.name)
 
     async def run_to_completion(self, plan: SpawnPlan) -> None:
-        """Run a part until it exits; raise ProcessError if it fails."""
+        """Run a part until it exits. Raise ProcessError if the part fails."""
         self._one_shot.add(plan.name)
         running = self._begin(plan)
         while running.alive():
@@ -58,7 +58,7 @@ class Supervisor:
         self._running.remove(running)
 
     async def wait_for_exit(self) -> str:
-        """Wait until a part exits unexpectedly; return which and how."""
+        """Wait until a part exits unexpectedly. Return which part exited and how."""
         while True:
             for running in self._running:
                 if running.plan.name not in self._one_shot and not running.alive():
@@ -66,7 +66,7 @@ class Supervisor:
             await asyncio.sleep(POLL_SECONDS)
 
     async def stop(self) -> None:
-        """Stop everything, last started first."""
+        """Stop all parts, the last started first."""
         while self._running:
             await asyncio.to_thread(self._running.pop().stop)
 

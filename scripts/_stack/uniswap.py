@@ -1,4 +1,4 @@
-"""Uniswap v3 on a local chain: the genuine factory, router and position manager, from their published npm artifacts.
+"""Uniswap v3 on a local chain: the real factory, router and position manager, from their published npm artifacts.
 
 The licence of the protocol's core restricts deployment by others, so none of it is copied into this repository: the
 bytecode is read from `node_modules` and only runs on local chains and in tests.
@@ -54,13 +54,13 @@ def pool_abi() -> Abi:
 
 @dataclass(frozen=True)
 class Actor:
-    """An account of a local node that sends a transaction and waits for it; the node signs."""
+    """An account of a local node. It sends transactions and waits for them; the node signs."""
 
     node: LocalNode
     address: str
 
     def send(self, call: Call, value_wei: int = 0) -> dict[str, Any]:
-        """Send a call, wait until it has succeeded, and return its receipt."""
+        """Send a call and wait until it has succeeded. Return its receipt."""
         return self._send_and_wait({**call.parameters(), "value": hex(value_wei)}, call.function.name)
 
     def deploy(self, name: str, creation: bytes, types: list[str], values: list[Any]) -> str:
@@ -76,7 +76,7 @@ class Actor:
 
 
 class PoolKey(NamedTuple):
-    """A pool's key in the factory: its tokens in order, and its fee."""
+    """The key of a pool in the factory: the pool's tokens in order, and its fee."""
 
     token0: str
     token1: str
@@ -119,7 +119,7 @@ class Exchange:
                 who.send(Contract(token, abi("LocalUSDC")).call("approve", spender, MAX_UINT256))
 
     def provide(self, who: Actor, key: PoolKey, lower: int, upper: int, amount0: int, amount1: int) -> dict[str, Any]:
-        """Open a position between two ticks, of at most these amounts."""
+        """Open a position between two ticks, with at most these amounts of the tokens."""
         position = {
             **key._asdict(),
             "lower": lower,
@@ -138,7 +138,7 @@ class Exchange:
         self.provide(who, key, -edge, edge, amount0, amount1)
 
     def withdraw(self, who: Actor, position: int, liquidity: int) -> dict[str, Any]:
-        """Remove liquidity from a position; its tokens have to be collected separately."""
+        """Remove liquidity from a position. The tokens have to be collected separately."""
         return who.send(self._manager().call("decreaseLiquidity", (position, liquidity, 0, 0, _FOREVER)))
 
     def collect(self, who: Actor, position: int) -> dict[str, Any]:
@@ -149,8 +149,8 @@ class Exchange:
 
 
 def grow_cardinality(who: Actor, pool: str, cardinality: int) -> None:
-    """Set a pool's next cardinality without writing a slot for each observation, as the pool would. Written slots only
-    make later swaps cheaper, but anvil goes through every slot of every contract for each block."""
+    """Set a pool's next cardinality, but do not write a slot for each observation as the pool itself would. Written
+    slots only make later swaps cheaper, but anvil goes through every slot of every contract for each block."""
     word = int(who.node.ask("eth_getStorageAt", pool, "0x0", "latest"), 16)
     wider = word & ~(0xFFFF << _NEXT_CARDINALITY_BIT) | cardinality << _NEXT_CARDINALITY_BIT
     who.node.ask("anvil_setStorageAt", pool, f"0x{0:064x}", f"0x{wider:064x}")

@@ -1,8 +1,8 @@
 """`./vpm up`: starts the parts in order, shows their addresses, and stops everything at the end.
 
 PostgreSQL with its schema starts concurrently with both chains and their contracts; then the daemons start. If a part
-fails, one sentence says so and everything is stopped. This process lives as long as the stack and stays small: short-
-lived processes do what needs large libraries (`scripts/_stack/__main__.py`).
+fails, one sentence says so and everything is stopped. This process lives as long as the stack and stays small. Work
+that needs large libraries is done in processes that end soon (`scripts/_stack/__main__.py`).
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from scripts._vpm.bootstrap import step
 
 
 async def run(options: Options, state: State) -> int:
-    """Run until Ctrl-C or SIGTERM (exit code 0), or until a part fails (exit code 1).
+    """Run until Ctrl-C or SIGTERM and return the exit code 0, or until a part fails and return 1.
 
-    Raises StackError if the options or the machine do not allow a start.
+    Raise StackError if the options or the machine do not allow a start.
     """
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -86,7 +86,7 @@ async def _bring_up(options: Options, state: State, supervisor: Supervisor) -> N
 
 
 def _check_options(options: Options) -> None:
-    """Check the database and the nodes to fork before anything is started."""
+    """Check the database and the nodes to fork, before anything is started."""
     check_database_url()
     for name in CHAIN_IDS:
         if (fork := options.forks[name]) is not None:
@@ -94,7 +94,7 @@ def _check_options(options: Options) -> None:
 
 
 async def _start_database(state: State, supervisor: Supervisor) -> tuple[str, str]:
-    """Return the URL of the database, and a note for the user or an empty string."""
+    """Start a database if none is configured. Return its URL, and a note for the user or an empty string."""
     given = os.environ.get("DATABASE_URL")
     if given:
         return given, ""
@@ -105,7 +105,7 @@ async def _start_database(state: State, supervisor: Supervisor) -> tuple[str, st
 
 
 def check_database_url() -> None:
-    """Raise StackError if DATABASE_URL names a database that cannot be used."""
+    """Raise StackError if DATABASE_URL is set and its database cannot be used."""
     url = os.environ.get("DATABASE_URL")
     if not url:
         return
@@ -146,12 +146,13 @@ async def _chains(options: Options, state: State, supervisor: Supervisor) -> dic
 
 
 def _ready_files(options: Options, state: State) -> list[Path]:
-    """Return the ready files to write: one in the state folder, where other commands find it, and the user's."""
+    """Return the paths of the ready files to write: one in the state folder, where other commands find it, and one that
+    the user named."""
     return [state.ready, *([options.ready_file] if options.ready_file else [])]
 
 
 def _write_ready(path: Path, ready: dict[str, Any]) -> None:
-    """Write the ready file, which holds keys and the database's password, readable by its owner only."""
+    """Write the ready file so that only its owner can read it: it has keys and the database's password."""
     try:
         write_json(path, ready)
     except OSError as error:

@@ -1,7 +1,7 @@
 """`vpm reindex CHAIN`: deletes one chain's index, so that the indexer reads the chain again.
 
-For a chain that replaced blocks beyond finality, which an indexer never reverts. It only deletes the index: the
-tournament, webhooks, events and the outbox stay. It refuses while an indexer leads the chain.
+Use it for a chain that replaced final blocks: an indexer never reverts those. The command only deletes the index; the
+tournament, webhooks, events and the outbox stay. It refuses to run while an indexer leads the chain.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from core.errors import VpmError
 
 
 def _tables(*modules: ModuleType) -> list[str]:
-    """Return the modules' tables, each before the tables it references."""
+    """Return the names of the modules' tables. Each table comes before the tables that it references."""
     declared = [each for module in modules for each in vars(module).values() if isinstance(each, Table)]
     return [table.name for table in reversed(metadata.sorted_tables) if table in declared]
 
@@ -38,7 +38,7 @@ class IndexerRunning(VpmError):
 
 
 def delete_index(url: str, chain: str, chain_id: int) -> dict[str, int]:
-    """Delete a chain's rows in one transaction; return the counts by table."""
+    """Delete a chain's rows in one transaction. Return how many were deleted, by table."""
     removed: dict[str, int] = {}
     try:
         opened = psycopg.connect(conninfo(url), connect_timeout=5)

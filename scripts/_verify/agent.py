@@ -73,7 +73,7 @@ class AgentMarket:
         return tuple(each.key for each in outcomes_of(self.terms.kind, self.spec.bounds))
 
     def owed(self, stake: ev.Staked | ev.RefundBooked) -> tuple[int, bool]:
-        """Return the amount owed to a stake now, and whether it is a refund."""
+        """Return the amount that is owed to a stake now, and whether that amount is a refund."""
         if isinstance(stake, ev.RefundBooked):
             return stake.amount, True
         if self.closed is None:
@@ -83,7 +83,7 @@ class AgentMarket:
 
 
 async def read_market(chain: PinnedChain, key: bytes) -> AgentMarket:
-    """Read a market's logs; raise NotCheckable if it was never listed."""
+    """Read a market's logs. Raise NotCheckable if the market was never listed."""
     topics = [word(key)]
     listing = next(iter(await chain.logs("AgentLister", topics, "MarketListed")), None)
     if listing is None:
@@ -122,7 +122,8 @@ def specification(listed: ev.MarketListed) -> Specification:
 
 
 async def check_listing(chain: PinnedChain, market: AgentMarket, findings: Findings) -> None:
-    """Check the listing against the Safe's bounds at that moment, and the times that follow from them."""
+    """Check the listing against the Safe's bounds at the time of listing, and check the times that follow from these
+    bounds."""
     listing, spec, given = market.listing, market.spec, market.lister_terms
     lister = chain.contract("AgentLister").address
     findings.check(
@@ -162,7 +163,7 @@ async def check_listing(chain: PinnedChain, market: AgentMarket, findings: Findi
 
 
 async def _check_stored_terms(chain: PinnedChain, market: AgentMarket, findings: Findings) -> None:
-    """Check that settler and resolver store the terms of the lister's log."""
+    """Check that settler and resolver store the same terms as the lister's log."""
     spec, given, terms = market.spec, market.lister_terms, market.terms
     view, call = await chain.view("SettlementWallet", "market", market.key)
     findings.same(
@@ -181,7 +182,7 @@ async def _check_stored_terms(chain: PinnedChain, market: AgentMarket, findings:
 
 
 async def _before(chain: PinnedChain, moment: DecodedLog, topics: list[str], event: str) -> DecodedLog | None:
-    """Return the lister's last log of an event before another log."""
+    """Return the lister's last log of an event that comes before the log `moment`."""
     logs = await chain.logs("AgentLister", topics, event)
     return next((one for one in reversed(logs) if one.place < moment.place), None)
 
@@ -199,7 +200,7 @@ async def check_book(chain: PinnedChain, market: AgentMarket, findings: Findings
 
 
 async def check_result(chain: PinnedChain, market: AgentMarket, findings: Findings) -> None:
-    """Check the readings in effect, their outcome, and that the contracts closed the market with it."""
+    """Check the readings in effect and their outcome. Check that the contracts closed the market with this outcome."""
     if market.closed is None:
         return
     if market.decided is None:
@@ -228,7 +229,7 @@ async def check_result(chain: PinnedChain, market: AgentMarket, findings: Findin
 async def _check_early_reading(
     chain: PinnedChain, market: AgentMarket, decided: ev.MarketDecided, closed_at: int, findings: Findings
 ) -> bool:
-    """Check the reading that settled the market early; return False if none did."""
+    """Check the reading that settled the market early. Return False if no reading did."""
     terms, feed, end = market.terms, checksum(market.spec.feed), decided.end
     pools = await pool_feed_at(chain, feed)
     if pools is None or decided.is_void or not is_crossing(terms, Reading(end.answer, end.updated_at), closed_at):
@@ -292,8 +293,8 @@ async def _check_final_reading(
 
 
 async def _in_effect(chain: PinnedChain, market: AgentMarket, pools: PoolFeedFacts | None, moment: int) -> RoundReading:
-    """Return the reading that counts at a moment. A pool feed's readings never change, nor do absent ones appear: the
-    feed answers now as it did when the market was decided."""
+    """Return the reading that counts at a moment. A pool feed's readings never change, and absent ones never appear, so
+    the feed answers now as it did when the market was decided."""
     feed = chain.feed(checksum(market.spec.feed))
     try:
         return await feed.deciding_reading(moment, market.terms.max_age, of_pools=pools is not None)
@@ -308,7 +309,7 @@ def _outcome_name(market: AgentMarket, verdict: Verdict) -> str:
 
 
 def check_words(market: AgentMarket, stated: dict[str, Any], findings: Findings) -> None:
-    """Check a document's texts of the market against its specification, word for word."""
+    """Check the document's texts of the market, word for word, against the texts that its specification renders."""
     source = f"AgentLister.MarketListed in {market.listing.tx}, in the words of core.agent.document"
     findings, texts = findings.about("the market's", source), market.document.texts
     findings.fields(stated, {name: text for name, text in texts.items() if name != "rules"})
@@ -336,7 +337,7 @@ STAKES = ("Staked", "RefundBooked")
 
 
 async def find_stake(chain: PinnedChain, trade_id: str, tx: Any = None) -> DecodedLog:
-    """Return the log of a trade by its bet's hash; giving the transaction saves requests."""
+    """Return the log of the trade with this id, which is the hash of its bet. Giving the transaction saves requests."""
     sought = bytes_of(trade_id)
     logs = await chain.logs_in(tx, "SettlementWallet", *STAKES)
     if not any(one.event.bet_hash == sought for one in logs):
@@ -349,7 +350,7 @@ async def find_stake(chain: PinnedChain, trade_id: str, tx: Any = None) -> Decod
 
 
 async def check_stake(chain: PinnedChain, market: AgentMarket, stake: DecodedLog, findings: Findings) -> None:
-    """Check the transfer that paid for a stake, that it paid for nothing else, and the payout."""
+    """Check the transfer that paid for a stake, check that it paid for nothing else, and check the payout."""
     event, owner = stake.event, checksum(stake.event.wallet)
     view, call = await chain.view("SettlementWallet", "stake", event.stake_id)
     ours = (owner.lower(), event.amount, hex_of(event.market_id))
@@ -368,8 +369,8 @@ async def check_stake(chain: PinnedChain, market: AgentMarket, stake: DecodedLog
 
 
 async def _check_payment(chain: PinnedChain, stake: DecodedLog, findings: Findings) -> None:
-    """Check that the token logged AuthorizationUsed(payer, nonce) and in the very next log Transfer(payer, us, amount),
-    and that no other stake or refund was booked for the same pair."""
+    """Check that the token logged AuthorizationUsed(payer, nonce) and, in the very next log, Transfer(payer, us,
+    amount). Check that no other stake or refund was booked for the same two logs."""
     event, wallet, owner = stake.event, chain.contract("SettlementWallet").address, checksum(stake.event.wallet)
     nonce = hex_of(event.nonce)
     right, detail = False, "there is no such pair of logs before the stake"
@@ -388,8 +389,8 @@ async def _check_payment(chain: PinnedChain, stake: DecodedLog, findings: Findin
 
 
 async def _find_payment(chain: PinnedChain, stake: DecodedLog) -> tuple[DecodedLog, DecodedLog] | None:
-    """Find an authorization's use and the transfer in the next log of the same transaction: in the stake's own
-    transaction, or, for a payment that came separately, in an earlier one."""
+    """Return the log of an authorization's use and the Transfer in the next log of the same transaction. They are in
+    the stake's transaction or, if the payment came separately, in an earlier one."""
     event = stake.event
     own = await _find_payment_in(chain, stake.tx, event)
     if own is not None:
@@ -432,7 +433,7 @@ def unix_seconds(text: Any) -> int | None:
 
 
 def average_cents(event: ev.Staked) -> int:
-    """Return the average price in 1e-4 cents, rounded down like the receipt's."""
+    """Return a stake's average price in 1e-4 cents, rounded down as in the receipt."""
     net = event.amount - event.fee
     return 100 * net * 10**CENT_DECIMALS // event.shares if event.shares else 0
 

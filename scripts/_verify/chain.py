@@ -1,4 +1,4 @@
-"""Reads one chain at one block, with addresses from the deployment file and logs in ranges the node accepts."""
+"""Reads one chain at one block, with addresses from the deployment file and logs in ranges that the node accepts."""
 
 from __future__ import annotations
 
@@ -64,7 +64,8 @@ class PinnedChain:
 
     @classmethod
     async def connect(cls, rpc: ChainProvider, deployments: Path, block: int | None) -> PinnedChain:
-        """Return the chain that the node serves; raise NotCheckable if no deployment file describes it."""
+        """Return the chain that the node serves, pinned at a block. Raise NotCheckable if no deployment file describes
+        the chain."""
         client = ChainClient(rpc)
         chain_id = await client.eth.chain_id
         by_chain_id = deployments_in(deployments)
@@ -84,7 +85,7 @@ class PinnedChain:
 
     @property
     def name(self) -> str:
-        """`base` or `stock`, by what is deployed there."""
+        """Return `base` or `stock`, depending on the contracts that are deployed on the chain."""
         return "base" if "SettlementWallet" in self.deployment.contracts else "stock"
 
     def contract(self, name: str) -> Contract:
@@ -111,19 +112,21 @@ class PinnedChain:
         return self._headers[block]
 
     async def receipt(self, tx: Any) -> Receipt | None:
-        """Return a receipt; None if this is not a transaction hash or is not mined at the pinned block."""
+        """Return a transaction's receipt. Return None if `tx` is not a transaction hash, or if it is not mined at the
+        pinned block."""
         if not is_hash(tx):
             return None
         receipt = await self.client.receipt(tx)
         return receipt if receipt is not None and receipt.block_number <= self.head.number else None
 
     async def view(self, name: str, function: str, *arguments: Any) -> tuple[Any, str]:
-        """Return the result of a view of one of our contracts at the pinned block, and a text of the call."""
+        """Call a view of one of our contracts at the pinned block. Return its result, and the call as text."""
         written = ", ".join(hex_of(each) if isinstance(each, bytes) else str(each) for each in arguments)
         return await self.read(self.contract(name).call(function, *arguments)), f"{name}.{function}({written})"
 
     async def logs_in(self, tx: Any, name: str, *events: str) -> list[DecodedLog]:
-        """Return one contract's logs in a transaction, or none if it is not mined at the pinned block."""
+        """Return one contract's logs in a transaction. Return none if the transaction is not mined at the pinned
+        block."""
         receipt = await self.receipt(tx)
         return [] if receipt is None else decode_logs(receipt.logs, *self._source(name, events))
 
@@ -133,11 +136,11 @@ class PinnedChain:
         return any(is_transfer(one.event, sender, to, value) for one in transfers)
 
     async def logs(self, name: str, topics: Topics = (), *events: str) -> list[DecodedLog]:
-        """Return the logs of one of our contracts, of all or some events; see `logs_of`."""
+        """Return the logs of one of our contracts: all events, or only the named ones. See `logs_of`."""
         return await self.logs_of(*self._source(name, events), topics)
 
     async def logs_of(self, address: str, layouts: Mapping[bytes, Layout], topics: Topics = ()) -> list[DecodedLog]:
-        """Return decoded logs of a contract from our deployment to the pinned block, in chain order."""
+        """Return a contract's decoded logs in chain order, from our deployment to the pinned block."""
         filters: list[str | Sequence[str] | None] = [[hex_of(topic) for topic in layouts], *topics]
         logs = await self.range(address, filters, self.deployment.start_block, self.head.number)
         return decode_logs(logs, address, layouts)
@@ -147,7 +150,8 @@ class PinnedChain:
         return contract.address, {t: each for t, each in EVENTS[name].items() if not events or each.name in events}
 
     async def range(self, address: str, topics: list[Any], first: int, last: int) -> list[Log]:
-        """Return the logs of one contract between two blocks, split into the ranges that the node accepts."""
+        """Return the logs of one contract between two blocks. The request is split into ranges that the node
+        accepts."""
         try:
             return await self.client.logs(first, last, [address], topics)
         except RpcError as error:
@@ -158,12 +162,12 @@ class PinnedChain:
         return below + await self.range(address, topics, middle + 1, last)
 
     def feed(self, address: str) -> FeedReader:
-        """Return a reader of a feed at the pinned block."""
+        """Return a reader of the feed at this address, at the pinned block."""
         return self._feeds.setdefault(address, FeedReader(self.client, address, self.head.number))
 
 
 def add_options(parser: argparse.ArgumentParser, node: str) -> None:
-    """Add the options `--rpc`, whose default `node` describes, and `--deployments`."""
+    """Add the options `--rpc` and `--deployments`. `node` describes the default of `--rpc`."""
     parser.add_argument("--rpc", help=f"a node of the chain (default: {node})")
     given = environment()
     folder = Path(given.get("VPM_DEPLOYMENTS_DIR") or REPOSITORY / "deployments")
@@ -171,7 +175,7 @@ def add_options(parser: argparse.ArgumentParser, node: str) -> None:
 
 
 def node_url(rpc: str | None, variable: str) -> str:
-    """Return the given URL, or the first one in the service's setting."""
+    """Return the URL of the option or, without one, the first URL in the service's setting."""
     url = rpc or (setting(variable) or "").partition(",")[0].strip()
     if not url:
         raise NotCheckable("No node is given.", hint=f"Give --rpc URL, or set {variable}.")
@@ -179,13 +183,13 @@ def node_url(rpc: str | None, variable: str) -> str:
 
 
 def deployments_in(folder: Path) -> dict[int, Deployment]:
-    """Return the deployment files of a folder by chain id."""
+    """Return a folder's deployment files by chain id."""
     files = [path for path in sorted(folder.glob("*.json")) if path.name != "schema.json"]
     return {each.chain_id: each for each in map(load_deployment, files)}
 
 
 def decode_logs(logs: Sequence[Log], address: str, layouts: Mapping[bytes, Layout]) -> list[DecodedLog]:
-    """Decode the logs of one contract that are in `layouts`, in chain order."""
+    """Decode one contract's logs whose event is in `layouts`. Return them in chain order."""
     out = []
     for log in logs:
         if checksum(log.address) != checksum(address) or log.removed or not log.topics:
@@ -204,7 +208,7 @@ def is_transfer(moved: Transfer, sender: str, to: str, value: int) -> bool:
 
 
 def word(value: int | bytes) -> str:
-    """Return a value as a topic."""
+    """Return a value as a log topic."""
     return hex_of(value.to_bytes(32) if isinstance(value, int) else value.rjust(32, b"\0"))
 
 

@@ -1,4 +1,4 @@
-"""The checked claims: whether each holds, and the call that shows it."""
+"""The checked claims. Each has a verdict, and the call that shows it."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class ClaimVerdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A checked statement: `what` is a sentence or a field's name; `shown_by` is the call, log or arithmetic that shows
-    it."""
+    """A checked statement. `what` is a sentence or a field's name. `shown_by` is the call, log or arithmetic that shows
+    the actual value."""
 
     what: str
     verdict: ClaimVerdict
@@ -36,15 +36,15 @@ class NotCheckable(VpmError):
 
 @dataclass
 class Findings:
-    """The claims in the order they were checked. Each method accepts the document's values as they are, also of wrong
-    types. `of` begins the sentence of each claim; `source` is the default of `shown_by`."""
+    """The claims in the order in which they were checked. Each method accepts the document's values as they are, even
+    of wrong types. `of` begins the sentence of each claim. `source` is the default of `shown_by`."""
 
     claims: list[Claim] = field(default_factory=list)
     of: str = ""
     source: str = ""
 
     def about(self, of: str, source: str = "") -> Findings:
-        """Return findings about one subject, added to the same list."""
+        """Return findings about one subject. Their claims are added to the same list."""
         return Findings(self.claims, of, source)
 
     def check(self, what: str, holds: bool, shown_by: str = "", detail: str = "") -> bool:
@@ -55,7 +55,7 @@ class Findings:
         self._add(what, ClaimVerdict.UNKNOWN, shown_by, why)
 
     def same(self, what: str, stated: Any, actual: Any, shown_by: str = "") -> bool:
-        """Compare value and type: True is not 1 here."""
+        """Compare a stated value and its type with the actual ones: True is not 1 here."""
         equal = stated == actual and isinstance(stated, bool) == isinstance(actual, bool)
         return self.check(what, equal, shown_by, _comparison(stated, actual, equal))
 
@@ -64,18 +64,18 @@ class Findings:
         return self.check(what, equal, shown_by, _comparison(stated, actual, equal))
 
     def integer(self, what: str, stated: Any, actual: int | None, shown_by: str = "") -> bool:
-        """Compare a number, which may be a text as on the stock surface."""
+        """Compare a stated number with the actual one. On the stock surface the number may be a text."""
         equal = actual is not None and integer_or_none(stated) == actual
         return self.check(what, equal, shown_by, _comparison(stated, actual, equal))
 
     def at_most(self, what: str, stated: Any, actual: int, shown_by: str = "") -> bool:
-        """Check a number that only grows: an earlier document may have a lower one, but not a higher one."""
+        """Check a number that only grows. An earlier document may state a lower number, but never a higher one."""
         given = integer_or_none(stated)
         fits = given is not None and 0 <= given <= actual
         return self.check(what, fits, shown_by, f"the document says {stated}, now it is {actual}")
 
     def money(self, what: str, stated: Any, actual: int, shown_by: str = "", *, decimals: int = 6) -> bool:
-        """Compare a JSON number of the agent surface with `actual`, in the smallest unit."""
+        """Compare a JSON number of the agent surface with `actual`, an amount in the smallest unit."""
         equal = decimal_units(stated, decimals) == actual
         return self.check(what, equal, shown_by, _comparison(stated, decimal_text(actual, decimals), equal))
 
@@ -86,7 +86,7 @@ class Findings:
         compare: Callable[..., bool] = same,
         shown_by: str = "",
     ) -> None:
-        """Compare each field of the document with the actual value; absent fields are not claims."""
+        """Compare each field that the document has with the actual value. Absent fields are not claims."""
         for name, value in actual.items():
             if name in stated:
                 compare(self, name, stated[name], value, shown_by)
@@ -127,7 +127,7 @@ class Findings:
 
 
 def integer_or_none(value: Any) -> int | None:
-    """Return an integer given as such or as plain digits; None for anything else."""
+    """Return an integer that is given as a number or as plain digits. Return None for anything else."""
     if isinstance(value, int) and not isinstance(value, bool):
         return value
     if isinstance(value, str) and len(value) <= 80 and value.removeprefix("-").isascii():
@@ -136,14 +136,14 @@ def integer_or_none(value: Any) -> int | None:
 
 
 def objects(rows: Any) -> list[dict[str, Any]]:
-    """Return a document's positions; raise NotCheckable if they are not a list of objects."""
+    """Return the rows of a document's positions. Raise NotCheckable if they are not a list of objects."""
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise NotCheckable("The document's positions are not a list of objects.")
     return rows
 
 
 def decimal_units(value: Any, decimals: int) -> int | None:
-    """Return a JSON number in smallest units; None if it is not a number or has too many decimals."""
+    """Return a JSON number in smallest units. Return None if it is not a number or has too many decimals."""
     try:
         return units_from_json(value, decimals)
     except MoneyError:

@@ -1,7 +1,7 @@
 """Computes a PoolFeed's readings with the integer arithmetic of `contracts/feeds/PoolFeed.sol` and `PoolHistory.sol`.
 
-A reading is a function of the pools' history over one window. `PoolState` is that history, observation by observation;
-a caller that has the sums of ticks of a window from another source (`observe`, or swap logs) starts at `market_cap`.
+A reading is a function of the pools' history over one window. `PoolState` has that history, observation by observation.
+A caller that has the window's sums of ticks from another source (`observe`, or swap logs) only needs `market_cap`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ DECIMALS: Final = 8
 
 
 def _wrapped(value: int, bits: int) -> int:
-    """Wrap a value to a signed integer of this many bits, like unchecked arithmetic."""
+    """Wrap a value to a signed integer of this many bits, as unchecked arithmetic does."""
     half = 1 << (bits - 1)
     return (value + half) % (2 * half) - half
 
@@ -36,7 +36,8 @@ class Observation:
     seconds_per_liquidity: int  # times 2**128; uint160, wraps
 
     def next(self, time: int, tick: int, liquidity: int) -> Observation:
-        """Return the next observation, at `time`, given the tick and liquidity since this one."""
+        """Return the next observation, made at `time`. `tick` and `liquidity` are the pool's values since this
+        observation."""
         passed = time - self.time
         per_liquidity = (passed << 128) // (liquidity or 1)  # rounded down
         return Observation(
@@ -57,17 +58,19 @@ class PoolWindow:
 
     @property
     def ticks(self) -> int:
-        """Return the sum of the tick over the window's seconds; the cumulatives may have wrapped around."""
+        """Return the sum of the tick over the window's seconds. The pool's cumulative values may have wrapped
+        around."""
         return _wrapped(self.end_cumulative - self.start_cumulative, 56)
 
     def liquidity(self, length: int) -> int:
-        """Return the harmonic mean liquidity, rounded down."""
+        """Return the harmonic mean liquidity over the window, rounded down."""
         return min((length << 128) // self.seconds_per_liquidity, 2**128 - 1)
 
 
 @dataclass(frozen=True, slots=True)
 class PoolState:
-    """A pool's state: the observations in its ring, oldest first, and its tick and liquidity since the last one."""
+    """A pool's state: the observations in its ring, oldest first, and its tick and liquidity since the last
+    observation."""
 
     observations: Sequence[Observation]
     tick: int
@@ -78,13 +81,14 @@ class PoolState:
         return self.observations[0].time + length <= end
 
     def window(self, end: int, length: int) -> PoolWindow:
-        """Return the window of `length` seconds that ends at `end`, a moment before the pool's present block."""
+        """Return the window of `length` seconds that ends at `end`. `end` must be before the pool's present block."""
         end_cumulative, at_end, last = self._at(end)
         start_cumulative, at_start, _ = self._at(end - length)
         return PoolWindow(start_cumulative, end_cumulative, (at_end - at_start) % 2**160, end - last)
 
     def _at(self, time: int) -> tuple[int, int, int]:
-        """Return the accumulators at a moment, and when the last observation at or before it was made."""
+        """Return the pool's cumulative values at a moment, and the time of the last observation at or before that
+        moment."""
         ring = self.observations
         position = bisect_right(ring, time, key=lambda each: each.time) - 1
         before = ring[position]
@@ -124,7 +128,7 @@ class PoolFeedTerms:
 
 @dataclass(frozen=True, slots=True)
 class PoolReading:
-    """A reading that the feed records; `answer` is 0 unless its quality is good."""
+    """A reading as the feed records it. `answer` is 0 unless the reading's quality is good."""
 
     quality: Quality
     answer: int
@@ -158,7 +162,8 @@ def exp_wad(x: int) -> int:
 
 
 def market_cap(terms: PoolFeedTerms, ticks: Sequence[int]) -> int | None:
-    """Return the answer for the sources' sums of ticks over the window; None if it is out of range.
+    """Return the feed's answer for the sources' sums of ticks over the window. Return None if the answer is out of
+    range.
 
     A tick is a log price rounded down, so half a tick is added for each source. The exponent is rounded towards zero,
     the answer down.
@@ -182,7 +187,8 @@ def quality_of(terms: PoolFeedTerms, source: SourceTerms, window: PoolWindow) ->
 
 
 def measure(terms: PoolFeedTerms, pools: Sequence[PoolState], time: int) -> PoolReading | None:
-    """Return what `record` would record for a grid time before the pools' present block; None if it is absent."""
+    """Return the reading that `record` would record for a grid time before the pools' present block. Return None if
+    there would be no reading."""
     if time % terms.step:
         raise ValueError(f"{time} is not a multiple of the feed's step of {terms.step} seconds")
     if not all(pool.covers(time, terms.window) for pool in pools):

@@ -24,10 +24,10 @@ class PoolFeedFacts:
 
 
 async def pool_feed_at(chain: PinnedChain, address: str) -> PoolFeedFacts | None:
-    """Return the pool feed at an address; None if the deployment file has no pool feed there.
+    """Return the pool feed at an address, or None if the deployment file has no pool feed there.
 
-    Its pools come from the file and not from the feed: a fake feed might name pools made by its author and report those
-    truthfully.
+    The feed's pools come from the file and not from the feed. A fake feed might name pools made by its author, and
+    report the values of those pools truthfully.
     """
     named = next((each for each in chain.deployment.pool_feeds if checksum(each.address) == checksum(address)), None)
     if named is None:
@@ -44,14 +44,14 @@ async def pool_feed_at(chain: PinnedChain, address: str) -> PoolFeedFacts | None
 
 
 async def recorded_at(chain: PinnedChain, feed: PoolFeedFacts, round_id: int) -> int | None:
-    """Return the time of the block that recorded a reading, or None."""
+    """Return the time of the block in which a reading was recorded, or None if it was not recorded."""
     layouts = {topic: each for topic, each in FEED_EVENTS.items() if each.name == "AnswerUpdated"}
     logs = await chain.logs_of(feed.address, layouts, [None, word(round_id)])
     return await chain.time_of(logs[0].block) if logs else None
 
 
 async def check_reading(chain: PinnedChain, feed: PoolFeedFacts, at: int, when: str, findings: Findings) -> None:
-    """Compare a recorded reading with the one computed from the pools' history."""
+    """Compare a recorded reading with the reading computed from the pools' history."""
     round_id, reader = at // feed.terms.step, chain.feed(feed.address)
     recorded = await reader.round(round_id)
     quality = await chain.read(reader.contract.call("qualityOf", at))
@@ -81,7 +81,8 @@ def _describe(quality: int, answer: int) -> str:
 
 
 async def read_pool_state(chain: PinnedChain, pool: str, at: int, length: int) -> PoolState | None:
-    """Read the observations around both ends of the window; return None if the ring no longer has its start."""
+    """Read a pool's observations around both ends of the window. Return None if the ring no longer has the window's
+    start."""
     ring = _Ring(chain, Contract(pool, POOL))
     await ring.open()
     first = await ring.last_until(at - length)
@@ -96,7 +97,7 @@ async def read_pool_state(chain: PinnedChain, pool: str, at: int, length: int) -
 
 
 class _Ring:
-    """A pool's observations; place 0 is the oldest."""
+    """The observations of a pool. Place 0 is the oldest one."""
 
     def __init__(self, chain: PinnedChain, contract: Contract) -> None:
         self.contract = contract
@@ -115,7 +116,7 @@ class _Ring:
         self.newest = (index - self._first) % self._size
 
     async def last_until(self, time: int) -> int | None:
-        """Return the place of the last observation at or before a time; None if all are later."""
+        """Return the place of the last observation at or before a time. Return None if all observations are later."""
         if (await self.at(0)).time > time:
             return None
         low, high = 0, self.newest

@@ -16,8 +16,8 @@ _HOLDERS = {"stock": "VestedMarkets", "base": "SettlementWallet"}
 
 
 async def check_page(chain: PinnedChain, body: dict[str, Any], findings: Findings) -> None:
-    """Check the page's statements about this node's chain: on Base the money of the agent markets, on the stock chain
-    everything else."""
+    """Check the page's statements about this node's chain. On Base these are about the money of the agent markets, on
+    the stock chain about everything else."""
     for one in body.get("solvency") or []:
         stated = one.get("chain")
         if stated == chain.name:
@@ -76,7 +76,8 @@ async def _check_safe(chain: PinnedChain, stated: Any, findings: Findings) -> No
 
 
 async def _check_solvency(chain: PinnedChain, stated: dict[str, Any], findings: Findings) -> None:
-    """Check solvency at the block in the document, for which the node may lack the state, and at the pinned block."""
+    """Check solvency at the pinned block and at the block in the document. The node may lack the state of the
+    document's block."""
     name = _HOLDERS[chain.name]
     holder, token = chain.contract(name), chain.token
     findings.address(f"solvency is of {name}", stated.get("address"), holder.address, "the deployment file")
@@ -101,7 +102,8 @@ async def _check_solvency(chain: PinnedChain, stated: dict[str, Any], findings: 
 
 
 def _total(answer: Any) -> int:
-    """Return liabilities as one number: SettlementWallet lists open stakes, unpaid amounts and fees separately."""
+    """Return an amount as one number. SettlementWallet returns its liabilities as open stakes, unpaid amounts and
+    fees."""
     return sum(answer) if isinstance(answer, tuple) else int(answer)
 
 
@@ -135,7 +137,8 @@ class _Venue:
 
     @property
     def totals(self) -> dict[str, int]:
-        """Return the totals that only grow: on a page of an earlier moment they may be lower, but not higher."""
+        """Return the totals that only grow. A page of an earlier moment may state lower totals, but never higher
+        ones."""
         return {
             "seeded": self.seeded,
             "staked": self.offered - self.seeded,
@@ -186,7 +189,7 @@ def _check_row(market: StockMarket, row: dict[str, Any], venue: _Venue, findings
 
 
 def market_of(event: Any) -> int | None:
-    """Return the market of a settler's event; a position's id contains it."""
+    """Return the market of a settler's event. An event with a position has the market in the position's id."""
     if hasattr(event, "market_id"):
         return int(event.market_id)
     return int(event.position_id) >> 32 if hasattr(event, "position_id") else None

@@ -1,4 +1,5 @@
-"""Checks a stock market against its logs: folds the books, proves both rounds, and computes every payout again."""
+"""Checks a stock market against its logs: computes its books from the logs, proves both rounds, and computes every
+payout again."""
 
 from __future__ import annotations
 
@@ -51,7 +52,7 @@ class StockMarket:
 
     @property
     def books(self) -> list[dict[str, int]]:
-        """Return the result of the contract's `books`, one per side."""
+        """Return the market's books, one per side, in the form in which the contract's `books` returns them."""
         return [camel_fields(book, *VIEWS) for book in market_view(self.folded, self.now).books]
 
     def view(self, position_id: int) -> PositionView:
@@ -59,7 +60,7 @@ class StockMarket:
 
     @property
     def outcome(self) -> str | None:
-        """Return the outcome in the API's words; None while open."""
+        """Return the outcome as the API names it; None while the market is open."""
         if self.settled is not None:
             return StockOutcome(self.settled.outcome).name
         if not self.folded.settled:
@@ -68,7 +69,7 @@ class StockMarket:
 
 
 async def read_market(chain: PinnedChain, market_id: int, at: int | None = None) -> StockMarket:
-    """Read a market's logs; raise NotCheckable if there is no such market."""
+    """Read a market's logs. Raise NotCheckable if there is no such market."""
     block = chain.head.number if at is None else min(at, chain.head.number)
     header = await chain.header(block)
     market = StockMarket(market_id, block, Moment(header.l1_block_number, header.timestamp))
@@ -93,7 +94,7 @@ async def read_market(chain: PinnedChain, market_id: int, at: int | None = None)
 
 
 def fold_into(market: StockMarket, logs: list[DecodedLog]) -> None:
-    """Apply one market's logs in chain order; stop folding at the first that contradicts the fold."""
+    """Apply one market's logs in chain order. The fold ends at the first log that contradicts it."""
     for one in logs:
         if isinstance(one.event, ev.Entered):
             market.entries[one.event.position_id] = one
@@ -123,7 +124,7 @@ async def check_market(chain: PinnedChain, market: StockMarket, findings: Findin
 
 
 async def check_books(chain: PinnedChain, market: StockMarket, findings: Findings) -> None:
-    """Check that the logs are consistent, and that the contract's views agree with them at the pinned block."""
+    """Check that the logs are consistent, and that the contract's views agree with the logs at the pinned block."""
     findings = findings.about(f"market {market.id}:", f"VestedMarkets logs of market {market.id}, folded again")
     what = "every vintage, payout and refund follows from the entries before it"
     findings.check(what, not market.diverged, detail=market.diverged)
@@ -140,7 +141,7 @@ async def check_books(chain: PinnedChain, market: StockMarket, findings: Finding
 
 
 async def check_settlement(chain: PinnedChain, market: StockMarket, findings: Findings) -> None:
-    """Check the rounds in effect at both times, and that the market was settled by their answers."""
+    """Check the rounds in effect at strike and close, and that the market was settled by their answers."""
     registered, settled, folded = market.registered, market.settled, market.folded
     findings = findings.about(f"market {market.id}:", f"RoundResolver.Settled of market {market.id}")
     if not folded.settled:
@@ -217,7 +218,7 @@ async def _prove_round(feed: FeedReader, proposed: int, time: int, which: str, f
 
 
 async def check_detail(chain: PinnedChain, body: dict[str, Any], findings: Findings) -> None:
-    """Check an answer of GET /api/markets/[id] at the block it names."""
+    """Check an answer of GET /api/markets/[id] at the block that the answer names."""
     listed: dict[str, Any] = body["market"] if isinstance(body.get("market"), dict) else body
     market_id = integer_or_none(listed.get("id"))
     if market_id is None:
@@ -267,8 +268,11 @@ def _check_resolution(market: StockMarket, stated: Any, findings: Findings) -> N
 async def check_position_of(
     chain: PinnedChain, market: StockMarket, stated: dict[str, Any], findings: Findings, *, exact: bool
 ) -> None:
-    """Check a position. `exact`: the document is for block `market.at`. Otherwise it is for an unknown earlier block:
-    final values must be equal, and values that only grow may be lower."""
+    """Check a position.
+
+    If `exact`, the document is for block `market.at`. Otherwise it is for an unknown earlier block: final values must
+    be equal, and values that only grow may be lower.
+    """
     position_id = integer_or_none(stated.get("id"))
     if position_id not in market.entries:
         findings.check(f"position {stated.get('id')} exists", False, f"VestedMarkets.Entered of market {market.id}")
@@ -345,7 +349,7 @@ async def check_positions(chain: PinnedChain, body: dict[str, Any], findings: Fi
 
 
 async def check_view(chain: PinnedChain, market: StockMarket, position_id: int, findings: Findings) -> None:
-    """Check the contract's settlement of a position against the fold, at the pinned block."""
+    """Check the contract's settlement of a position against the logs, at the pinned block."""
     due = market.view(position_id).settlement
     ours = (due.gross, due.fee, due.net, due.refund, due.total, due.deliverable)
     stated, call = await chain.view("VestedMarkets", "settlement", position_id)

@@ -20,7 +20,7 @@ MAX_BYTES = 50_000_000
 
 
 class SubjectKind(StrEnum):
-    """The kinds of documents that can be verified."""
+    """The kind of a document that can be verified."""
 
     RECEIPT = "trade receipt"
     CHALLENGE = "payment challenge"
@@ -36,7 +36,7 @@ class SubjectKind(StrEnum):
 
     @property
     def chain(self) -> str:
-        """Return the chain, `base` or `stock`, of which a node is needed."""
+        """Return the chain whose node is needed: `base` or `stock`."""
         stock = (SubjectKind.RELAY, SubjectKind.MARKET, SubjectKind.POSITIONS, SubjectKind.PROOF)
         return "stock" if self in stock else "base"
 
@@ -51,8 +51,11 @@ class Subject:
 
 
 def subject_of(word: str, service: str | None) -> Subject:
-    """Return the subject for a command line argument: a file if the path exists; a URL, or a path of `service` that
-    begins with /api/, is fetched; anything else is an id."""
+    """Return the subject of a command line argument.
+
+    The argument is a file if a file has that path. A URL is fetched, and so is a path that begins with /api/, from
+    `service`. Anything else is an id.
+    """
     path = Path(word)
     if path.is_file():
         try:
@@ -97,7 +100,7 @@ def _recognize(body: Any, name: str) -> Subject:
 
 
 def kind_of(body: dict[str, Any]) -> SubjectKind | None:
-    """Recognize a document's kind by fields that only that kind has."""
+    """Return a document's kind. It is recognized by fields that only this kind has."""
     keys = body.keys()
     if "accepts" in keys and "x402Version" in keys:
         return SubjectKind.CHALLENGE

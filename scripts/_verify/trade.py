@@ -184,8 +184,8 @@ async def _check_time(chain: PinnedChain, stake: DecodedLog, stated: Any, findin
 
 
 async def _check_bet(chain: PinnedChain, stake: DecodedLog, findings: Findings) -> None:
-    """Check the trade id by hashing the bet in the call again, if the contract was called directly, and whether the
-    payer's signature is bound to this bet."""
+    """Check that the trade id is the hash of its bet, and that the payer's signature is bound to this bet. The hash is
+    computed from the call's data, so it is unknown if another contract called the settlement wallet."""
     what = "the trade id is the hash of the bet"
     transaction = await chain.client.transaction(stake.tx)
     wallet = chain.contract("SettlementWallet")
@@ -211,7 +211,7 @@ async def _check_bet(chain: PinnedChain, stake: DecodedLog, findings: Findings) 
 
 
 def _check_binding(authorization: Any, hashed: bytes, stake: DecodedLog, findings: Findings) -> None:
-    """Check that the payer signed this bet; otherwise the holder of RELAYER chose it."""
+    """Check that the payer signed this bet. Otherwise the holder of RELAYER chose the bet."""
     nonce, shown = bytes(authorization["nonce"]), f"the authorization in the input of {stake.tx}"
     findings.same("the authorization is the one in the log", hex_of(nonce), hex_of(stake.event.nonce), shown)
     is_bound = "the payer's signature is bound to this bet"

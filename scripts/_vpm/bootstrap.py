@@ -49,7 +49,7 @@ class SetupError(Exception):
 
 
 def launch(argv: list[str]) -> int:
-    """Set up what is missing, then become the command line inside the prepared environment."""
+    """Set up the parts that are missing, then become the command line in the prepared environment."""
     from scripts._vpm import manual  # noqa: PLC0415
 
     exit_code = manual.show_help(argv)
@@ -69,7 +69,8 @@ def launch(argv: list[str]) -> int:
 
 
 def environment() -> dict[str, str]:
-    """Return the environment of our commands: our tools first on PATH, no stray Python settings."""
+    """Return the environment variables of our commands: our tools are first on PATH, and stray Python settings are
+    removed."""
     # Without bytecode caches Python compiles hundreds of ape's modules at each start, which takes seconds.
     stray = ("PYTHONHOME", "VIRTUAL_ENV", "PYTHONDONTWRITEBYTECODE")
     env = {k: v for k, v in os.environ.items() if k not in stray}
@@ -89,7 +90,7 @@ def environment() -> dict[str, str]:
 
 
 def prepare(*, developing: bool = True) -> None:
-    """Bring the checkout's environment up to date; quick when nothing changed."""
+    """Bring the checkout's environment up to date. This is quick if nothing has changed."""
     try:
         ENV.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -107,8 +108,8 @@ def prepare(*, developing: bool = True) -> None:
 
 
 def _virtual_environment(venv: Path, stamp: _Stamp) -> None:
-    """Create an environment unless there is one of this Python version. It gets its own pip only if the machine's pip
-    cannot install into it: unpacking pip takes longer than everything else."""
+    """Create an environment, unless there is one of this Python version. It gets its own pip only if the machine's pip
+    cannot install into it, because unpacking pip takes longer than everything else."""
     if (venv / "bin" / "python").exists() and stamp.same_python():
         return
     stamp.forget()
@@ -119,7 +120,7 @@ def _virtual_environment(venv: Path, stamp: _Stamp) -> None:
 
 
 def _uv() -> None:
-    """Install uv into the product's environment; uv installs everything else."""
+    """Install uv into the product's environment. uv then installs everything else."""
     _virtual_environment(VENV, _python_stamp(VENV, LOCK))
     if not (VENV / "bin" / "uv").exists():
         pip = _pip(str(VENV / "bin" / "python"))
@@ -131,7 +132,7 @@ def _python_stamp(venv: Path, lock: Path) -> _Stamp:
 
 
 def python_environment(venv: Path, lock: Path, what: str) -> Path:
-    """Bring an environment to exactly what its lock says, if it changed; return its Python."""
+    """Bring an environment to exactly the packages of its lock if the lock changed. Return the environment's Python."""
     python, stamp = venv / "bin" / "python", _python_stamp(venv, lock)
     _virtual_environment(venv, stamp)
     if not stamp.matches():
@@ -142,7 +143,8 @@ def python_environment(venv: Path, lock: Path, what: str) -> Path:
 
 
 def _python_environments() -> None:
-    """Install the product's packages and then ape's; they share most of uv's cache."""
+    """Install the product's packages and then ape's. Most packages are the same, so the second installation takes them
+    from uv's cache."""
     python_environment(VENV, LOCK, "Python packages")
     python_environment(APE_VENV, LOCKS / "ape.txt", "ape's Python packages")
 
@@ -163,20 +165,21 @@ def _install_locked(python: str, lock: Path, what: str) -> None:
 
 
 def _pip(python: str) -> list[str]:
-    """Return the command of the environment's pip, or of the machine's pip for that environment."""
+    """Return the command that runs pip for an environment: the environment's pip, or else the machine's."""
     own = (Path(python).parent / "pip").exists()
     return [python, "-m", "pip"] if own else [_system_python(), "-m", "pip", "--python", python]
 
 
 def _system_python() -> str:
-    """Return the Python that runs this, or if it is our environment's, the one that environment was made with: ours has
-    no pip and may be about to be recreated."""
+    """Return the machine's Python. This is the Python that runs now or, if it is our environment's, the one that made
+    that environment: our environment has no pip and may be about to be recreated."""
     in_ours = Path(sys.prefix) == VENV
     return str(getattr(sys, "_base_executable", sys.executable)) if in_ours else sys.executable
 
 
 def registry_settings(python: str) -> dict[str, str]:
-    """Return settings for uv with the mirror and certificate bundle of pip's configuration, which uv does not read."""
+    """Return settings that give uv the mirror and certificate bundle of pip's configuration. uv does not read that
+    configuration."""
     listed = subprocess.run([*_pip(python), "config", "list"], capture_output=True, text=True, check=False).stdout
     configured: dict[str, str] = {}
     for line in listed.splitlines():
@@ -248,7 +251,7 @@ def _solc() -> None:
 
 
 def _activation() -> None:
-    """Write `.vpm/env/activate`, which gives a shell the same tools: python, ape, forge, cast, anvil."""
+    """Write `.vpm/env/activate`. It gives a shell the same tools: python, ape, forge, cast, anvil."""
     names = ("SOLCX_BINARY_PATH", "APE_DATA_FOLDER", "PYTHONPATH")
     env = environment()
     lines = [f'export {name}="{env[name]}"' for name in names]
@@ -289,7 +292,7 @@ class _Stamp:
 
 @contextlib.contextmanager
 def step(what: str):  # type: ignore[no-untyped-def]
-    """Print a line when a step begins and another when it is done, as steps may run concurrently."""
+    """Print a line when a step begins and another when it is done, because steps may run concurrently."""
     start = time.monotonic()
     print(f"  · {what} ...", flush=True)
     yield
@@ -297,7 +300,7 @@ def step(what: str):  # type: ignore[no-untyped-def]
 
 
 def _in_parallel(*steps) -> None:  # type: ignore[no-untyped-def]
-    """Run each step in a thread; when all have ended, raise the first error."""
+    """Run each step in a thread. When all have ended, raise the first error."""
     with concurrent.futures.ThreadPoolExecutor(len(steps)) as pool:
         futures = [pool.submit(step) for step in steps]
     for each in futures:
@@ -306,7 +309,7 @@ def _in_parallel(*steps) -> None:  # type: ignore[no-untyped-def]
 
 @contextlib.contextmanager
 def setup_lock():  # type: ignore[no-untyped-def]
-    """Hold the set-up lock: two stacks started at once must not install into the same environment."""
+    """Hold the set-up lock, because two stacks started at once must not install into the same environment."""
     import fcntl  # noqa: PLC0415
 
     with (ENV / "lock").open("w") as handle:
@@ -327,7 +330,7 @@ def _output(argv: list[str]) -> str:
 
 
 def _run(argv: list[str], what: str, hint: str = "", env: dict[str, str] | None = None) -> None:
-    """Run a set-up command; if it fails, raise SetupError with the end of its output."""
+    """Run a set-up command. If it fails, raise SetupError with the end of its output."""
     try:
         done = subprocess.run(argv, capture_output=True, text=True, check=False, env=env, cwd=REPOSITORY)
     except FileNotFoundError:

@@ -45,7 +45,7 @@ OTHER_ABIS = ("IERC3009", "LocalFeed", "LocalStockToken", "LocalUSDC", "LocalUSD
 
 
 def abis() -> dict[str, str]:
-    """Return the content of the ABI files by contract."""
+    """Return the ABI files' content by contract."""
     found = {**{name: compiled_contract(name)["abi"] for name in (*DEPLOYED, *OTHER_ABIS)}, "Safe": safe_abi()}
     return {name: json.dumps(abi, indent=1, sort_keys=True) + "\n" for name, abi in found.items()}
 
@@ -62,7 +62,8 @@ def bytecode() -> dict[str, Any]:
 
 
 def unrecorded(codes: Mapping[str, bytes]) -> list[str]:
-    """Return the contracts whose creation code, without constructor arguments, differs from the recorded one."""
+    """Return the contracts whose creation code differs from the recorded one. The codes are compared without
+    constructor arguments."""
     recorded: dict[str, str] = json.loads(BYTECODE.read_text())["creationCodeKeccak256"]
     return sorted(name for name, code in codes.items() if _hash(code) != recorded.get(name))
 

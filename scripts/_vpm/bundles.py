@@ -1,4 +1,4 @@
-"""Bundles the page scripts in api/web/bundles, and the packages they import, into api/web/static.
+"""Bundles the page scripts in api/web/bundles, with the packages that they import, into api/web/static.
 
 `python -m scripts._vpm.bundles` builds them with the pinned esbuild; a test fails if a committed bundle differs.
 """

@@ -4,10 +4,10 @@ A stage passes or fails; nothing is skipped silently. In CI (CI=true) a stage th
 ordinary run tests everything the specifications promise; `--thorough` adds tests that show the same with more cases
 (docs/decisions/0017).
 
-Three queues run concurrently. The tests of all chosen stages are one run of pytest, with more processes than cores if
-they wait for blocks and timeouts; each process takes a file at a time, those with the most tests first. Browser tests
-are a separate run. The other programs run one after another at low priority, because tests depend on real time. The
-output of the second and third queue is printed when each of their parts ends.
+Three queues run concurrently. The tests of all chosen stages are one run of pytest. The run has more processes than
+cores if tests wait for blocks and timeouts. Each process takes a file at a time, and files with the most tests come
+first. Browser tests are a separate run. The other programs run one after another at low priority, because tests depend
+on real time. The output of the second and third queue is printed when each of their parts ends.
 
 Tests with real processes share the cores and wait for real clocks, so one that fails is run again
 (pytest-rerunfailures): a defect fails again. The summary names it, so that it gets fixed (docs/decisions/0006).
@@ -55,8 +55,8 @@ Output = IO[str] | None
 class Stage:
     """A stage of `vpm test`: a program to run, or folders of tests.
 
-    io_bound: its tests mostly wait for real processes. alone: its tests cannot share a process with other tests, so
-    they are a separate run.
+    io_bound: the stage's tests mostly wait for real processes. alone: the stage's tests cannot share a process with
+    other tests, so they run separately.
     """
 
     name: str
@@ -69,7 +69,7 @@ class Stage:
 
 @dataclass(frozen=True)
 class StageResult:
-    """How a stage ended."""
+    """The result of a stage."""
 
     stage: Stage
     code: int
@@ -128,13 +128,13 @@ def _run(chosen: Sequence[Stage], extra: Sequence[str]) -> list[StageResult]:
 
 
 def _one_run(stages: Sequence[Stage], extra: Sequence[str]) -> Stage:
-    """Return one stage for all of these: one run of pytest over their folders."""
+    """Return one stage that runs the tests of all these stages in one run of pytest."""
     names = ", ".join(stage.name for stage in stages)
     return Stage(names, "tests", partial(run_tests, stages, extra))
 
 
 def _line(stages: Sequence[Stage], *, on_screen: bool) -> list[StageResult]:
-    """Run stages one after another. Their output is shown at once, or when each has ended."""
+    """Run stages one after another. Their output is shown at once if `on_screen`, else when each stage has ended."""
     results = []
     for stage in stages:
         assert stage.run is not None
@@ -152,7 +152,8 @@ def _line(stages: Sequence[Stage], *, on_screen: bool) -> list[StageResult]:
 
 
 def _run_paths(paths: Sequence[Path], extra: Sequence[str]) -> int:
-    """Run only these paths: Solidity tests with forge, all others with pytest. A folder may have both."""
+    """Run only these paths: Solidity tests with forge, all others with pytest. A folder may have tests of both
+    kinds."""
     if why := next(filter(None, map(_problem_with, paths)), None):
         print(f"vpm test: {why}", file=sys.stderr)
         return 2
@@ -169,7 +170,7 @@ def _run_paths(paths: Sequence[Path], extra: Sequence[str]) -> int:
 
 
 def _problem_with(path: Path) -> str | None:
-    """Return why a path has no tests to run, or None; forge itself succeeds if it finds no test."""
+    """Return why a path has no tests to run, or None if it has some. forge itself succeeds if it finds no test."""
     name = str(path).partition("::")[0]
     place = REPOSITORY / name
     if not place.exists():
@@ -187,7 +188,7 @@ def _nice(output: Output, *argv: str | Path, env: dict[str, str] | None = None) 
 
 
 def _run_all(*calls: Callable[[], int]) -> int:
-    """Run all of them even if one fails, so that one run shows everything."""
+    """Run all calls even if one fails, so that one run shows every failure."""
     return max([abs(call()) for call in calls], default=0)
 
 
@@ -246,14 +247,14 @@ def run_tests(stages: Sequence[Stage], extra: Sequence[str], output: Output) -> 
 
 
 def compile_tests(folders: Sequence[str]) -> None:
-    """Have Python compile the tests' imports once in a new checkout, or every worker would. The run itself reports
-    import errors."""
+    """Compile the Python modules that the tests import, once in a new checkout. Otherwise every worker would compile
+    them. Import errors are left to the test run."""
     collect = (sys.executable, "-m", "pytest", "--collect-only", "-q", *folders)
     run(collect, dict(os.environ), subprocess.DEVNULL)
 
 
 def workers(stages: Sequence[Stage]) -> int:
-    """Return the number of processes: one per core, or more if tests mostly wait for blocks and timeouts."""
+    """Return the number of test processes: one per core, or more if tests mostly wait for blocks and timeouts."""
     if all(stage.alone for stage in stages):
         return 1  # each has a browser and a whole service: a second process would slow down the other tests
     return 2 * CORES + 1 if any(stage.io_bound for stage in stages) else CORES

@@ -55,8 +55,8 @@ def verify(argv: list[str]) -> int:
 def command(
     package: str, *words: str, is_local: Callable[[list[str]], bool] = lambda _argv: False
 ) -> Callable[[list[str]], int]:
-    """Return a command that runs another module. `is_local`: whether it uses the local stack if one runs and no other
-    service is set."""
+    """Return a command that runs another module. `is_local` decides whether the command uses the local stack, if one
+    runs and the settings name no other service."""
 
     def run(argv: list[str]) -> int:
         if is_local(argv):
@@ -67,12 +67,13 @@ def command(
 
 
 def local_command(package: str, *words: str) -> Callable[[list[str]], int]:
-    """Return a command that uses the local stack if one runs and no other service is set."""
+    """Return a command that uses the local stack, if one runs and the settings name no other service."""
     return command(package, *words, is_local=lambda _argv: True)
 
 
 def _has_rpc_option(argv: list[str]) -> bool:
-    """Return whether --rpc is given, as `--rpc URL` or `--rpc=URL`; the programs accept no abbreviation of it."""
+    """Return whether the command line has --rpc, as `--rpc URL` or `--rpc=URL`. The programs accept no abbreviation of
+    --rpc."""
     return any(word.partition("=")[0] == "--rpc" for word in argv)
 
 

@@ -1,4 +1,5 @@
-"""`./vpm --help` and `./vpm COMMAND --help`, from manual.txt. Standard library only, as they work before any set-up."""
+"""`./vpm --help` and `./vpm COMMAND --help`, from manual.txt. This uses only the standard library, because help works
+before any set-up."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ COMMANDS = dict(zip(_SECTIONS[::3], zip(_SECTIONS[1::3], _SECTIONS[2::3], strict
 
 
 def show_help(argv: list[str]) -> int | None:
-    """Print help if a command line asks for it or names an unknown command; return the exit code, or None to run it."""
+    """Print help if a command line asks for help or names an unknown command. Return the exit code, or None if the
+    command is to run."""
     asked, *options = argv or ["--help"]
     if asked in ("-h", "--help", "help"):
         asked, *options = *options[:1], "--help"
