@@ -160,7 +160,6 @@ class LogCompleteness:
 
 
 def matches_filter(log: Log, chosen: Filter) -> bool:
-    """Return whether a log matches a filter."""
     addresses = chosen["address"]
     if log.address.lower() not in ([addresses] if isinstance(addresses, str) else addresses):
         return False

@@ -172,5 +172,4 @@ def _token(deployment: Deployment) -> bytes | None:
 
 
 def as_topic(address: bytes) -> str:
-    """Return an address as a log topic."""
     return hex_of(address.rjust(32, b"\0"))

@@ -37,7 +37,7 @@ NODE_LAG_SECONDS = 10.0
 
 class Assigner:
     """The first half of a lane: it takes queued intents, checks them and signs them. The lanes of one chain in this
-    process share `claims`, so that no two check the same intent."""
+    process share `claims`, so that no two lanes check the same intent."""
 
     def __init__(self, parts: LaneParts, queries: LaneQueries, claims: set[int]) -> None:
         self.status = LaneStatus.STARTING
@@ -83,7 +83,7 @@ class Assigner:
         )
 
     async def assign(self) -> bool:
-        """Assign one batch; False when there was nothing to do."""
+        """Assign one batch; return False if there was nothing to do."""
         now = time.monotonic()
         self._deferred = {intent: until for intent, until in self._deferred.items() if until > now}
         room = min(self._policy.batch_size, self._policy.max_in_flight - len(self._transactions.unmined))
@@ -97,7 +97,7 @@ class Assigner:
 
     async def _refuse_late(self) -> None:
         """Refuse intents whose deadline has passed while the lane signs nothing. This needs neither key nor gas, so
-        payers need not wait until the lane recovers. It compares with the last known head."""
+        payers need not wait until the lane recovers. Deadlines are compared with the last known head."""
         now = time.monotonic()
         if now < self._late_refused_at + QUEUE_POLL_SECONDS:
             return
@@ -110,7 +110,8 @@ class Assigner:
 
     @contextlib.contextmanager
     def _claimed(self, candidates: list[Candidate]) -> Iterator[list[Candidate]]:
-        """Claim these for this lane until the end of the block, without those another lane claimed in the meantime."""
+        """Claim the candidates that no other lane of this process has claimed, and yield them. The claims end with the
+        `with` block."""
         free = [each for each in candidates if each.intent_id not in self._claims]
         ids = {each.intent_id for each in free}
         self._claims |= ids
@@ -174,8 +175,8 @@ class Assigner:
                 log.info(each.reason, action="relayer.refused", intent=each.candidate.intent_id, code=each.code)
 
     async def _sign(self, prepared: Sequence[Prepared]) -> None:
-        """Sign, store, then push to the sender. A key service signs before any row is locked; signatures for nonces
-        that are taken by then are discarded, and never left this process."""
+        """Sign the transactions, store them, then push them to the sender. A key service signs before any row is
+        locked. Signatures for nonces that are taken by then are discarded; they never left this process."""
         ready: dict[Unsigned, Signed] | None = None
         if self._store.lease.signer.at_once is not None:
             prepared = await self._queries.claim(prepared, CLAIM_SECONDS)
@@ -194,7 +195,8 @@ class Assigner:
             await asyncio.sleep(BLOCKED_SECONDS)  # all nonces had moved on: do not pay for signatures in a tight loop
 
     async def _resolve(self, checked: Checked) -> None:
-        """Decide what would be refused now but once had a nonce: it landed after all, can be refused, or must wait."""
+        """Decide about intents that would be refused now but once had a nonce. Each has landed after all, can be
+        refused, or must wait."""
         former = await self._queries.former([each.candidate.intent_id for each in checked.doubted])
         for refusal in checked.doubted:
             intent_id = refusal.candidate.intent_id
@@ -215,7 +217,7 @@ class Assigner:
                         self._transactions.add_signed([transaction], {intent_id: refusal.candidate.age_seconds})
 
     async def _landed(self, signed: list[FormerTransaction]) -> FormerTransaction | None:
-        """Return the transaction that any node has a receipt for."""
+        """Return the one of these transactions that any node has a receipt for, or None."""
         for node in self._feed.nodes:
             receipts = await node.receipts([hex_of(each.hash) for each in signed])
             for each, receipt in zip(signed, receipts, strict=True):
@@ -224,7 +226,7 @@ class Assigner:
         return None
 
     async def _displaced(self, signed: list[FormerTransaction]) -> bool:
-        """Return whether foreign transactions in final blocks have the nonces of all of these."""
+        """Return whether foreign transactions in final blocks have used the nonces of all these transactions."""
         head, own = self._feed.head.number, {each.hash for each in signed}
         for address, nonce in sorted({(each.address, each.nonce) for each in signed}):
             rival = await find_transaction_by_nonce(self._feed.client, hex_of(address), nonce, head)
@@ -257,7 +259,8 @@ class Assigner:
             await asyncio.sleep(self._policy.watch_seconds if status is LaneStatus.READY else 1.0)
 
     def _balance_is_current(self) -> bool:
-        """Return whether only a deposit can have changed the balance since it was read, and that was not long ago."""
+        """Return whether the known balance is current: it was read not long ago, and only a deposit can have changed it
+        since."""
         read_at, landed_at = self._balance_read_at, self._transactions.landed_at
         is_recent = time.monotonic() - read_at < IDLE_BALANCE_SECONDS
         return is_recent and not self._transactions.unmined and read_at - landed_at > NODE_LAG_SECONDS

@@ -27,10 +27,11 @@ IDLE_POLL_SECONDS = 3.0
 
 
 class ChainFeed:
-    """The head and recent blocks of one chain, shared by its lanes; `run` never returns.
+    """The head and recent blocks of one chain, shared by its lanes. `run` never returns.
 
-    sequence: rises with every new head. reorgs: rises with every reorg, and when blocks were missed. is_idle: whether
-    no transaction of a lane waits for its block; then the node is polled less often.
+    sequence: a number that rises with every new head.
+    reorgs: a number that rises with every reorg, and when blocks were missed.
+    is_idle: whether no transaction of a lane waits for its block. While it is True, the node is polled less often.
     """
 
     def __init__(
@@ -92,7 +93,7 @@ class ChainFeed:
         self._poll_requested.set()
 
     async def refresh(self) -> None:
-        """Poll if the last poll was that of an idle feed: its head and fees may be too old to sign by."""
+        """Poll if the feed was idle at its last poll: the known head and fees may then be too old for signing."""
         if time.monotonic() - self._polled_at > self._poll_seconds + 1.0:
             self._polled.clear()
             self.poll_now()
@@ -108,8 +109,8 @@ class ChainFeed:
         return True
 
     async def hashes_of(self, numbers: Iterable[int]) -> dict[int, str | None]:
-        """Return block hashes by height; None where the chain is shorter. Unknown heights are requested in one batch
-        and not remembered, since we would not notice when they change."""
+        """Return block hashes by height, with None where the chain is shorter. Unknown heights are requested in one
+        batch. Their hashes are not remembered, since we would not notice when they change."""
         hashes: dict[int, str | None] = {number: self._hashes.get(number) for number in numbers}
         missing = [number for number, block_hash in hashes.items() if block_hash is None]
         if missing:
@@ -134,7 +135,8 @@ class ChainFeed:
             await self._pause()
 
     async def _pause(self) -> None:
-        """Wait until the next poll is due: after `poll_seconds`, later if none waits for a block by then."""
+        """Wait until the next poll is due: after `poll_seconds`, or later if no transaction waits for a block
+        by then."""
         while not self._poll_requested.is_set():
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self._poll_seconds):
@@ -185,7 +187,7 @@ class ChainFeed:
             self._changed.notify_all()
 
     async def _is_behind(self, lower: Block, ours: Block) -> bool:
-        """Return whether a head lower than ours only comes from a node that is behind."""
+        """Return whether a head is lower than ours only because its node is behind."""
         if lower.number in self._hashes:
             return False
         hashes = [await _hash_on(node, ours.number) for node in self.nodes]
@@ -201,11 +203,12 @@ class ChainFeed:
         return now - self._mismatch_since < self._behind_seconds
 
     async def _connect(self, head: Block) -> tuple[dict[int, str], int] | None:
-        """Return the block hashes that end in this head, each the parent of the next, and the highest block they share
-        with the known ones.
+        """Return the hashes of consecutive blocks that end in this head, and the highest block that they share with the
+        known blocks.
 
-        They share none (-1) if too many blocks were missed, or the fork lies below all known blocks. None if a block
-        in between is missing or belongs to another fork; after a long gap only the block below the head is checked.
+        That block is -1 if too many blocks were missed, or if the fork lies below all known blocks. Return None if a
+        block in between is missing or belongs to another fork. After a long gap only the block below the head is
+        checked.
         """
         top = max(self._hashes, default=head.number - 1)
         if head.number - top > WALKED_BLOCKS:
@@ -233,7 +236,7 @@ class ChainFeed:
 
 
 async def _hash_on(node: ChainClient, number: int) -> str | None:
-    """Return one node's hash of a block; None if it has none or does not answer."""
+    """Return one node's hash of a block, or None if the node does not have the block or does not answer."""
     try:
         block = await node.block(number)
     except RpcError:

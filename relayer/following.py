@@ -36,7 +36,8 @@ SEARCHES = 10
 
 
 class Follower:
-    """The second half of a lane: at every new head it reads what became of its transactions and acts on that."""
+    """The second half of a lane: at every new head it reads the state of the lane's transactions on the chain and acts
+    on it."""
 
     def __init__(self, parts: LaneParts, nonces: NonceRepair, replacer: Replacer) -> None:
         self._feed, self._store, self._transactions, self._sender, _, self._policy = parts
@@ -77,14 +78,15 @@ class Follower:
 
     @property
     def _is_idle(self) -> bool:
-        """Return whether nothing is in flight and the node's counts, read recently, left nothing to repair. They could
-        only show that the key was used elsewhere, which can wait: a node may bill each request."""
+        """Return whether nothing is in flight and the node's counts, read recently, left nothing to repair. New counts
+        could only show that the key was used elsewhere. That can wait, because a node may bill each request."""
         if self._transactions.unmined or self._in_order_at is None:
             return False
         return asyncio.get_running_loop().time() - self._in_order_at < IDLE_SECONDS
 
     async def counts(self) -> tuple[int, int]:
-        """Return the key's transaction counts: mined, and including the node's pool."""
+        """Return the key's two transaction counts: that of mined transactions, and the one that includes the node's
+        pool."""
         answers: list[Any] = await self._client.provider.batch(
             [("eth_getTransactionCount", [self._address, tag]) for tag in ("latest", "pending")]
         )
@@ -92,7 +94,8 @@ class Follower:
         return latest, max(latest, pending)
 
     async def _undo_reorged(self) -> None:
-        """Check that the blocks of mined transactions are canonical: each once, and again after every reorg."""
+        """Check that the blocks of mined transactions are canonical, and put transactions of other blocks back in
+        flight. Each block is checked once, and again after every reorg."""
         missed = self._feed.reorgs != self._reorgs
         if missed:
             self._transactions.verified.clear()
@@ -126,7 +129,8 @@ class Follower:
             self._sender.push(transactions)
 
     async def _take_receipts(self, latest: int) -> None:
-        """Find what became of the nonces the chain has used."""
+        """Find the receipts for the nonces that the chain has used, and record the transactions as mined. Queue intents
+        again whose nonces were taken."""
         used = [transaction for nonce, transaction in self._transactions.unmined.items() if nonce < latest]
         of_blocks = await receipts_of_blocks(self._client, used)
         for start in range(0, len(used), ROWS):
@@ -174,8 +178,8 @@ class Follower:
         )
 
     async def _revert_reason(self, transaction: LaneTransaction, attempt: Signed, receipt: Receipt) -> tuple[str, str]:
-        """Return why a mined transaction reverted, as (code, sentence): repeat the call on the block before it, then on
-        its own block."""
+        """Return why a mined transaction reverted, as (code, sentence). Repeat its call on the block before its own,
+        then on its own block."""
         if receipt.gas_used >= attempt.gas_limit:
             return "out_of_gas", f"It ran out of gas at its limit of {attempt.gas_limit}."
         call = {"from": self._address, "to": hex_of(transaction.call.to), "data": hex_of(transaction.call.data)}
@@ -212,8 +216,8 @@ class Follower:
             )
 
     async def _requeue_taken(self, transactions: Sequence[LaneTransaction]) -> None:
-        """Queue intents again whose nonce a foreign transaction took, once that transaction is known and deep enough.
-        A missing receipt proves nothing."""
+        """Queue intents again if a foreign transaction took their nonce. That transaction must be known and deep
+        enough, because a missing receipt proves nothing."""
         now, patience = asyncio.get_running_loop().time(), self._policy.patience
         for transaction in transactions:
             if transaction.used_since is None:
@@ -247,7 +251,7 @@ class Follower:
         )
 
     async def _find_rivals(self, transactions: Sequence[LaneTransaction]) -> None:
-        """Find the foreign transactions that have these nonces, and forget those whose blocks were undone."""
+        """Find the foreign transactions that have these nonces, and forget known ones whose blocks were undone."""
         now = asyncio.get_running_loop().time()
         hashes = await self._feed.hashes_of(
             {each.rival.block_number for each in transactions if each.rival is not None}
@@ -272,7 +276,7 @@ class Follower:
             transaction.rival = None if transaction.landed else rival
 
     async def _end_final(self) -> None:
-        """End the transactions whose blocks are final."""
+        """Move the transactions whose blocks are final to their end states."""
         deep = self._feed.head.number - self._feed.finality_blocks
         keys = [key for key in self._transactions.mined if key[0] <= deep and key in self._transactions.verified]
         for key in keys:

@@ -23,7 +23,7 @@ from relayer.signing import LocalSigner, Signer, SignerUnavailable
 
 @dataclass(frozen=True, slots=True)
 class NamedKey:
-    """A key with its chain and groups; chain None means every chain."""
+    """A key with its chain and groups. The chain is None for a key of every chain."""
 
     chain: str | None
     groups: tuple[str, ...]
@@ -31,7 +31,7 @@ class NamedKey:
 
 
 def read_keys(secrets: RelayerSecrets) -> list[NamedKey]:
-    """Read the keys in the clear and in keystore files. Blocking: decrypting a keystore takes about a second."""
+    """Read plain keys and keystore files. This blocks: decrypting a keystore takes about a second."""
     keys = [
         NamedKey(each.chain, each.groups, LocalSigner(bytes_of(each.secret.get_secret_value())))
         for each in secrets.lane_keys
@@ -81,8 +81,8 @@ def lane_specs(keys: list[NamedKey], chain_ids: Mapping[str, int]) -> list[LaneS
 
 
 def check_separate_keys(specs: Sequence[LaneSpec], live: Collection[str]) -> None:
-    """Raise ConfigError if a key that sends users' bets on a live chain serves anything else: users can make that lane
-    burn gas until its stop-loss stops it, and that must stop nothing else."""
+    """Raise ConfigError if a key that sends users' bets on a live chain serves anything else. Users can make that lane
+    burn gas until its stop-loss stops it. That must stop nothing else."""
     for spec in specs:
         if spec.chain in live and RELAY in spec.groups and len(spec.groups) > 1:
             others = " and ".join([RELAY, *(group for group in spec.groups if group != RELAY)])
@@ -95,9 +95,9 @@ def check_separate_keys(specs: Sequence[LaneSpec], live: Collection[str]) -> Non
 
 @contextlib.asynccontextmanager
 async def open_kms_keys(keystores: Sequence[LaneKeystore], patience: KmsPatience) -> AsyncIterator[list[NamedKey]]:
-    """Open those of these keys that are in a key service, and check that each signs for its address.
+    """Open those keys that are in a key service, and check that each signs for its address.
 
-    A key whose name includes its address is opened even if its service does not answer: its lanes follow what they
+    A key whose name includes its address is opened even if its service does not answer. Its lanes follow what they
     sent, and sign again when the service is back.
     """
     uses: dict[KeyName, list[LaneKeystore]] = {}

@@ -1,4 +1,5 @@
-"""One lane, from taking its lease until that is lost: compare with the chain, then sign, send, follow."""
+"""One lane, from taking its lease until the lease is lost: it compares its rows with the chain, then signs, sends and
+follows transactions."""
 
 from __future__ import annotations
 
@@ -77,19 +78,20 @@ class Lane:
 
     @property
     def is_healthy(self) -> bool:
-        """Return whether it sends queued intents, or soon will; a start that takes too long counts as a failure."""
+        """Return whether the lane sends queued intents, or soon will. A start that takes too long counts as a
+        failure."""
         if self._assigner is None:
             return time.monotonic() - self._idle_since < START_SECONDS
         return self.status in _WELL
 
     @property
     def in_flight(self) -> bool:
-        """Return whether a signed transaction waits for its block."""
+        """Return whether a signed transaction of the lane waits for its block."""
         return self._transactions is not None and bool(self._transactions.unmined)
 
     @property
     def is_idle(self) -> bool:
-        """Return whether it has started, and no transaction waits for its block."""
+        """Return whether the lane has started, and no transaction waits for its block."""
         return self._transactions is not None and not self._transactions.unmined
 
     def wake(self, group: str | None) -> None:
@@ -145,7 +147,8 @@ class Lane:
         await _first_failure(sender.run(), sender.mark(), follower.run(), assigner.keep_status(), assigner.run())
 
     async def _recover(self) -> tuple[LaneTransactions, Follower, LaneSender, Assigner]:
-        """Build the lane's state from the rows and the chain, and offer what is in flight again first."""
+        """Build the lane's state from the rows and the chain. Transactions in flight are offered to the nodes again
+        before any new one."""
         client, policy = self._feed.client, self._policy
         noop_gas = await self._noop_gas()
         latest = await client.eth.get_transaction_count(checksum(self.name))
@@ -185,7 +188,7 @@ class Lane:
 
 
 async def _first_failure(*works: Coroutine[Any, Any, None]) -> None:
-    """Run endless tasks side by side until one raises; cancel the others and raise that error."""
+    """Run endless tasks concurrently until one raises; cancel the others and raise that error."""
     tasks = [asyncio.create_task(work) for work in works]
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)

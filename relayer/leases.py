@@ -1,9 +1,11 @@
-"""Which process holds which lane: taken over at once when the holder dies, after the lease when it only hangs.
+"""Leases decide which process holds which lane. Another process takes over a lane at once if its holder dies, and after
+the lease has run out if the holder only hangs.
 
 A holder keeps a session lock on each of its lanes over one connection, and renews its leases in the lane rows. When it
 is killed, PostgreSQL drops the connection and the locks with it, and other processes see that at once. When it hangs,
 its leases run out; if it hangs in a transaction, which would lock the lane's row all that time, the next holder
-terminates that session. Either way it raises the lane's epoch, which fences off the former holder's writes.
+terminates that session. Either way the next holder raises the lane's epoch, which fences off the former holder's
+writes.
 """
 
 from __future__ import annotations
@@ -51,9 +53,10 @@ class LeaseLost(VpmError):
 
 @dataclass(slots=True)
 class Lease:
-    """The right to write for a lane until another process takes it; `epoch` rises each time it is taken.
+    """The right to write for a lane until another process takes the lane. `epoch` rises each time the lane is taken.
 
-    valid_until: monotonic seconds; each renewal extends it, counted from before the renewal was requested.
+    valid_until: the end of the lease in monotonic seconds. Each renewal extends it, counted from before the renewal was
+    requested.
     """
 
     lane_id: int
@@ -68,7 +71,8 @@ class Lease:
         return time.monotonic() < self.valid_until
 
     def check(self) -> None:
-        """Raise LeaseLost if it expired: this process may have been suspended and another may hold the lane."""
+        """Raise LeaseLost if the lease has expired: this process may have been suspended, and another process may hold
+        the lane."""
         if not self.valid:
             raise LeaseLost(f"The lease on lane {self.lane_id} ran out before it was renewed.")
 
@@ -88,8 +92,8 @@ Lose = Callable[[Lease], Awaitable[None]]
 
 
 class Leases:
-    """The lanes this process holds, and its part in sharing them out. `gained` must start a lane, `lost` must end it
-    before it returns."""
+    """The lanes that this process holds. It renews their leases, takes free lanes and shares lanes with other
+    processes. The callback `gained` must start a lane, and `lost` must end it before it returns."""
 
     def __init__(self, url: str, specs: Sequence[LaneSpec], *, lease_seconds: float, gained: Gain, lost: Lose) -> None:
         self.by_lane: dict[int, Lease] = {}
@@ -105,7 +109,7 @@ class Leases:
         self._free_since: dict[int, float] = {}
 
     async def run(self) -> None:
-        """Renew, take and share leases forever; on cancellation end and release every lane."""
+        """Renew, take and share leases forever. On cancellation, end and release every lane."""
         for spec in self._specs:
             # Prometheus sees no increase in a counter that first appears at 1.
             metrics.HELD.labels(spec.chain, spec.signer.label).set(0)
@@ -152,10 +156,10 @@ class Leases:
         return self._connection
 
     async def _register(self, connection: Connection) -> None:
-        """Find or insert the row of every lane; remember all of them, or none after an error.
+        """Find or insert the row of every lane. Remember the rows of all lanes, or of none after an error.
 
-        Existing rows are only read: even an INSERT that does nothing waits for a transaction that changes the row, and
-        that of a suspended process may last longer than a tick may take.
+        Existing rows are only read. Even an INSERT that does nothing waits for a transaction that changes the row. If
+        that transaction belongs to a suspended process, the wait may be longer than a tick may take.
         """
         by_id: dict[int, LaneSpec] = {}
         for spec in self._specs:
@@ -282,7 +286,7 @@ class Leases:
             metrics.forget_lane(spec.chain, spec.signer.label)
 
     async def _release(self, connection: Connection, lane_id: int) -> None:
-        """Give a lane back in an orderly way, so that another process takes it at once."""
+        """Release a lane in an orderly way, so that another process takes it at once."""
         epoch = self.by_lane[lane_id].epoch
         await self._drop(lane_id)
         await connection.execute(

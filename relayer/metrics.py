@@ -72,7 +72,7 @@ SIGNER_UP = Gauge("vpm_relayer_signer_up", "1 while a key in a key service signs
 
 
 def forget_lane(chain: str, lane: str) -> None:
-    """Remove the gauges of a lane this process released: the next holder reports them, and old values would keep
+    """Remove the gauges of a lane that this process released. The next holder reports them, and old values would keep
     firing alarms."""
     for each in (UNPROVEN, IN_FLIGHT, NEXT_NONCE, STATUS, BALANCE, SPENT, BURNT):
         each.remove_by_labels({"chain": chain, "lane": lane})
@@ -98,7 +98,7 @@ WHERE refund_reason IS NULL AND staked_at > extract(epoch FROM now() - interval 
 
 
 class Gauges:
-    """The gauges that are read from the database. `names`: the chains' names by id."""
+    """The gauges that are read from the database. `names` are the chains' names by id."""
 
     def __init__(self, pool: ConnectionPool, names: Mapping[int, str]) -> None:
         self._pool = pool
@@ -106,8 +106,8 @@ class Gauges:
         self._seen: set[tuple[str, str]] = set()
 
     async def read_queues(self) -> None:
-        """Measure how many intents wait for each group of lanes, and how long the oldest has; also for groups without
-        a key."""
+        """Measure how many intents wait for each group of lanes, and how long the oldest has waited. Groups without a
+        key are included."""
         async with self._pool.connection() as connection:
             rows = await connection.fetch_all(_QUEUES)
         queues = {

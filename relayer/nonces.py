@@ -1,7 +1,7 @@
 """Making a lane's nonces agree with the chain's, and finding which transaction used a nonce.
 
-A missing receipt proves nothing: nodes behind one URL differ by seconds. A transaction with that sender and nonce does;
-it is found in the block where the key's transaction count passed the nonce.
+A missing receipt proves nothing: nodes behind one URL differ by seconds. A transaction with that sender and nonce
+proves that the nonce was used. It is found in the block where the key's transaction count passed the nonce.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ FIRST_STEP_BLOCKS = 8
 async def receipts_of(
     client: ChainClient, transactions: Sequence[LaneTransaction]
 ) -> dict[int, tuple[Signed, Receipt]]:
-    """Return the attempt that was mined, by nonce."""
+    """Return, by nonce, the attempt that was mined and its receipt."""
     attempts = [(transaction, attempt) for transaction in transactions for attempt in transaction.attempts]
     if not attempts:
         return {}
@@ -50,7 +50,7 @@ async def receipts_of(
 async def receipts_of_any(
     nodes: Sequence[ChainClient], transactions: Sequence[LaneTransaction]
 ) -> dict[int, tuple[Signed, Receipt]]:
-    """Return the attempts that any of these nodes has a receipt for, by nonce. A node that does not answer does not
+    """Return, by nonce, the attempts that any of these nodes has a receipt for. A node that does not answer does not
     hold up the others."""
     found: dict[int, tuple[Signed, Receipt]] = {}
     for node in nodes:
@@ -61,8 +61,8 @@ async def receipts_of_any(
 
 
 async def receipts_of_blocks(client: ChainClient, used: Sequence[LaneTransaction]) -> dict[bytes, Receipt]:
-    """Return by hash the receipts of the blocks that hold these transactions, if few blocks hold very many of them.
-    They come in the order of their nonces."""
+    """Return, by hash, the receipts of the blocks that hold these transactions, if few blocks hold very many of them.
+    The transactions must be in the order of their nonces."""
     if len(used) < MANY_IN_A_BLOCK:
         return {}
     ends = await receipts_of(client, [used[0], used[-1]])
@@ -93,8 +93,8 @@ class _FullBlock(msgspec.Struct, frozen=True, rename="camel"):
 
 
 async def find_transaction_by_nonce(client: ChainClient, address: str, nonce: int, head: int) -> NonceTaker | None:
-    """Return the transaction of `address` with `nonce` up to block `head`; None if there is none, or if the node cannot
-    tell because it is behind or has no state of those blocks."""
+    """Return the transaction of `address` with `nonce` up to block `head`. Return None if there is none, or if the node
+    cannot tell because it is behind or has no state of those blocks."""
     try:
         number = await _block_of(client, address, nonce, head)
         if number is None:
@@ -110,7 +110,7 @@ async def find_transaction_by_nonce(client: ChainClient, address: str, nonce: in
 
 
 async def _block_of(client: ChainClient, address: str, nonce: int, head: int) -> int | None:
-    """Return the first block after which the count is above `nonce`."""
+    """Return the first block after which the transaction count of `address` is above `nonce`."""
     if await client.eth.get_transaction_count(checksum(address), head) <= nonce:
         return None
     above, below, step = head, head - FIRST_STEP_BLOCKS, FIRST_STEP_BLOCKS
@@ -128,8 +128,8 @@ async def _block_of(client: ChainClient, address: str, nonce: int, head: int) ->
 
 
 class Reconciled(NamedTuple):
-    """A lane's nonces after comparing its rows with the chain. next_nonce: the first free one. holes: unused nonces
-    below it that belong to no intent and block all later ones."""
+    """A lane's nonces after comparing its rows with the chain. `next_nonce` is the first free nonce. `holes` are unused
+    nonces below it that belong to no intent and block all later ones."""
 
     next_nonce: int
     holes: tuple[int, ...] = ()
@@ -139,7 +139,7 @@ def reconcile(*, latest: int, next_nonce: int, owned: Collection[int]) -> Reconc
     """Compare a lane's nonces with the chain.
 
     latest: the chain's count of mined transactions. next_nonce: the nonce after the highest that any intent of the lane
-    ever had. owned: the nonces of intents, of those below `latest` only what is not final.
+    ever had. owned: the nonces of the lane's intents; below `latest`, only those of intents that are not final.
 
     - If the chain is ahead, the key was used elsewhere; continue after those transactions.
     - A nonce between the chain's count and ours that no intent has must be filled with a no-op, or no later one is
@@ -150,7 +150,8 @@ def reconcile(*, latest: int, next_nonce: int, owned: Collection[int]) -> Reconc
 
 
 class NonceRepair:
-    """The repair of one lane's nonces: it skips foreign ones and fills those that no intent owns with no-ops."""
+    """The repair of one lane's nonces. Foreign nonces are skipped, and nonces that no intent owns are filled with
+    no-ops."""
 
     def __init__(self, parts: LaneParts) -> None:
         self._feed, self._store, self._transactions, self._sender, self._signer, self._policy = parts
@@ -161,7 +162,8 @@ class NonceRepair:
         """Make the lane's nonces agree with the chain's. Return False while something seems wrong but is not certain:
         one node's count at one moment changes nothing.
 
-        is_first_start: the lane was never compared before, so earlier transactions of its key are not foreign.
+        is_first_start: whether the lane was never compared before, so that earlier transactions of its key are not
+        foreign.
         """
         async with self._transactions.writing:
             if not self._in_order(latest):
@@ -176,7 +178,7 @@ class NonceRepair:
             return True
 
     def _in_order(self, latest: int) -> bool:
-        """Return whether every nonce the chain has not used is an intent's."""
+        """Return whether every nonce that the chain has not used belongs to an intent."""
         waiting = sum(1 for nonce in self._transactions.unmined if nonce >= latest)
         if latest <= self._transactions.next_nonce and waiting == self._transactions.next_nonce - latest:
             return True

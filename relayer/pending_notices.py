@@ -1,4 +1,5 @@
-"""Notices to wallets that their transactions were signed; one that cannot be written then is written later.
+"""Notices to wallets that their transactions were signed; a notice that cannot be written at that moment is written
+later.
 
 A notice that fails is retried ten times within an hour and a half, and then stays in its table.
 """
@@ -49,8 +50,8 @@ RETURNING i.chain_id, i.kind, i.data, u.tx_hash
 
 
 async def announce(connection: Connection, chain_id: int, transactions: Sequence[LaneTransaction]) -> None:
-    """Write the notices in the transaction that stores the signed bytes. A failure must not stop that transaction:
-    notices that cannot be written are left to `PendingNotices`."""
+    """Write the notices for newly signed transactions, in the database transaction that stores the signed bytes. A
+    failure must not stop that transaction, so notices that cannot be written are left to `PendingNotices`."""
     notices = [
         submitted.Submitted(each.intent_id, each.call.kind, each.call.data, each.newest.hash)
         for each in transactions

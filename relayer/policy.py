@@ -1,5 +1,5 @@
-"""A lane's limits: may it sign anything new, what does it offer for gas, and may a payer's transaction be sent at our
-expense? Pure functions; amounts in wei."""
+"""A lane's limits: whether it may sign anything new, what it offers for gas, and whether a payer's transaction may be
+sent at our expense. All functions are pure, and amounts are in wei."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from relayer.signing import Fees
 
 @dataclass(frozen=True, slots=True)
 class FeePolicy:
-    """The bounds of what we offer per gas. cap_wei: the maximum fee. The priority fee follows the market between its
-    bounds."""
+    """The bounds of the fees that we offer per unit of gas. `cap_wei` is the limit for the maximum fee. The priority
+    fee follows the market between its own bounds."""
 
     cap_wei: int
     min_priority_wei: int = 1_000_000
@@ -33,7 +33,7 @@ class FeeMarket:
 
 
 def quote(policy: FeePolicy, market: FeeMarket) -> Fees | None:
-    """Return fees that suffice until the base fee has doubled; None if even the next block would cost more than the
+    """Return fees that suffice until the base fee has doubled, or None if even the next block would cost more than the
     cap."""
     priority = min(max(market.priority_wei, policy.min_priority_wei), policy.max_priority_wei)
     if market.base_fee_wei + policy.min_priority_wei > policy.cap_wei:
@@ -45,7 +45,7 @@ def quote(policy: FeePolicy, market: FeeMarket) -> Fees | None:
 def bump(policy: FeePolicy, market: FeeMarket, old: Fees) -> Fees | None:
     """Return fees that replace `old`: both at least an eighth higher, as nodes demand, and enough for the market.
 
-    None if that exceeds the cap; then the transaction waits for the base fee to fall.
+    Return None if that exceeds the cap. The transaction then waits for the base fee to fall.
     """
     least = Fees(_eighth_more(old.max_fee_wei), _eighth_more(old.max_priority_fee_wei))
     if least.max_fee_wei > policy.cap_wei:
@@ -65,12 +65,12 @@ def highest_fees(policy: FeePolicy, old: Fees) -> Fees:
 
 
 def expected_price(fees: Fees, market: FeeMarket) -> int:
-    """Return what a unit of gas will probably cost; never more than we offer."""
+    """Return the probable price of a unit of gas, which is never more than we offer."""
     return min(fees.max_fee_wei, market.base_fee_wei + fees.max_priority_fee_wei)
 
 
 def _eighth_more(value: int) -> int:
-    """Return at least 12.5% more, rounded up; 0 becomes 1."""
+    """Return at least 12.5% more than `value`, rounded up; 0 becomes 1."""
     return value + -(-value // 8) + (1 if value == 0 else 0)
 
 
@@ -94,7 +94,7 @@ _LATER = "It can be sent again within the hour."
 
 
 class PayerKind(StrEnum):
-    """The kind of wallet whose signature a transaction carries; reverts are counted by it."""
+    """The kind of wallet whose signature a transaction carries. Reverts are counted for each kind."""
 
     NONE = "none"  # our own transaction
     WALLET = "wallet"
@@ -109,7 +109,8 @@ class PayerKind(StrEnum):
 
 @dataclass(slots=True)
 class PayerRecord:
-    """The last hour's transactions of one wallet, or of all wallets with one code. has_settled: one ever succeeded."""
+    """The last hour's transactions of one wallet, or of all wallets with one code. `has_settled` is whether one ever
+    succeeded."""
 
     reverted: int = 0
     succeeded: int = 0
@@ -130,7 +131,7 @@ class PayerRefusal:
 
 
 class Admission(Enum):
-    """What may happen to a payer's transaction that is not refused."""
+    """The decision about a payer's transaction that is not refused."""
 
     SEND = "send"
     WAIT = "wait"  # for the outcome of those in flight
@@ -138,8 +139,11 @@ class Admission(Enum):
 
 @dataclass(slots=True)
 class PayerBook:
-    """The records by which one batch is judged. burnt_wei: what reverts of contract wallets have cost this lane within
-    the hour; it may reach `allowance_wei`. unmined_wei: what those in flight may cost."""
+    """The records by which the payers of one batch are judged.
+
+    burnt_wei: the cost to this lane, within the hour, of reverts of contract wallets. It may reach `allowance_wei`.
+    unmined_wei: the possible cost of contract wallets' transactions in flight.
+    """
 
     wallets: dict[bytes, PayerRecord]
     codes: dict[bytes, PayerRecord]
@@ -149,11 +153,13 @@ class PayerBook:
 
     @property
     def newcomers_wei(self) -> int:
-        """Return up to which total a new wallet of a code above its bound may be sent; rounded down."""
+        """Return the limit on the total cost up to which a new wallet's transaction may be sent although its code is
+        above its bound. Rounded down."""
         return self.allowance_wei // NEWCOMERS_SHARE
 
     def judge(self, payer: bytes, code: bytes | None, worst_wei: int) -> Admission | PayerRefusal:
-        """Judge this payer's transaction; if it may be sent, count it as in flight. worst_wei: what it may cost."""
+        """Judge this payer's transaction; if it may be sent, count it as in flight. `worst_wei` is the most that it may
+        cost."""
         wallet = self.wallets.setdefault(payer, PayerRecord())
         alike = None if code is None else self.codes.setdefault(code, PayerRecord())
         refusal = self._refusal(wallet, alike, worst_wei)
@@ -176,12 +182,13 @@ class PayerBook:
 
     @staticmethod
     def _is_held_to_its_code(wallet: PayerRecord, excess: int) -> bool:
-        """Return whether a wallet is judged by its code, whose reverts exceed its successes by `excess`."""
+        """Return whether a wallet is judged by its code. The reverts of wallets with this code exceed their successes
+        by `excess`."""
         is_proven = wallet.has_settled and not wallet.reverted
         return not is_proven and excess >= CODE_REVERTS_ALLOWED
 
     def _refusal(self, wallet: PayerRecord, alike: PayerRecord | None, worst_wei: int) -> PayerRefusal | None:
-        """Judge by what has been mined; what is in flight never causes a refusal."""
+        """Judge by mined transactions only: those in flight never cause a refusal."""
         if wallet.excess >= WALLET_REVERTS_ALLOWED:
             why = f"{wallet.reverted} transactions of this wallet reverted within an hour and burnt our gas."
             return PayerRefusal(WALLET_REVERTS, f"{why} {_LATER}")
@@ -202,10 +209,11 @@ _ETHER = 10**18
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long to wait before acting on a transaction.
+    """The times to wait before acting on a transaction.
 
-    resend_after_seconds: before its bytes are offered again. bump_after_seconds: before its fees are raised if no
-    nonce is mined although blocks come. bump_after_blocks: how many blocks must have come at least.
+    resend_after_seconds: the time until its bytes are offered again.
+    bump_after_seconds: the time until its fees are raised, if no nonce is mined although blocks come.
+    bump_after_blocks: the number of blocks that must have come by then.
     doubt_after_seconds: how late a receipt may be before a foreign transaction is searched for.
     believe_after_seconds: how long nodes must agree on the key's nonces before we give up a nonce or fill one.
     """
@@ -221,8 +229,9 @@ class Patience:
 class LanePolicy:
     """A lane's limits.
 
-    bets_cap_wei: the maximum fee of lanes that send bets, if lower than that of others. gas_per_hour_wei: the stop-loss
-    per lane. errors: custom errors by selector, to explain reverts.
+    bets_cap_wei: the maximum fee of lanes that send bets, if lower than that of other lanes.
+    gas_per_hour_wei: the stop-loss of each lane.
+    errors: custom errors by selector, to explain reverts.
     """
 
     fees: FeePolicy
@@ -267,9 +276,11 @@ def _gwei(amount: Decimal) -> int:
 class LaneSnapshot:
     """The facts that decide whether a lane may sign.
 
-    balance_wei: None until it is read. worst_cost_wei: of all in flight, value included. spent_wei: on gas in the last
-    hour. expected_wei: on gas for all in flight. If base_fee_wei exceeds the policy's cap, no new transaction could be
-    mined.
+    base_fee_wei: the current base fee. If it exceeds the policy's cap, no new transaction could be mined.
+    balance_wei: the key's balance; None until it is read.
+    worst_cost_wei: the most that all transactions in flight can cost, value included.
+    spent_wei: the cost of gas in the last hour.
+    expected_wei: the probable cost of gas for all transactions in flight.
     """
 
     node_down: bool

@@ -1,4 +1,5 @@
-"""Checks before a nonce is spent: would the call revert, how much gas does it need, is it too late?"""
+"""Checks made before a nonce is spent: whether the call would revert, how much gas it needs, and whether it is too
+late."""
 
 from __future__ import annotations
 
@@ -39,8 +40,9 @@ class CheckTerms:
 class Checked:
     """The candidates of one check, sorted by its result.
 
-    ready: in the order of the candidates. deferred: not known yet (a node failed, fees are above the cap).
-    doubted: to be refused, unless a transaction signed for it earlier has landed.
+    ready: candidates that can be signed, in their original order.
+    deferred: candidates whose result is not known yet, because a node failed or fees are above the cap.
+    doubted: refusals that hold unless a transaction signed earlier for the same intent has landed.
     """
 
     ready: list[Prepared] = field(default_factory=list)
@@ -50,13 +52,14 @@ class Checked:
     out_of_funds: str | None = None
 
     def refuse(self, refusal: IntentRefusal) -> None:
-        """File a refusal. A call that had a nonce may be refused only because it landed; the chain must decide that."""
+        """Add a refusal to `refused`, or to `doubted` if the intent had a nonce: its call may fail only because it has
+        already landed. The chain must decide that."""
         (self.doubted if refusal.candidate.had_nonce else self.refused).append(refusal)
 
 
 async def check(client: ChainClient, sender: bytes, candidates: Sequence[Candidate], terms: CheckTerms) -> Checked:
-    """Sort candidates with one JSON-RPC batch for all calls, and another for those refused. A failure of the node
-    defers, only a revert refuses."""
+    """Sort candidates with one JSON-RPC batch for all calls, and another for the refused ones. A failure of the node
+    defers a candidate; only a revert refuses it."""
     checked = Checked()
     estimated: list[Candidate] = []
     for each in candidates:
@@ -105,7 +108,8 @@ async def _with_blocks(
 
 
 def refuse_without_node(candidate: Candidate, head: Block) -> IntentRefusal | None:
-    """Return a refusal that needs no node: it is too late on the chain's clock, or its dependency did not succeed."""
+    """Return a refusal for a reason that needs no node: the intent is too late on the chain's clock, or its dependency
+    did not succeed."""
     not_after = candidate.call.not_after
     if not_after is not None and head.timestamp > not_after:
         sentence = f"It was not sent in time: its deadline passed {head.timestamp - not_after} s ago."
@@ -131,7 +135,7 @@ def _estimate(candidate: Candidate, sender: bytes, max_gas: int, block: str) -> 
 
 
 def _refusal(candidate: Candidate, answer: str | RpcError, terms: CheckTerms) -> IntentRefusal | None:
-    """Return a refusal if a node's answer to the call is one. An error of any kind but these says nothing about the
+    """Return a refusal if a node's answer to the call is a reason for one. Any other error says nothing about the
     intent."""
     if isinstance(answer, RpcError):
         match answer.kind:
@@ -150,7 +154,7 @@ def _refusal(candidate: Candidate, answer: str | RpcError, terms: CheckTerms) ->
 def _prepare(
     checked: Checked, candidate: Candidate, answer: str | RpcError, code: str | RpcError, terms: CheckTerms
 ) -> None:
-    """File a candidate that is not refused as ready or deferred. code: the code of its payer's wallet."""
+    """Add a candidate that is not refused to `ready` or `deferred`. `code` is the code of its payer's wallet."""
     if isinstance(answer, RpcError):
         if answer.kind is RpcErrorKind.INSUFFICIENT_FUNDS:
             checked.out_of_funds = answer.message
@@ -169,7 +173,8 @@ def _prepare(
 
 
 def with_margin(estimate: int) -> int:
-    """Return the gas limit to sign for an estimate; the percentage is rounded down, and a minimum margin added."""
+    """Return the gas limit to sign for an estimate: the estimate plus a percentage, rounded down, or plus a minimum
+    margin if that is more."""
     if estimate <= PLAIN_TRANSFER_GAS:
         return estimate
     return max(estimate * (100 + GAS_MARGIN_PERCENT) // 100, estimate + MIN_GAS_MARGIN)

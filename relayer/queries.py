@@ -94,14 +94,15 @@ _TOO_LATE = _CANDIDATES % (
 
 
 class LaneQueries:
-    """The queries of one lane, and its claims, which guard nothing. `pool` is in autocommit."""
+    """The queries of one lane, and its claims on intents. The claims guard nothing. `pool` is in autocommit."""
 
     def __init__(self, pool: ConnectionPool, lease: Lease) -> None:
         self._pool = pool
         self._lease = lease
 
     async def queued(self, limit: int, excluded: Sequence[int]) -> list[Candidate]:
-        """Return the next intents for this lane's groups whose dependency, if any, has an outcome; not locked."""
+        """Return the next intents for this lane's groups whose dependency, if any, has an outcome. The rows are not
+        locked."""
         return await self._candidates(_QUEUED, limit, excluded)
 
     async def too_late(self, limit: int, excluded: Sequence[int], chain_time: int) -> list[Candidate]:
@@ -125,8 +126,8 @@ class LaneQueries:
         return [_candidate_from(row) for row in rows]
 
     async def gas_of_the_hour(self) -> tuple[int, dict[PayerKind, int]]:
-        """Return what this lane paid for gas within the last hour, in wei, and the part of it spent on reverts, by kind
-        of payer."""
+        """Return this lane's cost of gas within the last hour, in wei, and the part of it spent on reverts, by kind of
+        payer."""
         async with self._pool.connection() as connection:
             rows = await connection.fetch_all(
                 "SELECT outcome = 'reverted', payer IS NOT NULL, payer_code IS NOT NULL, coalesce(sum(fee_wei), 0) "
@@ -174,8 +175,8 @@ class LaneQueries:
         return former
 
     async def claim(self, prepared: Sequence[Prepared], seconds: float) -> list[Prepared]:
-        """Claim those that no other lane has claimed, and return them. This saves slow signers double work; it guards
-        nothing, and a claim expires."""
+        """Claim the intents that no other lane has claimed, and return them. A claim saves slow signers double work. It
+        guards nothing, and it expires."""
         async with self._pool.connection() as connection:
             ids = [each.call.intent_id for each in prepared]
             ours = {row[0] for row in await connection.fetch_all(_CLAIM, (self._lease.lane_id, seconds, ids))}

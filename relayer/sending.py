@@ -66,7 +66,7 @@ class LaneSender:
             await self._send([each for each in transactions if each.state.in_flight])
 
     async def mark(self) -> None:
-        """Record transactions as sent, all that are pending at a time."""
+        """Record transactions as sent, forever. Each write covers all transactions that are pending."""
         while True:
             await self._marking.wait()
             self._marking.clear()
@@ -99,7 +99,7 @@ class LaneSender:
         transactions: list[LaneTransaction],
         send: Callable[[Sequence[bytes]], Awaitable[list[str | RpcError]]],
     ) -> int:
-        """Send the newest bytes of each; return how many did not reach a pool or the chain."""
+        """Send the newest bytes of each transaction; return how many transactions did not reach a pool or the chain."""
         if not transactions:
             return 0
         attempts = [each.newest for each in transactions]
@@ -151,7 +151,7 @@ REPLACEMENTS = 200
 
 
 class LaneSigner:
-    """A lane's key, for replacements and no-ops. noop_gas: the gas limit of an empty transfer to ourselves."""
+    """A lane's key, for replacements and no-ops. `noop_gas` is the gas limit of an empty transfer to ourselves."""
 
     def __init__(self, lease: Lease, noop_gas: int, where: Mapping[str, str]) -> None:
         self.chain_id = lease.chain_id
@@ -163,7 +163,7 @@ class LaneSigner:
         return Unsigned(self.chain_id, nonce, fees, self.noop_gas, self._signer.address, value_wei=0, data=b"")
 
     async def sign(self, unsigned: Sequence[Unsigned]) -> list[Signed]:
-        """Sign the first of these, at most REPLACEMENTS; return none while the signer is unavailable."""
+        """Sign the first of these transactions, at most REPLACEMENTS; return none while the signer is unavailable."""
         try:
             return await self._signer.sign_all(unsigned[: min(REPLACEMENTS, self._signer.at_once or REPLACEMENTS)])
         except SignerUnavailable as error:
@@ -191,7 +191,7 @@ class Replacer:
         self._latest = -1
 
     def reset(self) -> None:
-        """Restart the clock: nothing is in flight, so nothing can have been stuck until now."""
+        """Restart the clock. Nothing is in flight, so nothing can have been stuck until now."""
         self._moved_at = None
 
     async def replace_stuck(self, latest: int, pending: int) -> None:
@@ -241,8 +241,11 @@ class Replacer:
         )
 
     def _replacement(self, transaction: LaneTransaction, *, cancel: bool) -> Unsigned | None:
-        """Return a transaction with the same nonce at higher fees; None if they would exceed the cap. A first no-op is
-        always made: if the cap leaves no room above what it replaces, nodes that lost or refused that may take it."""
+        """Return a transaction with the same nonce at higher fees, or None if they would exceed the cap.
+
+        The first no-op is always made. If the cap leaves no room for higher fees, nodes that lost or refused the old
+        bytes may still accept the no-op.
+        """
         policy, old = self._policy.fees, transaction.newest.fees
         fees = bump(policy, self._feed.market, old)
         if cancel and not transaction.cancelling:

@@ -105,8 +105,8 @@ class Relayer:
         await cancel_and_wait(task)
 
     async def _poll_on_announcement(self, chain: RelayChain) -> None:
-        """Read an announced block at once if a transaction waits for one. Otherwise the feed's interval is soon enough
-        and asks a busy chain's node less."""
+        """Poll at once when a block is announced and a transaction waits for one. Otherwise the feed's interval is soon
+        enough and causes fewer requests on a busy chain."""
         while True:
             from_node = await chain.heads.wait()
             if from_node and any(lane.in_flight for lane in self.lanes() if lane.lease.chain_id == chain.feed.chain_id):

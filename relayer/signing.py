@@ -24,14 +24,16 @@ Fields = list[bytes | list[bytes]]
 
 @dataclass(frozen=True, slots=True)
 class Fees:
-    """The fees a transaction offers, in wei per gas: the maximum in all, and the maximum for the block's proposer."""
+    """The fees that a transaction offers, in wei per unit of gas: the maximum total, and the maximum for the block's
+    proposer."""
 
     max_fee_wei: int
     max_priority_fee_wei: int
 
 
 class Signature(NamedTuple):
-    """An ECDSA signature as a transaction carries it: r and s of 32 bytes, s in the lower half, and the parity of R."""
+    """An ECDSA signature as a transaction carries it: r and s, of 32 bytes each, with s in the lower half, and the
+    parity of R."""
 
     r: bytes
     s: bytes
@@ -78,7 +80,8 @@ class Unsigned:
 
 @dataclass(frozen=True, slots=True)
 class Signed:
-    """A signed transaction: its bytes and its hash. is_cancel: a no-op that takes the nonce of a call."""
+    """A signed transaction: its bytes and its hash. `is_cancel` is whether it is a no-op that takes the nonce of a
+    call."""
 
     nonce: int
     raw: bytes = field(repr=False)
@@ -99,8 +102,9 @@ class SignerUnavailable(VpmError):
 class Signer(ABC):
     """A key that signs a lane's transactions.
 
-    address: 20 bytes. at_once: how many transactions it signs concurrently; None for a key in memory, which signs
-    without waiting. problem: a sentence that says why it cannot sign now.
+    address: the 20 bytes of the key's address.
+    at_once: how many transactions the key signs concurrently; None for a key in memory, which signs without waiting.
+    problem: a sentence that says why the key cannot sign now.
     """
 
     address: bytes
@@ -109,11 +113,12 @@ class Signer(ABC):
 
     @abstractmethod
     async def sign_all(self, transactions: Sequence[Unsigned]) -> list[Signed]:
-        """Sign in order, up to the first that cannot be signed; raise SignerUnavailable if that is the first."""
+        """Sign in order, up to the first transaction that cannot be signed. Raise SignerUnavailable if no transaction
+        could be signed."""
 
     @property
     def label(self) -> str:
-        """Return its address as text, the name of its lanes in metrics and logs."""
+        """Return the signer's address as text, which names its lanes in metrics and logs."""
         return hex_of(self.address)
 
     def __repr__(self) -> str:

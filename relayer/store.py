@@ -1,7 +1,7 @@
 """A lane's writes to the database. Each first locks the lane's row and checks the lease.
 
-So a process that wrongly believes it holds the lane changes nothing: it gets `LeaseLost`. The triggers on outbox_intent
-refuse impossible changes of state, write the history and notify.
+So a process that wrongly believes that it holds the lane changes nothing: its write raises `LeaseLost`. The triggers on
+outbox_intent refuse impossible changes of state, write the history and notify.
 """
 
 from __future__ import annotations
@@ -81,7 +81,8 @@ class LaneStore:
     # Reading
 
     async def transactions(self) -> tuple[list[LaneTransaction], int | None, int | None]:
-        """Return everything that is not final by nonce, the lane's next nonce, and the highest nonce in its rows."""
+        """Return the transactions that are not final, ordered by nonce; also the lane's next nonce, and the highest
+        nonce in its rows."""
         async with self._fenced() as (connection, next_nonce):
             transactions = await self._read(connection, _LIVE, self.lease.lane_id)
             highest = await connection.fetch_value(
@@ -95,7 +96,8 @@ class LaneStore:
             return await self._read(connection, _ENDED_FROM, self.lease.lane_id, nonce)
 
     async def _read(self, connection: Connection, condition: bytes, *values: int) -> list[LaneTransaction]:
-        """Return the transactions of these rows by nonce, each with everything signed for its nonce."""
+        """Return the transactions of the rows that meet a condition, ordered by nonce, each with everything signed for
+        its nonce."""
         query = b"SELECT " + _TRANSACTION_COLUMNS + b" FROM outbox_intent i WHERE " + condition + b" ORDER BY nonce"
         rows = await connection.fetch_all(query, values)
         by_intent: dict[int, list[Signed]] = {}
@@ -104,8 +106,8 @@ class LaneStore:
         return [_transaction_read(row, by_intent[row[0]]) for row in rows]
 
     async def take_back(self, intent_id: int, former: FormerTransaction) -> LaneTransaction | None:
-        """Give a queued intent its former nonce back, because that transaction landed; return None if it is no longer
-        queued."""
+        """Give a queued intent its former nonce back, because its former transaction landed. Return None if the intent
+        is no longer queued."""
         async with self._fenced() as (connection, _):
             done = await connection.execute(
                 "UPDATE outbox_intent i SET state = 'signed', lane_id = %(lane)s, nonce = %(nonce)s,"
@@ -136,9 +138,10 @@ class LaneStore:
     ) -> list[LaneTransaction]:
         """Assign nonces in order, sign, and store the bytes in one transaction, before anything is sent.
 
-        Leave out intents another lane has taken. A key in memory signs here. A key service has signed before: `ready`
-        has its signed transactions. The first one missing, because a nonce before it went elsewhere, ends the batch;
-        the rest stays queued and its signatures are discarded.
+        Intents that another lane has taken are left out. A key in memory signs here. A key service has signed before,
+        and `ready` has its signed transactions. A nonce that went elsewhere makes later signatures useless, so the
+        first transaction that is missing in `ready` ends the batch. The rest stays queued, and its signatures are
+        discarded.
         """
         async with self._fenced() as (connection, next_nonce):
             if next_nonce is None:
@@ -212,7 +215,8 @@ class LaneStore:
     # On the chain
 
     async def mark_sent(self, transactions: Sequence[LaneTransaction]) -> set[int]:
-        """Mark transactions whose bytes were offered to a node; return the ids that were still `signed`."""
+        """Mark transactions whose bytes were offered to a node as sent; return the ids of those that were still
+        `signed`."""
         return await self._write(
             "UPDATE outbox_intent SET state = 'sent', state_at = clock_timestamp() "
             "WHERE id = ANY(%s) AND lane_id = %s AND state = 'signed' RETURNING id",
@@ -254,7 +258,7 @@ class LaneStore:
         )
 
     async def mark_dropped(self, transactions: Sequence[LaneTransaction]) -> None:
-        """Mark transactions that a reorg undid, even after they had ended, as sent."""
+        """Mark transactions as sent again because a reorg undid their blocks, even if they had ended."""
         await self._write(
             "UPDATE outbox_intent SET state = 'sent', outcome = NULL, reason_code = NULL, reason = NULL, "
             "block_number = NULL, block_hash = NULL, gas_used = NULL, fee_wei = NULL, mined_at = NULL, "
@@ -275,7 +279,8 @@ class LaneStore:
         )
 
     async def requeue(self, transactions: Sequence[LaneTransaction]) -> None:
-        """Queue intents again to get new nonces, because foreign transactions, named in the history, took theirs."""
+        """Queue intents again to get new nonces, because foreign transactions took theirs. The history names these
+        transactions."""
         await self._write(
             "UPDATE outbox_intent i SET state = 'queued', lane_id = NULL, nonce = NULL, tx_hash = NULL, "
             "reason = u.reason, state_at = clock_timestamp() "
@@ -291,7 +296,7 @@ class LaneStore:
         )
 
     async def fill_holes(self, signed: Sequence[Signed], next_nonce: int) -> list[LaneTransaction]:
-        """Store no-ops, each as an intent, for nonces that no intent owns, and set the lane's next nonce."""
+        """Store a no-op, as an intent, for each nonce that no intent owns, and set the lane's next nonce."""
         own = self.lease.signer.address
         transactions: list[LaneTransaction] = []
         async with self._fenced() as (connection, _):
@@ -340,7 +345,7 @@ class LaneStore:
 
 
 def _columns(rows: Iterable[tuple[Any, ...]]) -> list[list[Any]]:
-    """Return the columns of at least one row, as the arrays that `unnest` takes."""
+    """Transpose at least one row into columns, as the arrays that `unnest` takes."""
     return [list(column) for column in zip(*rows, strict=True)]
 
 

@@ -16,7 +16,7 @@ from relayer.signing import Fees, Signed, Unsigned
 
 @dataclass(frozen=True, slots=True)
 class NonceTaker:
-    """The mined transaction that used a nonce, by its hash and its block's."""
+    """The mined transaction that used a nonce, with its block."""
 
     tx_hash: bytes
     block_number: int
@@ -25,7 +25,7 @@ class NonceTaker:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """The call an intent asks for. payer: the user's wallet whose signature it carries, if any."""
+    """The call that an intent requests. `payer` is the user's wallet whose signature the call carries, if any."""
 
     intent_id: int
     kind: str
@@ -44,14 +44,16 @@ class Call:
 class LaneTransaction:
     """An intent with a nonce, from its first signature until its block is final.
 
-    attempts: everything signed for its nonce, oldest first; at most one of them is ever mined. state_since,
-    last_sent_at: monotonic seconds. payer_code: the hash of its payer's code, if any. doomed: why the call must not or
-    cannot be mined any more, as (code, sentence); a no-op then takes its nonce. unfunded: a node last answered that the
-    key cannot pay for the newest bytes.
+    attempts: everything signed for its nonce, oldest first. At most one attempt is ever mined.
+    state_since, last_sent_at: times in monotonic seconds.
+    payer_code: the hash of its payer's code, if any.
+    doomed: why the call must not or cannot be mined any more, as (code, sentence). A no-op then takes its nonce.
+    unfunded: whether a node last answered that the key cannot pay for the newest bytes.
 
-    used_since: when the nonce was first seen used without a receipt of ours. rival: the foreign transaction that used
-    it, once found. searched_at: when it was last searched for. landed: the search found our own transaction, whose
-    receipt is only late.
+    used_since: when the nonce was first seen used without a receipt of ours.
+    rival: the foreign transaction that used the nonce, once found.
+    searched_at: when a foreign transaction was last searched for.
+    landed: whether the search found our own transaction. Only its receipt is late then.
     """
 
     call: Call
@@ -102,9 +104,11 @@ class NextStep(StrEnum):
 class QueueProgress:
     """The progress of a lane's transactions on the chain.
 
-    latest: the key's count of mined transactions. pending: the same including the node's pool. now: monotonic seconds.
-    chain_time: the head's Unix seconds. stuck_seconds, stuck_blocks: since `latest` last moved while something was in
-    flight.
+    latest: the key's count of mined transactions.
+    pending: the key's count including the transactions in the node's pool.
+    now: the time in monotonic seconds.
+    chain_time: the head's time in Unix seconds.
+    stuck_seconds, stuck_blocks: the time and blocks since `latest` last moved while something was in flight.
     """
 
     latest: int
@@ -119,12 +123,13 @@ class QueueProgress:
 def next_step(
     transaction: LaneTransaction, progress: QueueProgress, patience: Patience, *, may_bump: bool = True
 ) -> NextStep:
-    """Return what to do about a transaction that is not mined. may_bump: False if its fees could not be raised just
-    now, so that its present bytes are still offered.
+    """Return what to do about a transaction that is not mined. `may_bump` is False if its fees could not be raised just
+    now; its present bytes are then still offered.
 
-    - Cancel it if it is doomed or late by the chain's clock: a no-op takes its nonce, so that it can never land late.
+    - Cancel it if it is doomed, or late by the chain's clock. A no-op takes its nonce, so the transaction can never
+      land late.
     - Bump it if its fee is below the base fee, so that no block can include it, once two blocks have passed.
-    - Bump it if it has the lowest unmined nonce, and that does not move while blocks come.
+    - Bump it if it has the lowest unmined nonce, and that nonce is not mined while blocks come.
     - Never bump it while the key cannot pay even for the present bytes.
     - Resend it if it is not in the node's pool, or has the lowest unmined nonce.
     """
@@ -166,7 +171,7 @@ def is_nonce_taken(
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A queued intent. had_nonce: it once had a nonce, which was given up."""
+    """A queued intent. `had_nonce` is whether it once had a nonce that was given up."""
 
     call: Call
     age_seconds: float
@@ -181,7 +186,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A candidate that can be signed once it has a nonce. payer_code: the hash of its payer's code, if any."""
+    """A candidate that can be signed once it has a nonce. `payer_code` is the hash of its payer's code, if any."""
 
     candidate: Candidate
     gas_limit: int
@@ -198,7 +203,8 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True)
 class IntentRefusal:
-    """A refusal of a queued intent. block_number: the block at which its call reverts for this reason, if known."""
+    """A refusal of a queued intent. `block_number` is the block at which its call reverts for the stated reason, if
+    known."""
 
     candidate: Candidate
     code: str
@@ -236,11 +242,15 @@ BlockKey = tuple[int, bytes]
 
 
 class LaneTransactions:
-    """A lane's transactions in flight, and what it has spent.
+    """A lane's transactions in flight, and what the lane has spent.
 
-    unmined: by nonce. mined: by block, until final. verified: blocks found canonical since the last reorg.
-    spent_wei: on gas in the last hour. burnt_wei: the part of it spent on reverts, by kind of payer. Both are read from
-    the rows at intervals, and raised by every receipt in between. where: the labels of its metrics and log lines.
+    unmined: transactions by nonce.
+    mined: transactions by block, until the block is final.
+    verified: blocks found canonical since the last reorg.
+    spent_wei: the cost of gas in the last hour.
+    burnt_wei: the part of `spent_wei` spent on reverts, by kind of payer. Both are read from the rows at intervals, and
+        every receipt in between raises them.
+    where: the labels of the lane's metrics and log lines.
 
     `writing` is held around every database write of the lane together with the change here that mirrors it.
     """
@@ -258,7 +268,6 @@ class LaneTransactions:
         self.landed_at = float("-inf")
 
     def load(self, transactions: Iterable[LaneTransaction]) -> None:
-        """Load transactions read from the rows."""
         for transaction in transactions:
             if transaction.state is IntentState.MINED:
                 self._add_mined(transaction)
@@ -267,7 +276,7 @@ class LaneTransactions:
         self._update_gauges()
 
     def add_signed(self, transactions: Sequence[LaneTransaction], queued_seconds: Mapping[int, float]) -> None:
-        """Add newly signed transactions. queued_seconds: how long each was queued, by intent."""
+        """Add newly signed transactions. `queued_seconds` is how long each was queued, by intent."""
         for transaction in transactions:
             self.unmined[transaction.nonce] = transaction
             self.next_nonce = max(self.next_nonce, transaction.nonce + 1)
@@ -294,7 +303,8 @@ class LaneTransactions:
         self._update_gauges()
 
     def undo_block(self, key: BlockKey) -> list[LaneTransaction]:
-        """Put the transactions of a block that a reorg undid back in flight; return them, to be sent at once."""
+        """Put the transactions of a block that a reorg undid back in flight. Return these transactions, to be sent at
+        once."""
         transactions = self.mined.pop(key, [])
         self.verified.discard(key)
         for transaction in transactions:
@@ -328,8 +338,8 @@ class LaneTransactions:
         )
 
     def expected_gas_wei(self, market: FeeMarket, kinds: Collection[PayerKind] = tuple(PayerKind)) -> int:
-        """Return the probable cost of gas for everything unmined, or for some kinds of payer, if every gas limit is
-        used up."""
+        """Return the probable cost of gas for all unmined transactions, or for those of some kinds of payer, if every
+        gas limit is used up."""
         return sum(
             each.newest.gas_limit * expected_price(each.newest.fees, market)
             for each in self.unmined.values()

@@ -1,7 +1,7 @@
 """A signer whose key is in a key service, which may be slow, throttled or down, and whose signatures are checked.
 
 A service returns neither the parity of R nor a low s. Both follow from the address: only one of the possible signatures
-recovers to it, and one that does not is never used.
+recovers to it. A signature that recovers to another address is never used.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ class KmsKey(Protocol):
 
     @property
     def name(self) -> str:
-        """Return its name as the operator wrote it."""
+        """Return the key's name as the operator wrote it."""
 
     async def public_key(self) -> bytes:
-        """Return its SubjectPublicKeyInfo in DER."""
+        """Return the key's SubjectPublicKeyInfo in DER."""
 
     async def sign(self, digest: bytes) -> bytes:
         """Return a signature of exactly these 32 bytes in DER."""
@@ -102,8 +102,8 @@ PROBE = keccak(b"vpm relayer: does this key sign?")
 
 @dataclass(frozen=True, slots=True)
 class KmsPatience:
-    """The limits of requests to a key service. at_once: concurrent requests for one key. seconds: how long one
-    signature is retried."""
+    """The limits of requests to a key service. `at_once` is the number of concurrent requests for one key. `seconds` is
+    how long one signature is retried."""
 
     at_once: int = 8
     seconds: float = 10.0
@@ -117,8 +117,8 @@ class KmsPatience:
 class KmsSigner(Signer):
     """A key in a key service.
 
-    It returns no signature that does not recover to its address. After a failure it refuses at once, until `watch` has
-    seen it sign again: only `watch` waits for a service that is down.
+    It returns only signatures that recover to its address. After a failure it refuses to sign, without waiting, until
+    `watch` has seen the key sign again. Only `watch` waits for a service that is down.
     """
 
     def __init__(self, key: KmsKey, address: bytes, patience: KmsPatience) -> None:
@@ -162,7 +162,7 @@ class KmsSigner(Signer):
                     self._recovered()
 
     async def check(self) -> None:
-        """Request the public key and a signature; raise ConfigError if it is the wrong key."""
+        """Request the public key and a signature; raise ConfigError if the key is the wrong one."""
         public_key = await try_once(self._key, self._key.public_key, self._patience)
         address = address_of(public_key, self._key.name)
         if address != self.address:
@@ -177,7 +177,7 @@ class KmsSigner(Signer):
             return transaction.signed(await self._signature(transaction.digest))
 
     async def _signature(self, digest: bytes) -> Signature:
-        """Return a signature; raise SignerUnavailable if there is none in time, or if it is wrong."""
+        """Return a signature; raise SignerUnavailable if the service returns none in time, or a wrong one."""
         der = await with_retries(self._key, lambda: self._timed(digest), self._patience)
         try:
             return signature_of(der, digest, self.address)
@@ -230,7 +230,8 @@ async def try_once(key: KmsKey, request: Callable[[], Awaitable[T]], patience: K
 
 
 async def with_retries(key: KmsKey, request: Callable[[], Awaitable[T]], patience: KmsPatience) -> T:
-    """Retry a request while the service throttles or does not answer; raise the last SignerUnavailable on timeout."""
+    """Retry a request while the service throttles it or does not answer; raise the last SignerUnavailable on
+    timeout."""
     loop = asyncio.get_running_loop()
     deadline, pause = loop.time() + patience.seconds, FIRST_PAUSE_SECONDS
     while True:
