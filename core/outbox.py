@@ -418,7 +418,7 @@ class LaneReport:
 
 @dataclass(frozen=True, slots=True)
 class GroupReport:
-    """The lanes that serve one group on one chain, and how many intents wait for them."""
+    """The lanes that serve one group on one chain, and the number of intents that wait for these lanes."""
 
     lanes: tuple[LaneReport, ...]
     queued: int

@@ -41,7 +41,7 @@ _PHASE_AGGREGATORS = hex_of(keccak(text="phaseAggregators(uint16)")[:4])
 
 
 async def emitters_of(rpc: ChainProvider, proxies: Iterable[bytes]) -> dict[bytes, FeedRounds]:
-    """Map every address that emits rounds of one of the feeds to that feed and the phase of these rounds."""
+    """Map every address that emits a feed's rounds to that feed and to the phase of those rounds."""
     emitters: dict[bytes, FeedRounds] = {}
     for proxy in proxies:
         if await _view(rpc, proxy, _AGGREGATOR) is None:

@@ -36,7 +36,8 @@ HASH_QUESTIONS_AT_ONCE = 8
 
 
 class Replaced(Exception):
-    """Raised when the block after the cursor's does not name the cursor's block as its parent: a reorganization."""
+    """An error: the block after the cursor's does not name the cursor's block as its parent, so the chain was
+    reorganized."""
 
 
 class Fetcher:
@@ -150,7 +151,7 @@ class Fetcher:
     # ---------------------------------------------------------------- logs
 
     async def _ours_and_payments(self, first: int, last: int) -> list[Log]:
-        """Fetch our contracts' logs in a range, and the transfers to them."""
+        """Fetch our contracts' logs in a range, and the token's transfers to our contracts."""
         payments = self.sources.transfer_filter
         if payments is None:
             return await self.node.logs(self.sources.main_filter, first, last)
@@ -160,7 +161,7 @@ class Fetcher:
         return ours + transfers
 
     async def _logs(self, first: int, last: int) -> list[Log]:
-        """Fetch our logs, transfers to us, and the authorizations that may have made the transfers."""
+        """Fetch our logs, the token's transfers to us, and the authorizations that may have made these transfers."""
         logs = await self._ours_and_payments(first, last)
         if len(self.node.separate_nodes()) > 1:
             logs = await self.completeness.complete_page(self._filters, first, last, logs)

@@ -53,7 +53,7 @@ class FeedRounds:
 
 @dataclass(frozen=True)
 class Emitter:
-    """A followed address, as bytes, and the layouts of its logs by the first topic's hex."""
+    """A followed address, as bytes, with the layouts of its logs. The key of a layout is the hex of the first topic."""
 
     address: bytes
     role: Role

@@ -110,8 +110,8 @@ class Assigner:
 
     @contextlib.contextmanager
     def _claimed(self, candidates: list[Candidate]) -> Iterator[list[Candidate]]:
-        """Claim the candidates that no other lane of this process has claimed, and yield them. The claims end with the
-        `with` block."""
+        """Claim the candidates that no other lane of this process has claimed, and yield them. The claims last until
+        the end of the `with` block."""
         free = [each for each in candidates if each.intent_id not in self._claims]
         ids = {each.intent_id for each in free}
         self._claims |= ids
@@ -217,7 +217,7 @@ class Assigner:
                         self._transactions.add_signed([transaction], {intent_id: refusal.candidate.age_seconds})
 
     async def _landed(self, signed: list[FormerTransaction]) -> FormerTransaction | None:
-        """Return the one of these transactions that any node has a receipt for, or None."""
+        """Return the first of these transactions for which a node has a receipt, or None."""
         for node in self._feed.nodes:
             receipts = await node.receipts([hex_of(each.hash) for each in signed])
             for each, receipt in zip(signed, receipts, strict=True):

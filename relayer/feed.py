@@ -203,10 +203,10 @@ class ChainFeed:
         return now - self._mismatch_since < self._behind_seconds
 
     async def _connect(self, head: Block) -> tuple[dict[int, str], int] | None:
-        """Return the hashes of consecutive blocks that end in this head, and the highest block that they share with the
-        known blocks.
+        """Return the hashes of consecutive blocks that end in this head, and the number of the highest block that they
+        share with the known blocks.
 
-        That block is -1 if too many blocks were missed, or if the fork lies below all known blocks. Return None if a
+        That number is -1 if too many blocks were missed, or if the fork lies below all known blocks. Return None if a
         block in between is missing or belongs to another fork. After a long gap only the block below the head is
         checked.
         """

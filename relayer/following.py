@@ -61,7 +61,7 @@ class Follower:
                     log.warning(error.message, action="relayer.follow_failed", **where, kind=error.kind.value)
 
     async def poll_once(self) -> None:
-        """Read the chain once, and act on what it shows."""
+        """Read the chain once, and act on the result."""
         await self._undo_reorged()
         if self._is_idle:
             self._replacer.reset()
@@ -129,8 +129,8 @@ class Follower:
             self._sender.push(transactions)
 
     async def _take_receipts(self, latest: int) -> None:
-        """Find the receipts for the nonces that the chain has used, and record the transactions as mined. Queue intents
-        again whose nonces were taken."""
+        """Find the receipts for the nonces that the chain has used, and record the transactions as mined. An intent
+        without a receipt is queued again if a foreign transaction took its nonce."""
         used = [transaction for nonce, transaction in self._transactions.unmined.items() if nonce < latest]
         of_blocks = await receipts_of_blocks(self._client, used)
         for start in range(0, len(used), ROWS):

@@ -95,7 +95,7 @@ class Lane:
         return self._transactions is not None and not self._transactions.unmined
 
     def wake(self, group: str | None) -> None:
-        """Look for new intents at once if the lane serves this group; None means any group."""
+        """Look for new intents at once if the lane serves this group. A group of None means any group."""
         if self._assigner is not None and (group is None or group in self.lease.groups):
             self._assigner.wake.set()
 

@@ -4,7 +4,7 @@ the lease has run out if the holder only hangs.
 A holder keeps a session lock on each of its lanes over one connection, and renews its leases in the lane rows. When it
 is killed, PostgreSQL drops the connection and the locks with it, and other processes see that at once. When it hangs,
 its leases run out; if it hangs in a transaction, which would lock the lane's row all that time, the next holder
-terminates that session. Either way the next holder raises the lane's epoch, which fences off the former holder's
+terminates that session. Either way the next holder raises the lane's epoch. The epoch fences off the former holder's
 writes.
 """
 
@@ -209,7 +209,7 @@ class Leases:
         return int(live)
 
     async def _try_take(self, connection: Connection, lane_id: int, *, wants: bool) -> None:
-        """Take the lane if no process holds it: its lock is free, or its lease expired."""
+        """Take the lane if no process holds it: its lock is free, or its lease has expired."""
         locked = await self._lock(connection, lane_id)
         if not locked and not await self._expired(connection, lane_id):
             self._free_since.pop(lane_id, None)

@@ -78,7 +78,7 @@ async def receipts_of_blocks(client: ChainClient, used: Sequence[LaneTransaction
 def match_receipts(
     transactions: Sequence[LaneTransaction], receipts: Mapping[bytes, Receipt]
 ) -> dict[int, tuple[Signed, Receipt]]:
-    """Return, by nonce, the attempt that has one of these receipts, and the receipt."""
+    """Return, by nonce, each attempt that has one of these receipts, together with the receipt."""
     return {
         transaction.nonce: (attempt, receipts[attempt.hash])
         for transaction in transactions
@@ -138,8 +138,9 @@ class Reconciled(NamedTuple):
 def reconcile(*, latest: int, next_nonce: int, owned: Collection[int]) -> Reconciled:
     """Compare a lane's nonces with the chain.
 
-    latest: the chain's count of mined transactions. next_nonce: the nonce after the highest that any intent of the lane
-    ever had. owned: the nonces of the lane's intents; below `latest`, only those of intents that are not final.
+    latest: the chain's count of mined transactions.
+    next_nonce: the nonce after the highest that any intent of the lane ever had.
+    owned: the nonces of the lane's intents; below `latest`, only those of intents that are not final.
 
     - If the chain is ahead, the key was used elsewhere; continue after those transactions.
     - A nonce between the chain's count and ours that no intent has must be filled with a no-op, or no later one is

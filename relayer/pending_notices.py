@@ -69,7 +69,7 @@ async def announce(connection: Connection, chain_id: int, transactions: Sequence
 
 
 class PendingNotices:
-    """The notices in `outbox_pending_notice` of some chains. Several relayers share them."""
+    """The notices in `outbox_pending_notice` of some chains. Several relayers share this table."""
 
     def __init__(self, pool: ConnectionPool, chain_ids: Collection[int]) -> None:
         self._pool = pool

@@ -60,7 +60,8 @@ def bump(policy: FeePolicy, market: FeeMarket, old: Fees) -> Fees | None:
 
 
 def highest_fees(policy: FeePolicy, old: Fees) -> Fees:
-    """Return the highest fees we may offer in place of `old`. A node that has `old` may refuse them as too low."""
+    """Return the highest fees we may offer in place of `old`. A node that has the transaction with `old` may refuse
+    them as too low."""
     return Fees(policy.cap_wei, min(_eighth_more(old.max_priority_fee_wei), policy.cap_wei))
 
 
@@ -153,8 +154,7 @@ class PayerBook:
 
     @property
     def newcomers_wei(self) -> int:
-        """Return the limit on the total cost up to which a new wallet's transaction may be sent although its code is
-        above its bound. Rounded down."""
+        """Return the lower allowance that applies to a new wallet whose code is above its bound. Rounded down."""
         return self.allowance_wei // NEWCOMERS_SHARE
 
     def judge(self, payer: bytes, code: bytes | None, worst_wei: int) -> Admission | PayerRefusal:
@@ -188,7 +188,8 @@ class PayerBook:
         return not is_proven and excess >= CODE_REVERTS_ALLOWED
 
     def _refusal(self, wallet: PayerRecord, alike: PayerRecord | None, worst_wei: int) -> PayerRefusal | None:
-        """Judge by mined transactions only: those in flight never cause a refusal."""
+        """Return the reason to refuse a payer's transaction, or None. Only mined transactions count: those in flight
+        never cause a refusal."""
         if wallet.excess >= WALLET_REVERTS_ALLOWED:
             why = f"{wallet.reverted} transactions of this wallet reverted within an hour and burnt our gas."
             return PayerRefusal(WALLET_REVERTS, f"{why} {_LATER}")
@@ -211,9 +212,9 @@ _ETHER = 10**18
 class Patience:
     """The times to wait before acting on a transaction.
 
-    resend_after_seconds: the time until its bytes are offered again.
-    bump_after_seconds: the time until its fees are raised, if no nonce is mined although blocks come.
-    bump_after_blocks: the number of blocks that must have come by then.
+    resend_after_seconds: the time until the transaction's bytes are offered again.
+    bump_after_seconds: the time until the transaction's fees are raised, if no nonce is mined although blocks come.
+    bump_after_blocks: the number of blocks that must have come before fees are raised.
     doubt_after_seconds: how late a receipt may be before a foreign transaction is searched for.
     believe_after_seconds: how long nodes must agree on the key's nonces before we give up a nonce or fill one.
     """

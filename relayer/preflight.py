@@ -52,8 +52,8 @@ class Checked:
     out_of_funds: str | None = None
 
     def refuse(self, refusal: IntentRefusal) -> None:
-        """Add a refusal to `refused`, or to `doubted` if the intent had a nonce: its call may fail only because it has
-        already landed. The chain must decide that."""
+        """Add a refusal to `refused`, or to `doubted` if the intent once had a nonce. The call of such an intent may
+        fail only because it has already landed; the chain must decide that."""
         (self.doubted if refusal.candidate.had_nonce else self.refused).append(refusal)
 
 

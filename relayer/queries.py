@@ -106,7 +106,7 @@ class LaneQueries:
         return await self._candidates(_QUEUED, limit, excluded)
 
     async def too_late(self, limit: int, excluded: Sequence[int], chain_time: int) -> list[Candidate]:
-        """Return queued intents that never had a nonce and whose deadline is before `chain_time`."""
+        """Return queued intents that never had a nonce and have a deadline before `chain_time`."""
         return await self._candidates(_TOO_LATE, limit, excluded, chain_time=chain_time)
 
     async def _candidates(self, query: bytes, limit: int, excluded: Sequence[int], **more: int) -> list[Candidate]:
@@ -144,7 +144,7 @@ class LaneQueries:
     async def payer_records(
         self, wallets: Collection[bytes], codes: Collection[bytes]
     ) -> tuple[dict[bytes, PayerRecord], dict[bytes, PayerRecord]]:
-        """Return the records of these wallets, and of all wallets with these codes."""
+        """Return the records of these wallets, and the combined records of all wallets with each of these codes."""
         values = {
             "chain_id": self._lease.chain_id,
             "wallets": list(wallets),

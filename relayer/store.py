@@ -215,7 +215,7 @@ class LaneStore:
     # On the chain
 
     async def mark_sent(self, transactions: Sequence[LaneTransaction]) -> set[int]:
-        """Mark transactions whose bytes were offered to a node as sent; return the ids of those that were still
+        """Mark transactions as sent after their bytes were offered to a node; return the ids of those that were still
         `signed`."""
         return await self._write(
             "UPDATE outbox_intent SET state = 'sent', state_at = clock_timestamp() "

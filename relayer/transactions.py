@@ -1,4 +1,4 @@
-"""Intents as a lane sees them: queued, signed, in flight and mined; and what to do next about each."""
+"""Intents as a lane sees them (queued, signed, in flight, mined), and the next step for each."""
 
 from __future__ import annotations
 
@@ -44,16 +44,16 @@ class Call:
 class LaneTransaction:
     """An intent with a nonce, from its first signature until its block is final.
 
-    attempts: everything signed for its nonce, oldest first. At most one attempt is ever mined.
+    attempts: everything signed for the nonce, oldest first. At most one attempt is ever mined.
     state_since, last_sent_at: times in monotonic seconds.
-    payer_code: the hash of its payer's code, if any.
-    doomed: why the call must not or cannot be mined any more, as (code, sentence). A no-op then takes its nonce.
+    payer_code: the hash of the payer's code, if any.
+    doomed: why the call must not or cannot be mined any more, as (code, sentence). A no-op then takes the nonce.
     unfunded: whether a node last answered that the key cannot pay for the newest bytes.
 
     used_since: when the nonce was first seen used without a receipt of ours.
     rival: the foreign transaction that used the nonce, once found.
     searched_at: when a foreign transaction was last searched for.
-    landed: whether the search found our own transaction. Only its receipt is late then.
+    landed: whether the search found our own transaction. In that case only the receipt is late.
     """
 
     call: Call
@@ -291,7 +291,7 @@ class LaneTransactions:
         self._move(transaction, IntentState.SENT)
 
     def mark_mined(self, transaction: LaneTransaction, fee_wei: int) -> None:
-        """Move a transaction whose outcome and block are set from unmined to mined."""
+        """Move a transaction from unmined to mined. Its outcome and block must be set."""
         self.landed_at = time.monotonic()
         self.spent_wei += fee_wei
         if transaction.outcome is MinedOutcome.REVERTED:

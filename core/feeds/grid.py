@@ -1,4 +1,4 @@
-"""Which readings of a pool feed a market needs, and which of them are still to be recorded.
+"""The readings of a pool feed that a market needs, and those among them that are still to be recorded.
 
 A pool feed has a reading for each multiple of its step. A market is decided by the reading at its end and, for a
 direction, the one at its start. A market that may resolve early counts only readings that are recorded promptly, so

@@ -1,4 +1,4 @@
-"""Reads a feed at one block of one node: its rounds, and which of them counts at a moment.
+"""A reader of a feed at one block of one node: it reads rounds and finds the round that counts at a moment.
 
 A pool feed returns the reading itself; for other feeds `core.feeds.rounds` finds the round in effect, as the contracts
 do.
@@ -15,7 +15,7 @@ from core.feeds.rounds import FeedHead, Round, RoundReading, in_effect_at, prove
 
 
 class NotRecorded(Exception):
-    """Raised if a pool feed's reading must be recorded first."""
+    """An error: a pool feed's reading must be recorded first."""
 
     def __init__(self, grid_time: int) -> None:
         super().__init__(grid_time)

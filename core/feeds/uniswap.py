@@ -53,7 +53,7 @@ _LOG_STEP: Final = math.log(1.0001) / 2
 
 
 def tick_at(sqrt_price: int) -> int:
-    """Return the highest tick whose price is not above this one."""
+    """Return the highest tick whose price is not above `sqrt_price`."""
     if not MIN_SQRT_PRICE <= sqrt_price < MAX_SQRT_PRICE:
         raise ValueError(f"{sqrt_price} is outside the price range of a pool.")
     tick = math.floor((math.log(sqrt_price) - 96 * math.log(2)) / _LOG_STEP)  # off by one at most

@@ -64,7 +64,7 @@ class Daemon:
         return task
 
     def spawn_endless(self, name: str, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Run endless `work` as a supervised task, and cancel it when the daemon stops. It must be safe to cancel
+        """Run endless `work` as a supervised task, and cancel it when the daemon stops. The work must be safe to cancel
         anywhere: each of its steps is one transaction, or changes only memory."""
         return self.spawn(name, self._until_stopped(work))
 

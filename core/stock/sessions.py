@@ -49,7 +49,7 @@ def weeks(sessions: Sequence[Session]) -> list[list[Session]]:
 
 
 def trading_day(at: int) -> TradingDay | None:
-    """Return the session on the New York day of `at`; None on weekends and holidays."""
+    """Return the session on the New York day of `at`, or None on weekends and holidays."""
     day = datetime.fromtimestamp(at, UTC).astimezone(NEW_YORK).date()
     for week in weeks(sessions_around(at)):
         for session in week:

@@ -260,7 +260,8 @@ def fee_on_gain(gross: int, principal: int, fee_bps: int) -> int:
 
 
 def classic_payout(accepted: int, pool: int, winning_pool: int, fee_bps: int) -> int:
-    """Return the payout of a winning stake of `accepted` in an ordinary parimutuel pool, after the same fee.
+    """Return the payout of a winning stake of `accepted` in an ordinary parimutuel pool, after a fee of `fee_bps` on
+    the gain.
 
     In an ordinary pool the winners share the whole pool in proportion to their stakes, regardless of when they bet.
     `pool` is everything accepted on both outcomes, seed included; `winning_pool` is the winning side of it. The share
@@ -348,7 +349,7 @@ def residue(market: VestedMarket) -> int | None:
 
 
 def classic(market: VestedMarket, position: Position, vintage: Vintage) -> int | None:
-    """Return an ordinary pool's payout for the position, after the same fee, or None until the market resolves."""
+    """Return an ordinary pool's payout for the position, after the market's fee, or None until the market resolves."""
     accepted = accepted_of(position, vintage)
     if market.winner is None or accepted is None:
         return None

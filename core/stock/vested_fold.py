@@ -42,7 +42,7 @@ vintage is finalized on chain, but only once it is finished."""
 
 
 class Diverged(ValueError):
-    """Raised if an event contradicts the events before it."""
+    """An error: an event contradicts the events before it."""
 
 
 def market_created(e: MarketCreated) -> VestedMarket:

@@ -78,8 +78,8 @@ async def _compare_page(snapshot: Snapshot, page: Page, low: int, high: int) -> 
 
 
 async def _projections(snapshot: Snapshot, _after: Place | None) -> None:
-    """Fold all stored logs again, sum the resulting rows, and compare them with the stored ones. There are no sums
-    until history has been read."""
+    """Fold all stored logs again, sum the resulting rows, and compare rows and sums with the stored ones. There are no
+    sums until history has been read."""
     connection, sources = snapshot.connection, snapshot.sources
     summed = b"SELECT summed FROM chain_cursor WHERE chain_id = %s"
     of_sums = sums.tables_of(sources) if await connection.fetch_value(summed, (sources.chain_id,)) else []

@@ -44,7 +44,8 @@ Place = list[Any]
 
 @dataclass(slots=True)
 class Comparison:
-    """The findings of an audit. `compared` counts single values, not rows; `block` is the block being compared."""
+    """The findings of an audit. `compared` is the number of single values compared, not of rows; `block` is the block
+    being compared."""
 
     compared: int = 0
     mismatches: int = 0
@@ -85,7 +86,8 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The tables as a page's transaction sees them, and the chain at their cursor's block."""
+    """A snapshot for one page: the tables as the page's transaction sees them, and the chain at the block of their
+    cursor."""
 
     connection: Connection
     client: ChainClient

@@ -1,8 +1,8 @@
 """Stock markets, vintages and positions, folded from the logs of the settler, the resolver and the lister.
 
 The fold is pure: it takes the rows its logs touch, applies the logs in chain order and returns what to write.
-`core.stock.vested` computes what each event does to a book; this module keeps the rows. Entries are the exception: they
-only add to the pending vintage, and there are so many of them that the row is changed directly.
+`core.stock.vested` computes what each event does to a book; this module keeps the rows. Entries are the exception. They
+only add to the pending vintage, and they are so many that this module changes the row directly.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ POSITION = RowKind(stock_position)
 
 
 class _MarketState:
-    """A market's row, and its books as a `VestedMarket` while consecutive events need them.
+    """A market's row, together with its books as a `VestedMarket` while consecutive events need the books.
 
     While `_value` is set, it holds the current books, vintage and outcome, and `current_row` copies them to `row`.
     Payouts are counted on the row only: there are many, and they change no book.

@@ -79,8 +79,8 @@ def projections(sources: Sources) -> list[Table]:
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """The rows that a run of logs changed, and those whose share of the sums may change, by the contract that holds the
-    money."""
+    """The rows that a run of logs changed. Also the rows whose share of the sums may change, by the contract that holds
+    the money."""
 
     writes: list[Write]
     affected: dict[Role, AffectedRows]
@@ -299,7 +299,8 @@ async def insert_missing(
 
 
 async def _pair_again(connection: Connection, sources: Sources, blocks: set[int]) -> None:
-    """Pair the authorizations in some blocks again: the transfer of an unpaired one may be stored now."""
+    """Pair the authorizations in some blocks with their transfers again: the transfer of an unpaired one may be stored
+    now."""
     if not blocks:
         return
     await connection.execute(

@@ -149,7 +149,7 @@ async def rows_by_key(
 async def rows_after(
     connection: Connection, kind: RowKind, key: tuple[str, ...], after: Sequence[Any] | None, limit: int
 ) -> list[Any]:
-    """Return rows in the order of an indexed key, after `after`, or from the first if that is None."""
+    """Return rows in the order of an indexed key: those after `after`, or from the first row if `after` is None."""
     names = SQL(", ").join(SQL("t.") + Identifier(name) for name in key)
     query, values = _select(kind) + SQL(" AS t"), []
     if after is not None:
