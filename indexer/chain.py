@@ -248,7 +248,15 @@ class ChainFollower:
             async for batch in history:
                 started = time.perf_counter()
                 # If the database loses history in a crash, it is read again.
-                await self._append(batch, durable=False)
+                try:
+                    await self._append(batch, durable=False)
+                except Contradiction:
+                    if len(batch) == 1:
+                        raise
+                    # Keep the pages before the faulty one: their blocks are compared with the node next, and a log that
+                    # is missing there explains the contradiction.
+                    for page in batch:
+                        await self._append([page], durable=False)
                 metrics.STEP_SECONDS.labels(self.sources.name, "backfill").observe(time.perf_counter() - started)
                 now, number = time.monotonic(), batch[-1].end.number
                 events += sum(len(page.logs) for page in batch)

@@ -22,6 +22,7 @@ from core.service.cancelling import cancel_and_wait
 from indexer.chain import ChainFollower
 from indexer.completeness import LogCompleteness
 from indexer.errors import BeyondFinality, Contradiction, CursorMoved, NodeFault
+from indexer.fetch import Width
 from indexer.service import ChainService
 from tests.conftest import TestPostgres
 from tests.support.index_chain import SimChain, SimNode, world_sources
@@ -165,6 +166,30 @@ async def test_missing_logs_of_history_contradict_what_follows_and_stop_the_page
         with pytest.raises(Exception, match="block"):
             await follower.catch_up()
         assert (await cursor_row(wiped))["number"] < 60
+
+
+@pytest.mark.parametrize("at_once", [1, 4])
+async def test_pages_before_a_contradiction_are_kept(at_once: int, wiped: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many pages are written together: the newest blocks kept are compared with the node again."""
+
+    async def not_sampled(*_: Any) -> None:
+        """The blocks that are sampled happen to have all their logs."""
+
+    monkeypatch.setattr("indexer.fetch.PAGES_AT_ONCE", at_once)
+    monkeypatch.setattr(LogCompleteness, "sample", not_sampled)
+    chain, _ = busy_chain("kept", 80)
+    node = SimNode(chain)
+    entered = next(log.topics[0] for block in chain.blocks for log in block.logs if len(log.topics) == 4)
+    node.fault = lambda method, answer: (
+        [log for log in answer if log.topics[0] != entered or int(log.block_number, 16) < 40]
+        if method == "logs"
+        else answer
+    )
+    async with following(wiped, node, world_sources(), finality_blocks=FINALITY) as (follower, _):
+        follower._width = Width(blocks=6, ceiling=6, widest=6)
+        with pytest.raises(Contradiction):
+            await follower.catch_up()
+        assert (await cursor_row(wiped))["number"] >= 35
 
 
 # ---------------------------------------------------------------- refusals
