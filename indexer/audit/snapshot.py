@@ -1,8 +1,9 @@
 """The parts of an audit: what it compares, what it found, and its stages.
 
-A stage compares a bounded number of rows at a time, in a snapshot of the tables and at that snapshot's block. A page
-returns where it ended, which is all that the next one needs. The chain moves on between pages: findings of a page are
-about its own block, and rows that have to agree are compared within one page.
+A stage compares a page at a time, in a snapshot of the tables and at that snapshot's block. Pages hold a bounded number
+of rows, except the one that folds all logs again. A page returns where it ended, which is all that the next one needs.
+The chain moves on between pages: findings of a page are about its own block, and rows that have to agree are compared
+within one page.
 """
 
 from __future__ import annotations

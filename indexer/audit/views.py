@@ -402,11 +402,12 @@ def _position(position: Position, shown: PositionView) -> Iterator[View]:
 # ---------------------------------------------------------------- pool feeds
 
 
-# A reading's measure is the log directly after its round.
+# A reading's measure is the log directly after its round. A round without one has no quality, which is a mismatch.
 _READINGS = b"""
-SELECT m.block_number, m.log_index, m.feed, m.quality, m.round_id, r.answer, r.updated_at FROM oracle_measure m
-JOIN oracle_round r ON r.chain_id = m.chain_id AND r.block_number = m.block_number AND r.log_index = m.log_index - 1
-WHERE m.chain_id = %s AND (m.block_number, m.log_index) > (%s, %s) ORDER BY m.block_number, m.log_index LIMIT %s
+SELECT r.block_number, r.log_index, r.feed, m.quality, r.round_id, r.answer, r.updated_at FROM oracle_round r
+LEFT JOIN oracle_measure m
+ON m.chain_id = r.chain_id AND m.block_number = r.block_number AND m.log_index = r.log_index + 1 AND m.feed = r.feed
+WHERE r.chain_id = %s AND (r.block_number, r.log_index) > (%s, %s) ORDER BY r.block_number, r.log_index LIMIT %s
 """
 _MOMENTS = b"SELECT index, feed, start_at, ends_at FROM agent_market WHERE index > %s ORDER BY index LIMIT %s"
 _KNOWN = b"SELECT updated_at FROM oracle_round WHERE chain_id = %s AND feed = %s AND updated_at = ANY(%s)"
