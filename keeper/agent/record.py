@@ -14,7 +14,7 @@ from typing import Any
 
 from sqlalchemy import select
 
-from core.chain import Contract, RpcError
+from core.chain import Contract, RpcError, RpcErrorKind
 from core.contracts.feeds import PoolFeed, PoolSource
 from core.contracts.statuses import AgentMarketStatus
 from core.db.schema.index_agent import agent_feed, agent_market
@@ -93,9 +93,11 @@ async def record_readings(run: JobRun) -> None:
     for feed in feeds:
         contract = run.chain.at(feed.address, "PoolFeed")
         calls += [contract.call("oldestTellable"), contract.call("measure", grid_time(run.now - 1, feed.step_seconds))]
-    answers = await run.read_all(calls)
+    answers = await run.read_all(calls, tuple(RpcErrorKind))
     due: list[int] = []
     for feed, oldest, measured in zip(feeds, answers[::2], answers[1::2], strict=True):
+        if isinstance(oldest, RpcError) and oldest.kind is not RpcErrorKind.REVERTED:
+            raise oldest
         if isinstance(oldest, RpcError):
             run.report.skip(feed.key, f"its pools cannot be read: {oldest.message}")
             continue
@@ -190,7 +192,7 @@ def _show_pools(feed: PoolFeed, measured: object) -> None:
     """Set the gauges of each pool's liquidity and of its time without an observation, as a reading would measure them
     now."""
     if isinstance(measured, RpcError):
-        return  # they do not have a whole window yet
+        return  # they do not have a whole window yet, or the node does not answer
     assert isinstance(measured, tuple)
     for pool, measure in zip(feed.pools, measured[2], strict=True):
         metrics.POOL_DEPTH.labels(feed.key, pool.name).set(measure["liquidity"] / pool.reference_liquidity)

@@ -11,7 +11,7 @@ from sqlalchemy import func, select
 
 from core.agent.book import DecidingTerms, decide, reading_problem
 from core.agent.document import Specification
-from core.chain import Call, ChainClient, Contract, RpcError
+from core.chain import Call, ChainClient, Contract, RpcError, RpcErrorKind
 from core.contracts.statuses import AgentMarketStatus, MarketKind, RoundProblem, VoidReason
 from core.db.schema.index_agent import agent_feed, agent_market
 from core.feeds.reader import FeedReader, NotRecorded
@@ -151,14 +151,20 @@ async def resolve_markets(run: JobRun) -> None:
     wallet, resolver = run.chain.contract("SettlementWallet"), _resolver(run)
     early = [row for row in due if row.early_resolvable]
     answers: list[Any] = await run.read_all(
-        [wallet.call("market", row.market_id) for row in due] + [_crossing(run, row) for row in early]
+        [wallet.call("market", row.market_id) for row in due] + [_crossing(run, row) for row in early],
+        tuple(RpcErrorKind),
     )
-    # A crossing that the feed cannot report yet does not count: the contract waits for it too.
-    crossings = zip(early, answers[len(due) :], strict=True)
-    crossed = {row.market_id for row, answer in crossings if not isinstance(answer, RpcError) and answer[0]}
+    crossings = dict(zip((row.market_id for row in early), answers[len(due) :], strict=True))
     for row, view in zip(due, answers[: len(due)], strict=True):
-        name = row.slug or hex_of(row.market_id)
-        facts = await _facts(run, row, view, crossed=row.market_id in crossed)
+        name, crossing = row.slug or hex_of(row.market_id), crossings.get(row.market_id)
+        if isinstance(view, RpcError):
+            raise view  # listed markets are never unknown: the node is behind the index
+        if isinstance(crossing, RpcError) and crossing.kind is not RpcErrorKind.REVERTED:
+            run.report.skip(name, f"whether it was crossed cannot be read: {crossing.message}")
+            continue
+        # A crossing that the feed cannot report yet does not count: the contract waits for it too.
+        crossed = crossing is not None and not isinstance(crossing, RpcError) and crossing[0]
+        facts = await _facts(run, row, view, crossed=crossed)
         decision = decide_market(await _agreement(run, row, facts), run.now)
         if isinstance(decision, Wait):
             run.report.skip(name, decision.reason)
@@ -202,8 +208,6 @@ async def _due_at(run: JobRun, markets: list[Any]) -> list[int]:
 
 
 async def _facts(run: JobRun, row: Any, view: Any, *, crossed: bool) -> Facts:
-    if isinstance(view, RpcError):
-        raise view  # listed markets are never unknown: the node is behind the index
     terms = Specification.from_row(row)
     if row.published and run.now > row.settles_after:
         settles_after, voids_after = await run.chain.client.read(_resolver(run).call("due", row.market_id), run.head)
