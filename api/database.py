@@ -15,15 +15,16 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.types import TypeEngine
 
 from api.problems import Problem, unavailable
-from core.db.engine import Connection, ConnectionPool
+from core.db.engine import ALIVE_SECONDS, Connection, ConnectionPool
 from core.errors import DatabaseError
 from core.log import get_logger
 
 log = get_logger(__name__)
 
 DATABASE_ERRORS: Final = (SQLAlchemyError, psycopg.Error, DatabaseError, OSError, TimeoutError)
-# Less than requests wait for the database, to distinguish a busy pool from a database that does not answer.
-FREE_SECONDS = 2.0
+# Less than requests wait for the database, but longer than the check of an idle connection: when it ends, a busy pool
+# can be distinguished from a database that does not answer.
+FREE_SECONDS = ALIVE_SECONDS + 0.5
 
 
 @asynccontextmanager
@@ -42,7 +43,7 @@ async def reading(
 @asynccontextmanager
 async def free_connection(pool: ConnectionPool, busy: Callable[[], Problem]) -> AsyncIterator[Connection]:
     """Yield a connection of the pool. If none is free soon, raise the refusal `busy`; nothing has been written then. If
-    an attempt to connect failed while waiting, the database is down and not busy; raise the PoolTimeout instead."""
+    a connection failed while waiting, the database is down and not busy; raise the PoolTimeout instead."""
     async with AsyncExitStack() as stack:
         failures = _failures(pool)
         try:
@@ -55,8 +56,9 @@ async def free_connection(pool: ConnectionPool, busy: Callable[[], Problem]) -> 
 
 
 def _failures(pool: ConnectionPool) -> int:
-    """Return how many of the pool's attempts to connect have failed."""
-    return pool.get_stats().get("connections_errors", 0)
+    """Return how many connections have failed so far: when opened, when checked, or in use."""
+    stats = pool.get_stats()
+    return sum(stats.get(name, 0) for name in ("connections_errors", "connections_lost", "returns_bad"))
 
 
 def unnest_rows(name: str, **columns: tuple[type[TypeEngine[Any]], Iterable[Any]]) -> FromClause:

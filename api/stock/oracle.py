@@ -96,10 +96,11 @@ class OracleWatch:
     async def run(self) -> None:
         tick = 0
         while True:
+            next_pass = time.monotonic() + PAUSE_SECONDS
             await self.refresh()
             if self._index is not None:
-                tick = await self._index.changed(tick, PAUSE_SECONDS)
-            await asyncio.sleep(PAUSE_SECONDS)
+                tick = await self._index.changed(tick, max(0.0, next_pass - time.monotonic()))
+            await asyncio.sleep(max(0.0, next_pass - time.monotonic()))
 
     async def refresh(self) -> None:
         """Read all feeds and markets once. If the chain cannot be read, keep the last reading."""

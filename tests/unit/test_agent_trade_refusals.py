@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 from unittest.mock import MagicMock
 
 import pytest
@@ -15,7 +15,7 @@ from api.agent.trade.rates import TRADE_RATE
 from api.agent.trade.records import ATTEMPTS
 from api.agent.trade.trading import TradeSubmission
 from api.limits import ConcurrencyLimiter
-from api.payments.pipeline import Payments
+from api.payments.pipeline import Payments, Submission, _add_escape_kit
 from api.problems import Problem
 from core.contracts.statuses import RefundReason
 from core.outbox import EXPIRED, OVERTAKEN, PAYER_REASONS, Intent, IntentState, MinedOutcome
@@ -102,6 +102,12 @@ async def test_a_lookup_of_a_bet_does_not_report_a_final_refusal(why: str | None
 def test_retrying_as_asked_does_not_use_up_the_wallets_minute(refusal: Problem) -> None:
     """What they wait for may take a minute, during which nothing is traded."""
     assert fits_in_the_wallets_minute(refusal)
+
+
+def test_a_duplicate_does_not_carry_the_call_that_would_bet_twice() -> None:
+    refusal = trade_refusals.duplicate_in_flight(TX)
+    _add_escape_kit(refusal, cast("Submission[Any]", SimpleNamespace(escape_kit={"function": "settle"})))
+    assert refusal.extra["escapeKit"] is None
 
 
 def fits_in_the_wallets_minute(refusal: Problem) -> bool:

@@ -47,6 +47,9 @@ class _Lost:
     def connection(self, *_: Any) -> Any:
         raise psycopg.OperationalError("it is away")
 
+    def get_stats(self) -> dict[str, int]:
+        return {}
+
 
 def parts() -> tuple[Any, Any]:
     """The context and the sources, of a service that has neither a node nor a database."""

@@ -311,6 +311,7 @@ class TradeSubmission(Submission[web.StreamResponse]):
     ) -> web.StreamResponse:
         """Answer for an authorization that was used although its key has settled nothing. `fault`: why the
         authorization does not pay for this order. If `fault` is None, the keeper books the payment."""
+        self.escape_kit = None  # it would use the authorization again
         if fault is None and payment.nonce not in facts.booked:
             async with (
                 storage("The payment records"),
