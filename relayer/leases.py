@@ -177,7 +177,7 @@ class Leases:
     async def _renew(self, connection: Connection) -> None:
         if not self.by_lane:
             return
-        searched_at = time.monotonic()
+        requested_at = time.monotonic()
         rows = await connection.fetch_all(
             "UPDATE outbox_lane l SET lease_until = clock_timestamp() + make_interval(secs => %s) "
             "FROM unnest(%s::int[], %s::bigint[]) AS u (id, epoch) WHERE l.id = u.id AND l.epoch = u.epoch "
@@ -192,7 +192,7 @@ class Leases:
         renewed = {row[0] for row in rows}
         for lane_id in list(self.by_lane):
             if lane_id in renewed:
-                self.by_lane[lane_id].valid_until = searched_at + self._seconds * (1 - MARGIN)
+                self.by_lane[lane_id].valid_until = requested_at + self._seconds * (1 - MARGIN)
                 await self._lock(connection, lane_id)  # again, in case the connection is new
             else:
                 log.warning("another process took the lane over", action="relayer.lane_taken", lane_id=lane_id)
