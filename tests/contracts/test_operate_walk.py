@@ -80,7 +80,7 @@ def test_a_newcomer_reaches_a_running_deployment_with_the_document_alone(
         "GUARDIAN": wallets.GUARDIAN.address,
         "RELAYER_1": relay.address,
         "ATTESTER": wallets.ATTESTATION.address,
-        "DEPLOYMENTS": str(state.deployments),
+        "DEPLOYMENT_FILES": str(state.deployments),
         "DATABASE_URL": database_url,
         "VPM_CUP_OPENS_AT": "2026-01-01T00:00:00Z",
         "VPM_CUP_CLOSES_AT": "2126-01-01T00:00:00Z",
