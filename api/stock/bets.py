@@ -1,4 +1,5 @@
-"""Stock bets: the message that a bettor signs, a bet as it was submitted, and its attempts in `relay_bet`.
+"""Stock bets: the message that a bettor signs, a bet as it was submitted, its attempts in `relay_bet`, and the search
+for the transaction that placed it.
 
 A bet is the token's EIP-712 ReceiveWithAuthorization with the settler's entry nonce:
 
@@ -7,24 +8,95 @@ nonce = keccak256(abi.encode(ENTER_TYPEHASH, chainId, settler, marketId, outcome
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 from eth_abi.abi import encode
 from eth_utils.crypto import keccak
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+from sqlalchemy import and_, select
+from sqlalchemy.ext.asyncio import AsyncEngine
 
+from api.database import DATABASE_ERRORS
 from api.payments.attempts import Attempts, BetKey
 from api.payments.authorization import Authorization, SignedCall
-from api.stock.chain import StockContracts
-from api.stock.requests import RelayRequest
-from core.chain import Call, Contract, checksum
+from api.requests import WHOLE
+from api.stock.sources import StockContracts
+from core.chain import Call, ChainClient, Contract, Receipt, checksum, values
+from core.chain.wire import data_bytes
 from core.contracts.deployments import Token
+from core.contracts.events.shared import AUTHORIZATION_CANCELED, AUTHORIZATION_USED
+from core.contracts.events.stock import ENTERED
 from core.db.engine import Connection
+from core.db.schema.index import chain_cursor
+from core.db.schema.index_shared import token_authorization
 from core.eip3009 import RECEIVE
 from core.hexadecimal import bytes_of, hex_of
 from core.signatures import signer_of, with_usual_v
 
+UINT256_MAX = 2**256 - 1
+
+ADDRESS = r"^0[xX][0-9a-fA-F]{40}$"
+
+BYTES32 = r"^(0[xX])?[0-9a-fA-F]{64}$"
+
+
+def _fits(text: str) -> str:
+    if int(text) > UINT256_MAX:
+        raise ValueError("it does not fit in 256 bits")
+    return text
+
+
+Uint256Text = Annotated[
+    str,
+    Field(pattern=r"^(0|[1-9][0-9]{0,77})$", description="A decimal integer below 2^256."),
+    AfterValidator(_fits),
+]
+
+
+class RelayRequest(BaseModel):
+    """A signed bet. Sign the token's ReceiveWithAuthorization; `GET /api/relay/typed-data` returns it ready to sign."""
+
+    model_config = ConfigDict(alias_generator=to_camel, validate_by_alias=True, extra="ignore")
+
+    from_: Annotated[
+        str,
+        Field(
+            alias="from",
+            strict=True,
+            pattern=ADDRESS,
+            description="The signer's address; becomes the position's owner.",
+        ),
+    ]
+    market_id: Annotated[Uint256Text, Field(strict=True, description="The market's id.", examples=["1"])]
+    outcome: Annotated[int, Field(strict=True, ge=0, le=1, description="0 = UP, 1 = DOWN."), WHOLE]
+    amount: Annotated[Uint256Text, Field(strict=True, description="USDG units (6 decimals).", examples=["5000000"])]
+    valid_after: Annotated[Uint256Text, Field(strict=True, description="Unix seconds; 0 is fine.", examples=["0"])]
+    valid_before: Annotated[
+        Uint256Text, Field(strict=True, description="Unix seconds, from 30 s to 1 hour ahead of the chain's clock.")
+    ]
+    salt: Annotated[str, Field(strict=True, pattern=BYTES32, description="32 random bytes, in hex.")]
+    signature: Annotated[
+        str,
+        Field(
+            strict=True,
+            pattern=r"^(0[xX])?([0-9a-fA-F]{2}){1,2048}$",
+            description="65 bytes r, s, v, in hex: EIP-712 over the token's ReceiveWithAuthorization.",
+        ),
+    ]
+    chain_id: Annotated[
+        Annotated[int, Field(strict=True, ge=0, le=2**53 - 1), WHOLE] | None, Field(description="Checked when given.")
+    ] = None
+    service_vpm: Annotated[
+        str | None,
+        Field(strict=True, pattern=ADDRESS, description="The settler's address; checked when given."),
+    ] = None
+
+
 ENTER_TYPEHASH = keccak(text="Enter(uint256 marketId,uint8 outcome,uint256 amount,bytes32 salt)")
+
 
 NONCE_FORMULA = (
     "keccak256(abi.encode(keccak256('Enter(uint256 marketId,uint8 outcome,uint256 amount,bytes32 salt)'), chainId, "
@@ -177,3 +249,167 @@ async def mark_confirmation_sent(connection: Connection, key: BetKey) -> None:
         "WHERE chain_id = %(chain_id)s AND signer = %(signer)s AND nonce = %(nonce)s",
         key.values,
     )
+
+
+# ---------------------------------------------------------------- the transaction that placed a bet
+
+# The nodes behind one address may be some blocks apart, and each request may reach a different node. A check that a bet
+# is not on the chain therefore names a block that is no older than any block seen so far. It never asks for "latest".
+
+SPENT_TOPICS = tuple(hex_of(each.topic) for each in (AUTHORIZATION_USED, AUTHORIZATION_CANCELED))
+
+
+# A bet is valid for an hour at most, so its landing lies no further back. Ranges are kept to what nodes answer.
+_MAX_SEARCH_BLOCKS = 40_000
+
+_SEARCH_STEP_BLOCKS = 5_000
+
+
+class LandingUnknown(Exception):
+    """The error that the nodes that answered cannot show whether a bet is on the chain. They do not have the bet's
+    block yet, or that block is too old for them."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Indexed:
+    """The index's record of a bet up to the block `number`. The record is empty if the index cannot be read. tx: the
+    transaction that placed the bet. unpaired: a transaction that used the bet's authorization and also has a payment to
+    us, which did not come from that authorization."""
+
+    number: int = 0
+    hash: bytes | None = None
+    tx: bytes | None = None
+    unpaired: bytes | None = None
+
+
+async def find_landing(
+    engine: AsyncEngine,
+    client: ChainClient,
+    contracts: StockContracts,
+    bet: StockBet,
+    timeout_seconds: float,
+    *,
+    seen: int | None,
+    spent: bool = False,
+) -> bytes | None:
+    """Return the transaction that placed a bet, or None if the bet is certainly not on the chain. The index is asked
+    first, then the state of the bet's authorization at a named block. Raise LandingUnknown if the nodes cannot show it,
+    and RpcError or TimeoutError if no node answers.
+
+    seen: a block that was seen before, because the state at an older block proves nothing; None uses the node's newest
+    block. spent: whether a node reported the authorization as used; the state at an older block does not disprove that.
+    """
+    index = await _read_index(engine, bet, timeout_seconds)
+    if index.tx is not None:
+        return index.tx
+    async with asyncio.timeout(4 * timeout_seconds):
+        if seen is None:
+            seen = (await client.head(timeout_seconds=timeout_seconds)).number
+        block = max(seen, index.number)
+        if not spent:
+            state = contracts.token.call("authorizationState", bet.signer, bet.nonce)
+            if not values(await client.read_many([state], block, timeout_seconds=timeout_seconds))[0]:
+                return None
+        return await _find_use(client, contracts, bet, index, block, timeout_seconds)
+
+
+async def _read_index(engine: AsyncEngine, bet: StockBet, timeout_seconds: float) -> _Indexed:
+    """Return the index's record of the bet's authorization. The record is empty if the index cannot be read."""
+    spent = token_authorization
+    query = (
+        select(chain_cursor.c.number, chain_cursor.c.hash, spent.c.state, spent.c.recipient, spent.c.tx)
+        .select_from(chain_cursor)
+        .outerjoin(
+            spent,
+            and_(
+                spent.c.chain_id == chain_cursor.c.chain_id,
+                spent.c.nonce == bet.nonce,
+                spent.c.authorizer == bytes_of(bet.signer),
+            ),
+        )
+        .where(chain_cursor.c.chain_id == bet.chain_id)
+    )
+    try:
+        async with asyncio.timeout(timeout_seconds), engine.connect() as connection:
+            row = (await connection.execute(query)).one_or_none()
+    except DATABASE_ERRORS:
+        return _Indexed()
+    if row is None:
+        return _Indexed()
+    number, block_hash, state, recipient, tx = row
+    is_ours = recipient == bytes_of(bet.settler)
+    return _Indexed(max(0, number), block_hash, tx if is_ours else None, tx if state == "unpaired" else None)
+
+
+async def _find_use(
+    client: ChainClient, contracts: StockContracts, bet: StockBet, index: _Indexed, head: int, timeout_seconds: float
+) -> bytes | None:
+    """Return the transaction that used the bet's authorization to place the bet, up to the block `head`, or None.
+
+    The index has every payment to us. If the authorization was used by the indexed block and the index has no payment,
+    the bet was not placed, and no logs are searched. Otherwise anyone could cancel an authorization and make us search
+    forever. If the indexed block is on a fork that the index has not left yet, it proves nothing.
+    """
+    if index.unpaired is not None:
+        return await _check_transaction(client, contracts, bet, index.unpaired)
+    since = 0
+    if index.hash is not None:
+        state = contracts.token.call("authorizationState", bet.signer, bet.nonce)
+        (by_then,) = await client.read_many([state], hex_of(index.hash), timeout_seconds=timeout_seconds)
+        if by_then is True:
+            canonical = await client.block(index.number)
+            if canonical is not None and canonical.hash == hex_of(index.hash):
+                return None
+        if by_then is False:
+            since = index.number + 1
+    return await _search_logs(client, contracts, bet, since, head)
+
+
+async def _check_transaction(client: ChainClient, contracts: StockContracts, bet: StockBet, tx: bytes) -> bytes | None:
+    """Return the transaction `tx` if it placed the bet, else None."""
+    receipt = await client.receipt(hex_of(tx))
+    if receipt is None:
+        raise LandingUnknown  # this node does not have it yet
+    return tx if find_position(receipt, contracts, bet) is not None else None
+
+
+async def _search_logs(
+    client: ChainClient, contracts: StockContracts, bet: StockBet, since: int, head: int
+) -> bytes | None:
+    """Search the logs from the block `since` for the use of the bet's authorization. Return the transaction of that use
+    if it placed the bet, else None."""
+    topics = (SPENT_TOPICS, _topic(bet.signer), hex_of(bet.nonce))
+    lowest = max(since, head - _MAX_SEARCH_BLOCKS)
+    while head >= lowest:
+        since = max(lowest, head - _SEARCH_STEP_BLOCKS + 1)
+        logs = await client.logs(since, head, [contracts.token.address], topics)
+        for log in logs:
+            tx = await _check_transaction(client, contracts, bet, data_bytes(log.transaction_hash))
+            if tx is not None:
+                return tx
+        if logs:
+            return None  # spent on something else, or cancelled
+        head = since - 1
+    raise LandingUnknown
+
+
+def find_position(receipt: Receipt, contracts: StockContracts, bet: StockBet) -> int | None:
+    """Return the id of the position that the bet opened in the receipt's transaction, or None if it opened none
+    there."""
+    for log in receipt.logs:
+        topics, data = b"".join(map(data_bytes, log.topics)), data_bytes(log.data)
+        if checksum(log.address) != contracts.settler.address or topics[:32] != ENTERED.topic:
+            continue
+        entered = ENTERED.read(topics, data)
+        if (entered.owner, entered.market_id, entered.outcome, entered.offered) == (
+            bytes_of(bet.signer),
+            bet.market_id,
+            bet.outcome,
+            bet.amount,
+        ):
+            return int(entered.position_id)
+    return None
+
+
+def _topic(address: str) -> str:
+    return "0x" + address[2:].lower().rjust(64, "0")

@@ -1,15 +1,18 @@
-"""The checks of a bet before it is relayed, on its body and on the chain's state, and the relay's other refusals.
+"""The chain's state for a bet, the checks of the bet before it is relayed, and the relay's other refusals.
 
 Each check returns nothing, or raises a refusal.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from api.problems import Problem
 from api.stock.bets import RelayedBet, StockBet
-from api.stock.landing import ChainFacts
+from api.stock.sources import StockContracts
+from core.chain import Call, ChainClient, ContractReverted, RpcError, RpcErrorKind, values
 from core.contracts.deployments import Token
 from core.contracts.statuses import StockMarketStatus
 from core.hexadecimal import hex_of
@@ -17,7 +20,64 @@ from core.money import USD, decimal_text
 from core.outbox import Intent
 from core.stock.vested import UP
 
+
+@dataclass(frozen=True, slots=True)
+class ChainFacts:
+    """The chain's state for a bet, all read at one block. `market`: None for an id that was never listed. `room`: the
+    amount that the bet's side still takes; all bets of that block share it. `refusal`: the revert of the call that
+    places the bet, if the call was simulated."""
+
+    block: int
+    timestamp: int
+    market: dict[str, Any] | None
+    room: int
+    entries_paused: bool
+    signer_has_code: bool
+    authorization_used: bool
+    balance: int
+    refusal: ContractReverted | None
+
+
+async def read_facts(
+    client: ChainClient, contracts: StockContracts, bet: StockBet, call: Call | None, timeout_seconds: float
+) -> ChainFacts:
+    """Read the facts about a bet. If `call`, which places the bet, is given, simulate it on the same block. Raise
+    RpcError if no node answers."""
+    calls = [
+        contracts.settler.call("market", bet.market_id),
+        contracts.settler.call("books", bet.market_id),
+        contracts.settler.call("entriesPaused"),
+        contracts.token.call("authorizationState", bet.signer, bet.nonce),
+        contracts.token.call("balanceOf", bet.signer),
+    ]
+    if call is not None:
+        calls.append(call)
+    head, code, (market, books, *answers) = await client.read_newest(bet.signer, calls, timeout_seconds=timeout_seconds)
+    tried = None if call is None else answers.pop()
+    refusal = tried if isinstance(tried, ContractReverted) else None
+    if isinstance(market, RpcError) and market.kind is RpcErrorKind.REVERTED:
+        market = books = None
+    market, books, paused, used, balance, _ = values([market, books, *answers, None if refusal else tried])
+    return ChainFacts(
+        block=head.number,
+        timestamp=head.timestamp,
+        market=None if market is None or market["status"] == StockMarketStatus.NONE else market,
+        room=0 if books is None else _room(books[1 - bet.outcome]),
+        entries_paused=paused,
+        signer_has_code=bool(code),
+        authorization_used=used,
+        balance=balance,
+        refusal=refusal,
+    )
+
+
+def _room(opposite: Mapping[str, int]) -> int:
+    """Return the amount that an outcome may still accept, computed from the book of the opposite outcome."""
+    return max(0, opposite["capacity"] - opposite["vested"])
+
+
 MIN_BET, MAX_BET = 1 * USD, 100 * USD
+
 MIN_AHEAD_SECONDS, MAX_AHEAD_SECONDS = 30, 3600
 
 
@@ -158,6 +218,7 @@ def check_call(facts: ChainFacts) -> None:
 # ---------------------------------------------------------------- refusals that no check raises
 
 TOO_MANY = "The relay takes 10 requests a minute."
+
 _FAILED = (
     "The send could not be confirmed; it may have landed. Send the same body again: a signature is accepted once, so "
     "this never bets twice."

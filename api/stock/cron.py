@@ -9,27 +9,36 @@ import asyncio
 import hmac
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, get_args
+from typing import Annotated, Any, Literal, get_args
 
 import msgspec
 import psycopg
 from aiohttp import web
-from pydantic import SecretStr
+from pydantic import BaseModel, Field, SecretStr
 
 from api.caching import json_response
 from api.operations import Body
 from api.problems import Problem, not_found
-from api.stock.bodies.parts import HexHash, UnixSeconds
-from api.stock.requests import CronJob
+from api.stock.bodies import HexHash, UnixSeconds
 from core.db.engine import ConnectionPool
 from core.errors import DatabaseError
 from core.log import get_logger
 from core.service import jobs
 
+CronJob = Literal["open", "resolve", "deliver"]
+
+
+class CronPath(BaseModel):
+    job: Annotated[CronJob, Field(description="The keeper's job.")]
+
+
 log = get_logger(__name__)
 
+
 JOBS: tuple[CronJob, ...] = get_args(CronJob)
+
 WAIT_SECONDS = 55.0
+
 POLL_SECONDS = 0.25
 
 

@@ -10,14 +10,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final, Literal
+from typing import Final
 
 from api.head import Head
-from api.stock.bodies.parts import FamilyName, Side
+from api.stock.bodies import FamilyName, Side
 from core.feeds.rounds import Round, Spec
 from core.stock.vested import Position, VestedMarket, Vintage
 
 FAMILIES: Final[tuple[FamilyName, ...]] = ("daily", "weekly", "drill")
+
 SIDES: Final[tuple[Side, Side]] = ("UP", "DOWN")
 
 
@@ -103,24 +104,6 @@ class HeldPosition:
     entry_tx: str
     payout_tx: str | None
     failed_deliveries: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class EntryReceipt:
-    """The state of a signed bet as of the block `head`. `block`, `tx` and `position` are None while the bet is in no
-    block. `position` is also None if the bet's transaction made several equal positions."""
-
-    head: Head
-    final_block: int
-    block: int | None = None
-    tx: str | None = None
-    position: HeldPosition | None = None
-
-    @property
-    def state(self) -> Literal["pending", "confirmed", "final"]:
-        if self.block is None:
-            return "pending"
-        return "final" if self.block <= self.final_block else "confirmed"
 
 
 @dataclass(frozen=True, slots=True)

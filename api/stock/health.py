@@ -8,18 +8,21 @@ import time
 from collections.abc import Awaitable, Callable
 
 from aiohttp import web
+from sqlalchemy import select
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from api.caching import TimedValue, json_response
 from api.context import Context
 from api.database import DATABASE_ERRORS
 from api.operations import Body
-from api.stock.bodies.parts import UnixSeconds
+from api.stock.bodies import UnixSeconds
 from api.stock.facts import ListedMarket, MarketsSnapshot
-from api.stock.rows import read_allowed_feeds, read_undelivered
+from api.stock.index import read_undelivered
 from api.stock.sources import StockSources
-from core.chain import RpcError
+from core.chain import RpcError, checksum
 from core.contracts.statuses import Family
 from core.db.heartbeat import seconds_since_heartbeat
+from core.db.schema.index_stock import stock_feed
 from core.hexadecimal import hex_of
 from core.log import redact_text
 from core.money import decimal_text
@@ -27,20 +30,30 @@ from core.outbox import KEEPER, OPENER, RELAY, GroupReport, LaneStatus, report
 from core.stock.sessions import trading_day
 
 CHECK_SECONDS = 3.0
+
 # Each check queries the nodes, whose rate limit is shared, and callers may check as often as they like.
 SHARED_SECONDS = 1.0
+
 HEAD_OLD_SECONDS = 60
+
 INDEX_LAG_SECONDS = 60
+
 # Every keeper, active or standby, writes a heartbeat every 5 s; a standby takes over within seconds.
 KEEPER_SILENT_SECONDS = 30
+
 SETTLED_WITHIN_SECONDS = 30 * 60
+
 DELIVERED_WITHIN_SECONDS = 20 * 60
+
 # Anyone may request health at any time, so the search for undelivered payouts reads at most this much at once.
 MARKETS_AT_ONCE, POSITIONS_AT_ONCE = 200, 500
+
 # How late a feed may be beyond its heartbeat before it counts as silent.
 FEED_SLACK_SECONDS = 3600
 
+
 CheckFinding = tuple[bool, str]
+
 NO_RPC: CheckFinding = (False, "no RPC URL is configured for the stock chain")
 
 
@@ -274,3 +287,9 @@ def _listing(late: list[ListedMarket], what: str, otherwise: str) -> str:
         return otherwise
     ids = ", ".join(str(market.id) for market in late[:10])
     return f"{len(late)} {what}: {ids}{', ...' if len(late) > 10 else ''}"
+
+
+async def read_allowed_feeds(connection: AsyncConnection) -> list[tuple[str, str]]:
+    """Return the ticker and the feed of every stock that may be listed now."""
+    query = select(stock_feed.c.ticker, stock_feed.c.feed).where(stock_feed.c.allowed).order_by(stock_feed.c.ticker)
+    return [(row.ticker, checksum(row.feed)) for row in await connection.execute(query)]

@@ -10,7 +10,7 @@ from msgspec import structs
 
 from api.head import Head
 from api.stock import words
-from api.stock.bodies.markets import (
+from api.stock.bodies import (
     BookBody,
     ChangeBody,
     FinderBody,
@@ -18,15 +18,18 @@ from api.stock.bodies.markets import (
     LimitsBody,
     MarketBody,
     MarketDetailBody,
+    OutcomeName,
+    OwnedPositionBody,
+    PositionBody,
     PreviewBody,
     PreviewName,
     ResolutionBody,
+    RoundBody,
+    SettlementBody,
     TotalsBody,
     UpDown,
     VoidReasonName,
 )
-from api.stock.bodies.parts import OutcomeName, RoundBody
-from api.stock.bodies.positions import OwnedPositionBody, PositionBody, SettlementBody
 from api.stock.facts import (
     FAMILIES,
     SIDES,

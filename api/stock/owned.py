@@ -9,18 +9,39 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from typing import Annotated
 
+from pydantic import BaseModel, Field
 from sqlalchemy import literal, select, text, tuple_
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from api.problems import unavailable
-from api.stock.bodies.positions import OwnerTotalsBody
+from api.stock.bodies import OwnerTotalsBody
 from api.stock.facts import HeldPosition
-from api.stock.rows import HELD, held_position
+from api.stock.index import HELD, held_position
 from core.db.schema.index import chain_cursor
 from core.db.schema.index_stock import stock_market, stock_position
 from core.stock.projection import ACCEPTED, market_of
 from core.stock.vested import DOWN, UP, Moment, S, as_of
+
+# The most positions in one answer: all of nearly every address, and a bound for clients that do not page.
+POSITIONS_LISTED = 5_000
+
+
+class OwnerQuery(BaseModel):
+    owner: Annotated[str, Field(pattern=r"^0[xX][0-9a-fA-F]{40}$", description="An address, in any case.")]
+    limit: Annotated[int, Field(ge=1, le=POSITIONS_LISTED, description="The most positions to return.")] = (
+        POSITIONS_LISTED
+    )
+    before: Annotated[
+        int | None,
+        Field(
+            ge=1,
+            le=2**63 - 1,
+            description="Only positions entered before this one: `nextBefore` of the previous page.",
+        ),
+    ] = None
+
 
 # `matched`: finished vintages that are not matched on chain yet, as if they were. All divisions round down;
 # `accrued` is rounded once per market and side.

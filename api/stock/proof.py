@@ -19,28 +19,26 @@ from api.caching import RenderedBody, VersionedCache, public
 from api.context import Context
 from api.database import DATABASE_ERRORS
 from api.problems import unavailable
-from api.solvency import SolvencyWatch
 from api.stock import words
-from api.stock.bodies.proof import (
+from api.stock.facts import ListedMarket, MarketsSnapshot
+from api.stock.index import read_drill, read_newest_settled, read_undelivered
+from api.stock.market_view import outcome_name, round_body, void_reason
+from api.stock.proof_facts import (
     AuditProof,
+    BettingTotals,
     BettorsProof,
     ContractProof,
     CounterProof,
     FeedProof,
     FeeSweepProof,
+    MarketTotals,
     ProofBody,
     RefundDrillProof,
     RefundProof,
     SafeProof,
     SettledProof,
+    SolvencyWatch,
     UsdgProof,
-)
-from api.stock.chain import STOCK_TOKEN_SYMBOL
-from api.stock.facts import ListedMarket, MarketsSnapshot
-from api.stock.market_view import outcome_name, round_body, void_reason
-from api.stock.proof_rows import (
-    BettingTotals,
-    MarketTotals,
     has_history,
     read_audit,
     read_betting,
@@ -49,8 +47,7 @@ from api.stock.proof_rows import (
     read_sweeps,
     read_totals,
 )
-from api.stock.rows import read_drill, read_newest_settled, read_undelivered
-from api.stock.sources import StockSources
+from api.stock.sources import STOCK_TOKEN_SYMBOL, StockSources
 from core.chain import Contract, RpcError, values
 from core.contracts.abi import abi
 from core.db.engine import consistent_read

@@ -1,57 +1,82 @@
-"""Quotes of stock bets: the accepted amount, the likely payout of a win, and the chance of winning needed to break
-even."""
+"""A bet before it is signed: its quote, and its typed data."""
 
 from __future__ import annotations
 
 import heapq
-from typing import Annotated
+import secrets
+from typing import Annotated, Any, Literal
 
-from msgspec import Meta, structs
+import msgspec
+from aiohttp import web
+from msgspec import field, structs
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
 
+from api.caching import json_response
+from api.head import chain_now
 from api.operations import Body
-from api.stock.bodies.parts import Side, UsdgUnits
-from api.stock.facts import FAMILIES, SIDES, ListedMarket, MarketsSnapshot
+from api.problems import Problem
+from api.requests import read_query
+from api.stock.bets import ADDRESS, BYTES32, NONCE_FORMULA, StockBet, Uint256Text
+from api.stock.bodies import BetQuoteBody, HexAddress, HexHash, Integer, QuoteBasisBody, QuoteBody, QuotesBody
+from api.stock.checks import MAX_BET, MIN_BET, check_amount, check_halt
+from api.stock.facts import FAMILIES, SIDES, ListedMarket, MarketsSnapshot, Phase
+from api.stock.sources import STOCK_TOKEN_SYMBOL, StockSources
+from core.chain import checksum
+from core.hexadecimal import bytes_of, hex_of
 from core.money import USD
 from core.stock.likely import HISTORY, PRECISION, STUDY_MARKETS, elapsed, likely, usual_volume
 
-EXAMPLE_STAKES = (1 * USD, 10 * USD, 100 * USD)
+
+class DomainBody(Body):
+    name: str
+    version: str
+    chain_id: int
+    verifying_contract: HexAddress
 
 
-class QuoteBasisBody(Body):
-    """The basis of a quote."""
+class AuthorizationBody(Body):
+    """The token's ReceiveWithAuthorization. Numbers are text, so that no wallet rounds them."""
 
-    usual_volume: Annotated[UsdgUnits, Meta(description="The usual volume of such a market, without its seed.")]
-    settled_markets: Annotated[int, Meta(ge=0, description="How many settled markets of this family it is from.")]
-    text: str
+    from_: HexAddress = field(name="from")
+    to: HexAddress
+    value: Integer
+    valid_after: Integer
+    valid_before: Integer
+    nonce: HexHash
 
 
-class QuoteBody(Body):
-    """The estimate for a bet made now, with the usual later bets. Its minimum payout if right is `accepted`."""
+class TypedDataBody(Body):
+    """What to sign with `eth_signTypedData_v4` (domain, types, primaryType, message), and the request body for the
+    relay without the signature. Fill in `message.from` and `request.from` if the query did not name the signer."""
 
-    side: Side
-    amount: UsdgUnits
-    accepted: Annotated[UsdgUnits, Meta(description="The part that the market would accept in this block.")]
-    likely_payout: Annotated[UsdgUnits, Meta(description="The likely payout if its side wins, after the fee.")]
-    break_even_pct: Annotated[
-        float | None,
-        Meta(
-            description="The chance of winning, in percent, that the bet needs to break even on average. 100: no "
-            "profit is possible any more. Null if nothing is accepted.",
-        ),
+    domain: DomainBody
+    types: dict[str, list[dict[str, str]]]
+    primary_type: Literal["ReceiveWithAuthorization"]
+    message: AuthorizationBody
+    nonce: HexHash
+    nonce_formula: str
+    request: dict[str, Any]
+    quote: BetQuoteBody
+
+
+class TypedDataQuery(BaseModel):
+    model_config = ConfigDict(alias_generator=to_camel, validate_by_alias=True)
+
+    market_id: Annotated[Uint256Text, Field(description="The market's id.", examples=["1"])]
+    outcome: Annotated[int, Field(ge=0, le=1, description="0 = UP, 1 = DOWN.")]
+    amount: Annotated[
+        str, Field(pattern=r"^[1-9][0-9]{0,77}$", description="USDG units (6 decimals).", examples=["5000000"])
     ]
+    from_: Annotated[
+        str | None,
+        Field(alias="from", pattern=ADDRESS, description="The signer. Default: the zero address."),
+    ] = None
+    salt: Annotated[str | None, Field(pattern=BYTES32, description="32 bytes in hex. Default: random.")] = None
+    valid_seconds: Annotated[int, Field(ge=60, le=3540, description="How long the bet is valid, in seconds.")] = 600
 
 
-class BetQuoteBody(QuoteBody):
-    """The quote of one bet, with its basis."""
-
-    rests_on: QuoteBasisBody
-
-
-class QuotesBody(Body):
-    """Quotes of example stakes on either side; none while no bets are accepted."""
-
-    bets: list[QuoteBody]
-    rests_on: QuoteBasisBody
+EXAMPLE_STAKES = (1 * USD, 10 * USD, 100 * USD)
 
 
 def quote(listed: ListedMarket, snapshot: MarketsSnapshot, outcome: int, amount: int) -> BetQuoteBody:
@@ -100,3 +125,52 @@ def _basis(listed: ListedMarket, snapshot: MarketsSnapshot) -> QuoteBasisBody:
         "docs/fairness.md. It does not use the price: a side that is far ahead gets less than this, and a side that is "
         "behind gets more.",
     )
+
+
+ZERO_ADDRESS = "0x" + "00" * 20
+
+
+async def typed_data(sources: StockSources, request: web.Request) -> web.StreamResponse:
+    """Answer with the typed data of a bet, which a wallet signs, and the request body without the signature."""
+    contracts, index = sources.contracts, sources.index
+    query = read_query(request, TypedDataQuery)
+    if contracts is None or index is None:
+        raise Problem(503, "not_deployed", "The stock markets are not deployed yet; there is nothing to bet on.")
+    snapshot = index.required()
+    market = await index.market(int(query.market_id))
+    if market is None:
+        raise Problem(404, "market_not_found", f"There is no market {query.market_id}.")
+    if market.phase(snapshot.head.timestamp) not in (Phase.OPENS, Phase.LIVE) or snapshot.entries_paused:
+        raise Problem(409, "market_closed", "This market does not accept bets now.")
+    check_halt(None if sources.oracle is None else sources.oracle.halt_reason(market))
+    terms = market.market.terms
+    check_amount(int(query.amount), max(MIN_BET, terms.min_entry), min(MAX_BET, terms.max_entry))
+    bet = StockBet(
+        chain_id=sources.deployment.chain_id,
+        settler=contracts.settler.address,
+        signer=checksum((query.from_ or ZERO_ADDRESS).lower()),
+        market_id=market.id,
+        outcome=query.outcome,
+        amount=int(query.amount),
+        valid_after=0,
+        valid_before=chain_now(snapshot.head.timestamp) + query.valid_seconds,
+        salt=bytes_of(query.salt, 32) if query.salt else secrets.token_bytes(32),
+    )
+    body = {
+        **bet.typed_data(sources.deployment.token(STOCK_TOKEN_SYMBOL)),
+        "nonce": hex_of(bet.nonce),
+        "nonceFormula": NONCE_FORMULA,
+        "request": {
+            "from": bet.signer,
+            "marketId": str(bet.market_id),
+            "outcome": bet.outcome,
+            "amount": str(bet.amount),
+            "validAfter": str(bet.valid_after),
+            "validBefore": str(bet.valid_before),
+            "salt": hex_of(bet.salt),
+            "chainId": bet.chain_id,
+            "serviceVpm": bet.settler,
+        },
+    }
+    body["quote"] = msgspec.to_builtins(quote(market, snapshot, bet.outcome, bet.amount))
+    return json_response(msgspec.convert(body, TypedDataBody))

@@ -12,11 +12,12 @@ import contextlib
 import heapq
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Annotated, Literal
 
 from aiohttp import web
 from cachetools import LRUCache
 from limits import parse
+from pydantic import BaseModel, Field
 
 from api.caching import Rendered, RenderedBody, RenderedCache, SizedCache, VersionedCache, private, public
 from api.context import Context
@@ -25,14 +26,20 @@ from api.limits import RequestQuota, caller_ip
 from api.problems import Problem, unavailable
 from api.requests import read_query
 from api.stock import market_view
-from api.stock.bodies.markets import MarketBody, MarketDetailBody, MarketsBody, PriceReading, PricesBody
-from api.stock.bodies.positions import OwnedPositionBody, OwnerBody, PositionBody
+from api.stock.bodies import (
+    MarketBody,
+    MarketDetailBody,
+    MarketsBody,
+    OwnedPositionBody,
+    OwnerBody,
+    PositionBody,
+    PriceReading,
+    PricesBody,
+)
 from api.stock.facts import HeldPosition, ListedMarket, MarketsSnapshot, Oracle
-from api.stock.index import StockIndex
+from api.stock.index import MAX_SETTLED, StockIndex, read_positions
 from api.stock.market_view import owner_bodies, position_body
-from api.stock.owned import NO_TOTALS, OwnerPage, read_owner_page
-from api.stock.requests import POSITIONS_LISTED, MarketsQuery, OwnerQuery
-from api.stock.rows import MAX_SETTLED, read_positions
+from api.stock.owned import NO_TOTALS, POSITIONS_LISTED, OwnerPage, OwnerQuery, read_owner_page
 from api.stock.sources import StockSources
 from core.chain import checksum
 from core.db.engine import consistent_read
@@ -40,21 +47,43 @@ from core.hexadecimal import bytes_of
 from core.money import to_json
 from core.stock.vested import finished
 
+
+class MarketPath(BaseModel):
+    id: Annotated[str, Field(description="The market's id.", examples=["1"])]
+
+
+class MarketsQuery(BaseModel):
+    limit: Annotated[
+        int | None, Field(ge=1, le=500, description="The most markets to return; 200 if only `before` is given.")
+    ] = None
+    before: Annotated[int | None, Field(ge=1, le=2**63 - 1, description="Only markets with a lower id.")] = None
+
+
 PRICES_CACHE = public(15)
+
 MARKETS_CACHE = public(15)
+
 MARKET_CACHE = public(5)
+
 POSITIONS_CACHE = private(5)
+
 
 POSITIONS_RATE = parse("30/minute")
 
+
 # The most settled markets in a list without a limit, a bound for clients that do not page.
 MARKETS_LISTED = 1_000
+
 # The page size when only `before` is given.
 MARKETS_PAGE = 200
+
 CACHED_LISTED = MARKETS_LISTED
+
 CACHED_MARKETS_BYTES = 4_000_000
+
 # The most positions cached for markets, and for owners' pages. An entry counts as POSITIONS_EACH more.
 CACHED_POSITIONS, POSITIONS_EACH = 20_000, 20
+
 # The bodies of more positions than this are made in a thread, so that other requests do not wait.
 MADE_INLINE = 200
 

@@ -12,11 +12,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable
-from typing import Literal
+from typing import Annotated, Literal
 
 from aiohttp import web
 from limits import parse
-from msgspec import convert
+from msgspec import Meta, convert
 from prometheus_client import Counter
 
 from api.caching import json_response
@@ -24,37 +24,79 @@ from api.context import Context
 from api.database import DATABASE_ERRORS, free_connection, reading
 from api.head import chain_now
 from api.limits import blocked_region, caller_ip
+from api.operations import Body
 from api.payments.attempts import Attempt, BetKey, Funds, FundsReserved
 from api.payments.pipeline import READ_SECONDS, Payments, Submission, is_retriable
 from api.problems import Problem
 from api.requests import read_json, validated_body
 from api.stock import bets, checks
-from api.stock.bets import ATTEMPTS, RelayedBet
-from api.stock.bodies.relay import EscapeKit, RelayBody
-from api.stock.chain import STOCK_TOKEN_SYMBOL
-from api.stock.landing import ChainFacts, LandingUnknown, find_landing, find_position, read_facts
-from api.stock.requests import RelayRequest
-from api.stock.sources import StockSources
+from api.stock.bets import ATTEMPTS, LandingUnknown, RelayedBet, RelayRequest, find_landing, find_position
+from api.stock.bodies import HexAddress, HexHash, Integer, UnixSeconds
+from api.stock.checks import ChainFacts, read_facts
+from api.stock.sources import STOCK_TOKEN_SYMBOL, StockSources
 from core.chain import RpcError
 from core.db.engine import Connection
 from core.hexadecimal import hex_of
 from core.log import get_logger
 from core.outbox import PAYER_REASONS, RELAY, Intent, MinedOutcome, report
 
+
+class EscapeKit(Body):
+    """The call that places the bet: anyone can send it, with or without this service, until the bet expires."""
+
+    to: HexAddress
+    data: Annotated[str, Meta(pattern=r"^0x[0-9a-f]+$")]
+    chain_id: int
+    expires_at: UnixSeconds
+
+
+class RelayBody(Body):
+    """The outcome of a relayed bet. `ok` is false only for `reverted`. `pending`: it was sent and is not mined yet;
+    send the same body again for its outcome, which never bets twice."""
+
+    ok: bool
+    tx_hash: HexHash
+    nonce: Annotated[HexHash, Meta(description="The authorization's nonce.")]
+    receipt: Literal["confirmed", "pending", "reverted"]
+    position_id: Annotated[
+        str | None,
+        Meta(
+            description="Null until it is known. While a reorganization may undo the bet's block, another bet may get "
+            "this id instead: it is certain once GET /api/relay/receipt answers `final`. The nonce never changes."
+        ),
+    ]
+    block_number: Integer | None
+    final: Annotated[
+        bool | None,
+        Meta(
+            description="For `reverted`: false while a reorganization may undo the block that refused the bet. The "
+            "signed bet may then still be taken in another block; check GET /api/relay/receipt. Otherwise null."
+        ),
+    ]
+    escape_kit: EscapeKit
+
+
 log = get_logger(__name__)
+
 
 ANSWERS = Counter("vpm_stock_relay_answers", "Answers of the relay, by result or error code", ("answer",))
 
+
 RELAY_RATE = parse("10/minute")
+
 RECEIPT_WAIT_SECONDS = 10.0
+
 BODY_LIMIT = 16 * 1024
+
 
 # The metric label of a 502 when all nodes answer but contradict each other about the bet.
 UNPROVEN = "unproven"
 
+
 # A signer with this many bets in an hour that were accepted with less than the smallest bet gets no more bets sent:
 # each costs us gas twice, to book it and to refund it, and costs the bettor nothing.
 RETURNED_BETS = 5
+
 
 SPENT = "AuthorizationSpent"
 """The relayer's reason when the token reports the bet's authorization as used."""

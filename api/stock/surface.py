@@ -10,34 +10,20 @@ from typing import Any
 from api.context import Context
 from api.limits import RequestQuota
 from api.operations import Answers, DocumentedAnswer, Handler, Operation, Surface
-from api.solvency import solvency_watches
-from api.stock.bets import NONCE_FORMULA
-from api.stock.bodies.markets import MarketDetailBody, MarketsBody, PricesBody
-from api.stock.bodies.parts import ErrorBody
-from api.stock.bodies.positions import OwnerBody
-from api.stock.bodies.proof import ProofBody
-from api.stock.bodies.relay import ReceiptBody, RelayBody, TypedDataBody
-from api.stock.chain import StockContracts
-from api.stock.cron import Cron, CronReport
+from api.stock.bets import NONCE_FORMULA, RelayRequest
+from api.stock.bodies import ErrorBody, MarketDetailBody, MarketsBody, OwnerBody, PricesBody
+from api.stock.cron import Cron, CronPath, CronReport
 from api.stock.health import Health, HealthBody
 from api.stock.index import StockIndex
 from api.stock.mcp import stock_mcp
-from api.stock.oracle import OracleWatch
+from api.stock.owned import OwnerQuery
 from api.stock.proof import Proof
-from api.stock.reads import StockReads
-from api.stock.receipt import BetReceipts
-from api.stock.relay import Relay
-from api.stock.requests import (
-    CronPath,
-    MarketPath,
-    MarketsQuery,
-    OwnerQuery,
-    ReceiptQuery,
-    RelayRequest,
-    TypedDataQuery,
-)
-from api.stock.sources import StockSources
-from api.stock.typed_data import typed_data
+from api.stock.proof_facts import ProofBody, solvency_watches
+from api.stock.quoting import TypedDataBody, TypedDataQuery, typed_data
+from api.stock.reads import MarketPath, MarketsQuery, StockReads
+from api.stock.receipt import BetReceipts, ReceiptBody, ReceiptQuery
+from api.stock.relay import Relay, RelayBody
+from api.stock.sources import OracleWatch, StockContracts, StockSources
 from api.tools import CORS
 from core.contracts.deployments import load_deployment
 from core.log import get_logger

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from api.stock.bodies.markets import RulesBody, RuleSegment
+from api.stock.bodies import RulesBody, RuleSegment
 from api.stock.facts import FAMILIES, SIDES, ListedMarket, Phase
 from core.contracts.statuses import RoundProblem
 from core.feeds.rounds import MAX_PHASES, TOO_HIGH

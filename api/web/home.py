@@ -22,10 +22,10 @@ from api.agent.facts import ListedMarket as AgentMarket
 from api.agent.reads import AgentReads
 from api.database import DATABASE_ERRORS
 from api.problems import Problem
-from api.stock.bodies.proof import ProofBody
 from api.stock.facts import SIDES
 from api.stock.facts import ListedMarket as StockMarket
 from api.stock.proof import Proof
+from api.stock.proof_facts import ProofBody
 from api.stock.reads import StockReads
 from api.web import figures
 from api.web.stock import without_empty_readings

@@ -21,7 +21,7 @@ from api.cup import requests
 from api.cup.service import CupService
 from api.limits import RateLimits, caller_ip
 from api.operations import Json
-from api.stock.bodies.positions import OwnerBody
+from api.stock.bodies import OwnerBody
 from api.stock.reads import StockReads
 from api.web import cup, figures
 from api.web.charts import Chart, ChartLine, Level, Tone, Unit

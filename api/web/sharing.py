@@ -20,7 +20,7 @@ from api.agent.reads import AgentReads
 from api.caching import Rendered, VersionedCache
 from api.limits import ConcurrencyLimiter, LimiterFull
 from api.operations import Json
-from api.stock.bodies.markets import MarketDetailBody
+from api.stock.bodies import MarketDetailBody
 from api.stock.reads import StockReads
 from api.web import figures
 from api.web.templating import exact

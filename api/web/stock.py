@@ -18,11 +18,10 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from api.caching import SizedCache
 from api.database import DATABASE_ERRORS
-from api.stock.bodies.markets import MarketBody, MarketDetailBody
-from api.stock.bodies.positions import PositionBody
-from api.stock.chain import StockContracts
+from api.stock.bodies import MarketBody, MarketDetailBody, PositionBody
 from api.stock.facts import SIDES
 from api.stock.reads import StockReads
+from api.stock.sources import StockContracts
 from api.web import figures
 from api.web.charts import Chart, ChartLine, Level, Mark, Tone, Unit
 from api.web.templating import PRIVATE, REVALIDATE, Pages, owner_of

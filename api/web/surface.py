@@ -22,9 +22,9 @@ from api.limits import RequestQuota, caller_ip
 from api.openapi import ServiceDescription
 from api.operations import DocumentedAnswer, Handler, Operation, Surface
 from api.problems import Problem, unavailable
-from api.stock.chain import STOCK_TOKEN_SYMBOL
 from api.stock.proof import Proof
 from api.stock.reads import StockReads
+from api.stock.sources import STOCK_TOKEN_SYMBOL
 from api.web.agent import agent_market_page
 from api.web.assets import PREFIX as ASSETS
 from api.web.assets import load_assets

@@ -14,7 +14,7 @@ from sqlalchemy import Connection, event, insert, make_url, text
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from api.agent.rows import read_holdings, read_positions
-from api.stock.bodies.positions import OwnerTotalsBody
+from api.stock.bodies import OwnerTotalsBody
 from api.stock.owned import NO_TOTALS, OwnerPage, read_owner_page, read_totals
 from core.contracts.statuses import AgentMarketStatus, StakeStatus
 from core.db.schema.index import chain_cursor

@@ -11,9 +11,8 @@ import aiohttp
 import pytest
 from sqlalchemy import make_url
 
-from api.stock.bodies.markets import MarketDetailBody, MarketsBody, PricesBody
-from api.stock.bodies.positions import OwnerBody
-from api.stock.bodies.proof import ProofBody
+from api.stock.bodies import MarketDetailBody, MarketsBody, OwnerBody, PricesBody
+from api.stock.proof_facts import ProofBody
 from scripts._stack import wallets
 from tests.support.bodies import hold
 from tests.support.cuttable_proxy import Cut, cuttable

@@ -13,11 +13,10 @@ import aiohttp
 import psycopg
 import pytest
 
-from api.stock.bodies.markets import MarketsBody, PricesBody
-from api.stock.bodies.positions import OwnerBody
-from api.stock.bodies.proof import ProofBody
+from api.stock.bodies import MarketsBody, OwnerBody, PricesBody
 from api.stock.cron import CronReport
 from api.stock.health import HealthBody
+from api.stock.proof_facts import ProofBody
 from core.chain import Contract
 from core.contracts.abi import abi
 from core.db.engine import connect, conninfo

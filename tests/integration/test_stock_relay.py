@@ -17,11 +17,12 @@ from eth_account import Account
 from eth_account.messages import encode_typed_data
 
 from api.limits import RateLimits
-from api.stock import landing
+from api.stock import bets
 from api.stock.bets import StockBet
-from api.stock.bodies.relay import ReceiptBody, RelayBody, TypedDataBody
 from api.stock.index import StockIndex
-from api.stock.receipt import BetReceipts
+from api.stock.quoting import TypedDataBody
+from api.stock.receipt import BetReceipts, ReceiptBody
+from api.stock.relay import RelayBody
 from core.chain import ChainClient, ChainProvider
 from core.config import Settings, load
 from core.db.engine import make_engine
@@ -169,11 +170,11 @@ async def test_a_cancelled_authorization_needs_no_log_query_and_raises_no_alarm(
     await until(lambda: rows(service, sql, bet.nonce) == [(1,)])
     chain.mine(20)
     await refused(door, chain.signed(wallet, bet), 409, "already_used", "cancelled")
-    monkeypatch.setattr(landing, "_MAX_SEARCH_BLOCKS", 10)
+    monkeypatch.setattr(bets, "_MAX_SEARCH_BLOCKS", 10)
     async with ChainProvider((chain.url,), chain_id=chain.deployment.chain_id) as node:
         engine, client = make_engine(service.env["DATABASE_URL"], pool_size=1), ChainClient(node)
         monkeypatch.setattr(client, "logs", lambda *_: pytest.fail("a log was asked for"))
-        found = await landing.find_landing(engine, client, chain.contracts, bet, 5.0, seen=chain.block, spent=True)
+        found = await bets.find_landing(engine, client, chain.contracts, bet, 5.0, seen=chain.block, spent=True)
         await engine.dispose()
     assert found is None
 

@@ -10,7 +10,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from api.stock.bodies.relay import RelayBody
+from api.stock.relay import RelayBody
 from core.service.cancelling import cancel_and_wait
 from scripts._stack import wallets
 from tests.support.bodies import hold

@@ -7,10 +7,9 @@ from collections.abc import Iterator
 import pytest
 
 from api.agent.index import AgentIndex
-from api.stock.bodies.markets import MarketsBody, PricesBody
-from api.stock.bodies.positions import OwnerBody
-from api.stock.bodies.proof import ProofBody
+from api.stock.bodies import MarketsBody, OwnerBody, PricesBody
 from api.stock.health import HealthBody
+from api.stock.proof_facts import ProofBody
 from core.db.engine import make_engine
 from core.paths import REPOSITORY
 from scripts._stack import wallets

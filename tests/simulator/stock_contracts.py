@@ -9,7 +9,7 @@ from typing import Any
 
 from eth_utils.crypto import keccak
 
-from api.stock.chain import StockContracts
+from api.stock.sources import StockContracts
 from core.chain import Call
 from core.contracts.deployments import Deployment
 from core.contracts.statuses import StockMarketStatus

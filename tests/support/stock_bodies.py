@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from api.stock.bodies.markets import MarketBody, MarketDetailBody
-from api.stock.bodies.positions import PositionBody
+from api.stock.bodies import MarketBody, MarketDetailBody, PositionBody
 from api.stock.facts import SIDES
 from tests.support.bodies import hold
 from tests.support.stock_chain import StockChain

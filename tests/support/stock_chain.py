@@ -13,7 +13,7 @@ from eth_account import Account
 from eth_account.messages import encode_typed_data
 
 from api.stock.bets import StockBet
-from api.stock.chain import StockContracts
+from api.stock.sources import StockContracts
 from core.chain import Contract, checksum
 from core.contracts.abi import abi
 from core.contracts.deployments import Deployment

@@ -12,9 +12,9 @@ from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
 import api.agent.requests
 import api.cup.requests
-import api.stock.requests
 from api.problems import Problem
 from api.requests import PATTERNS, WHOLE, reject_duplicate_fields, validation_problem
+from api.stock import bets, cron, owned, quoting, reads, receipt
 
 
 class Wanted(BaseModel):
@@ -56,7 +56,7 @@ def _of(metadata: Any) -> Iterator[str]:
 
 
 def test_every_pattern_of_a_request_has_its_words() -> None:
-    modules = (api.agent.requests, api.agent.requests, api.cup.requests, api.stock.requests)
+    modules = (api.agent.requests, api.cup.requests, bets, cron, owned, quoting, reads, receipt)
     found = {pattern for module in modules for pattern in patterns(module)}
     assert len(found) >= 8
     assert found <= PATTERNS.keys()

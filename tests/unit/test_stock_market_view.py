@@ -9,7 +9,7 @@ import pytest
 
 from api.head import Head
 from api.stock import words
-from api.stock.bodies.markets import MarketBody
+from api.stock.bodies import MarketBody
 from api.stock.facts import ListedMarket, MarketReadings, MarketResult, MarketsSnapshot, Oracle, Phase
 from api.stock.market_view import EMPTY_ORACLE, detail_body, has_stale_feed, listed_body
 from api.web import figures

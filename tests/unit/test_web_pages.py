@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import pytest
 
-from api.stock.bodies.positions import OwnerBody
+from api.stock.bodies import OwnerBody
 from api.stock.owned import NO_TOTALS
 from api.web.assets import Assets, load_assets
 from api.web.templating import Pages

@@ -5,7 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Any
 
-from api.stock.bodies.positions import OwnedPositionBody, OwnerBody, OwnerTotalsBody, SettlementBody
+from api.stock.bodies import OwnedPositionBody, OwnerBody, OwnerTotalsBody, SettlementBody
 from api.web import figures
 from api.web.portfolio import Results, SettledBet, collect_results, results_chart
 

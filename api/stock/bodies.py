@@ -1,4 +1,4 @@
-"""The bodies of /api/prices and /api/markets."""
+"""The bodies of markets, prices and positions, and the types that all bodies of the stock surface share."""
 
 from __future__ import annotations
 
@@ -7,26 +7,174 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from api.operations import Body
-from api.stock.bodies.parts import (
-    Answer8,
-    FamilyName,
-    HexAddress,
-    HexHash,
-    Integer,
-    OutcomeName,
-    PhaseName,
-    ReadAt,
-    RoundBody,
-    RoundId,
-    Side,
-    Stale,
-    UnixSeconds,
-    UsdgUnits,
-)
-from api.stock.bodies.positions import PositionBody
-from api.stock.quoting import QuotesBody
+
+UsdgUnits = Annotated[
+    str,
+    Meta(pattern=r"^(0|[1-9][0-9]*)$", description="USDG in its smallest unit (6 decimals).", examples=["5000000"]),
+]
+
+Integer = Annotated[str, Meta(pattern=r"^(0|[1-9][0-9]*)$", description="An integer.", examples=["0"])]
+
+Answer8 = Annotated[
+    str, Meta(pattern=r"^-?(0|[1-9][0-9]*)$", description="An oracle answer (8 decimals).", examples=["18740000000"])
+]
+
+RoundId = Annotated[
+    str, Meta(pattern=r"^(0|[1-9][0-9]*)$", description="`phase << 64 | number`.", examples=["18446744073709551617"])
+]
+
+HexAddress = Annotated[str, Meta(pattern=r"^0x[0-9a-fA-F]{40}$", description="A checksummed address.")]
+
+HexHash = Annotated[str, Meta(pattern=r"^0x[0-9a-f]{64}$")]
+
+UnixSeconds = Annotated[int, Meta(ge=0, description="Unix seconds.")]
+
+Side = Literal["UP", "DOWN"]
+
+FamilyName = Literal["daily", "weekly", "drill"]
+
+PhaseName = Literal["opens", "live", "frozen", "resolved", "void"]
+
+OutcomeName = Literal["UP", "DOWN", "FLAT", "VOID"]
+
+ReadAt = Annotated[int, Meta(ge=0, description="When the chain was last read, in Unix seconds; 0 if never.")]
+
+Stale = Annotated[bool, Meta(description="True while the chain or a feed cannot be read and older data is served.")]
+
+
+class ErrorBody(Body):
+    """The body of every error: a stable code and a message. Some have more fields, such as `retryAfter` or
+    `escapeKit`."""
+
+    error: Annotated[str, Meta(examples=["invalid_request"])]
+    message: str
+
+
+class RoundBody(Body):
+    answer: Answer8
+    round_id: RoundId
+    at: UnixSeconds
+
+
+class SettlementBody(Body):
+    gross: UsdgUnits
+    fee: UsdgUnits
+    net: UsdgUnits
+    refund: UsdgUnits
+    total: Annotated[UsdgUnits, Meta(description="The part of `net` and `refund` that is not sent yet.")]
+    deliverable: bool
+
+
+class PositionBody(Body):
+    id: str
+    market_id: str
+    owner: Annotated[HexAddress, Meta(description="The current owner, who gets paid.")]
+    entered_by: Annotated[HexAddress, Meta(description="The wallet that placed it, even if another owns it now.")]
+    side: Side
+    offered: UsdgUnits
+    accepted: Annotated[UsdgUnits | None, Meta(description="Null until its batch is matched.")]
+    refused: UsdgUnits
+    accrued: Annotated[
+        UsdgUnits, Meta(description="The payout if this side won now, before the fee on the profit; it only rises.")
+    ]
+    payout: Annotated[UsdgUnits | None, Meta(description="After settlement: the payout after the fee.")]
+    classic_payout: Annotated[
+        UsdgUnits | None, Meta(description="After a resolution: what an ordinary pool would have paid.")
+    ]
+    seed: bool
+    opener: Annotated[bool, Meta(description="Placed by the wallet that listed the market.")]
+    finalized: bool
+    refunded: Annotated[
+        bool, Meta(description="A refund was sent. The contract's flag is also set by a refund of zero.")
+    ]
+    claimed: Annotated[
+        bool, Meta(description="A payout was sent. The contract's flag is also set by a payout of zero.")
+    ]
+    vintage: Annotated[str, Meta(description="Ethereum block of entry, 0 for the seed.")]
+    settlement: SettlementBody
+    paid_out: UsdgUnits | None
+    entered_at: int | None
+    entry_tx: HexHash | None
+    payout_tx: HexHash | None
+
+
+class OwnedPositionBody(PositionBody):
+    question: str
+    ticker: str
+    href: str
+    phase: PhaseName
+    status: str
+    winner: Side | None
+    final_time: UnixSeconds
+    open: bool
+
+
+class OwnerTotalsBody(Body):
+    staked: UsdgUnits
+    accrued: Annotated[
+        UsdgUnits,
+        Meta(
+            description="The payout of open positions if their side wins now, before the fee; rounded down once per "
+            "market and side."
+        ),
+    ]
+    paid: Annotated[UsdgUnits, Meta(description="Settlement payouts already sent, after the fee.")]
+    accepted: UsdgUnits
+    deliverable: Annotated[UsdgUnits, Meta(description="The amount that claims and refunds would deliver now.")]
+    open: int
+
+
+class OwnerBody(Body):
+    """One address's positions across markets, newest first: a page of them, and the totals of all."""
+
+    owner: HexAddress
+    deployed: bool
+    positions: list[OwnedPositionBody]
+    totals: OwnerTotalsBody
+    read_at: ReadAt
+    stale: Stale
+    next_before: Annotated[str | None, Meta(description="`before` for the next page; null on the last page.")]
+
+
+class QuoteBasisBody(Body):
+    """The basis of a quote."""
+
+    usual_volume: Annotated[UsdgUnits, Meta(description="The usual volume of such a market, without its seed.")]
+    settled_markets: Annotated[int, Meta(ge=0, description="How many settled markets of this family it is from.")]
+    text: str
+
+
+class QuoteBody(Body):
+    """The estimate for a bet made now, with the usual later bets. Its minimum payout if right is `accepted`."""
+
+    side: Side
+    amount: UsdgUnits
+    accepted: Annotated[UsdgUnits, Meta(description="The part that the market would accept in this block.")]
+    likely_payout: Annotated[UsdgUnits, Meta(description="The likely payout if its side wins, after the fee.")]
+    break_even_pct: Annotated[
+        float | None,
+        Meta(
+            description="The chance of winning, in percent, that the bet needs to break even on average. 100: no "
+            "profit is possible any more. Null if nothing is accepted.",
+        ),
+    ]
+
+
+class BetQuoteBody(QuoteBody):
+    """The quote of one bet, with its basis."""
+
+    rests_on: QuoteBasisBody
+
+
+class QuotesBody(Body):
+    """Quotes of example stakes on either side; none while no bets are accepted."""
+
+    bets: list[QuoteBody]
+    rests_on: QuoteBasisBody
+
 
 VoidReasonName = Literal["flat", "stale", "paused", "timeout"]
+
 PreviewName = Literal["NOT READY", "UP", "DOWN", "FLAT", "STALE", "BAD PROOF", "PAUSED", "BAD ANSWER"]
 
 
