@@ -76,11 +76,12 @@ def usd_label(value: int) -> str:
     sign, size = ("-", -value) if value < 0 else ("", value)
     for unit, letter in _SCALES:
         if size >= unit * _ONE and size % (unit * _ONE // 10**_SHORT_DECIMALS) == 0:
-            return f"{sign}${_decimal(size, unit * _ONE)}{letter}"
-    return f"{sign}${_decimal(size, _ONE)}"
+            return f"{sign}${grouped(size, unit * _ONE)}{letter}"
+    return f"{sign}${grouped(size, _ONE)}"
 
 
-def _decimal(value: int, one: int) -> str:
+def grouped(value: int, one: int) -> str:
+    """Format `value / one` with all its digits: `1,234.5`. `one` is a power of ten."""
     whole, rest = divmod(value, one)
     digits = f"{rest:0{len(str(one)) - 1}d}".rstrip("0")
     return f"{whole:,}.{digits}" if digits else f"{whole:,}"

@@ -37,7 +37,7 @@ from itertools import pairwise
 from typing import Final
 
 from core.agent.book import MIN_BUCKET_BPS
-from core.feeds.uniswap import FEE_ONE, MAX_SQRT_PRICE, MIN_SQRT_PRICE, Pool, sqrt_price_at
+from core.feeds.uniswap import FEE_ONE, MAX_TICK, MIN_TICK, Pool, sqrt_price_at
 from core.money import BPS
 
 MOVES: Final = (0.005, 0.01, 0.05, 0.2)
@@ -63,7 +63,7 @@ SECONDS_PER_YEAR: Final = 365.25 * 86_400
 
 @dataclass(frozen=True, slots=True)
 class PricedPool:
-    """A pool of a feed, with the dollar value of a unit of each token before any push."""
+    """A pool of a feed, with the dollar value of each token's unit before any push."""
 
     name: str
     pool: Pool
@@ -74,9 +74,9 @@ class PricedPool:
     def phi(self) -> float:
         return self.pool.fee_pips / FEE_ONE
 
-    def swap_cost(self, amount0: int, amount1: int) -> float:
-        """Return the dollars that swaps left in the pool, given the net amount of each token; positive amounts
-        went in."""
+    def swap_cost(self, start: float, end: float) -> float:
+        """Return the dollars that a swap from one price to another leaves in the pool."""
+        amount0, amount1 = self.pool.swap(start, end)
         return amount0 * self.usd0 + amount1 * self.usd1
 
     def depth(self) -> float:
@@ -84,25 +84,19 @@ class PricedPool:
         return min(self._through(0.01), self._through(-0.01))
 
     def _through(self, move: float) -> float:
-        swapped = self.pool.copy().swap_to(price_after_move(self.pool.sqrt_price, move))
-        into = swapped.amount0 * self.usd0 if swapped.amount0 > 0 else swapped.amount1 * self.usd1
-        return into * (1 - self.phi)
-
-    # ---------------------------------------------------------------- Pushes
+        amount0, amount1 = self.pool.swap(self.pool.sqrt_price, price_after_move(self.pool.sqrt_price, move))
+        return max(amount0 * self.usd0, amount1 * self.usd1) * (1 - self.phi)
 
     def push_cost(self, move: float) -> float:
         """Return the cost of pushing the log price by `move` without arbitrage. At the end the attacker reverses the
         push, or keeps what was bought if that is cheaper."""
-        pool = self.pool.copy()
-        there = pool.swap_to(price_after_move(pool.sqrt_price, move))
-        back = pool.swap_to(self.pool.sqrt_price)
-        kept = self.swap_cost(there.amount0, there.amount1)
-        return min(kept, self.swap_cost(there.amount0 + back.amount0, there.amount1 + back.amount1))
+        start = self.pool.sqrt_price
+        end = price_after_move(start, move)
+        kept = self.swap_cost(start, end)
+        return min(kept, kept + self.swap_cost(end, start))
 
     def cheapest_push_cost(self, move: float) -> float:
         return min(self.push_cost(move), self.push_cost(-move))
-
-    # ---------------------------------------------------------------- Pushing the liquidity out of range
 
     def push_out(self, window: int, own_share: float = 0.0) -> PushOut | None:
         """Return the cheapest way to invalidate a reading by pushing the price to where there is hardly any liquidity.
@@ -116,9 +110,10 @@ class PricedPool:
         usual = 1 / (others * max(1, self.pool.liquidity))
         bar = 1 / (FLOOR * max(1, self.pool.liquidity))
         ways = []
-        for tick, liquidity in stretches(self.pool):
-            slower = 1 / (others * max(1, liquidity)) - usual
-            if slower <= 0:
+        for stretch in self.pool.stretches:
+            tick = stretch.lower if stretch.lower > self.pool.tick else stretch.upper - 1  # the nearest in it
+            slower = 1 / (others * max(1, stretch.liquidity)) - usual
+            if slower <= 0 or abs(tick - self.pool.tick) > REACH_TICKS:
                 continue
             seconds = max(1, math.floor(window * (bar - usual) / slower) + 1)
             if seconds > window:
@@ -138,25 +133,9 @@ class PushOut:
     cost: float
 
 
-def price_after_move(sqrt_price: int, move: float) -> int:
+def price_after_move(sqrt_price: float, move: float) -> float:
     """Return the square-root price after a move of the log price, clamped to a pool's range."""
-    after = int(sqrt_price * math.exp(move / 2))
-    return min(max(after, MIN_SQRT_PRICE + 1), MAX_SQRT_PRICE - 1)
-
-
-def stretches(pool: Pool) -> list[tuple[int, int]]:
-    """Return the stretches of constant liquidity within reach on both sides of the price. Each is a pair of its nearest
-    tick and its liquidity."""
-    edges: list[tuple[int, int]] = []
-    liquidity = pool.liquidity
-    for tick in (each for each in pool.initialized if each > pool.tick):
-        liquidity += pool.ticks[tick].net
-        edges.append((tick, liquidity))
-    liquidity = pool.liquidity
-    for tick in (each for each in reversed(pool.initialized) if each <= pool.tick):
-        liquidity -= pool.ticks[tick].net
-        edges.append((tick - 1, liquidity))
-    return [(tick, there) for tick, there in edges if abs(tick - pool.tick) <= REACH_TICKS]
+    return min(max(sqrt_price * math.exp(move / 2), sqrt_price_at(MIN_TICK)), sqrt_price_at(MAX_TICK))
 
 
 # ---------------------------------------------------------------- The cap

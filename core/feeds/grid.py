@@ -1,4 +1,4 @@
-"""The readings of a pool feed that a market needs, and those among them that are still to be recorded.
+"""The pool feed readings that a market needs, and those of them that are not recorded yet.
 
 A pool feed has a reading for each multiple of its step. A market is decided by the reading at its end and, for a
 direction, the one at its start. A market that may resolve early counts only readings that are recorded promptly, so
@@ -31,7 +31,7 @@ class Needs:
 
     @classmethod
     def from_market(cls, market: Any) -> Needs:
-        """Return a market's needs from its DecidingTerms or its row of `agent_market`."""
+        """Make the needs from a market's DecidingTerms or its row of `agent_market`."""
         if market.early_resolvable:
             return cls((market.ends_at,), (market.early_from, market.ends_at), PROMPT_SECONDS)
         if MarketKind(market.kind) is MarketKind.DIRECTION:
@@ -74,6 +74,6 @@ def batches(times: list[int], size: int, most: int) -> list[tuple[int, ...]]:
 
 
 def ring_for(outage: int, window: int, step: int) -> int:
-    """Return the number of observations a pool must store to bridge an outage of `outage` seconds without recorded
-    readings, at one observation a second, the maximum rate."""
+    """Return how many observations a pool must store to bridge `outage` seconds without recorded readings, at one
+    observation a second, the maximum rate."""
     return min(outage + window + step + 1, MAX_RING)

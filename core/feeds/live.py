@@ -27,11 +27,10 @@ from core.feeds.cost import (
     least_window,
     sigma_of,
 )
-from core.feeds.uniswap import Pool, Tick
+from core.feeds.uniswap import LOG_TICK, Q96, Pool
 from core.money import USD
 
 WORD: Final = 256
-LOG_TICK: Final = math.log(1.0001)
 
 
 class NoPool(VpmError):
@@ -77,8 +76,6 @@ TOKEN: Final = Abi(
 
 @dataclass(frozen=True, slots=True)
 class TokenFacts:
-    """A token's address, symbol and decimals."""
-
     address: str
     symbol: str
     decimals: int
@@ -99,8 +96,7 @@ class LivePool:
 
     def price0(self) -> float:
         """Return the price of one whole token0 in whole token1."""
-        raw = (self.pool.sqrt_price / 2**96) ** 2
-        return float(raw * 10.0 ** (self.token0.decimals - self.token1.decimals))
+        return self.pool.sqrt_price**2 * 10.0 ** (self.token0.decimals - self.token1.decimals)
 
 
 async def require_genuine(client: ChainClient, address: str, factories: Sequence[PoolFactory], block: int) -> None:
@@ -148,11 +144,10 @@ async def read_pool(client: ChainClient, address: str, head: Block) -> LivePool:
     if sqrt_price == 0:
         raise NoPool(f"The pool {checksum(address)} has not been initialized with a price.")
     oldest_at, newest_at = await _ends(client, contract, index, cardinality, at)
-    pool = Pool(fee, spacing, sqrt_price, tick, liquidity)
-    await _read_ticks(client, contract, pool, at)
+    net = await _net_liquidity(client, contract, tick, spacing, at)
     return LivePool(
         checksum(address),
-        pool,
+        Pool(fee, sqrt_price / Q96, tick, liquidity, net),
         await _token(client, token0, at),
         await _token(client, token1, at),
         cardinality,
@@ -163,7 +158,7 @@ async def read_pool(client: ChainClient, address: str, head: Block) -> LivePool:
 
 
 async def mean_ticks(client: ChainClient, address: str, head: Block, seconds: int, spans: int) -> list[float]:
-    """Return the mean ticks of consecutive spans up to the head, oldest first."""
+    """Return the mean tick of each of `spans` consecutive spans up to the head, oldest first."""
     ago = [seconds * each for each in range(spans, -1, -1)]
     cumulatives, _ = await client.read(Contract(address, POOL).call("observe", ago), head.number)
     return [(after - before) / seconds for before, after in pairwise(cumulatives)]
@@ -177,10 +172,9 @@ async def _ends(client: ChainClient, contract: Contract, index: int, cardinality
     return oldest[0], newest[0]
 
 
-async def _read_ticks(client: ChainClient, contract: Contract, pool: Pool, at: int) -> None:
-    spacing = pool.spacing
-    low, high = (pool.tick - REACH_TICKS) // spacing // WORD, (pool.tick + REACH_TICKS) // spacing // WORD
-    words = range(low, high + 1)
+async def _net_liquidity(client: ChainClient, contract: Contract, tick: int, spacing: int, at: int) -> dict[int, int]:
+    """Return the net liquidity of each initialized tick within reach of `tick`."""
+    words = range((tick - REACH_TICKS) // spacing // WORD, (tick + REACH_TICKS) // spacing // WORD + 1)
     maps = values(await client.read_many([contract.call("tickBitmap", word) for word in words], at))
     marked = [
         (word * WORD + bit) * spacing
@@ -188,9 +182,8 @@ async def _read_ticks(client: ChainClient, contract: Contract, pool: Pool, at: i
         for bit in range(WORD)
         if bits >> bit & 1
     ]
-    ticks = values(await client.read_many([contract.call("ticks", tick) for tick in marked], at))
-    pool.initialized = marked
-    pool.ticks = {tick: Tick(gross, net) for tick, (gross, net) in zip(marked, ticks, strict=True)}
+    ticks = values(await client.read_many([contract.call("ticks", each) for each in marked], at))
+    return {each: net for each, (_, net) in zip(marked, ticks, strict=True)}
 
 
 async def _token(client: ChainClient, address: str, at: int) -> TokenFacts:
@@ -198,7 +191,7 @@ async def _token(client: ChainClient, address: str, at: int) -> TokenFacts:
     decimals, symbol = await client.read_many([contract.call("decimals"), contract.call("symbol")], at)
     if isinstance(decimals, RpcError):
         raise NoPool(f"The pool's token {checksum(address)} does not return its decimals: {decimals.sentence()}")
-    shown = symbol if isinstance(symbol, str) else checksum(address)  # a few old tokens answer with bytes32
+    shown = symbol if isinstance(symbol, str) else checksum(address)  # a few old tokens return bytes32
     return TokenFacts(checksum(address), shown, decimals)
 
 
@@ -232,15 +225,13 @@ class CostQuestion:
 
 @dataclass(frozen=True, slots=True)
 class Volatility:
-    """A yearly volatility and its origin."""
-
     yearly: float
     origin: str
 
 
 @dataclass(frozen=True, slots=True)
 class CostReport:
-    """The cost of moving a pool feed's reading: the answer to a `CostQuestion`."""
+    """The cost of moving a pool feed's reading."""
 
     asked: CostQuestion
     chain_id: int

@@ -1,4 +1,4 @@
-"""A reader of a feed at one block of one node: it reads rounds and finds the round that counts at a moment.
+"""Reads a feed at one block of one node, and finds the round that counts at a moment.
 
 A pool feed returns the reading itself; for other feeds `core.feeds.rounds` finds the round in effect, as the contracts
 do.
@@ -15,7 +15,7 @@ from core.feeds.rounds import FeedHead, Round, RoundReading, in_effect_at, prove
 
 
 class NotRecorded(Exception):
-    """An error: a pool feed's reading must be recorded first."""
+    """A pool feed's reading must be recorded first."""
 
     def __init__(self, grid_time: int) -> None:
         super().__init__(grid_time)
@@ -23,8 +23,8 @@ class NotRecorded(Exception):
 
 
 class FeedReader:
-    """A reader of one feed at one block of one node. It reads each round once. Its methods raise RpcError if the node
-    fails, never because of what the feed returns."""
+    """Reads one feed at one block of one node, each round once. Methods raise RpcError if the node fails, never because
+    of what the feed returns."""
 
     def __init__(self, client: ChainClient, address: str, block: int) -> None:
         self.contract = Contract(address, abi("PoolFeed"))  # other feeds have a part of this interface
@@ -37,10 +37,8 @@ class FeedReader:
     async def deciding_reading(self, moment: int, max_age: int, *, of_pools: bool) -> RoundReading:
         """Return the reading that decides a market at a moment. Raise NotRecorded while a pool feed's reading must
         still be recorded."""
-        return await (self.reading_at(moment, max_age) if of_pools else self.in_effect(moment))
-
-    async def reading_at(self, moment: int, max_age: int) -> RoundReading:
-        """Return the pool feed's reading for a moment; see `deciding_reading`."""
+        if not of_pools:
+            return await self.in_effect(moment)
         try:
             round_id, answer, at = await self._client.read(
                 self.contract.call("readingAt", moment, max_age), self._block
@@ -54,7 +52,6 @@ class FeedReader:
         return RoundReading(Round(round_id, answer, at), RoundProblem.OK)
 
     async def in_effect(self, time: int) -> RoundReading:
-        """Find the round in effect at a time."""
         return await in_effect_at(await self._head(), time, self.round)
 
     async def prove(self, proposed: int, time: int) -> Round | None:

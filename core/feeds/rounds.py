@@ -31,8 +31,6 @@ TOO_HIGH: Final = 10**14
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """A round of a feed."""
-
     id: int
     answer: int
     updated_at: int
@@ -48,7 +46,7 @@ class Round:
 
 @dataclass(frozen=True, slots=True)
 class FeedHead:
-    """The head of a feed: the latest round id from `latestRoundData()`, or None if that cannot be read."""
+    """The head of a feed. `latest_round_id` is None if `latestRoundData()` cannot be read."""
 
     latest_round_id: int | None
     has_code: bool = True
@@ -68,7 +66,6 @@ class RoundReading:
 
     @property
     def value(self) -> Reading | None:
-        """Return the reading for an agent market."""
         return None if self.round is None else Reading(self.round.answer, self.round.updated_at)
 
 
@@ -100,7 +97,6 @@ def current_phase(head: FeedHead) -> tuple[int, int, RoundProblem]:
 
 
 async def in_effect_at(head: FeedHead, time: int, read: ReadRound) -> RoundReading:
-    """Find the round in effect at `time`."""
     phase_now, latest, problem = current_phase(head)
     if problem is not RoundProblem.OK:
         return RoundReading(None, problem)
@@ -176,7 +172,7 @@ async def _last(low: Round, hint: int, time: int, read: ReadRound) -> Round:
     """Return the last round at or before `time` in the phase of `low`. `low` is round 1 of that phase and is not after
     `time`.
 
-    Search exponentially from `hint`, or from 1, then by bisection. The hint only saves reads.
+    Search exponentially from `hint`, then by bisection. The hint only saves reads.
     """
     base = low.id - 1
     lowest, high, step = 1, 0, 1  # high 0: no later or absent round is known yet

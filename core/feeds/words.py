@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from core.agent.words import duration
+from core.agent.words import duration, grouped
 from core.contracts.feeds import AgentFeed, PoolFeed
 from core.hexadecimal import bytes_of
 
@@ -35,14 +35,13 @@ class Computed:
         return cls(
             symbol=feed.key.partition("/")[0].upper(),
             pools=tuple(NamedPool(pool.name, pool.address) for pool in feed.pools),
-            supply=_whole(feed.supply, feed.token_decimals),
+            supply=grouped(feed.supply, 10**feed.token_decimals),
             window=feed.window_seconds,
             step=feed.step_seconds,
         )
 
     @property
     def sentence(self) -> str:
-        """Return a sentence on what readings are computed from, and how."""
         pools = " and ".join(f"{pool.name} ({pool.address})" for pool in self.pools)
         return (
             f"A reading is the mean price of {self.symbol} over the {duration(self.window)} up to its time, computed "
@@ -54,7 +53,7 @@ class Computed:
         pool = "both pools still hold their" if len(self.pools) > 1 else "the pool still holds its"
         return (
             self.sentence,
-            "Nobody posts readings: anyone can have one recorded, and everyone gets the same number.",
+            "No one posts readings: anyone can have one recorded, and everyone gets the same number.",
             f"There is a reading {every(self.step)}; at any moment the last one at or before it counts.",
             f"A reading can be recorded as long as {pool} data. If it was not, the reading recorded before it counts, "
             f"provided that it is at most {duration(max_age)} older than the moment.",
@@ -73,7 +72,6 @@ class FeedWords:
 
 
 def feed_words(feeds: Iterable[AgentFeed]) -> dict[bytes, FeedWords]:
-    """Return the deployment file's facts about each feed, by feed address."""
     return {
         bytes_of(feed.address): FeedWords(feed.key, Computed.from_feed(feed) if isinstance(feed, PoolFeed) else None)
         for feed in feeds
@@ -81,12 +79,5 @@ def feed_words(feeds: Iterable[AgentFeed]) -> dict[bytes, FeedWords]:
 
 
 def every(seconds: int) -> str:
-    """Return an interval as text: `every minute`, `every 10 seconds`."""
+    """Format an interval: `every minute`, `every 10 seconds`."""
     return f"every {duration(seconds).removeprefix('1 ')}"
-
-
-def _whole(units: int, decimals: int) -> str:
-    """Format an amount of smallest units as whole tokens, with all its digits."""
-    whole, rest = divmod(units, 10**decimals)
-    digits = f"{rest:0{decimals}d}".rstrip("0") if rest else ""
-    return f"{whole:,}.{digits}" if digits else f"{whole:,}"

@@ -19,7 +19,7 @@ import msgspec
 
 from core.chain import Abi, Call, Contract
 from core.contracts.abi import abi
-from core.feeds.uniswap import MAX_SQRT_PRICE, MIN_SQRT_PRICE, tick_at
+from core.feeds.uniswap import Q96, tick_at
 from keeper.sources.sample import ONE, LatestRound
 from keeper.sources.simulated import first_value, step
 from scripts._stack import wallets
@@ -81,8 +81,7 @@ class LocalPool:
         price = self.scale * Fraction(value, quote_value)
         if self.place.token0 != self.base:
             price = 1 / price
-        root = math.isqrt((price.numerator << 192) // price.denominator)
-        return min(max(root, MIN_SQRT_PRICE + 1), MAX_SQRT_PRICE - 1)
+        return math.isqrt((price.numerator << 192) // price.denominator)
 
     def value(self, sqrt_price: int, quote_value: int) -> int:
         """Return the walk's value for a sqrt price. This is the inverse of `sqrt_price`."""
@@ -205,7 +204,7 @@ def _open_pool(
     amounts = (of_base, of_quote) if place.token0 == base else (of_quote, of_base)
     exchange.provide_everywhere(who, place, *amounts)
     spacing = SPACINGS[fee_pips]
-    middle = tick_at(start) // spacing * spacing
+    middle = tick_at(start / Q96) // spacing * spacing
     width = NEAR_TICKS // spacing * spacing
     exchange.provide(who, place, middle - width, middle + width, *amounts)
     grow_cardinality(who, pool.address, CARDINALITY)

@@ -7,7 +7,7 @@ import asyncio
 import math
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 
@@ -17,7 +17,7 @@ from core.contracts.deployments import load_deployment, write_deployment
 from core.contracts.feeds import PoolFactory
 from core.feeds.cost import SECONDS_PER_YEAR, PricedPool, price_after_move
 from core.feeds.live import CostReport, read_pool
-from core.feeds.uniswap import MAX_TICK, sqrt_price_at
+from core.feeds.uniswap import MAX_TICK, Q96, sqrt_price_at
 from core.paths import REPOSITORY
 from scripts._feed import __main__ as feed
 from scripts._stack import contracts
@@ -46,7 +46,7 @@ class Played:
 def played(module_anvil: StartAnvil, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Played]:
     asyncio.run(contracts.compile_all())
     url = module_anvil().url
-    world = World.make(url, 3_000, sqrt_price_at(-30_000))
+    world = World.make(url, 3_000, int(sqrt_price_at(-30_000) * Q96))
     opened = world.now
     world.who.send(Contract(world.address, pool_abi()).call("increaseObservationCardinalityNext", 400))
     edge = MAX_TICK // 60 * 60
@@ -57,8 +57,7 @@ def played(module_anvil: StartAnvil, tmp_path_factory: pytest.TempPathFactory) -
     began = world.now
     for step in range(1, STEPS + 1):
         world.now = began + step * STEP
-        to = price_after_move(world.mirror.sqrt_price, dice.gauss(0, DEVIATION))
-        world.swap(to < world.mirror.sqrt_price, 10**26, to)
+        world.swap(int(price_after_move(world.sqrt_price / Q96, dice.gauss(0, DEVIATION)) * Q96))
     last_swap = world.now
     world.wait(STEP)
     who, exchange = world.who, world.exchange
@@ -66,7 +65,7 @@ def played(module_anvil: StartAnvil, tmp_path_factory: pytest.TempPathFactory) -
     dollar = who.deploy("Dollar", code, ["string", "string", "uint256"], ["Dollar", "USD", 2**120])
     exchange.approve(who, dollar)
     key = PoolKey.for_pair(world.key.token1, dollar, 500)
-    pool = exchange.open_pool(who, key, sqrt_price_at(80_000 if key.token1 == dollar else -80_000))
+    pool = exchange.open_pool(who, key, int(sqrt_price_at(80_000 if key.token1 == dollar else -80_000) * Q96))
     exchange.provide_everywhere(who, key, 10**26, 10**26)
     folder = tmp_path_factory.mktemp("deployments")
     local = {"network": "base", "chain_id": 31_337, "kind": "local", "tokens": {}}
@@ -89,15 +88,9 @@ async def test_what_it_reads_is_the_pool(played: Played) -> None:
     async with ChainProvider([played.url], chain_id=None) as rpc:
         client = ChainClient(rpc)
         live = await read_pool(client, played.world.address, await client.head())
-    mirror = played.world.mirror
-    assert (live.pool.sqrt_price, live.pool.tick, live.pool.liquidity) == (
-        mirror.sqrt_price,
-        mirror.tick,
-        mirror.liquidity,
-    )
-    near = [tick for tick in mirror.initialized if abs(tick) < 100_000]
-    assert live.pool.initialized == near == [-36_000, -30_600, -29_400, -24_000]
-    assert live.pool.ticks == {tick: mirror.ticks[tick] for tick in near}
+    pool = played.world.pool()
+    near = [-36_000, -30_600, -29_400, -24_000]
+    assert live.pool == replace(pool, net={tick: pool.net[tick] for tick in near})
     assert (live.cardinality, live.cardinality_next) == (400, 400)
     assert (live.oldest_at, live.newest_at) == (played.opened, played.last_swap)
 
@@ -106,23 +99,19 @@ async def test_what_it_reads_is_the_pool(played: Played) -> None:
 @pytest.mark.thorough
 def test_what_a_push_costs_is_what_it_costs_on_the_chain(played: Played, move: float) -> None:
     world = played.world
-    before, saved = world.mirror.copy(), world.node.ask("evm_snapshot")
-    source = PricedPool("", before.copy(), 1e-18 * 1.0001**before.tick, 1e-18)
-    start = before.sqrt_price
-    lost0 = lost1 = 0
-    for to in (price_after_move(start, move), start):
+    pool, saved, start = world.pool(), world.node.ask("evm_snapshot"), world.sqrt_price
+    source = PricedPool("", pool, 1e-18 * 1.0001**pool.tick, 1e-18)
+    costs = []
+    for to in (int(price_after_move(pool.sqrt_price, move) * Q96), start):
         world.wait(2)
-        balances = _balances(world)
-        world.swap(to < world.mirror.sqrt_price, 10**27, to)
-        lost0, lost1 = (
-            lost + was - now for lost, was, now in zip((lost0, lost1), balances, _balances(world), strict=True)
-        )
-    real = source.swap_cost(lost0, lost1)
-    kept = source.swap_cost(*before.copy().swap_to(price_after_move(start, move))[:2])
-    assert source.push_cost(move) == pytest.approx(min(real, kept), rel=1e-9)
-    assert real > 0
+        before = _balances(world)
+        world.swap(to)
+        lost0, lost1 = (was - now for was, now in zip(before, _balances(world), strict=True))
+        costs.append(lost0 * source.usd0 + lost1 * source.usd1)
+    kept, both = costs[0], sum(costs)
+    assert source.push_cost(move) == pytest.approx(min(both, kept), rel=1e-9)
+    assert both > 0
     world.node.ask("evm_revert", saved)
-    world.mirror = before
 
 
 def _balances(world: World) -> tuple[int, int]:
@@ -138,7 +127,7 @@ def test_one_pool_by_its_own_past(played: Played, capsys: pytest.CaptureFixture[
     given = (world.address, "--rpc", played.url, "--quote", world.key.token1, "--window", "600")
     cost = cost_of(*given)
     assert cost.token.address == world.key.token0
-    assert cost.price == pytest.approx(1.0001**world.mirror.tick, rel=1e-3)
+    assert cost.price == pytest.approx(1.0001 ** world.pool().tick, rel=1e-3)
     assert 0.5 * YEARLY < cost.sigma.yearly < 1.3 * YEARLY
     assert cost.cap.by_push_out is not None
     assert cost.cap.dollars == min(cost.cap.by_pushes, cost.cap.by_push_out)
@@ -164,7 +153,7 @@ def test_two_pools_price_the_token_through_the_one_between(played: Played) -> No
     world = played.world
     pools = (world.address, played.dollar_pool)
     cost = cost_of(*pools, "--rpc", played.url, "--quote", played.dollar, "--sigma", "200")
-    assert cost.price == pytest.approx(1.0001 ** (world.mirror.tick + 80_000), rel=1e-3)
+    assert cost.price == pytest.approx(1.0001 ** (world.pool().tick + 80_000), rel=1e-3)
     assert cost.cap.reach == pytest.approx(0.0035 / (2 / math.sqrt(SECONDS_PER_YEAR) * math.sqrt(1_800)), rel=1e-3)
     weaker = min(0.003 * cost.sources[0].depth(), 0.0005 * cost.sources[1].depth())
     assert 0 < cost.cap.resistance < weaker / 2

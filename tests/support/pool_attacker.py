@@ -1,6 +1,6 @@
 """An attacker on markets at their cap: thousands of attacks drawn at random, each tried on many courses of the price.
 
-What pushes cost comes from the exact mirror of a pool, what bets pay from the exact mirror of the settlement wallet.
+What pushes cost comes from the model of a pool, what bets pay from the exact mirror of the settlement wallet.
 The price itself, and what the attacker makes of it, are floating point, one array for all attacks of a batch: an attack
 is a row, a course of the price a column.
 
@@ -23,8 +23,7 @@ import numpy.typing as npt
 
 from core.agent.book import MIN_FEE_BPS, MIN_STAKE, Book, fee_of
 from core.feeds.cost import SAFE_SHARE, PricedPool, cap_factor, price_after_move
-from core.feeds.uniswap import MAX_TICK, sqrt_price_at
-from tests.support.uniswap_mirror import MirrorPool
+from core.feeds.uniswap import MAX_TICK, Pool
 
 Floats = npt.NDArray[np.float64]
 
@@ -32,25 +31,27 @@ STEPS = 24  # of a window
 FARTHEST = 0.4  # the largest move of a price that a curve knows
 GRID = 2_001
 BLOCKS_OF_A_STEP = 30  # two seconds each: a window of 24 minutes, shorter than any that is allowed
-SPACINGS = {500: 10, 3_000: 60, 10_000: 200}
+FEES = (500, 3_000, 10_000)
 KINDS = ("threshold", "early", "range", "direction")
 
 
-# ---------------------------------------------------------------- What pushes cost, exactly
+# ---------------------------------------------------------------- What pushes cost
 
 
-def pool_of(fee_pips: int, concentrated: bool, scale: int = 10**24) -> MirrorPool:
+def pool_with(fee_pips: int, *positions: tuple[int, int]) -> Pool:
+    """Return a pool at price 1. A position is the ticks on each side of the price, and its liquidity."""
+    net: dict[int, int] = {}
+    for ticks, liquidity in positions:
+        net |= {-ticks: liquidity, ticks: -liquidity}
+    return Pool(fee_pips, 1.0, 0, sum(liquidity for _, liquidity in positions), net)
+
+
+def pool_of(fee_pips: int, concentrated: bool, scale: int = 10**24) -> Pool:
     """Return a pool at price 1: liquidity everywhere, or a tenth of it everywhere and the rest within 25% of the
     price."""
-    spacing = SPACINGS[fee_pips]
-    pool = MirrorPool.at(sqrt_price_at(0), fee_pips, spacing)
-    edge = MAX_TICK // spacing * spacing
     if concentrated:
-        near = 2_400 // spacing * spacing
-        pool.mint(-near, near, scale * 9 // 10)
-        scale //= 10
-    pool.mint(-edge, edge, scale)
-    return pool
+        return pool_with(fee_pips, (2_400, scale * 9 // 10), (MAX_TICK, scale // 10))
+    return pool_with(fee_pips, (MAX_TICK, scale))
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,7 @@ class Curves:
     def measured(cls) -> Curves:
         fees, held, through = [], [], []
         moves = np.linspace(-FARTHEST, FARTHEST, GRID)
-        for fee_pips in SPACINGS:
+        for fee_pips in FEES:
             for concentrated in (False, True):
                 source = PricedPool("", pool_of(fee_pips, concentrated), 1e-18, 1e-18)
                 unit = source.phi * source.depth()
@@ -83,14 +84,9 @@ class Curves:
 
 
 def _through(source: PricedPool, moves: Floats) -> Floats:
-    start = source.pool.copy()
-    start.swap_to(price_after_move(start.sqrt_price, math.log(1 - source.phi)))
-    lost = []
-    for move in moves:
-        pool = start.copy()
-        target = price_after_move(source.pool.sqrt_price, move)
-        lost.append(source.swap_cost(*pool.swap_to(target)[:2]) if target > start.sqrt_price else 0.0)
-    return np.array(lost)
+    start = price_after_move(1.0, math.log(1 - source.phi))
+    ends = [price_after_move(1.0, move) for move in moves]
+    return np.array([source.swap_cost(start, end) if end > start else 0.0 for end in ends])
 
 
 def _looked_up(curve: Floats, which: npt.NDArray[np.intp], moves: Floats) -> Floats:

@@ -132,7 +132,7 @@ def test_a_pool_feed_says_from_what_and_how_it_is_computed() -> None:
     assert (
         "A reading is the mean price of BNKR over the 30 minutes up to its time, computed from Uniswap v3 BNKR/WETH 1% "
         f"({first.address}) and Uniswap v3 WETH/USDC 0.05% ({second.address}) alone, times a supply of 100,000,000,000 "
-        "BNKR. Nobody posts readings: anyone can have one recorded, and everyone gets the same number." in rules
+        "BNKR. No one posts readings: anyone can have one recorded, and everyone gets the same number." in rules
     )
     assert "There is a reading every minute; at any moment the last one at or before it counts." in rules
     assert (

@@ -18,10 +18,9 @@ from core.feeds.cost import (
     least_window,
     sigma_of,
 )
-from core.feeds.uniswap import sqrt_price_at
+from core.feeds.uniswap import MAX_TICK
 from core.paths import REPOSITORY
-from tests.support.pool_attacker import pool_of
-from tests.support.uniswap_mirror import MirrorPool
+from tests.support.pool_attacker import pool_of, pool_with
 
 SIGMA = 2.0 / math.sqrt(SECONDS_PER_YEAR)
 HALF_HOUR = 1_800
@@ -32,13 +31,9 @@ def everywhere(dollars: int, fee_pips: int = 3_000) -> PricedPool:
     return PricedPool("", pool_of(fee_pips, False, dollars * E18 // 2), 1 / E18, 1 / E18)
 
 
-def within(dollars: int, ticks: int, rest: int = 0, fee_pips: int = 3_000, spacing: int = 60) -> PricedPool:
+def within(dollars: int, ticks: int, rest: int = 0, fee_pips: int = 3_000) -> PricedPool:
     """All liquidity so near the price, but for `rest` of it, in dollars of the same size, which is everywhere."""
-    pool = MirrorPool.at(sqrt_price_at(0), fee_pips, spacing)
-    pool.mint(-ticks, ticks, dollars * E18)
-    if rest:
-        pool.mint(-887_220, 887_220, rest * E18)
-    return PricedPool("", pool, 1 / E18, 1 / E18)
+    return PricedPool("", pool_with(fee_pips, (ticks, dollars * E18), (MAX_TICK, rest * E18)), 1 / E18, 1 / E18)
 
 
 def test_half_a_percent_on_a_million_costs_seven_dollars_without_arbitrage() -> None:
@@ -98,7 +93,7 @@ def test_a_window_that_is_short_for_the_fee_lowers_the_cap() -> None:
 
 
 def test_liquidity_that_ends_can_be_pushed_out_and_limits_the_cap() -> None:
-    narrow = within(50_000_000, 20, fee_pips=10_000, spacing=20)
+    narrow = within(50_000_000, 20, fee_pips=10_000)
     out = narrow.push_out(HALF_HOUR)
     assert out is not None
     assert abs(out.tick) in (20, 21)
@@ -142,9 +137,7 @@ def test_the_guide_shows_the_caps_that_the_code_gives() -> None:
     rows = re.findall(r"^\| (\S+) million \| (\S+)% \| (\S+) \|.*\| (\S+) \| (\S+) \|$", page, re.MULTILINE)
     assert len(rows) == 12
     for size, fee, depth, cap, cap_of_half_a_day in rows:
-        pool = MirrorPool.at(sqrt_price_at(0), round(float(fee) * 10_000), 1)
-        pool.mint(-887_200, 887_200, round(float(size) * 1_000_000) * E18 // 2)
-        source = PricedPool("", pool, 1 / E18, 1 / E18)
+        source = everywhere(round(float(size) * 1_000_000), round(float(fee) * 10_000))
         window = max(HALF_HOUR, least_window([source], SIGMA))
         caps = [feed_cap([source], SIGMA, seconds).dollars for seconds in (window, 43_200)]
         assert [float(each.replace(",", "")) for each in (depth, cap, cap_of_half_a_day)] == pytest.approx(
