@@ -2,7 +2,7 @@
 
 To add tables (each area has its own file):
 
-1. Declare the tables in `core/db/schema/<area>.py` on `core.db.schema.metadata`, with the column types of
+1. Declare the tables in `core/db/schema/<area>.py` with `core.db.schema.table` and the column types of
    `core.db.types`. All modules in that folder are imported automatically.
 2. Until the first release, `python -m core.db.migrations.tables` writes the tables into the baseline. The files
    `core/db/migrations/baseline/2_*.sql` are edited by hand and hold only functions and triggers.

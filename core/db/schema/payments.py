@@ -7,79 +7,75 @@ idempotency key, and the contract books an authorization at most once. Amounts a
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, CheckConstraint, Column, Index, Integer, LargeBinary, SmallInteger, Table, Text, func
+import sqlalchemy as sa
 
-from core.db.schema import metadata
+from core.db.schema import table
 from core.db.types import Address, Hash32, Uint256, UtcDateTime
 
 # Price locks. Each serves one trade, named by `wallet` and `idem_hash` once it exists.
-agent_quote = Table(
+agent_quote = table(
     "agent_quote",
-    metadata,
-    Column("quote_id", Text, primary_key=True),
-    Column("market_id", Hash32, nullable=False),
-    Column("outcome", SmallInteger, nullable=False),
-    Column("amount", Uint256, nullable=False),
-    Column("created_at", UtcDateTime, nullable=False, server_default=func.now()),
-    Column("expires_at", UtcDateTime, nullable=False),
-    Column("wallet", Address),
-    Column("idem_hash", Hash32),
-    CheckConstraint("(wallet IS NULL) = (idem_hash IS NULL)", name="used_by_a_trade"),
-    Index("ix_agent_quote_expires_at", "expires_at"),
+    sa.Column("quote_id", sa.Text, primary_key=True),
+    sa.Column("market_id", Hash32, nullable=False),
+    sa.Column("outcome", sa.SmallInteger, nullable=False),
+    sa.Column("amount", Uint256, nullable=False),
+    sa.Column("created_at", UtcDateTime, nullable=False, server_default=sa.func.now()),
+    sa.Column("expires_at", UtcDateTime, nullable=False),
+    sa.Column("wallet", Address),
+    sa.Column("idem_hash", Hash32),
+    sa.CheckConstraint("(wallet IS NULL) = (idem_hash IS NULL)", name="used_by_a_trade"),
+    sa.Index("ix_agent_quote_expires_at", "expires_at"),
 )
 
 # Accepted payments by wallet and hash of the idempotency key, with the outbox intent of the latest attempt. A new
 # attempt is made only if the previous one ended without moving money.
-agent_trade = Table(
+agent_trade = table(
     "agent_trade",
-    metadata,
-    Column("wallet", Address, primary_key=True),
-    Column("idem_hash", Hash32, primary_key=True),
-    Column("market_id", Hash32, nullable=False),
-    Column("outcome", SmallInteger, nullable=False),
-    Column("amount", Uint256, nullable=False),
-    Column("builder", Address),
-    Column("bet_hash", Hash32, nullable=False),
-    Column("nonce", Hash32, nullable=False),  # of the payer's authorization
-    Column("attempt", Integer, nullable=False, server_default="1"),
-    Column("intent_id", BigInteger, nullable=False),
-    Column("created_at", UtcDateTime, nullable=False, server_default=func.now()),
-    CheckConstraint("attempt >= 1", name="attempts_count_from_one"),
-    Index("ix_agent_trade_bet_hash", "bet_hash"),
-    Index("ix_agent_trade_intent_id", "intent_id"),
+    sa.Column("wallet", Address, primary_key=True),
+    sa.Column("idem_hash", Hash32, primary_key=True),
+    sa.Column("market_id", Hash32, nullable=False),
+    sa.Column("outcome", sa.SmallInteger, nullable=False),
+    sa.Column("amount", Uint256, nullable=False),
+    sa.Column("builder", Address),
+    sa.Column("bet_hash", Hash32, nullable=False),
+    sa.Column("nonce", Hash32, nullable=False),  # of the payer's authorization
+    sa.Column("attempt", sa.Integer, nullable=False, server_default="1"),
+    sa.Column("intent_id", sa.BigInteger, nullable=False),
+    sa.Column("created_at", UtcDateTime, nullable=False, server_default=sa.func.now()),
+    sa.CheckConstraint("attempt >= 1", name="attempts_count_from_one"),
+    sa.Index("ix_agent_trade_bet_hash", "bet_hash"),
+    sa.Index("ix_agent_trade_intent_id", "intent_id"),
 )
 
 # The bet that each authorization was first presented for. A failed transaction makes an authorization public, and a
 # random nonce does not name a bet, so the authorization can only pay for that first bet. `arguments` is the bet and the
 # authorization, ABI-encoded for `settle` and `credit`, to book the payment if it arrives without its bet. Only what the
 # payer signed is stored here. Never deleted.
-agent_authorization = Table(
+agent_authorization = table(
     "agent_authorization",
-    metadata,
-    Column("wallet", Address, primary_key=True),
-    Column("nonce", Hash32, primary_key=True),
-    Column("bet_hash", Hash32, nullable=False),
-    Column("idem_hash", Hash32, nullable=False),
-    Column("amount", Uint256, nullable=False),
-    Column("arguments", LargeBinary, nullable=False),
-    Column("brought_at", UtcDateTime, nullable=False, server_default=func.now()),
-    Index("ix_agent_authorization_idem_hash", "wallet", "idem_hash"),
+    sa.Column("wallet", Address, primary_key=True),
+    sa.Column("nonce", Hash32, primary_key=True),
+    sa.Column("bet_hash", Hash32, nullable=False),
+    sa.Column("idem_hash", Hash32, nullable=False),
+    sa.Column("amount", Uint256, nullable=False),
+    sa.Column("arguments", sa.LargeBinary, nullable=False),
+    sa.Column("brought_at", UtcDateTime, nullable=False, server_default=sa.func.now()),
+    sa.Index("ix_agent_authorization_idem_hash", "wallet", "idem_hash"),
 )
 
 
 # The contract books an authorization at most once in any case; this table only serves to find its transaction again.
 # `attempt` counts transactions; each is requested after the previous one could no longer land.
-relay_bet = Table(
+relay_bet = table(
     "relay_bet",
-    metadata,
-    Column("chain_id", BigInteger, primary_key=True, autoincrement=False),
-    Column("signer", Address, primary_key=True),
-    Column("nonce", Hash32, primary_key=True),
-    Column("market_id", BigInteger, nullable=False),
-    Column("amount", Uint256, nullable=False),
-    Column("attempt", Integer, nullable=False, server_default="1"),
-    Column("intent_id", BigInteger, nullable=False),  # of the latest attempt
-    Column("asked_at", UtcDateTime, nullable=False, server_default=func.now()),  # when the latest attempt was requested
-    Column("confirmation_sent_at", UtcDateTime),  # when its confirmation first reached its sender
-    CheckConstraint("attempt >= 1", name="attempts_count_from_one"),
+    sa.Column("chain_id", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("signer", Address, primary_key=True),
+    sa.Column("nonce", Hash32, primary_key=True),
+    sa.Column("market_id", sa.BigInteger, nullable=False),
+    sa.Column("amount", Uint256, nullable=False),
+    sa.Column("attempt", sa.Integer, nullable=False, server_default="1"),
+    sa.Column("intent_id", sa.BigInteger, nullable=False),  # of the latest attempt
+    sa.Column("asked_at", UtcDateTime, nullable=False, server_default=sa.func.now()),  # of the latest attempt
+    sa.Column("confirmation_sent_at", UtcDateTime),  # when its confirmation first reached its sender
+    sa.CheckConstraint("attempt >= 1", name="attempts_count_from_one"),
 )
