@@ -17,8 +17,8 @@ from core.chain.wire import Block, BlockTransaction, Data, Log, Receipt, data_by
 # A number, a tag ("latest", "pending", "safe", "finalized", "earliest"), or a block hash of 0x and 64 digits.
 BlockId = int | str
 
+# Depths below the head at which to look for a block that the responding node already has.
 DEPTHS = (1, 2, 5)
-"""Depths below the head at which to look for a block that the answering node already has."""
 
 Topics = Sequence[str | Sequence[str] | None]
 
@@ -33,23 +33,20 @@ class ChainClient(AsyncWeb3[ChainProvider]):
         super().__init__(provider, middleware=(), modules={"eth": AsyncEth})
 
     def pinned(self, position: int) -> ChainClient:
-        """Return a client of the same chain that uses only one of its URLs."""
         return ChainClient(self.provider.pinned(position))
 
     # Blocks
 
     async def block(self, block: BlockId = "latest") -> Block | None:
-        """Fetch a block header, or return None if the node does not have the block."""
         return await self.provider.call_optional(*_block_request(block), Block)
 
     async def head(self, *, timeout_seconds: float | None = None) -> Block:
-        """Fetch the header of the newest block."""
         return await self.provider.call(
             "eth_getBlockByNumber", ["latest", False], Block, timeout_seconds=timeout_seconds
         )
 
     async def blocks(self, blocks: Sequence[BlockId]) -> list[Block | None]:
-        """Fetch block headers in one batch. The result has None for each block that the node does not have."""
+        """Fetch block headers in one batch, with None for each block that the node does not have."""
         shape: Any = Block | None
         return values(await self.provider.batch([_block_request(block) for block in blocks], shape))
 
@@ -58,8 +55,7 @@ class ChainClient(AsyncWeb3[ChainProvider]):
     async def logs(
         self, from_block: int, to_block: int, addresses: Sequence[str] | None = None, topics: Topics | None = None
     ) -> list[Log]:
-        """Fetch the logs of an inclusive block range. If this raises an RpcError of the kind RANGE_TOO_WIDE, ask for
-        fewer blocks."""
+        """Fetch the logs of an inclusive block range. On a RANGE_TOO_WIDE error, request fewer blocks."""
         criteria: dict[str, Any] = {"fromBlock": hex(from_block), "toBlock": hex(to_block)}
         if addresses is not None:
             criteria["address"] = list(addresses)
@@ -70,13 +66,13 @@ class ChainClient(AsyncWeb3[ChainProvider]):
     # Calls
 
     async def read(self, call: Call, block: BlockId = "latest", *, timeout_seconds: float | None = None) -> Any:
-        """Call a view and return its decoded result; raise ContractReverted with the reason if the view reverts."""
+        """Call a view and return its decoded result. Raise ContractReverted with the reason if it reverts."""
         return call.function.decode(await self.simulate(call, block, timeout_seconds=timeout_seconds))
 
     async def simulate(
         self, call: Call, block: BlockId = "latest", *, gas: int | None = None, timeout_seconds: float | None = None
     ) -> bytes:
-        """Run eth_call and return the raw data. Pass `gas` to limit calls to contracts that are not ours."""
+        """Run eth_call and return the raw data. Pass `gas` to limit calls to other people's contracts."""
         bound = {} if gas is None else {"gas": hex(gas)}
         params = [call.parameters() | bound, _block_parameter(block)]
         try:
@@ -89,12 +85,12 @@ class ChainClient(AsyncWeb3[ChainProvider]):
     ) -> tuple[Block, bytes, list[Any | RpcError]]:
         """Read the newest block, and the account's code and views at that block. Return each view's value or error.
 
-        The reads name the block by its hash, since a batch against "latest" may be answered from two blocks. A payment
-        mined between those blocks would look spent but unbooked, or booked without its stake. If the answering node
-        does not have the newest block yet, as behind a load balancer, an older block is used.
+        The reads name the block by its hash, since a batch against "latest" may read two blocks. A payment mined
+        between them would look spent but unbooked, or booked without its stake. If the responding node does not have
+        the newest block yet, as behind a load balancer, an older block is used.
 
-        guess: the hash of the block that is probably the newest. The code and views at this block are read in the same
-        batch as the newest block, so a right guess saves a round trip.
+        guess: the hash of the block that is probably the newest. Its code and views are read in the same batch as the
+        newest block, so a right guess saves a round trip.
         """
         if guess is None:
             newest = block = await self.head(timeout_seconds=timeout_seconds)
@@ -121,15 +117,13 @@ class ChainClient(AsyncWeb3[ChainProvider]):
     async def _state_at(
         self, block_hash: str, account: str, calls: Sequence[Call], timeout_seconds: float | None
     ) -> list[Any | RpcError]:
-        """Read the account's code and the undecoded results of the calls, in one batch."""
         requests = _state_requests(block_hash, account, calls)
         return await self.provider.batch(requests, Data, timeout_seconds=timeout_seconds)
 
     async def _guessed(
         self, guess: str, account: str, calls: Sequence[Call], timeout_seconds: float | None
     ) -> tuple[Block, Any | RpcError, list[Any | RpcError]]:
-        """Read the newest block and, in the same batch, the account's code and the results of the calls at the guessed
-        block."""
+        """Read the newest block and, in the same batch, the account's code and the calls at the guessed block."""
         requests = [_block_request("latest"), *_state_requests(guess, account, calls)]
         shapes: list[Any] = [Block, *[Data] * (len(requests) - 1)]
         answers: list[Any] = await self.provider.batch(requests, shapes, timeout_seconds=timeout_seconds)
@@ -138,10 +132,8 @@ class ChainClient(AsyncWeb3[ChainProvider]):
     async def read_many(
         self, calls: Sequence[Call], block: BlockId, *, timeout_seconds: float | None = None
     ) -> list[Any | RpcError]:
-        """Call views at one block, and return the decoded value or the error of each.
-
-        Pass the block as a number or a hash: "latest" may move between the parts of a large batch.
-        """
+        """Call views at one block, and return the decoded value or error of each. Pass a block number or hash, since
+        "latest" may move between the parts of a large batch."""
         where = _block_parameter(block)
         requests = [("eth_call", [call.parameters(), where]) for call in calls]
         answers = await self.provider.batch(requests, Data, timeout_seconds=timeout_seconds)
@@ -150,7 +142,7 @@ class ChainClient(AsyncWeb3[ChainProvider]):
     # Transactions
 
     async def receipt(self, transaction_hash: str) -> Receipt | None:
-        """Fetch a receipt, or return None if the transaction is not mined or unknown to this node."""
+        """Fetch a receipt, or return None if the node does not know the transaction as mined."""
         return await self.provider.call_optional("eth_getTransactionReceipt", [transaction_hash], Receipt)
 
     async def receipts(self, hashes: Sequence[str]) -> list[Receipt | None]:
@@ -158,8 +150,7 @@ class ChainClient(AsyncWeb3[ChainProvider]):
         return values(await self.provider.batch([("eth_getTransactionReceipt", [each]) for each in hashes], shape))
 
     async def block_receipts(self, numbers: Sequence[int]) -> list[Receipt]:
-        """Fetch the receipts of these blocks. The receipts are incomplete if the node lacks the method or some of the
-        blocks."""
+        """Fetch the receipts of these blocks. Some are missing if the node lacks the method or some of the blocks."""
         shape: Any = list[Receipt] | None
         answers = await self.provider.batch([("eth_getBlockReceipts", [hex(each)]) for each in numbers], shape)
         return [receipt for each in answers if isinstance(each, list) for receipt in each]
@@ -176,10 +167,7 @@ def _block_request(block: BlockId) -> tuple[str, list[Any]]:
 
 def _state_requests(block_hash: str, account: str, calls: Sequence[Call]) -> list[tuple[str, list[Any]]]:
     where = _block_parameter(block_hash)
-    return [
-        ("eth_getCode", [account, where]),
-        *(("eth_call", [call.parameters(), where]) for call in calls),
-    ]
+    return [("eth_getCode", [account, where]), *(("eth_call", [call.parameters(), where]) for call in calls)]
 
 
 def _is_unknown_block(answer: Any | RpcError) -> bool:
@@ -187,8 +175,8 @@ def _is_unknown_block(answer: Any | RpcError) -> bool:
 
 
 def _block_parameter(block: BlockId) -> Any:
-    """Return the block parameter of eth_call: a tag, a number, or the object of EIP-1898 for a hash. With that object,
-    the node answers with an error if a reorganization has removed the block."""
+    """Return the block parameter of eth_call: a tag, a number, or for a hash the object of EIP-1898, for which a node
+    returns an error if a reorganization has removed the block."""
     return {"blockHash": block} if isinstance(block, str) and len(block) == 66 else _tag(block)
 
 

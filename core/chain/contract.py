@@ -28,11 +28,10 @@ from web3.providers import AsyncBaseProvider
 from core.chain.errors import RpcError, RpcErrorKind
 from core.hexadecimal import hex_of
 
+# The codec's errors for bytes that do not match the expected types.
 UNDECODABLE = (DecodingError, OverflowError, UnicodeDecodeError)
-"""What the codec raises for bytes that do not match the expected types."""
-
+# This codec requires bytes of exactly their type's size.
 CODEC = AsyncWeb3(AsyncBaseProvider()).codec
-"""The codec of an `AsyncWeb3`, which needs no connection. It requires bytes of exactly their type's size."""
 
 
 class _AbiEntry:
@@ -53,8 +52,11 @@ class _AbiEntry:
         return self.selector + CODEC.encode(*get_aligned_abi_inputs(self._entry, arguments))
 
     def decode_inputs(self, data: bytes) -> dict[str, Any]:
-        """Decode data that begins with the selector, and return the arguments by name."""
+        """Decode data that begins with the selector into arguments by name."""
         return _by_name(self._inputs, CODEC.decode(self._types, data[4:]))
+
+
+CustomError = _AbiEntry
 
 
 class Function(_AbiEntry):
@@ -64,7 +66,7 @@ class Function(_AbiEntry):
         self._outputs = _named(entry.get("outputs", []))
 
     def decode(self, data: bytes) -> Any:
-        """Decode the return value. If the function returns several values, return a tuple."""
+        """Decode the return value, or several return values as a tuple."""
         if not data and self._outputs:
             raise RpcError(
                 RpcErrorKind.BAD_ANSWER, f"{self.name} returned nothing: is there a contract at this address?"
@@ -74,10 +76,6 @@ class Function(_AbiEntry):
         except UNDECODABLE as error:
             raise RpcError(RpcErrorKind.BAD_ANSWER, f"{self.name} returned undecodable data: {error}.") from None
         return values[0] if len(values) == 1 else values
-
-
-class CustomError(_AbiEntry):
-    """An error that a contract declares."""
 
 
 class Abi:
@@ -116,7 +114,7 @@ class Call:
     sender: str | None = None
 
     def parameters(self) -> dict[str, str]:
-        """Return the first parameter of eth_call and eth_estimateGas."""
+        """Return the transaction object for eth_call and eth_estimateGas."""
         parameters = {"to": self.to, "data": hex_of(self.data)}
         if self.sender:
             parameters["from"] = self.sender
@@ -124,8 +122,8 @@ class Call:
 
 
 class Contract:
-    """An address with its ABI. Calls to this contract may also revert with the custom errors of `other_abis`, which
-    come from contracts that it calls."""
+    """An address with its ABI. `other_abis` are those of the contracts that it calls: their custom errors may also be
+    the reason of a revert."""
 
     def __init__(self, address: str, abi: Abi | Sequence[ABIElement], *other_abis: Abi) -> None:
         self.address = checksum(address)
@@ -141,13 +139,12 @@ class Contract:
 
 @lru_cache(maxsize=16_384)
 def checksum(address: str | bytes) -> ChecksumAddress:
-    """Return the EIP-55 form of an address (text or 20 bytes). Results are cached, since each one costs a hash and
-    pages show the same addresses again and again."""
+    """Return the EIP-55 form of an address (text or 20 bytes). Results are cached, since each one costs a hash."""
     return to_checksum_address(address)
 
 
 def _by_name(parts: Sequence[ABIComponent], values: Sequence[Any]) -> dict[str, Any]:
-    """Return the decoded values by component name. Structs become dictionaries."""
+    """Return the decoded values by component name, with structs as dictionaries."""
     return {part["name"]: _structured(part, value, part["type"]) for part, value in zip(parts, values, strict=True)}
 
 
@@ -158,5 +155,5 @@ def _structured(part: ABIComponent, value: Any, kind: str) -> Any:
 
 
 def _named(parts: Sequence[ABIComponent]) -> list[ABIComponent]:
-    """Return the components; name each unnamed component by its position."""
+    """Name each unnamed component by its position."""
     return [{**part, "name": part.get("name") or str(position)} for position, part in enumerate(parts)]

@@ -1,4 +1,4 @@
-"""One RPC URL: sends requests, classifies answers, and tracks whether the node is healthy and on the right chain."""
+"""One RPC URL: sends requests, classifies errors, and tracks whether the node is healthy and on the right chain."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import aiohttp
 import msgspec
 from prometheus_client import Counter, Gauge, Histogram
 
-from core.chain.errors import RpcError, RpcErrorKind, classify, classify_status
+from core.chain.errors import UNHEALTHY, RpcError, RpcErrorKind, classify, classify_status
 from core.chain.wire import ErrorObject
 from core.errors import ChainIdMismatch
 from core.log import get_logger, redact_url
@@ -23,9 +23,11 @@ from core.service.health import LATENCY_BUCKETS
 
 @dataclass(slots=True)
 class CircuitBreaker:
-    """A circuit breaker. It opens after `threshold` failures in a row. After a rest it is half-open: one request probes
-    the node. If the probe succeeds the circuit closes, otherwise it opens again for a longer rest. `clock` returns
-    monotonic seconds."""
+    """A circuit breaker that opens after `threshold` failures in a row.
+
+    After a rest it is half-open: one request probes the node. If the probe succeeds, the circuit closes; otherwise it
+    opens again for a longer rest. `clock` returns monotonic seconds.
+    """
 
     clock: Callable[[], float]
     threshold: int = 3
@@ -44,8 +46,8 @@ class CircuitBreaker:
         return "half-open" if self.clock() >= self._open_until else "open"
 
     def allows(self) -> bool:
-        """Return whether a request may be sent. While the circuit is half-open, only one caller gets True until the
-        outcome of its request is recorded."""
+        """Return whether a request may be sent. While the circuit is half-open, only one caller gets True until its
+        request has succeeded or failed."""
         if self._open_until is None:
             return True
         if self.clock() < self._open_until or self._probing:
@@ -62,8 +64,7 @@ class CircuitBreaker:
         self._probing = False
 
     def failed(self, rest_seconds: float | None = None) -> None:
-        """Record a failure. If `rest_seconds` is given (a node's Retry-After), open the circuit at once for at least
-        that long."""
+        """Record a failure. `rest_seconds`, a node's Retry-After, opens the circuit at once for at least that long."""
         self._failures += 1
         probed, self._probing = self._probing, False
         asked = self.clock() + min(rest_seconds or 0.0, self.longest_asked_seconds)
@@ -77,48 +78,33 @@ class CircuitBreaker:
         self._open_until = max(self.clock() + self._rest_seconds, asked)
 
     def abandoned(self) -> None:
-        """Record that a probe was cancelled, so that the next caller may probe."""
+        """Let the next caller probe, because the probe was cancelled."""
         self._probing = False
 
 
 log = get_logger(__name__)
 
-REQUESTS = Counter("vpm_rpc_requests", "JSON-RPC requests sent to an endpoint", ("chain", "endpoint", "method"))
-ERRORS = Counter("vpm_rpc_errors", "JSON-RPC requests that failed, by kind", ("chain", "endpoint", "kind"))
+REQUESTS = Counter("vpm_rpc_requests", "JSON-RPC requests to an endpoint.", ("chain", "endpoint", "method"))
+ERRORS = Counter("vpm_rpc_errors", "Failed JSON-RPC requests, by kind of error.", ("chain", "endpoint", "kind"))
 SECONDS = Histogram(
-    "vpm_rpc_seconds",
-    "Seconds until an endpoint answered",
-    ("chain", "endpoint", "method"),
-    buckets=LATENCY_BUCKETS,
+    "vpm_rpc_seconds", "Response time of an endpoint.", ("chain", "endpoint", "method"), buckets=LATENCY_BUCKETS
 )
-UP = Gauge("vpm_rpc_endpoint_up", "1 while an endpoint answers, 0 while its circuit is open", ("chain", "endpoint"))
+UP = Gauge("vpm_rpc_endpoint_up", "1 while an endpoint responds, 0 while its circuit is open.", ("chain", "endpoint"))
 
-# A page of 100 blocks of events is a few MB; an answer near this limit comes from a broken or hostile node.
-MAX_ANSWER_BYTES = 128 * 1024 * 1024
+# A page of 100 blocks of events is a few MB; a response near this limit comes from a broken or hostile node.
+MAX_RESPONSE_BYTES = 128 * 1024 * 1024
 
-# The longest rest of a URL that keeps failing. If it is the only one, a long rest would gain nothing and cost the
-# chain: on a node that drops every eighth request, a run of failed probes happens by chance.
+# The longest rest of a URL that keeps failing. A long rest of the only URL would gain nothing and stop work on the
+# chain: with a node that drops every eighth request, several failed probes in a row happen by chance.
 REST_SECONDS = 30.0
 ALONE_REST_SECONDS = 4.0
-
-# Errors that open the circuit: the node itself is unhealthy, rather than missing one block or method.
-_TRIPS = frozenset(
-    {
-        RpcErrorKind.RATE_LIMITED,
-        RpcErrorKind.TIMEOUT,
-        RpcErrorKind.UNAVAILABLE,
-        RpcErrorKind.UNAUTHORIZED,
-        RpcErrorKind.BAD_ANSWER,
-        RpcErrorKind.WRONG_CHAIN,
-    }
-)
 
 T = TypeVar("T")
 _HEX = re.compile("0x(?:[0-9a-fA-F]{2})*")
 
 
 class Answer(msgspec.Struct, Generic[T]):
-    """A JSON-RPC answer. A null `result` is valid; a missing `result` is not."""
+    """A JSON-RPC response. A null `result` is valid; a missing `result` is not."""
 
     id: int | str | None = None
     result: T | msgspec.UnsetType = msgspec.UNSET
@@ -126,8 +112,6 @@ class Answer(msgspec.Struct, Generic[T]):
 
 
 Item = Answer[msgspec.Raw]
-"""An answer whose result is not decoded yet."""
-
 _ITEM = msgspec.json.Decoder(Item)
 # Items stay raw until matched to their request, so that one bad item does not spoil the others.
 BATCH = msgspec.json.Decoder(list[Item])
@@ -139,8 +123,6 @@ def result_decoder(shape: Hashable) -> msgspec.json.Decoder[Any]:
 
 
 class Endpoint:
-    """An RPC URL with its circuit breaker and the check of its chain id."""
-
     def __init__(
         self, url: str, position: int, chain_id: int | None, session: aiohttp.ClientSession, *, alone: bool = False
     ) -> None:
@@ -155,8 +137,8 @@ class Endpoint:
         self._verifying = asyncio.Lock()
 
     async def post(self, method: str, body: bytes, timeout_seconds: float) -> bytes:
-        """Send a request and return the raw answer. The first request also checks that this URL serves the expected
-        chain. Errors are raised only as RpcError."""
+        """Send a request and return the raw response; every error is raised as RpcError. The first request also checks
+        that this URL serves the expected chain."""
         REQUESTS.labels(self._chain, self.label, method).inc()
         try:
             await self._verify(timeout_seconds)
@@ -172,10 +154,10 @@ class Endpoint:
         return answer
 
     def failed(self, error: RpcError) -> None:
-        """Record a failure. An unhealthy node is not used for a while, and its chain id is checked again afterwards."""
+        """Record a failure. If the node is unhealthy, stop using it for a while and then check its chain id again."""
         ERRORS.labels(self._chain, self.label, error.kind.value).inc()
-        if error.kind not in _TRIPS:
-            self.breaker.succeeded()  # it answered
+        if error.kind not in UNHEALTHY:
+            self.breaker.succeeded()  # the node responded
             return
         self._verified = self.chain_id is None
         was = self.breaker.state
@@ -209,18 +191,14 @@ class Endpoint:
         if self._verified:
             return
         async with self._verifying:
-            if self._is_verified():
-                return
             try:
-                await self.check_chain(timeout_seconds)
+                if not self._verified:  # a concurrent request may have checked it
+                    await self.check_chain(timeout_seconds)
             except ChainIdMismatch as error:
                 raise RpcError(RpcErrorKind.WRONG_CHAIN, error.message, hint=error.hint) from None
             except RpcError as error:
                 error.maybe_delivered = False  # only the chain id request was sent
                 raise
-
-    def _is_verified(self) -> bool:
-        return self._verified
 
     async def _post(self, method: str, body: bytes, timeout_seconds: float) -> bytes:
         started = time.perf_counter()
@@ -236,7 +214,7 @@ class Endpoint:
         except TimeoutError:
             raise RpcError(
                 RpcErrorKind.TIMEOUT,
-                f"{self.label} did not answer {method} within {timeout_seconds:g} s.",
+                f"{self.label} did not respond to {method} within {timeout_seconds:g} s.",
                 maybe_delivered=True,
             ) from None
         except aiohttp.ClientConnectorError as error:
@@ -258,8 +236,8 @@ class Endpoint:
         size = 0
         async for part in response.content.iter_any():
             size += len(part)
-            if size > MAX_ANSWER_BYTES:
-                raise bad_answer(self.label, method, f"more than {MAX_ANSWER_BYTES} bytes")
+            if size > MAX_RESPONSE_BYTES:
+                raise bad_answer(self.label, method, f"more than {MAX_RESPONSE_BYTES} bytes")
             parts.append(part)
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
@@ -277,7 +255,7 @@ class Endpoint:
                 kind = from_text
         return RpcError(
             kind,
-            f"{self.label} answered {method} with HTTP {response.status}{detail}.",
+            f"{self.label} responded to {method} with HTTP {response.status}{detail}.",
             data=revert_data(error) if error else None,
             # A gateway's 5xx says nothing about whether the node behind it took the request.
             maybe_delivered=response.status >= 500,
@@ -286,13 +264,12 @@ class Endpoint:
 
 
 def bad_answer(label: str, method: str, what: str) -> RpcError:
-    """Make the error for an answer that is invalid although the node accepted the request."""
-    return RpcError(RpcErrorKind.BAD_ANSWER, f"{label} answered {method} with {what}.", maybe_delivered=True)
+    """Build the error for an invalid response to a request that the node accepted."""
+    return RpcError(RpcErrorKind.BAD_ANSWER, f"{label} responded to {method} with {what}.", maybe_delivered=True)
 
 
 def decode_answer(answer: bytes, shape: Any, method: str, label: str) -> Any:
-    """Decode the typed result of an answer. Raise RpcError if the answer is an error, is not JSON-RPC, or has another
-    type."""
+    """Decode a response into a result of type `shape`. Raise RpcError if it is an error or invalid."""
     try:
         item = _ITEM.decode(answer)
     except (msgspec.DecodeError, UnicodeDecodeError) as problem:
@@ -301,7 +278,7 @@ def decode_answer(answer: bytes, shape: Any, method: str, label: str) -> Any:
 
 
 def decode_item(item: Item, shape: Any, method: str, label: str) -> Any:
-    """Decode the typed result of a batch item. Raise RpcError if the item is an error or has another type."""
+    """Decode an item of a batch response, as `decode_answer` does."""
     if item.error is not None:
         raise from_error_object(item.error, method, label)
     if isinstance(item.result, msgspec.UnsetType):
@@ -319,8 +296,7 @@ def from_error_object(error: ErrorObject, method: str, label: str) -> RpcError:
 
 
 def revert_data(error: ErrorObject) -> str | None:
-    """Return an error's revert data as hex, or None. Nodes put the data in `data`, in `data.data`, or at the end of a
-    text."""
+    """Return the revert data as hex, or None. Nodes put it in `data`, in `data.data`, or at the end of a text."""
     data = error.data
     if isinstance(data, dict):
         data = data.get("data") or data.get("result")

@@ -1,7 +1,7 @@
 """Classification of node errors, and what a caller may do about each kind.
 
 Nodes agree on few error codes, so the text is matched first, and the code only if no pattern matches. The first match
-in the table wins. Add a provider's text to the table, with a test; never match texts elsewhere.
+wins. To support a provider's text, add it to the patterns, with a test; never match texts elsewhere.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from core.errors import VpmError
 class RpcErrorKind(StrEnum):
     """The kinds of node errors.
 
-    blames_node: another node may well answer the same request, so the provider fails over. retriable: the same request
-    may succeed later, at the same node or at another.
+    blames_node: another node may well accept the same request, so the provider fails over.
+    retriable: the same request may succeed later, at any node.
     """
 
     blames_node: bool
@@ -33,11 +33,7 @@ class RpcErrorKind(StrEnum):
     NONCE_TOO_LOW = "nonce_too_low", False, False  # the nonce is mined: this transaction or another of the same key
     NONCE_TOO_HIGH = "nonce_too_high", False, True  # there is a gap before it, and the node refuses to queue it
     ALREADY_KNOWN = "already_known", False, False  # this transaction is in the pool already
-    REPLACEMENT_UNDERPRICED = (
-        "replacement_underpriced",
-        False,
-        False,
-    )  # the fee bump is too small
+    REPLACEMENT_UNDERPRICED = "replacement_underpriced", False, False  # the fee bump is too small
     FEE_TOO_LOW = "fee_too_low", False, True  # below the block's base fee or the pool's minimum
     INSUFFICIENT_FUNDS = "insufficient_funds", False, False  # the sender cannot pay value plus gas
     GAS_LIMIT = "gas_limit", False, False  # too little gas for the call, or more than a block holds
@@ -60,238 +56,121 @@ class RpcErrorKind(StrEnum):
     UNKNOWN = "unknown", True, True
 
 
-# Order matters: a rate limit may mention a range, a refused replacement its nonce, and so on.
 _K = RpcErrorKind
-_TABLE: tuple[tuple[RpcErrorKind, tuple[str, ...]], ...] = (
-    (_K.ALREADY_KNOWN, ("already ?known", "known transaction", "already imported", "transaction already (exists|in)")),
-    (
-        _K.REPLACEMENT_UNDERPRICED,
-        (
-            "replacement transaction underpriced",
-            "replacement.*(underpriced|fee too low)",
-            "could not replace existing",
-            "gas price too low to replace",
-        ),
+# Order matters: a rate limit may mention a range, a refused replacement its nonce, and so on.
+_PATTERNS = {
+    _K.ALREADY_KNOWN: "already ?known|known transaction|already imported|transaction already (exists|in)",
+    _K.REPLACEMENT_UNDERPRICED: (
+        "replacement.*(underpriced|fee too low)|could not replace existing|gas price too low to replace"
     ),
-    (
-        _K.NONCE_TOO_LOW,
-        (
-            "nonce too low",
-            "nonce.*(is|was) too low",
-            "nonce has already been used",
-            "old ?nonce",
-            "nonce.*expected.*lower",
-        ),
+    _K.NONCE_TOO_LOW: (
+        "nonce too low|nonce.*(is|was) too low|nonce has already been used|old ?nonce|nonce.*expected.*lower"
     ),
-    (_K.NONCE_TOO_HIGH, ("nonce too high", "nonce.*too far", "nonce ?gap", "future transaction")),
-    (
-        _K.INSUFFICIENT_FUNDS,
-        (
-            "insufficient ?funds",
-            "upfront cost exceeds account balance",
-            "insufficient balance for",
-            "doesn't have enough funds",
-            "sender.*not enough funds",
-            "insufficient maxfeepergas for sender balance",
-        ),
+    _K.NONCE_TOO_HIGH: "nonce too high|nonce.*too far|nonce ?gap|future transaction",
+    _K.INSUFFICIENT_FUNDS: (
+        "insufficient ?funds|upfront cost exceeds account balance|insufficient balance for"
+        "|doesn't have enough funds|sender.*not enough funds|insufficient maxfeepergas for sender balance"
     ),
-    (
-        _K.FEE_TOO_LOW,
-        (
-            "max ?fee ?per ?gas.*(less than|below|lower than).*(block )?base ?fee",
-            "fee cap less than block base fee",
-            "transaction underpriced",
-            "feetoolow",
-            "gas price (is )?(too low|below)",
-            "tip.*(too low|below)",
-            "max priority fee.*below",
-        ),
+    _K.FEE_TOO_LOW: (
+        "max ?fee ?per ?gas.*(less than|below|lower than).*(block )?base ?fee|fee cap less than block base fee"
+        "|transaction underpriced|feetoolow|gas price (is )?(too low|below)|tip.*(too low|below)"
+        "|max priority fee.*below"
     ),
-    (
-        _K.GAS_LIMIT,
-        (
-            "intrinsic gas too (low|high)",
-            "exceeds (the )?block gas limit",
-            "gas limit (is )?too (low|high)",
-            "gas required exceeds allowance",
-            "out ?of ?gas",
-            "exceeds the configured.*gas",
-            "gas floor",
-        ),
+    _K.GAS_LIMIT: (
+        "intrinsic gas too (low|high)|exceeds (the )?block gas limit|gas limit (is )?too (low|high)"
+        "|gas required exceeds allowance|out ?of ?gas|exceeds the configured.*gas|gas floor"
     ),
-    (
-        _K.POOL_FULL,
-        (
-            "tx ?pool.*(full|overflow|limit)",
-            "pool is full",
-            "too many (pending )?transactions.*account",
-            "account limit exceeded",
-            "in-flight transaction limit",
-        ),
+    _K.POOL_FULL: (
+        "tx ?pool.*(full|overflow|limit)|pool is full|too many (pending )?transactions.*account"
+        "|account limit exceeded|in-flight transaction limit"
     ),
-    (
-        _K.RATE_LIMITED,
-        (
-            "rate.?limit",
-            "too many requests",
-            "request limit",
-            "limit of requests",
-            "compute units",
-            "throughput",
-            "quota",
-            "capacity exceeded",
-            "daily request count",
-            "exceeded.*per second",
-            r"\b429\b",
-        ),
+    _K.RATE_LIMITED: (
+        "rate.?limit|too many requests|request limit|limit of requests|compute units|throughput|quota"
+        r"|capacity exceeded|daily request count|exceeded.*per second|\b429\b"
     ),
-    (
-        _K.RANGE_TOO_WIDE,
-        (
-            "(block )?range (is )?too (wide|large|big)",
-            "(block )?range.*(exceed|limit|max|larger|greater|not supported)",
-            "exceed(s|ed)?.*(block )?range",
-            "query returned more than",
-            r"more than [\d,]+ (results|logs)",
-            "too many (results|logs|blocks)",
-            "logs? (response )?size",
-            "response size",
-            "response (is )?too (big|large)",
-            "max range",
-            r"at most [\d,]+ blocks",
-            "exceeds? max(imum)? (results|logs|response)",
-            "max(imum)? .*blocks? .*(distance|range)",
-            "max results",
-            "limited to .*block",
-            "query (exceeds|timeout exceeded)",
-            "eth_getlogs (is|and).*limited",
-            "try with this block range",
-            r"up to a [\d,.]+k? block range",
-            "blocks? distance",
-        ),
+    _K.RANGE_TOO_WIDE: (
+        "(block )?range (is )?too (wide|large|big)|range.*(exceed|limit|max|larger|greater|not supported)"
+        r"|exceed(s|ed)?.*range|query returned more than|more than [\d,]+ (results|logs)"
+        "|too many (results|logs|blocks)|logs? (response )?size|response size|response (is )?too (big|large)"
+        r"|max range|at most [\d,]+ blocks|exceeds? max(imum)? (results|logs|response)|max results"
+        "|max(imum)? .*blocks? .*(distance|range)|limited to .*block|query (exceeds|timeout exceeded)"
+        r"|eth_getlogs (is|and).*limited|try with this block range|up to a [\d,.]+k? block range|blocks? distance"
     ),
-    (
-        _K.REVERTED,
-        (
-            "execution reverted",
-            "vm exception.*revert",
-            "transaction reverted",
-            r"^revert(ed)?\b",
-            "reverted with",
-            "always failing transaction",
-            "invalid opcode",
-            "stack (under|over)flow",
-            "invalid jump",
-        ),
+    _K.REVERTED: (
+        r"execution reverted|vm exception.*revert|transaction reverted|^revert(ed)?\b|reverted with"
+        "|always failing transaction|invalid opcode|stack (under|over)flow|invalid jump"
     ),
-    (
-        _K.PRUNED,
-        (
-            "missing trie node",
-            "prun(ed|ing)",
-            "state (is )?not available",
-            "historical state",
-            "archive",
-            "history.*(expired|unavailable)",
-            "before.*earliest",
-            "distance to target block exceeds",
-        ),
+    _K.PRUNED: (
+        "missing trie node|prun(ed|ing)|state (is )?not available|historical state|archive"
+        "|history.*(expired|unavailable)|before.*earliest|distance to target block exceeds"
     ),
-    (
-        _K.BLOCK_NOT_FOUND,
-        (
-            "header not found",
-            "block not found",
-            "unknown block",
-            "cannot find block",
-            "block.*out of range",
-            "blockoutofrange",
-            "after last accepted block",
-            "not yet available",
-            "no such block",
-            "beyond (current )?head",
-            "blocks?.*(cannot|could not) be found",
-            "unfinalized",
-        ),
+    _K.BLOCK_NOT_FOUND: (
+        "header not found|block not found|unknown block|cannot find block|block.*out of range|blockoutofrange"
+        "|after last accepted block|not yet available|no such block|beyond (current )?head"
+        "|blocks?.*(cannot|could not) be found|unfinalized"
     ),
-    (_K.TIMEOUT, ("timed? ?out", "deadline exceeded", "context canceled")),
-    (
-        _K.UNAUTHORIZED,
-        ("unauthori[sz]ed", "forbidden", "invalid (api ?key|project id|token)", "must be authenticated"),
+    _K.TIMEOUT: "timed? ?out|deadline exceeded|context canceled",
+    _K.UNAUTHORIZED: "unauthori[sz]ed|forbidden|invalid (api ?key|project id|token)|must be authenticated",
+    _K.METHOD_MISSING: (
+        "method.*(not found|not supported|not available|does not exist|disabled|not whitelisted)|unsupported method"
     ),
-    (
-        _K.METHOD_MISSING,
-        (
-            "method.*(not found|not supported|not available|does not exist|disabled|not whitelisted)",
-            "unsupported method",
-        ),
+    _K.TX_INVALID: (
+        r"invalid (sender|chain ?id|signature|transaction)|\brlp\b|failed to decode (signed )?transaction"
+        "|only replay-protected|transaction type not supported|negative value"
     ),
-    (
-        _K.TX_INVALID,
-        (
-            "invalid (sender|chain ?id|signature|transaction)",
-            r"\brlp\b",
-            "failed to decode (signed )?transaction",
-            "only replay-protected",
-            "transaction type not supported",
-            "negative value",
-        ),
+    _K.INVALID_PARAMS: (
+        "invalid (params|argument|parameter|request|block range)|missing (value|field)|cannot unmarshal"
     ),
-    (
-        _K.INVALID_PARAMS,
-        ("invalid (params|argument|parameter|request|block range)", "missing (value|field)", "cannot unmarshal"),
-    ),
-    (
-        _K.UNAVAILABLE,
-        ("unavailable", "bad gateway", "overloaded", "internal server error", "no backend", "all backends", "syncing"),
-    ),
-)
-_COMPILED = tuple((kind, re.compile("|".join(patterns), re.IGNORECASE)) for kind, patterns in _TABLE)
+    _K.UNAVAILABLE: ("unavailable|bad gateway|overloaded|internal server error|no backend|all backends|syncing"),
+}
+_COMPILED = {kind: re.compile(pattern, re.IGNORECASE) for kind, pattern in _PATTERNS.items()}
 
 _BY_CODE = {
-    3: RpcErrorKind.REVERTED,
-    -32005: RpcErrorKind.RATE_LIMITED,  # EIP-1474: limit exceeded
-    -32016: RpcErrorKind.RATE_LIMITED,
-    -32601: RpcErrorKind.METHOD_MISSING,
-    -32602: RpcErrorKind.INVALID_PARAMS,
-    -32600: RpcErrorKind.INVALID_PARAMS,
-    -32700: RpcErrorKind.INVALID_PARAMS,
+    3: _K.REVERTED,
+    -32005: _K.RATE_LIMITED,  # EIP-1474: limit exceeded
+    -32016: _K.RATE_LIMITED,
+    -32601: _K.METHOD_MISSING,
+    -32602: _K.INVALID_PARAMS,
+    -32600: _K.INVALID_PARAMS,
+    -32700: _K.INVALID_PARAMS,
 }
 _BY_STATUS = {
-    401: RpcErrorKind.UNAUTHORIZED,
-    403: RpcErrorKind.UNAUTHORIZED,
-    408: RpcErrorKind.TIMEOUT,
-    413: RpcErrorKind.RANGE_TOO_WIDE,
-    429: RpcErrorKind.RATE_LIMITED,
-    504: RpcErrorKind.TIMEOUT,
+    401: _K.UNAUTHORIZED,
+    403: _K.UNAUTHORIZED,
+    408: _K.TIMEOUT,
+    413: _K.RANGE_TOO_WIDE,
+    429: _K.RATE_LIMITED,
+    504: _K.TIMEOUT,
 }
+
+# Errors that open a circuit: the node itself is unhealthy, rather than missing one block or method.
+UNHEALTHY = frozenset({_K.RATE_LIMITED, _K.TIMEOUT, _K.UNAVAILABLE, _K.UNAUTHORIZED, _K.BAD_ANSWER, _K.WRONG_CHAIN})
 
 
 def classify(code: int, message: str) -> RpcErrorKind:
-    """Return the kind of a JSON-RPC error from its code and message."""
     # A revert's message quotes the contract, which may say anything, so check for it before the table.
     if code == 3 or message.lower().startswith(
         ("execution reverted", "vm exception while processing transaction: rev")
     ):
         return RpcErrorKind.REVERTED
-    for kind, pattern in _COMPILED:
+    for kind, pattern in _COMPILED.items():
         if pattern.search(message):
             return kind
     return _BY_CODE.get(code, RpcErrorKind.UNKNOWN)
 
 
 def classify_status(status: int) -> RpcErrorKind:
-    """Return the kind of an error from the HTTP status of an answer without a JSON-RPC error."""
+    """Return the error kind of an HTTP response without a JSON-RPC error."""
     if status in _BY_STATUS:
         return _BY_STATUS[status]
     return RpcErrorKind.UNAVAILABLE if status >= 500 else RpcErrorKind.BAD_ANSWER
 
 
 class RpcError(VpmError):
-    """A node refused a request or did not answer it.
+    """A node refused a request or did not respond.
 
-    `maybe_delivered` matters only for transactions: True means that some node may have accepted it without confirming
-    that, so its outcome is unknown, not failed.
+    `maybe_delivered` matters only for transactions: if it is True, a node may have accepted the transaction without
+    confirming that, so the transaction has not failed; its outcome is unknown.
     """
 
     code = "rpc_error"

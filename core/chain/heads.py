@@ -1,4 +1,4 @@
-"""Heads of a chain: waits for new heads, says whether the head is current, and says which blocks are final.
+"""Heads of a chain: waiting for new heads, and deciding whether the head is current and which blocks are final.
 
 Waiting polls, and also listens to a WebSocket subscription if a URL is configured. A subscription may fall silent
 without closing, so it only supplements polling.
@@ -16,15 +16,14 @@ import orjson
 
 from core.log import get_logger, redact_url
 
-MAX_LAG_SECONDS = 60
-"""The oldest head on which decisions about the present may rest."""
+MAX_LAG_SECONDS = 60  # the maximum age of a head on which decisions about the present may rest
 
 
 def final_block(indexed: int, finalized: int | None, depth: int) -> int:
-    """Return the newest indexed block that is final, or a negative number if no indexed block is.
+    """Return the newest indexed block that is final, or a negative number if no indexed block is final.
 
-    The result is the node's finalized block or, if the node has none, the block `depth` below `indexed`. A finalized
-    block above `indexed` proves nothing about the indexed blocks, which may have been replaced since they were indexed.
+    That is the node's finalized block or, if the node has none, the block `depth` below `indexed`. A finalized block
+    above `indexed` proves nothing, since the indexed blocks may have been replaced after they were indexed.
     """
     return finalized if finalized is not None and finalized <= indexed else indexed - depth
 
@@ -32,8 +31,8 @@ def final_block(indexed: int, finalized: int | None, depth: int) -> int:
 def why_head_is_late(head_time: int, now: float, *, blocks_are_regular: bool) -> str | None:
     """Return a sentence if the head is too old, by our clock, to show the chain's current time; otherwise return None.
 
-    A halted chain has an old head, and will date its next blocks into the time of the halt. Only on a chain whose
-    blocks come regularly does an old head indicate a halt.
+    A halted chain will date its next blocks into the time of the halt. An old head indicates a halt only on a chain
+    whose blocks come at regular intervals.
     """
     if blocks_are_regular and now - head_time > MAX_LAG_SECONDS:
         return "The chain has produced no block for a minute."
@@ -48,9 +47,6 @@ HEARTBEAT_SECONDS = 10.0
 
 
 class Heads:
-    """A waiter for new heads. `await heads.wait()` returns False after the polling interval, or True as soon as a node
-    announces a head."""
-
     def __init__(self, ws_urls: Sequence[str], poll_seconds: float) -> None:
         self.subscribed = False
         self._ws_urls = tuple(ws_urls)
@@ -58,6 +54,7 @@ class Heads:
         self._announced = asyncio.Event()
 
     async def wait(self) -> bool:
+        """Return False after the polling interval, or True as soon as a node announces a head."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._poll_seconds):
                 await self._announced.wait()

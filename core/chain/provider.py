@@ -1,12 +1,12 @@
 """A web3 provider over several URLs of one chain, with fail-over, retries of reads, and batches.
 
 Rules that must hold:
-- URLs are tried in the order given, skipping URLs with an open circuit. The first URL is used again once it works.
+- URLs are tried in order, skipping those with an open circuit. The first URL is used again as soon as it works.
 - An error that blames the request (a revert, a range too wide) is raised at once; one that blames the node fails over.
 - Reads go through all URLs up to `rounds` times with jittered pauses.
 - A new transaction is offered to one URL after another until one accepts or refuses it; a transaction that was sent
   before is offered to all URLs.
-- Every URL must prove its chain id before its first answer is used, and again after it was down.
+- Every URL must prove its chain id before its first response is used, and again after it was down.
 """
 
 from __future__ import annotations
@@ -43,9 +43,10 @@ RpcRequest = tuple[str, Sequence[Any]]  # method, params
 class ChainProvider(AsyncJSONBaseProvider):
     """A web3 provider of one chain: `async with ChainProvider(urls, chain_id=8453)`, or `start()` and `close()`.
 
-    urls: the RPC URLs in order of preference. chain_id: the chain that every URL must serve; None skips the check
-    (tools only). timeout_seconds: the limit of one attempt at one URL. rounds: how often a read goes through all URLs
-    before it fails. pause_seconds: the upper bound of the first jittered pause between rounds; it doubles, up to 5 s.
+    urls: the RPC URLs in order of preference.
+    chain_id: the chain that every URL must serve; None skips the check (tools only).
+    timeout_seconds: the time limit of one attempt at one URL.
+    pause_seconds: the upper bound of the first jittered pause between rounds; it doubles, up to 5 s.
     max_batch: the most requests in one HTTP body.
     """
 
@@ -83,7 +84,7 @@ class ChainProvider(AsyncJSONBaseProvider):
         await self.close()
 
     def open(self) -> None:
-        """Create the HTTP session. This needs a running event loop and sends nothing."""
+        """Create the HTTP session in the running event loop. Nothing is sent yet."""
         connector = aiohttp.TCPConnector(limit=0, limit_per_host=CONNECTIONS)
         self._session = aiohttp.ClientSession(connector=connector)
         self._endpoints = tuple(
@@ -98,7 +99,7 @@ class ChainProvider(AsyncJSONBaseProvider):
         self._session = None
 
     async def start(self, timeout_seconds: float = 5.0) -> None:
-        """Open the provider. Fail within seconds if a URL serves another chain or no URL answers."""
+        """Open the provider. Raise an error within seconds if a URL serves another chain or no URL responds."""
         if self._session is None:
             self.open()
         outcomes = await asyncio.gather(
@@ -113,7 +114,7 @@ class ChainProvider(AsyncJSONBaseProvider):
         if len(problems) == len(self._endpoints):
             raise RpcError(
                 problems[0].kind,
-                f"No RPC URL of chain {self.chain_id} answers: " + " ".join(p.message for p in problems),
+                f"No RPC URL of chain {self.chain_id} responds: " + " ".join(p.message for p in problems),
                 hint="Check the URLs, and that the nodes are running.",
             )
         for problem in problems:
@@ -121,7 +122,7 @@ class ChainProvider(AsyncJSONBaseProvider):
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Return a printable name of each URL, made of its position and host."""
+        """Return a printable name of each URL: its position and host."""
         return tuple(endpoint.label for endpoint in self._endpoints)
 
     def pinned(self, position: int) -> ChainProvider:
@@ -139,13 +140,12 @@ class ChainProvider(AsyncJSONBaseProvider):
         return one
 
     async def make_request(self, method: RPCEndpoint, params: Any) -> RPCResponse:
-        """Answer a request from web3. Errors are raised as RpcError, so web3 never interprets them."""
+        """Send a request of web3. Errors are raised as RpcError, so web3 never interprets them."""
         return {"jsonrpc": "2.0", "id": 0, "result": await self.call(method, params, SHAPES.get(method, object))}
 
     async def call(
         self, method: str, params: Sequence[Any], shape: type[T], *, timeout_seconds: float | None = None
     ) -> T:
-        """Send one request and decode its result to the type `shape`."""
         seconds = timeout_seconds or self._timeout_seconds
         answers: list[T | RpcError] = await self._batch([(method, params)], range(1), [shape], seconds)
         answer = answers[0]
@@ -156,7 +156,7 @@ class ChainProvider(AsyncJSONBaseProvider):
     async def call_optional(
         self, method: str, params: Sequence[Any], shape: type[T], *, timeout_seconds: float | None = None
     ) -> T | None:
-        """Send one request and decode its result to the type `shape`; return None if the result is null."""
+        """Send one request whose result may be null."""
         nullable: Any = shape | None
         result: T | None = await self.call(method, params, nullable, timeout_seconds=timeout_seconds)
         return result
@@ -168,10 +168,10 @@ class ChainProvider(AsyncJSONBaseProvider):
         *,
         timeout_seconds: float | None = None,
     ) -> list[T | RpcError]:
-        """Send many reads in few HTTP bodies. Return the result or error of each read, in order.
+        """Send reads in few HTTP bodies, and return the result or error of each, in order. Reads that failed on one
+        node are sent to the next.
 
-        shapes: the type of all results, or a list with the type of each; by default the types that web3 expects. Reads
-        that one node could not answer are sent to the next node.
+        shapes: the type of all results, or a list with the type of each; by default the types that web3 expects.
         """
         if shapes is None:
             shapes = [SHAPES.get(method, object) for method, _ in requests]
@@ -185,20 +185,15 @@ class ChainProvider(AsyncJSONBaseProvider):
         return [item for part in parts for item in part]
 
     async def send_raw(self, raw: bytes) -> str:
-        """Offer a signed transaction to one URL after another until one accepts or refuses it. Return the transaction's
-        hash.
-
-        If the raised error's `maybe_delivered` is True, some node may have accepted the transaction without confirming
-        that. The transaction's outcome is then unknown, not failed.
-        """
+        """Offer one signed transaction, and return its hash or raise its error."""
         (answer,) = await self.send_raw_batch([raw])
         if isinstance(answer, RpcError):
             raise answer
         return answer
 
     async def send_raw_batch(self, raws: Sequence[bytes]) -> list[str | RpcError]:
-        """Offer signed transactions, in order, to one URL after another until each transaction is accepted or refused.
-        Return the hash or error of each."""
+        """Offer signed transactions to one URL after another until each transaction is accepted or refused. Return the
+        hash or error of each, in order."""
         best: dict[int, _Verdict] = {}
         offers, pending = _offers(raws), list(range(len(raws)))
         for endpoint in self._allowed():
@@ -209,9 +204,8 @@ class ChainProvider(AsyncJSONBaseProvider):
         return self._answers(best, len(raws))
 
     async def send_raw_everywhere(self, raws: Sequence[bytes]) -> list[str | RpcError]:
-        """Offer signed transactions to all URLs at once, since a node that accepted them before may have lost them. The
-        best answer to each transaction counts. Once every transaction has been accepted, slower URLs are not waited
-        for."""
+        """Offer signed transactions to all URLs at once, since a node that accepted them before may have lost them.
+        Return the best response to each, without waiting for slower URLs after every transaction was accepted."""
         best: dict[int, _Verdict] = {}
         offers = _offers(raws)
         asking = {
@@ -227,7 +221,7 @@ class ChainProvider(AsyncJSONBaseProvider):
     async def _offer(
         self, endpoint: Endpoint, offers: Sequence[RpcRequest], indices: Sequence[int], best: dict[int, _Verdict]
     ) -> None:
-        """Offer the transactions to one URL. Keep this URL's answer to a transaction unless `best` has a better one."""
+        """Offer the transactions to one URL, and keep its responses that are better than those in `best`."""
         try:
             answers = await self._ask(endpoint, offers, indices, [str] * len(offers), self._timeout_seconds)
             verdicts = [_Verdict.of(each) for each in answers]
@@ -279,7 +273,7 @@ class ChainProvider(AsyncJSONBaseProvider):
         shapes: Sequence[Any],
         seconds: float,
     ) -> list[T | RpcError]:
-        """Send requests to one URL and return the answer or error to each. Raise RpcError if the URL refuses the whole
+        """Send requests to one URL, and return the result or error of each. Raise RpcError if the URL refuses the whole
         batch."""
         if len(indices) <= 1:
             return [await self._one(endpoint, requests[index], shapes[index], seconds) for index in indices]
@@ -289,7 +283,7 @@ class ChainProvider(AsyncJSONBaseProvider):
         try:
             items = BATCH.decode(answer)
         except (msgspec.DecodeError, UnicodeDecodeError):
-            # A node that refuses the batch as a whole answers with one error object.
+            # A node that refuses the whole batch returns a single error object.
             try:
                 decode_answer(answer, object, method, endpoint.label)
                 whole = bad_answer(endpoint.label, "a batch", "one item")
@@ -326,8 +320,7 @@ class ChainProvider(AsyncJSONBaseProvider):
             return error
 
     def _allowed(self) -> Iterator[Endpoint]:
-        """Yield the endpoints that may be used now. Each circuit breaker is asked only when its turn comes, so that no
-        probe is wasted."""
+        """Yield the usable endpoints. Each breaker is checked only when its turn comes, so that no probe is wasted."""
         if self._session is None:
             raise RuntimeError("the ChainProvider is not open")
         return (endpoint for endpoint in self._endpoints if endpoint.breaker.allows())
@@ -346,13 +339,12 @@ class ChainProvider(AsyncJSONBaseProvider):
     def _all_resting(self, method: str) -> RpcError:
         return RpcError(
             RpcErrorKind.UNAVAILABLE,
-            f"All RPC URLs of chain {self.chain_id} failed recently and are not retried yet, so {method} was not sent.",
+            f"Every RPC URL of chain {self.chain_id} failed recently and is still resting, so {method} was not sent.",
         )
 
 
 class _Doubt(IntEnum):
-    """The uncertainty that an answer leaves about an offered transaction. Of several answers, the least uncertain one
-    is the best."""
+    """The uncertainty that a response leaves about an offered transaction. The least uncertain response is the best."""
 
     TAKEN = 0
     KNOWN = 1
@@ -362,8 +354,6 @@ class _Doubt(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class _Verdict:
-    """A URL's answer to an offered transaction."""
-
     doubt: _Doubt
     answer: str | RpcError
 
@@ -376,7 +366,7 @@ class _Verdict:
         return cls(_Doubt.UNJUDGED if answer.kind.blames_node else _Doubt.REFUSED, answer)
 
     def or_better(self, other: _Verdict | None) -> _Verdict:
-        """Return the better of two answers. If it is an error, set its `maybe_delivered` to whether either URL may have
+        """Return the better response. If it is an error, set its `maybe_delivered` to whether either URL may have
         accepted the transaction."""
         if other is None:
             return self
@@ -389,7 +379,7 @@ class _Verdict:
 
 
 def values(items: Sequence[Any | RpcError]) -> list[Any]:
-    """Return the results of a batch, or raise the first error in it."""
+    """Return the results of a batch, or raise its first error."""
     for item in items:
         if isinstance(item, RpcError):
             raise item

@@ -13,8 +13,6 @@ from core.hexadecimal import bytes_of, hex_of
 # Declared by the compiler.
 _REASON = CustomError({"type": "error", "name": "Error", "inputs": [{"name": "message", "type": "string"}]})
 _PANIC = CustomError({"type": "error", "name": "Panic", "inputs": [{"name": "code", "type": "uint256"}]})
-
-
 # By panic code, as documented by Solidity.
 _PANICS = {
     0x00: "the compiler's own check failed",
@@ -31,11 +29,11 @@ _PANICS = {
 
 
 def explain(error: RpcError, errors: Mapping[bytes, CustomError] | None = None) -> ContractReverted:
-    """Decode the reason of a revert. `errors` maps selectors to the custom errors that the contract may raise."""
+    """Decode a revert reason. `errors` maps selectors to the custom errors that the contract may raise."""
     data = bytes_of(error.data) if error.data and len(error.data) % 2 == 0 else b""
     name, arguments, sentence = decode_revert(data, errors or {})
     if not data:
-        # Some nodes give the text only in the message: "...: execution reverted: NotOwner."
+        # Some nodes put the text only into the message: "...: execution reverted: NotOwner."
         reason = re.search(r"revert(?:ed)?(?: with reason string)?:? '?(.+?)'?\.?$", error.message)
         if reason and reason.group(1).strip("."):
             sentence = f"The call reverted: {reason.group(1)}."
@@ -43,7 +41,7 @@ def explain(error: RpcError, errors: Mapping[bytes, CustomError] | None = None) 
 
 
 def decode_revert(data: bytes, errors: Mapping[bytes, CustomError]) -> tuple[str | None, dict[str, Any], str]:
-    """Decode raw revert data. Return the error's name (or None), its arguments, and a sentence."""
+    """Return the error's name (or None), its arguments, and a sentence."""
     if not data:
         return None, {}, "The call reverted without a reason."
     selector = data[:4]

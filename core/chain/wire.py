@@ -1,7 +1,7 @@
-"""Node answers as structs with only the fields we use, and decoding of JSON-RPC quantities and data.
+"""Structs of the RPC results, with only the fields we use, and decoding of JSON-RPC quantities and data.
 
 Hex stays text in the structs, since decoding every field of every log costs more than reading the log from the socket.
-Callers decode the fields that they need (`quantity`, `data_bytes`). Unknown fields are ignored.
+Callers decode the fields that they need (`quantity`, `data_bytes`).
 """
 
 from __future__ import annotations
@@ -19,8 +19,6 @@ Hash = Annotated[str, msgspec.Meta(pattern="^0x[0-9a-fA-F]{64}$")]
 
 
 class Block(msgspec.Struct, frozen=True, rename="camel", gc=False):
-    """A block header without transactions. `relayer/nonces.py` needs the transactions and has a struct for that."""
-
     hash: str
     parent_hash: str
     number_hex: Quantity = msgspec.field(name="number")
@@ -34,12 +32,11 @@ class Block(msgspec.Struct, frozen=True, rename="camel", gc=False):
 
     @property
     def timestamp(self) -> int:
-        """Return the block's time in Unix seconds."""
         return int(self.timestamp_hex, 16)
 
     @property
     def l1_block_number(self) -> int:
-        """Return `block.number` as contracts see it. On an Arbitrum-style chain, that is a block number of Ethereum."""
+        """Return `block.number` as contracts see it: on an Arbitrum-style chain, an Ethereum block number."""
         return int(self.l1_block_number_hex, 16) if self.l1_block_number_hex else self.number
 
     @property
@@ -79,7 +76,7 @@ class Receipt(msgspec.Struct, frozen=True, rename="camel", gc=False):
     logs: tuple[Log, ...] = ()
     contract_address: str | None = None
     effective_gas_price: Quantity | None = None
-    # An OP-stack chain's fee for its data on Ethereum, in wei; absent elsewhere.
+    # An OP-stack chain's fee for data on Ethereum, in wei; absent elsewhere.
     l1_fee: Quantity | None = None
 
     @property
@@ -96,7 +93,7 @@ class Receipt(msgspec.Struct, frozen=True, rename="camel", gc=False):
 
     @property
     def fee_wei(self) -> int:
-        """Return what the sender paid for gas, including the L1 fee."""
+        """Return the gas fee that the sender paid, including the L1 fee."""
         price = int(self.effective_gas_price, 16) if self.effective_gas_price else 0
         return self.gas_used * price + (int(self.l1_fee, 16) if self.l1_fee else 0)
 
@@ -119,7 +116,7 @@ SHAPES: Final[dict[str, Any]] = {
     "eth_getCode": Data,
     "eth_feeHistory": _FeeHistory,
 }
-"""The result types that web3 expects. Any other type is the node's fault, so the next URL is tried."""
+"""The result types that web3 expects. On any other type, the next URL is tried."""
 
 
 class ErrorObject(msgspec.Struct, frozen=True):
