@@ -1,14 +1,14 @@
 """The origin: all surfaces composed into one aiohttp application, and the server that runs it.
 
-To add a surface, write a context manager that takes a `Context` and yields a `Surface`, and name it in `SURFACES`.
+To add a surface, write a context manager that takes a `Context` and yields a `Surface`, and add it to `SURFACES`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 from aiohttp import web
@@ -21,7 +21,7 @@ from api.context import Context
 from api.cup.surface import cup_surface
 from api.limits import caller_ip
 from api.openapi import docs_surface
-from api.operations import Handler, Surface
+from api.operations import ALLOWED_HEADERS, CORS, Handler, Surface
 from api.problems import MAX_BODY_BYTES, Problem, fresh_request_id, invalid, problem_of, request_id
 from api.requests import BODY_TIMEOUT, BodyTimeout, report_unknown_parameters
 from api.stock.surface import stock_surface
@@ -32,17 +32,15 @@ from core.log import get_logger
 
 log = get_logger(__name__)
 
-MakeSurface = Callable[[Context], AbstractAsyncContextManager[Surface]]
-
 TITLE = "VPM"
-SURFACES: tuple[MakeSurface, ...] = (stock_surface, agent_surface, cup_surface)
+SURFACES = (stock_surface, agent_surface, cup_surface)
 
-# How long a browser may cache a preflight answer.
+# How long a browser may cache a preflight response.
 PREFLIGHT_SECONDS = 86_400
 # How long open requests may take after the stop signal; a relayed bet takes up to 10 s.
 IDLE_SECONDS = 75.0
 SHUTDOWN_SECONDS = 12.0
-# How long to keep reading a body after answering, so that the client gets the answer before a reset.
+# How long to keep reading a body after responding, so that the client gets the response before a reset.
 LINGERING_SECONDS = 1.0
 BACKLOG = 1024
 # The most a documented request needs: 4,500 characters of query in escaped UTF-8, and a payment header with a contract
@@ -88,7 +86,7 @@ def application(surfaces: Sequence[Surface]) -> web.Application:
                 app.router.add_route(operation.method, _route(operation.path), handler)
     for path, allowed in methods.items():
         if "OPTIONS" not in allowed and "*" not in allowed:
-            app.router.add_route("OPTIONS", _route(path), _preflight(allowed, conventions.surface_of(path)))
+            app.router.add_route("OPTIONS", _route(path), _preflight(allowed))
     return app
 
 
@@ -102,7 +100,7 @@ def _route(path: str) -> str:
 
 
 class _Conventions:
-    """The middleware that renders each error as the surface of its path does, and sets the headers of every answer."""
+    """The middleware that renders each error as the surface of its path does, and sets the common headers."""
 
     def __init__(self, surfaces: Sequence[Surface]) -> None:
         # Longest prefix first, so that the first match is the most specific.
@@ -141,9 +139,7 @@ class _Conventions:
         headers = response.headers
         headers["X-Request-Id"] = request_id(request)
         headers.popall("Server", None)  # aiohttp's own, with its version and Python's
-        surface = self.surface_of(request.path)
-        if surface is not None:
-            headers.update(surface.cors.headers)
+        headers.update(CORS)
 
 
 def _require_uncompressed(request: web.Request) -> None:
@@ -155,15 +151,15 @@ def _require_uncompressed(request: web.Request) -> None:
         raise Problem(415, "invalid_request", "The request body is compressed.", extra={"details": details})
 
 
-def _preflight(methods: set[str], surface: Surface | None) -> Handler:
+def _preflight(methods: set[str]) -> Handler:
     allowed = ", ".join(sorted(methods | {"OPTIONS"} | ({"HEAD"} if "GET" in methods else set())))
-    headers = {"Allow": allowed, "Cache-Control": NO_STORE}
-    if surface is not None:
-        headers |= {
-            "Access-Control-Allow-Methods": allowed,
-            "Access-Control-Allow-Headers": ", ".join(surface.cors.allow_headers),
-            "Access-Control-Max-Age": str(PREFLIGHT_SECONDS),
-        }
+    headers = {
+        "Allow": allowed,
+        "Cache-Control": NO_STORE,
+        "Access-Control-Allow-Methods": allowed,
+        "Access-Control-Allow-Headers": ALLOWED_HEADERS,
+        "Access-Control-Max-Age": str(PREFLIGHT_SECONDS),
+    }
 
     async def preflight(_request: web.Request) -> web.StreamResponse:
         return web.Response(status=204, headers=headers)
@@ -179,7 +175,7 @@ async def serve(
     app: web.Application, host: str, port: int, *, idle_seconds: float = IDLE_SECONDS
 ) -> AsyncIterator[int]:
     """Serve the application until the context exits. Yield the port, which the system chooses if `port` is 0.
-    Connections that had no request for `idle_seconds` are closed, including connections that never sent one."""
+    Connections without a request for `idle_seconds` are closed, including connections that never sent one."""
     # No access log: it would record which wallets people look up.
     runner = Runner(
         app,
@@ -187,6 +183,7 @@ async def serve(
         shutdown_timeout=SHUTDOWN_SECONDS,
         max_line_size=MAX_LINE_BYTES,
         max_field_size=MAX_HEADER_BYTES,
+        keepalive_timeout=idle_seconds,
         auto_decompress=False,  # a small compressed body can inflate to any size
         lingering_time=LINGERING_SECONDS,
     )
@@ -199,25 +196,9 @@ async def serve(
             raise ConfigError(
                 f"Cannot listen on {host}:{port}: {error.strerror or error}.", hint="Set VPM_HOST or VPM_PORT."
             ) from None
-        closing = asyncio.create_task(_close_idle(runner, idle_seconds))
-        try:
-            yield int(runner.addresses[0][1])
-        finally:
-            closing.cancel()
-            await asyncio.gather(closing, return_exceptions=True)
+        yield int(runner.addresses[0][1])
     finally:
         await runner.cleanup()
-
-
-async def _close_idle(runner: web.AppRunner, seconds: float) -> None:
-    """Close idle connections. aiohttp itself closes only those that have completed a request."""
-    loop = asyncio.get_running_loop()
-    while True:
-        await asyncio.sleep(seconds / 4)
-        server = runner.server
-        for each in [] if server is None else server.connections:
-            if isinstance(each, ClientConnection) and not each.is_busy and loop.time() - each.used_at >= seconds:
-                each.force_close()
 
 
 class Runner(web.AppRunner):
@@ -228,27 +209,16 @@ class Runner(web.AppRunner):
         self._settings = settings
 
     async def _make_server(self) -> web.Server:
-        made = await super()._make_server()
-        handler = made.request_handler
-
-        async def tracked(request: web.BaseRequest) -> web.StreamResponse:
-            connection = request.protocol
-            assert isinstance(connection, ClientConnection)
-            connection.is_busy = True
-            try:
-                return await handler(request)
-            finally:
-                connection.is_busy = False
-                connection.used_at = asyncio.get_running_loop().time()
-
-        return _Server(tracked, made.request_factory, self._settings)
+        return _Server(await super()._make_server(), self._settings)
 
 
 class _Server(web.Server):
-    """A server that creates a `ClientConnection` for each connection."""
+    def __init__(self, made: web.Server, settings: dict[str, Any]) -> None:
+        def request_factory(message: Any, payload: Any, protocol: Any, *others: Any) -> web.BaseRequest:
+            protocol.first_request.cancel()
+            return made.request_factory(message, payload, protocol, *others)
 
-    def __init__(self, handler: Any, request_factory: Any, settings: dict[str, Any]) -> None:
-        super().__init__(handler, request_factory=request_factory)
+        super().__init__(made.request_handler, request_factory=request_factory)
         self._settings = settings
 
     def __call__(self) -> RequestHandler:
@@ -257,18 +227,21 @@ class _Server(web.Server):
 
 class ClientConnection(RequestHandler):
     """A client's connection. A request that is not valid HTTP is refused with JSON, and its content is not logged.
-    aiohttp would answer in plain text and log the content, which may include the wallet that was looked up.
+    aiohttp would respond in plain text and log the content, which may include the wallet that was looked up.
 
-    is_busy: whether a request is being answered. used_at: the time, by the loop's clock, when the last answer ended or
-    the connection opened.
+    first_request: the timer that closes the connection if its first request does not arrive in time. aiohttp itself
+    closes only idle connections that have completed a request.
     """
 
-    __slots__ = ("is_busy", "used_at")
+    __slots__ = ("first_request",)
 
     def __init__(self, manager: web.Server, *, loop: asyncio.AbstractEventLoop, **settings: Any) -> None:
         super().__init__(manager, loop=loop, **settings)
-        self.is_busy = False
-        self.used_at = loop.time()
+        self.first_request = loop.call_later(settings["keepalive_timeout"], self.force_close)
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        self.first_request.cancel()
+        super().connection_lost(exc)
 
     def handle_error(
         self,
@@ -283,7 +256,7 @@ class ClientConnection(RequestHandler):
         log.info("refused a malformed HTTP request", action="http.malformed", kind=kind, request_id=request_id)
         reason = "A line or a header is too long." if isinstance(exc, LineTooLong) else "It is not HTTP/1.1."
         problem = invalid(f"The request cannot be read. {reason}")
-        # Set because aiohttp would send its version and Python's, as with every answer without a route.
+        # Set because aiohttp would send its version and Python's, as with every response without a route.
         headers = {"X-Request-Id": request_id, "Server": "VPM"}
         response = json_response(problem.body, problem.status, headers=headers)
         response.force_close()

@@ -22,7 +22,7 @@ from aiohttp import HttpVersion11, web
 from aiohttp.abc import AbstractStreamWriter
 from cachetools import LRUCache
 
-from api.operations import Body, Cors
+from api.operations import CORS, Body
 from api.problems import fresh_request_id
 from core.money import to_json
 
@@ -162,15 +162,12 @@ _GZIP_LEVEL = 5
 
 JSON = "application/json; charset=utf-8"
 
-# The default CORS headers: rendered bodies are shared by surfaces.
-_CORS = Cors().headers
-
 # A rendered body's memory overhead, and the total for one endpoint: the positions of a wallet with thousands take a few
 # megabytes.
 _OVERHEAD_BYTES = 4_000
 CACHED_BYTES = 20_000_000
 
-_HEADERS_OF_304 = ("ETag", "Cache-Control", "Vary", *_CORS)
+_HEADERS_OF_304 = ("ETag", "Cache-Control", "Vary", *CORS)
 
 
 class _Encoded:
@@ -201,7 +198,7 @@ class Rendered:
             "ETag": f'"{digest}"',
             "Vary": "Accept-Encoding",
             "X-Content-Type-Options": "nosniff",
-            **_CORS,
+            **CORS,
         }
         self._plain = _Encoded(body, headers)
         self._compressed: _Encoded | None = None

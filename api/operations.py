@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from inspect import cleandoc
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 from aiohttp import web
@@ -175,25 +175,19 @@ def _timed(operation: Operation) -> Handler:
     return timed
 
 
-@dataclass(frozen=True, slots=True)
-class Cors:
-    """The headers that pages of any origin may send and read. Any origin is allowed because nothing here is authorized
-    by cookies.
-
-    Every answer carries the CORS headers, because a shared cache gives all callers the copy that it fetched for the
-    first.
-    """
-
-    allow_headers: tuple[str, ...] = ("Content-Type", "If-None-Match")
-    expose_headers: tuple[str, ...] = ("ETag", "Retry-After", "X-Request-Id")
-
-    @property
-    def headers(self) -> dict[str, str]:
-        """Return the CORS headers of every answer."""
-        return {
-            "Access-Control-Allow-Origin": "*",
-            "Access-Control-Expose-Headers": ", ".join(self.expose_headers),
-        }
+# Any origin is allowed, because nothing here is authorized by cookies. Every response carries these headers, because a
+# shared cache gives all callers the copy that it fetched for the first.
+CORS: Final = {
+    "Access-Control-Allow-Origin": "*",
+    "Access-Control-Expose-Headers": "ETag, PAYMENT-REQUIRED, PAYMENT-RESPONSE, X-Payment-Response, Retry-After, "
+    "X-Request-Id",
+}
+# The request headers that pages may send: those of our API, of payments and of MCP. The official x402 clients send
+# Access-Control-Expose-Headers as a request header, so browsers ask for it too.
+ALLOWED_HEADERS: Final = (
+    "Content-Type, If-None-Match, Last-Event-ID, PAYMENT-SIGNATURE, X-PAYMENT, Access-Control-Expose-Headers, Accept, "
+    "Mcp-Protocol-Version, Mcp-Session-Id, Mcp-Method, Mcp-Name"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +208,6 @@ class Surface:
     operations: tuple[Operation, ...]
     error_body: ErrorBody = default_error_body
     error_response: ErrorResponse | None = None
-    cors: Cors = Cors()
     security_schemes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     reads: tuple[object, ...] = ()
     examples: Callable[[], Mapping[str, Mapping[str, Any]]] | None = None

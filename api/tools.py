@@ -24,7 +24,7 @@ from pydantic import BaseModel
 from yarl import URL
 
 from api.caching import TimedValue, json_response
-from api.operations import Body, Cors, DocumentedAnswer, ErrorBody, Json, Operation, Schema, schemas_of
+from api.operations import Body, DocumentedAnswer, ErrorBody, Json, Operation, Schema, schemas_of
 from api.problems import REQUEST_ID, Problem, invalid, invalid_part, part_message, problem_of, request_id
 from api.requests import read_json
 from core.money import to_json
@@ -34,10 +34,6 @@ if TYPE_CHECKING:
 
 BODY_LIMIT = 64 * 1024
 VERSION = "1.0.0"
-
-# Sent by MCP clients in a browser, in addition to Content-Type.
-HEADERS = ("Accept", "Mcp-Protocol-Version", "Mcp-Session-Id", "Mcp-Method", "Mcp-Name")
-CORS = Cors(allow_headers=("Content-Type", "If-None-Match", *HEADERS))
 
 
 @dataclass(frozen=True, slots=True)

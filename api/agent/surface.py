@@ -23,15 +23,13 @@ from api.agent.platform import Platform
 from api.agent.reads import AgentReads
 from api.agent.sentiment import Sentiment
 from api.agent.switch import Trading
-from api.agent.trade import x402
 from api.agent.trade.answers import Attester
 from api.agent.trade.trading import TradeHandler, counted, refuse_undeployed
 from api.caching import json_response
 from api.context import Context
 from api.limits import RequestQuota
-from api.operations import Cors, ErrorBody, Handler, Surface
+from api.operations import ErrorBody, Handler, Surface
 from api.problems import Problem, request_id
-from api.tools import HEADERS as MCP_HEADERS
 from core.contracts.deployments import load_deployment
 from core.db.switches import SwitchWatcher
 from core.feeds.words import feed_words
@@ -42,25 +40,6 @@ log = get_logger(__name__)
 PREFIXES = ("/api/agent/",)
 NAME, TITLE = "agent", "Agent API"
 TRADE_ID = "post_api_agent_v1_trade"
-CORS = Cors(
-    # The official x402 clients send Access-Control-Expose-Headers as a request header, so browsers ask for it too.
-    allow_headers=(
-        "Content-Type",
-        *x402.PAYMENT_HEADERS,
-        "If-None-Match",
-        "Last-Event-ID",
-        "Access-Control-Expose-Headers",
-        *MCP_HEADERS,
-    ),
-    expose_headers=(
-        "ETag",
-        x402.REQUIRED_HEADER,
-        x402.SETTLED_HEADER,
-        x402.SETTLED_HEADER_V1,
-        "Retry-After",
-        "X-Request-Id",
-    ),
-)
 
 
 @asynccontextmanager
@@ -141,7 +120,6 @@ async def agent_surface(context: Context) -> AsyncIterator[Surface]:
             description=DESCRIPTION,
             prefixes=PREFIXES,
             error_body=wording,
-            cors=CORS,
             reads=(reads, platform),
             examples=lambda: {TRADE_ID: example} if (example := reads.example()) is not None else {},
             operations=(
@@ -166,5 +144,4 @@ def _switched_off(wording: ErrorBody) -> Surface:
         operations=(),
         error_body=wording,
         error_response=off,
-        cors=CORS,
     )

@@ -18,7 +18,6 @@ from api.limits import RequestQuota, caller_ip
 from api.operations import Answers, Body, DocumentedAnswer, Handler, Operation, Surface
 from api.problems import Problem
 from api.requests import read_json, read_path, read_query, validated_body
-from api.tools import CORS
 from core.config import Settings
 
 DESCRIPTION = (
@@ -62,7 +61,6 @@ async def cup_surface(context: Context) -> AsyncIterator[Surface]:
             prefixes=("/api/cup/",),
             error_body=error_body,
             reads=(service,),
-            cors=CORS,
             operations=(*operations, *quota.counted(mcp.operations())),
         )
 

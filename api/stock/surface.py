@@ -24,7 +24,6 @@ from api.stock.reads import MarketPath, MarketsQuery, StockReads
 from api.stock.receipt import BetReceipts, ReceiptBody, ReceiptQuery
 from api.stock.relay import Relay, RelayBody
 from api.stock.sources import OracleWatch, StockContracts, StockSources
-from api.tools import CORS
 from core.contracts.deployments import load_deployment
 from core.log import get_logger
 
@@ -129,7 +128,6 @@ async def stock_surface(context: Context) -> AsyncIterator[Surface]:
             description=DESCRIPTION,
             prefixes=PREFIXES,
             reads=(reads, proof, health),
-            cors=CORS,
             security_schemes={"cronSecret": {"type": "http", "scheme": "bearer", "description": "CRON_SECRET"}},
             operations=(*operations, *quota.counted(mcp.operations())),
         )

@@ -60,7 +60,12 @@ class Checkout:
         if not LONG:
             typed = typed.replace("./vpm", "python -m scripts._vpm.cli").replace("source .vpm/env/activate\n", "")
         file = f"deployments/{self.agents.deployment.network}.json"
-        mine = {"RPC": self.agents.url, "MARKET": market, "VPM_RECORDER_KEY": STRANGER.private_key, "DEPLOYMENT_FILE": file}
+        mine = {
+            "RPC": self.agents.url,
+            "MARKET": market,
+            "VPM_RECORDER_KEY": STRANGER.private_key,
+            "DEPLOYMENT_FILE": file,
+        }
         kept = {name: os.environ[name] for name in ("PATH", "LANG", "LC_ALL") if name in os.environ}
         done = subprocess.run(
             ["bash", "-euo", "pipefail", "-c", typed],
