@@ -44,16 +44,14 @@ async def serving(daemon: Daemon) -> AsyncIterator[None]:
 
 
 async def _refuse_an_unfit_database(settings: Settings) -> None:
-    """Check the database before serving; raise DatabaseRefused or SchemaOutdated if it is unfit. During a rollout the
-    failed start keeps the previous version running until the migration is done. An unreachable database does not stop
-    the start."""
+    """Raise DatabaseRefused or SchemaOutdated if the database is unfit. During a rollout the failed start keeps the
+    previous version running until the migration is done. An unreachable database does not stop the start."""
     with suppress(OperationalError, DatabaseUnreachable):
         await check_fit(settings)
 
 
 def freeze_loaded_objects() -> None:
-    """Exempt all objects loaded so far from garbage collection, because scanning them blocks the event loop for 0.1
-    s."""
+    """Exempt all objects loaded so far from garbage collection, whose scan would block the event loop for 0.1 s."""
     gc.collect()
     gc.freeze()
 

@@ -1,9 +1,8 @@
-"""Caches of answers in memory: values that are current for one version or for some seconds, and bodies that are
+"""Caches in memory, bounded by size: values that are current for one version or for some seconds, and bodies that are
 rendered once for all callers.
 
-Every cache is bounded by size and evicts the least recently used value first. A rendered body is served with gzip and a
-strong ETag, and with a 304 to clients whose copy is current. The usual answer is serialized in advance with its head,
-so it takes a single write.
+A rendered body has gzip and a strong ETag. The usual response is serialized in advance with its head, so that it takes
+a single write.
 """
 
 from __future__ import annotations
@@ -42,8 +41,7 @@ class SizedCache(LRUCache[K, V]):
 
 
 class VersionedCache(Generic[K, V]):
-    """A cache of values by key, each current for one version. A value is made once for all callers, and made again when
-    the version has changed.
+    """A cache of values by key, each made once for all callers and one version.
 
     size: returns the size of a value. Without `size`, the cache is bounded by the number of values.
     """
@@ -57,9 +55,8 @@ class VersionedCache(Generic[K, V]):
     async def get(self, key: K, version: Callable[[], Hashable], make: Callable[[], Awaitable[V]]) -> V:
         """Return the key's value for the current version. `make` must not read anything newer than `version`.
 
-        Only one value per key is made at a time. Callers that need the version being made wait for its value. Callers
-        that need a later version wait until it is made in turn. An error of `make` is raised to every caller that waits
-        for that value.
+        Only one value per key is made at a time. Callers that need a later version wait until it is made in turn. An
+        error of `make` is raised to every caller that waits for that value.
         """
         while True:
             current = version()
@@ -83,9 +80,9 @@ class VersionedCache(Generic[K, V]):
 class TimedValue(Generic[V]):
     """A cached value that is made again once it is older than `seconds`. By default it is kept forever.
 
-    Until the value is older than `oldest_seconds`, callers get the old value while the next one is made. The age of a
-    value counts from the start of making it, because a slow source may answer with the state at the start. An error is
-    raised to every caller that waited.
+    Until the value is older than `oldest_seconds`, callers get the old value while the next one is made. A value's age
+    counts from the start of making it, because a slow source may return the state at the start. An error is raised to
+    every caller that waited.
     """
 
     def __init__(
@@ -99,7 +96,6 @@ class TimedValue(Generic[V]):
         self._making: asyncio.Task[V] | None = None
 
     async def get(self) -> V:
-        """Return the value. If it is missing or too old, make it first."""
         age = time.monotonic() - self._began_at
         if self.value is not None and age < self._seconds:
             return self.value
@@ -120,8 +116,7 @@ class TimedValue(Generic[V]):
 
 
 def _shared_task(work: Coroutine[Any, Any, V], at_end: Callable[[], object]) -> asyncio.Task[V]:
-    """Start a task that several callers await shielded. A caller that leaves does not cancel the task for the
-    others."""
+    """Start a task that several callers await shielded. A caller that leaves does not cancel it for the others."""
 
     def end(task: asyncio.Task[V]) -> None:
         at_end()
@@ -142,20 +137,19 @@ PRIVATE_REVALIDATED = "private, no-cache"
 def public(seconds: int) -> str:
     """Return the Cache-Control header of a public read that a client may cache for `seconds`.
 
-    A shared cache (a CDN or proxy) keeps its copy for a third of this time. For the other two thirds it serves the old
-    copy while it fetches a new one. A crowd of clients thus costs one request.
+    A shared cache (a CDN or proxy) keeps its copy for a third of this time, and for the rest serves it while it fetches
+    a new one. A crowd of clients thus costs one request.
     """
     fresh = max(1, seconds // 3)
     return f"public, max-age={seconds}, s-maxage={fresh}, stale-while-revalidate={seconds - fresh}"
 
 
 def private(seconds: int) -> str:
-    """Return the Cache-Control header of an answer about a wallet. Only the caller's own cache may store such an
-    answer."""
+    """Return the Cache-Control header of a response about a wallet, which only the caller's own cache may store."""
     return f"private, max-age={seconds}"
 
 
-# Smaller bodies are not worth compressing; bodies from the second size on are compressed in a thread.
+# Smaller bodies are not worth compressing. Bodies from the second size on are compressed in a thread.
 COMPRESS_FROM_BYTES = 512
 COMPRESS_IN_THREAD_BYTES = 128 * 1_024
 _GZIP_LEVEL = 5
@@ -171,20 +165,19 @@ _HEADERS_OF_304 = ("ETag", "Cache-Control", "Vary", *CORS)
 
 
 class _Encoded:
-    """A body in one encoding. `ready`: the full answer. `unchanged`: the 304 for clients whose copy is current."""
+    """A body in one encoding. `ready`: the full response. `unchanged`: the 304 for clients whose copy is current."""
 
-    __slots__ = ("body", "headers", "ready", "tag", "unchanged")
+    __slots__ = ("body", "headers", "ready", "unchanged")
 
     def __init__(self, body: bytes, headers: Mapping[str, str]) -> None:
         self.body = body
         self.headers = headers
-        self.tag = headers["ETag"]
         self.ready = SharedAnswer(200, headers, body)
         self.unchanged = SharedAnswer(304, headers)
 
 
 class Rendered:
-    """A rendered body in each encoding. Each encoding has its own strong ETag, because its bytes differ."""
+    """A rendered body, plain and compressed, each with its own strong ETag."""
 
     __slots__ = ("_compressed", "_plain")
 
@@ -212,13 +205,13 @@ class Rendered:
 
     @property
     def size(self) -> int:
-        """Return the approximate number of bytes that the body takes in memory."""
+        """Return the approximate size in memory, in bytes."""
         return _OVERHEAD_BYTES + len(self.body) + (0 if self._compressed is None else len(self._compressed.body))
 
     @property
     def tag(self) -> str:
         """Return the ETag of the plain body. Equal bytes have equal tags."""
-        return self._plain.tag
+        return self._plain.headers["ETag"]
 
     @classmethod
     async def make(cls, body: bytes, cache_control: str, *, content_type: str = JSON) -> Rendered:
@@ -230,36 +223,32 @@ class Rendered:
         return cls(body, cache_control, content_type=content_type, encoded=encoded)
 
     def answer(self, request: web.Request) -> web.StreamResponse:
-        """Return the prepared answer. Sending it adds only the request id and the date.
-
-        Unusual requests (HEAD, or a connection to be closed) get the answer of `response` instead.
-        """
+        """Return the prepared response, to which only the request id and the date are added. Unusual requests (HEAD, or
+        a connection to be closed) get that of `response` instead."""
         if request.method != "GET" or not request.keep_alive or request.version != HttpVersion11:
             return self.response(request)
         encoded, is_current = self._negotiate(request)
         return encoded.unchanged if is_current else encoded.ready
 
     def response(self, request: web.Request, status: int = 200) -> web.Response:
-        """Return the body in an encoding that the client accepts, or a 304 if the client's copy is current.
-
-        The caller may add headers to this answer, but not to the answer of `answer`.
-        """
+        """Return the body in an encoding that the client accepts, or a 304 if the client's copy is current. The caller
+        may add headers to this response, but not to that of `answer`."""
         encoded, is_current = self._negotiate(request)
         if is_current and status == 200:
             return web.Response(status=304, headers={name: encoded.headers[name] for name in _HEADERS_OF_304})
         return web.Response(body=encoded.body, status=status, headers=encoded.headers)
 
     def _negotiate(self, request: web.Request) -> tuple[_Encoded, bool]:
-        """Return the body in the encoding that the client accepts, and whether the client's copy is current."""
+        """Return the encoding that the client accepts, and whether the client's copy is current."""
         accepts, tags = request.headers.get("Accept-Encoding"), request.headers.get("If-None-Match")
         encoded = self._plain
         if accepts is not None and self._compressed is not None and _accepts_gzip(accepts):
             encoded = self._compressed
-        return encoded, tags is not None and _matches(tags, encoded.tag)
+        return encoded, tags is not None and _matches(tags, encoded.headers["ETag"])
 
 
 class SharedAnswer(web.StreamResponse):
-    """A complete answer to an HTTP/1.1 GET. It holds no state of a request, so all clients share one answer."""
+    """A complete response to an HTTP/1.1 GET. It has no state of a request, so all clients share it."""
 
     def __init__(self, status: int, headers: Mapping[str, str], body: bytes = b"") -> None:
         kept = {name: headers[name] for name in (_HEADERS_OF_304 if status == 304 else headers)}
@@ -288,7 +277,7 @@ class SharedAnswer(web.StreamResponse):
         return writer
 
     async def write_eof(self, data: bytes = b"") -> None:
-        """Do nothing, because `prepare` has written the whole answer."""
+        """Do nothing, because `prepare` has written everything."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,7 +295,6 @@ class RenderedBody(Generic[B]):
 def json_response(
     body: object, status: int = 200, *, cache_control: str = NO_STORE, headers: dict[str, str] | None = None
 ) -> web.Response:
-    """Return a JSON answer that is rendered for this request alone."""
     all_headers = {"Cache-Control": cache_control, "X-Content-Type-Options": "nosniff", **(headers or {})}
     return web.Response(
         body=to_json(body), status=status, headers=all_headers, content_type="application/json", charset="utf-8"
@@ -314,8 +302,7 @@ def json_response(
 
 
 class RenderedCache:
-    """A cache of one endpoint's rendered bodies, by key. Each body is rendered once per version and served with an
-    ETag."""
+    """A cache of one endpoint's rendered bodies, by key, each rendered once per version."""
 
     def __init__(self, version: Callable[[], Hashable], cache_control: str) -> None:
         self._version = version

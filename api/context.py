@@ -25,9 +25,9 @@ Spawn = Callable[[str, Coroutine[Any, Any, None]], object]
 
 
 class Chains:
-    """Chain clients by name. The surfaces share them, and `stack` closes them.
+    """The chain clients that the surfaces share, by name. `stack` closes them.
 
-    Requests wait for the answers of these clients, so each node is asked once, with a timeout of seconds.
+    Requests wait for these clients, so each node is asked once, with a timeout of seconds.
     """
 
     def __init__(self, settings: Settings, stack: AsyncExitStack) -> None:
@@ -36,7 +36,7 @@ class Chains:
         self._open: dict[ChainName, ChainClient] = {}
 
     async def client(self, name: ChainName) -> ChainClient | None:
-        """Return the chain's client, or None if no node is configured."""
+        """Return a chain's client, or None if no node is configured."""
         chain = self._settings.chain(name)
         if not chain.rpc_urls:
             return None
@@ -91,8 +91,7 @@ class Context:
 
 
 def writing_pool(settings: Settings, name: str) -> ConnectionPool:
-    """Return a pool of autocommit connections to the primary. `name` is their application name. The pool is not open
-    yet."""
+    """Return a pool, not open yet, of autocommit connections to the primary. `name`: their application name."""
     return make_pool(
         settings.database_url.get_secret_value(),
         size=settings.database_pool_size,
@@ -105,16 +104,14 @@ def writing_pool(settings: Settings, name: str) -> ConnectionPool:
 
 @asynccontextmanager
 async def open_context(settings: Settings, secrets: ApiSecrets, spawn: Spawn) -> AsyncIterator[Context]:
-    """Yield the shared dependencies. The database is connected lazily: without it the service starts and answers what
-    it can."""
+    """Yield the shared dependencies. Without a database the service starts, too, and answers what it can."""
     seconds = settings.database_connect_timeout_seconds
     write_url, read_url = settings.database_url.get_secret_value(), settings.read_url.get_secret_value()
 
     def reading(url: str) -> AsyncEngine:
-        size = settings.database_pool_size
         return make_engine(
             url,
-            pool_size=size,
+            pool_size=settings.database_pool_size,
             connect_timeout_seconds=seconds,
             answer_seconds=ANSWER_SECONDS,
             application_name="vpm-api",

@@ -43,13 +43,14 @@ async def reading(
 @asynccontextmanager
 async def free_connection(pool: ConnectionPool, busy: Callable[[], Problem]) -> AsyncIterator[Connection]:
     """Yield a connection of the pool. If none is free soon, raise the refusal `busy`; nothing has been written then. If
-    a connection failed while waiting, the database is down and not busy; raise the PoolTimeout instead."""
+    a connection failed while waiting, or is still being opened, the database is down and not busy; raise the
+    PoolTimeout instead."""
     async with AsyncExitStack() as stack:
         failures = _failures(pool)
         try:
             connection = await stack.enter_async_context(pool.connection(FREE_SECONDS))
         except PoolTimeout:
-            if _failures(pool) > failures:
+            if _failures(pool) > failures or pool.opening:
                 raise
             raise busy() from None
         yield connection

@@ -1,8 +1,8 @@
 """A surface's copy of the index in memory. It waits for the indexer's notifications, reads what changed and publishes
-the new state.
+the new state. While the database is unreachable, the last state remains.
 
-While the database is unreachable, the last state remains. Notifications come from the primary, but reads may go to a
-replica that lags a little. Reads are therefore repeated until the replica has the notified block.
+Notifications come from the primary, but reads may go to a replica that lags a little. Reads are therefore repeated
+until the replica has the notified block.
 """
 
 from __future__ import annotations
@@ -28,8 +28,7 @@ READ_SECONDS = 5.0
 # A replica further behind is read every POLL_SECONDS only; its old head marks it as stale.
 MAX_LAG_SECONDS = 10.0
 
-# This many reads may follow each other after a quiet time, so that a bet in one block does not wait for the pause after
-# the block before.
+# Reads that may follow each other after a quiet time, so that a bet does not wait for the pause after an earlier block.
 READINGS_AT_ONCE = 4
 
 K = TypeVar("K", bound=Hashable)
@@ -46,11 +45,10 @@ class FollowedIndex(Generic[V]):
     was read again, because a rebuild of the index changes rows but not their blocks. Values cached for an earlier
     generation are outdated even if the snapshot is equal.
 
-    name: the surface's name in the log. chain_id: the chain whose notifications count. url: the URL of the primary,
-    which sends the notifications. engine: the database to read. read: reads the state; it is called within one database
-    snapshot. pause_seconds: the average time between reads, however fast blocks come. is_stale: returns whether a state
-    is too old to count as current; a change of its result is published too. replica_block: returns the block that a
-    state goes up to; it is given if the engine reads from a replica.
+    name: the surface's name in the log. url: the URL of the primary, which sends the notifications. read: reads the
+    state; it is called within one database snapshot. pause_seconds: the average time between reads, however fast blocks
+    come. is_stale: returns whether a state is too old to count as current; a change of its result is published too.
+    replica_block: returns the block that a state goes up to; it is given if the engine reads from a replica.
     """
 
     def __init__(
@@ -99,7 +97,7 @@ class FollowedIndex(Generic[V]):
                     await self._signals.wait(POLL_SECONDS)
 
     def _behind(self) -> bool:
-        """Return whether the replica has not shown the notified block yet but is likely to show it soon."""
+        """Return whether the replica lacks the notified block but is likely to get it soon."""
         if self._replica_block is None or self._notified_block is None:
             return False
         if time.monotonic() - self._notified_at >= self._lag_seconds:
@@ -109,8 +107,8 @@ class FollowedIndex(Generic[V]):
     async def refresh(self) -> None:
         """Read the index and publish the state if it changed. The read begins after this call.
 
-        Only one read runs at a time; of two reads, the older could publish last. If another caller's read began after
-        this call, this call waits for that read and starts none.
+        Only one read runs at a time, because of two reads the older could publish last. If another caller's read began
+        after this call, wait for that one.
         """
         begun = self._readings_begun
         async with self._reading:
@@ -144,13 +142,12 @@ class FollowedIndex(Generic[V]):
                 self._published.notify_all()
 
     async def changed(self, seen_tick: int, timeout_seconds: float | None = None) -> int:
-        """Wait until a state newer than `seen_tick` is published, or until the timeout. Return the current tick in
-        either case."""
+        """Wait until a state newer than `seen_tick` is published, or until the timeout. Return the current tick."""
         await self._until(lambda: self.tick > seen_tick, timeout_seconds)
         return self.tick
 
     async def _until(self, holds: Callable[[], bool], timeout_seconds: float | None) -> None:
-        """Wait until `holds` returns true, or until the timeout. `holds` is called again at every publication."""
+        """Wait until `holds` returns true at a publication, or until the timeout."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout_seconds), self._published:
                 await self._published.wait_for(holds)
@@ -160,7 +157,7 @@ class FollowedIndex(Generic[V]):
             if step.chain_id != self._chain_id:
                 return False
             self._notified_block, self._notified_at = step.block, time.monotonic()
-        # A missed step may have been one after which every market must be read again.
+        # After a missed step, too, every market must be read again.
         if isinstance(step, Resync) or step.everything:
             self._all_again, self._all_again_until = True, time.monotonic() + self._lag_seconds
         return True
@@ -192,8 +189,8 @@ LoadRows = Callable[[AsyncConnection, Sequence[K]], Awaitable[Mapping[K, V]]]
 class Archive(Generic[K, V]):
     """A cache of settled markets' rows.
 
-    The follower of the index calls `forget` for rows that have changed, and `forget_all` when any row may have changed.
-    A row that was read during a change may be outdated, so it is returned but not kept.
+    The reader of the index calls `forget` for rows that have changed, and `forget_all` when any row may have changed. A
+    row that was read during a change may be outdated, so it is returned but not kept.
     """
 
     def __init__(self, engine: AsyncEngine, load: LoadRows[K, V], *, most: int = MAX_SETTLED_KEPT) -> None:
@@ -212,12 +209,11 @@ class Archive(Generic[K, V]):
         self._rows.clear()
 
     def cached(self, key: K) -> V | None:
-        """Return the row if it is in memory, else None. The database is not asked."""
         return self._rows.get(key)
 
     async def get(self, keys: Iterable[K]) -> dict[K, V]:
-        """Return the rows of those keys that are settled markets. Raise one of DATABASE_ERRORS if some cannot be
-        read."""
+        """Return the rows of those keys that are settled markets. Raise one of DATABASE_ERRORS if some are
+        unreadable."""
         distinct = dict.fromkeys(keys)
         rows = {key: value for key in distinct if (value := self.cached(key)) is not None}
         missing = [key for key in distinct if key not in rows]

@@ -42,9 +42,9 @@ class Head:
         return Moment(self.l1_number, self.timestamp)
 
     def why_late(self, now: float, *, blocks_are_regular: bool) -> str | None:
-        """Return a sentence that says why the chain's state is too old to bet on, or None if it is recent enough. Ages
-        are measured by our clock. On a chain with regular blocks, a minute without a block means that a bet sent now
-        would not be mined in time."""
+        """Return why the chain's state is too old to bet on, as a sentence, or None if it is recent enough. Ages are by
+        our clock. On a chain with regular blocks, a bet sent after a minute without a block would not be mined in
+        time."""
         if self.state == "halted":
             return "The indexer stopped at blocks that contradict each other."
         if now - self.seen_at > MAX_LAG_SECONDS or (self.lag > 0 and self.lag_seconds > MAX_LAG_SECONDS):
@@ -55,15 +55,14 @@ class Head:
 
 
 def chain_now(head_timestamp: int) -> int:
-    """Return the chain's time. This is the wall clock's time; on a warped or stalled chain, whose time is unrelated to
-    the wall clock, it is the head's timestamp."""
+    """Return the wall clock's time, or the head's timestamp on a warped or stalled chain, where they are unrelated."""
     wall = int(time.time())
     return wall if 0 <= wall - head_timestamp <= CLOCK_SLACK_SECONDS else head_timestamp
 
 
 async def read_cursor(connection: AsyncConnection, chain_id: int, *venue: Column[Any]) -> Any | None:
-    """Return the chain's row of `chain_cursor`, with `last_reorg` and the given columns of the venue. Return None
-    before the first block is indexed."""
+    """Return the chain's row of `chain_cursor`, with `last_reorg` and these columns of the venue, or None before the
+    first block is indexed."""
     of_chain = venue[0].table.c.chain_id == chain_cursor.c.chain_id
     query = (
         select(chain_cursor, *venue, last_reorg(chain_id).label("last_reorg"))
@@ -79,7 +78,6 @@ def last_reorg(chain_id: int) -> ScalarSelect[int]:
 
 
 def head_of(row: Any) -> Head:
-    """Build the head from a row of `chain_cursor`."""
     return Head(
         number=row.number,
         timestamp=row.block_time,

@@ -1,9 +1,5 @@
-"""An MCP server built with the official SDK, over stateless streamable HTTP. Only `api.tools` imports this module, at
-the first call.
-
-The SDK speaks ASGI, so `McpServer.answer` passes each aiohttp request through it. The server keeps no session and no
-key.
-"""
+"""An MCP server built with the official SDK, over stateless streamable HTTP. The SDK speaks ASGI, so `McpServer.answer`
+passes each aiohttp request through it. Only `api.tools` imports this module, at the first call."""
 
 from __future__ import annotations
 
@@ -25,8 +21,6 @@ from api.tools import CallTool, ServerInfo, ToolCall
 
 
 class McpServer:
-    """An MCP server for a set of tools. call: answers a call of one of the tools."""
-
     def __init__(self, info: ServerInfo, version: str, tools: Sequence[Json], call: CallTool, body_limit: int) -> None:
         self._tools = {tool["name"]: types.Tool.model_validate(tool) for tool in tools}
         self._call_tool = call
@@ -83,8 +77,7 @@ class McpServer:
 
 
 class _AsgiExchange:
-    """One request passed to the SDK, and the SDK's answer. Answers are single JSON bodies, so they are collected
-    whole."""
+    """One request passed to the SDK, and the SDK's response, which is a single JSON body."""
 
     def __init__(self, request: web.Request) -> None:
         self._request = request

@@ -1,8 +1,5 @@
-"""Refusals: the exception that handlers raise, the conversion of other exceptions to it, and the id that every answer
-carries.
-
-Each surface renders the body of a refusal in its own format.
-"""
+"""Refusals: the exception that handlers raise, the conversion of other exceptions to it, and request ids. Each surface
+renders the body of a refusal in its own format."""
 
 from __future__ import annotations
 
@@ -25,7 +22,7 @@ RETRY_SECONDS = 10
 
 
 class Problem(Exception):
-    """An error answer. `message`: a sentence that a person can act on. `extra`: further fields of the body."""
+    """A refusal. `message`: a sentence that a person can act on. `extra`: further fields of the body."""
 
     def __init__(
         self,
@@ -47,7 +44,6 @@ class Problem(Exception):
 
     @property
     def body(self) -> dict[str, Any]:
-        """Return the default body of an error: a code, a sentence and the extra fields."""
         return {"error": self.code, "message": self.message, **self.extra}
 
 
@@ -60,7 +56,7 @@ def invalid(message: str, **extra: Any) -> Problem:
 
 
 def invalid_part(kind: str, name: str, problem: str) -> Problem:
-    """Return a 400 that names one part of a request. `kind`: the kind of the part, such as "query parameter"."""
+    """Return a 400 that names a part of a request. `kind`: the kind of the part, such as "query parameter"."""
     return invalid(part_message(kind, name, problem), details=[{"field": name, "problem": problem}])
 
 

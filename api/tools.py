@@ -1,8 +1,5 @@
-"""MCP servers whose tools are operations of the REST API. A call becomes a request to the operation and goes through
-its handler, with the same validation, limits, locks and error codes.
-
-A surface declares `RestTool`s and serves them by an `McpEndpoint`. The MCP library is imported by the first MCP call.
-"""
+"""MCP servers whose tools are operations of the REST API: a surface declares `RestTool`s and serves them by an
+`McpEndpoint`. A call becomes a request to the operation's handler, with the same validation, limits and error codes."""
 
 from __future__ import annotations
 
@@ -72,8 +69,7 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """The result of a tool call: its text, its structured content and its metadata. The text and the structured content
-    say the same."""
+    """The result of a tool call. The text and the structured content say the same."""
 
     text: str
     structured: Any = None
@@ -82,15 +78,15 @@ class ToolResult:
 
 
 def refusal(body: Mapping[str, Any]) -> ToolResult:
-    """Return a REST error as a result with text alone. Clients validate structured content against the output schema,
-    even of errors, and would report the mismatch instead of the error."""
+    """Return a REST error as text alone. Clients validate structured content against the output schema, even of errors,
+    and would report the mismatch instead of the error."""
     return ToolResult(to_json(body).decode(), is_error=True)
 
 
 def result_of(response: web.Response, meta: Json | None = None) -> ToolResult:
-    """Return a REST answer as a tool result. A handler may also return a refusal; the result then keeps its status."""
+    """Return a REST response as a tool result. A refusal that a handler returned keeps its status."""
     body = response.body
-    assert isinstance(body, bytes), "the answer has no body in memory"
+    assert isinstance(body, bytes), "the response has no body in memory"
     content = orjson.loads(body)
     if response.status >= 300:
         return refusal({**content, "status": response.status})
@@ -98,7 +94,7 @@ def result_of(response: web.Response, meta: Json | None = None) -> ToolResult:
 
 
 class BoundTool:
-    """A tool bound to its operation."""
+    """A tool with its operation."""
 
     def __init__(self, tool: RestTool, operation: Operation) -> None:
         self.tool = tool
@@ -114,8 +110,7 @@ class BoundTool:
         }
 
     def describe(self, output: Schema | None = None) -> Json:
-        """Return the tool's description as MCP's JSON. `output`: the tool's output schema, if it is not the
-        operation's."""
+        """Return the tool's description as MCP's JSON. `output`: replaces the output schema of the operation."""
         tool = self.tool
         return {
             "name": tool.name,
@@ -140,7 +135,7 @@ class BoundTool:
     async def answer(
         self, call: ToolCall, *, forwarded: Sequence[str], headers: Sequence[tuple[str, str]] = ()
     ) -> web.Response:
-        """Call the operation and return its answer, or raise what the operation raises. `forwarded`: the names of
+        """Call the operation and return its response, or raise what the operation raises. `forwarded`: the names of
         headers to copy from the call's request. `headers`: further headers of the operation's request."""
         arguments = self._complete(call.arguments)
         try:
@@ -165,7 +160,6 @@ class BoundTool:
         return response
 
     def _argument(self, name: str) -> str:
-        """Return the tool's argument name for a field of the operation."""
         return self.tool.renamed.get(name, name)
 
     def _name_arguments(self, problem: Problem) -> Problem:
@@ -199,7 +193,6 @@ class BoundTool:
         return {name: arguments[argument] for name, argument in names.items() if argument in arguments}
 
     def _input_schema(self) -> Schema:
-        """Return the schema of the operation's parameters, under the tool's names."""
         operation, tool = self._operation, self.tool
         models = (operation.path_parameters, operation.query, operation.body)
         made = input_schema(model for model in models if model is not None)
@@ -237,35 +230,30 @@ class RestTools:
         return self._tools[name]
 
     def describe(self, **outputs: Schema) -> list[Json]:
-        """Return the descriptions of all tools. `outputs`: the output schemas, by tool, that differ from those of the
-        operations."""
+        """Return the descriptions of all tools. `outputs`: the output schemas that replace those of operations, by
+        tool."""
         return [tool.describe(outputs.get(name)) for name, tool in self._tools.items()]
 
     async def answer(self, call: ToolCall, headers: Sequence[tuple[str, str]] = ()) -> web.Response | ToolResult:
-        """Call the tool's operation and return its answer. If it raises an error, return the refusal as a tool
-        result."""
+        """Call the tool's operation and return its response, or the refusal if it raises an error."""
         try:
             return await self._tools[call.name].answer(call, forwarded=self._forwarded, headers=headers)
         except Exception as error:
             problem = problem_of(error, call.request)
             body = {**self._error_body(problem, request_id(call.request)), "status": problem.status}
-            seconds = problem.headers.get("Retry-After")
-            # Tool results have no headers.
+            seconds = problem.headers.get("Retry-After")  # tool results have no headers
             return refusal(body if seconds is None else {"retryAfter": int(seconds), **body})
 
     async def call(self, call: ToolCall) -> ToolResult:
-        """Answer a tool call. A successful answer of the tool's operation must have a JSON body."""
         answered = await self.answer(call)
         return answered if isinstance(answered, ToolResult) else result_of(answered)
 
 
 def _field_names(model: type[BaseModel] | None) -> frozenset[str]:
-    """Return the names under which a model accepts its fields."""
     return frozenset() if model is None else frozenset(each.alias or name for name, each in model.model_fields.items())
 
 
 def text_of(name: str, value: object) -> str:
-    """Return an argument's value as text for a query or path."""
     match value:
         case str():
             text = value
@@ -290,7 +278,7 @@ def text_of(name: str, value: object) -> str:
 
 
 def input_schema(models: Iterable[type[BaseModel]]) -> Schema:
-    """Return one object schema with the fields of all these models, without null alternatives and titles."""
+    """Return one schema with the fields of all these models, without null alternatives and titles."""
     properties: Schema = {}
     required: list[str] = []
     for model in models:
@@ -302,7 +290,6 @@ def input_schema(models: Iterable[type[BaseModel]]) -> Schema:
 
 
 def output_schema(model: type[Body]) -> Schema:
-    """Return the schema of an answer. The schema allows further fields."""
     definitions = schemas_of([model], lambda name: f"#/$defs/{name}")
     made: Schema = without_titles({**definitions.pop(model.__name__), "$defs": definitions})
     return made
@@ -346,7 +333,7 @@ def without_titles(schema: Any) -> Any:
 # ---------------------------------------------------------------- internal requests
 
 
-# Identifies the caller; set by the proxy in front of us.
+# Names the caller; the proxy in front of the service sets it.
 FORWARDED = "X-Forwarded-For"
 _MATCH = web.RequestKey("match", web.UrlMappingMatchInfo)
 
@@ -362,9 +349,9 @@ def subrequest(
     forwarded: Sequence[str],
     body: bytes,
 ) -> web.Request:
-    """Return an internal request on behalf of an outer one. Its answer is returned to the caller and not written to the
-    connection. `match`: the path's parameters. `headers`: the headers of the new request. `forwarded`: the names of
-    headers that are copied from the outer request; nothing else is copied."""
+    """Return an internal request, whose response is not written to the connection. `match`: the path's parameters.
+    `headers`: the headers of the new request. `forwarded`: the names of headers that are copied from the outer request;
+    nothing else is copied."""
     all_headers = CIMultiDict(headers)
     for name in (FORWARDED, *forwarded):
         for value in outer.headers.getall(name, ()):
@@ -375,7 +362,7 @@ def subrequest(
     message = RawRequestMessage(
         method=method,
         path=str(url),
-        version=HttpVersion10,  # prevents prepared answers: this one is read again
+        version=HttpVersion10,  # prevents prepared responses: the tool reads this one
         headers=CIMultiDictProxy(all_headers),
         raw_headers=tuple((name.encode(), value.encode()) for name, value in all_headers.items()),
         should_close=False,
@@ -385,14 +372,20 @@ def subrequest(
         url=url,
     )
     loop = asyncio.get_running_loop()
-    # The whole body is here. A stream over its limit would pause the outer connection, and a handler that refuses the
-    # body by its length would never resume it.
+    # A stream over its limit would pause the outer connection, and a handler that refuses the body by its length would
+    # never resume it.
     payload = StreamReader(outer.protocol, limit=max(2**16, len(body)), loop=loop)
     payload.feed_data(body)
     payload.feed_eof()
-    writer = _NullWriter(outer)
     inner = _Routed(
-        message, payload, outer.protocol, writer, outer.task, loop, client_max_size=2**20, remote=outer.remote
+        message,
+        payload,
+        outer.protocol,
+        _NullWriter(outer),
+        outer.task,
+        loop,
+        client_max_size=2**20,
+        remote=outer.remote,
     )
     inner[REQUEST_ID] = request_id(outer)
     inner[_MATCH] = web.UrlMappingMatchInfo(dict(match), outer.match_info.route)
@@ -408,34 +401,23 @@ class _Routed(web.Request):
 
 
 class _NullWriter(AbstractStreamWriter):
-    """A writer for handlers that send their answer before they finish. It writes nothing, because the content is sent
-    with the outer answer. It raises an error at once if the caller has disconnected."""
+    """A writer for handlers that send their response before they finish. It writes nothing, because the content is sent
+    with the outer response. It raises an error if the caller has disconnected."""
 
     def __init__(self, outer: web.Request) -> None:
         self._outer = outer
 
-    def _require_reader(self) -> None:
+    async def _discard(self, *_: Any, **__: Any) -> None:
         transport = self._outer.transport
         if transport is None or transport.is_closing():
             raise ConnectionResetError("The caller has disconnected.")
 
-    async def write(self, _chunk: bytes | bytearray | memoryview) -> None:
-        self._require_reader()
+    write = write_eof = drain = write_headers = _discard
 
-    async def write_eof(self, _chunk: bytes = b"") -> None:
-        self._require_reader()
+    def _ignore(self, *_: Any, **__: Any) -> None:
+        pass
 
-    async def drain(self) -> None:
-        self._require_reader()
-
-    async def write_headers(self, _status_line: str, _headers: CIMultiDict[str]) -> None:
-        self._require_reader()
-
-    def enable_compression(self, _encoding: str = "deflate", _strategy: int | None = None) -> None:
-        """Do nothing, because nothing is written."""
-
-    def enable_chunking(self) -> None:
-        """Do nothing, because nothing is written."""
+    enable_compression = enable_chunking = _ignore
 
 
 # ---------------------------------------------------------------- the server
@@ -446,7 +428,7 @@ CallTool = Callable[[ToolCall], Awaitable[ToolResult]]
 
 @dataclass(frozen=True, slots=True)
 class ServerInfo:
-    """The name, title, instructions and URLs by which an MCP server describes itself."""
+    """The description that an MCP server gives of itself."""
 
     name: str
     title: str
@@ -457,8 +439,8 @@ class ServerInfo:
 
 
 class McpEndpoint:
-    """The HTTP operations of an MCP server. They work within `async with endpoint.running():`. describe: returns the
-    server's tools; it is called when they are first needed. call: answers a tool call."""
+    """The HTTP operations of an MCP server, which work within `async with endpoint.running():`. describe: returns the
+    server's tools; it is called when they are first needed."""
 
     def __init__(self, info: ServerInfo, describe: Callable[[], Sequence[Json]], call: CallTool) -> None:
         self._info = info
@@ -469,7 +451,6 @@ class McpEndpoint:
         self._running: asyncio.Task[None] | None = None
 
     def operations(self) -> tuple[Operation, ...]:
-        """Return the operations of the server and of its manifest."""
         path = self._info.path
         manifest = {200: DocumentedAnswer("Name, version, url and tools.")}
         json_rpc = {200: DocumentedAnswer("JSON-RPC.")}
@@ -488,11 +469,11 @@ class McpEndpoint:
                 await self._running
 
     async def _start(self) -> McpServer:
-        """Start the server at the first call. The MCP library takes 30 MB, which a process without calls saves. The
-        server's task group runs in a separate task, because the task that enters a task group must also leave it."""
+        """Start the server at the first call, because the MCP library takes 30 MB. The server's task group runs in a
+        separate task, because the task that enters a task group must also leave it."""
         tools = await self._tools.get()
-        module = await asyncio.to_thread(_import_server)
-        server, ready = module(self._info, VERSION, tools, self._call, BODY_LIMIT), asyncio.Event()
+        make = await asyncio.to_thread(_import_server)
+        server, ready = make(self._info, VERSION, tools, self._call, BODY_LIMIT), asyncio.Event()
         self._running = asyncio.create_task(server.run(ready, self._stop), name=f"mcp {self._info.name}")
         waiting = asyncio.create_task(ready.wait())
         await asyncio.wait((self._running, waiting), return_when=asyncio.FIRST_COMPLETED)
@@ -502,7 +483,6 @@ class McpEndpoint:
         return server
 
     async def manifest(self, _request: web.Request) -> web.StreamResponse:
-        """Answer with the server's URL and tools, in any state of the surface."""
         info = self._info
         url = f"{info.origin}{info.path}"
         fields = ("name", "title", "description", "inputSchema", "outputSchema")
@@ -519,15 +499,14 @@ class McpEndpoint:
         return json_response(body, cache_control="public, max-age=60")
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
-        """Pass a request to the MCP library. Before that, refuse what the library would read differently from the rest
-        of the API: another content type, and duplicate fields."""
+        """Pass a request to the MCP library. First refuse what the library would read differently from the rest of the
+        API: another content type, and duplicate fields."""
         if request.method == "POST":
             try:
                 await read_json(request, limit=BODY_LIMIT)
             except Problem as problem:
                 return _json_rpc_error(problem)
-        server = await self._server.get()
-        return await server.answer(request)
+        return await (await self._server.get()).answer(request)
 
 
 def _import_server() -> type[McpServer]:
@@ -540,8 +519,8 @@ PARSE_ERROR, INVALID_REQUEST = -32700, -32600  # of JSON-RPC
 
 
 def _json_rpc_error(problem: Problem) -> web.StreamResponse:
-    """Return the JSON-RPC error for a call that cannot be parsed. The id of such a call is unknown."""
     is_json_error = isinstance(problem.__cause__ or problem.__context__, orjson.JSONDecodeError)
     code = PARSE_ERROR if is_json_error else INVALID_REQUEST
+    # The id of a call that cannot be parsed is unknown.
     body = {"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": problem.message}}
     return json_response(body, status=problem.status)

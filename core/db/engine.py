@@ -138,7 +138,17 @@ class ConnectionPool(AsyncConnectionPool[Connection]):
 
     psycopg's pool uses `asyncio.wait_for`, which before Python 3.12 ignores a cancellation at that moment. A worker
     that is stopped because another process leads would then continue.
+
+    opened: how many connections have been opened so far.
     """
+
+    opened = 0
+
+    @property
+    def opening(self) -> int:
+        """Return how many connections are being opened now."""
+        stats = self.get_stats()
+        return stats.get("connections_num", 0) - stats.get("connections_errors", 0) - self.opened
 
     async def getconn(self, timeout: float | None = None) -> Connection:  # noqa: ASYNC109 - the library's own
         before = cancellation_count()  # may be above zero: a cancelled task may still clean up
@@ -260,9 +270,12 @@ def make_pool(
     for commands whose statements may take arbitrarily long."""
 
     async def configure(connection: Connection) -> None:
-        await _set_up(connection, answer_seconds, autocommit=autocommit)
+        try:
+            await _set_up(connection, answer_seconds, autocommit=autocommit)
+        finally:
+            pool.opened += 1
 
-    return ConnectionPool(
+    pool = ConnectionPool(
         conninfo(url),
         connection_class=Connection,
         min_size=1,
@@ -276,6 +289,7 @@ def make_pool(
         kwargs={"autocommit": True, **_connect_arguments(connect_timeout_seconds, application_name)},
         name=application_name,
     )
+    return pool
 
 
 async def _check_from_pool(connection: Connection) -> None:

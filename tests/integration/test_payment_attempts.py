@@ -6,6 +6,7 @@ Both surfaces store their attempts alike, so each test runs for both.
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
@@ -15,7 +16,9 @@ from typing import Any, NoReturn
 import pytest
 from aiohttp.test_utils import make_mocked_request
 from eth_utils.crypto import keccak
+from psycopg_pool import PoolTimeout
 
+from api import database
 from api.agent.errors import problem
 from api.agent.storage import free_connection, storage
 from api.agent.trade import records
@@ -32,6 +35,7 @@ from core.db.engine import Connection, ConnectionPool, make_pool
 from core.outbox import IntentConflict
 from tests.support.mined_bets import mined, spent
 from tests.support.signed_bets import BASE, SETTLER, WALLET, add_trade, relayed
+from tests.waiting import PATIENCE
 
 AT_ONCE = 6
 BLOCK = 7  # at which the wallet's balance was read
@@ -258,6 +262,16 @@ async def test_a_bet_that_finds_no_free_connection_is_retriable(surface: Surface
     assert refused.value.code == ("busy" if surface.table == "relay_bet" else "rate_limited")
     assert int(refused.value.headers["Retry-After"]) > 0
     assert await find() is None
+
+
+async def test_a_pool_whose_new_connections_hang_is_not_busy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(database, "FREE_SECONDS", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"postgresql://vpm@127.0.0.1:{silent.getsockname()[1]}/vpm"
+        async with make_pool(url, connect_timeout_seconds=PATIENCE) as pool:
+            with pytest.raises(PoolTimeout):
+                async with free_connection(pool):
+                    pass
 
 
 # ---------------------------------------------------------------- of an agent's trade alone
