@@ -26,7 +26,7 @@ from indexer.errors import BeyondFinality, Contradiction, NodeFault
 from indexer.feeds import backfill_feeds
 from indexer.fetch import TOO_MUCH, Fetcher, Replaced, Width, batches, pages
 from indexer.finality import FinalityTracker, Fork, common_ancestor, confirms_fork
-from indexer.node import ChainNode, Header
+from indexer.node import Header, RpcNode
 from indexer.sources import Sources
 from indexer.store.blocks import blocks_below, first_block_after, places_of_logs
 from indexer.store.cursor import Cursor, open_cursor, record_head, record_state
@@ -35,36 +35,29 @@ from indexer.store.sums import sum_all
 
 log = get_logger(__name__)
 
-LINKED_AT_ONCE = 32
-"""Blocks fetched together at the head."""
-LOOK_BACK = 64
-"""Stored blocks compared with the chain at once."""
-KEEP_LOCAL_BLOCKS = 20_000
-"""Blocks kept of a development chain; below, only blocks with logs are."""
+LINKED_AT_ONCE = 32  # blocks fetched together at the head
+LOOK_BACK = 64  # stored blocks compared with the chain at once
+KEEP_LOCAL_BLOCKS = 20_000  # of a development chain; below, only blocks with logs are kept
 PRUNE_SECONDS = 60.0
-ABANDONED_SECONDS = 10.0  # within this time each of several nodes behind one address has answered
-REWRITE_SECONDS = 0.9  # so that every answer is written of chains that are polled once a second
+ABANDONED_SECONDS = 10.0  # within this time each of several nodes behind one address has responded
+REWRITE_SECONDS = 0.9  # so that every head is written of a chain that is polled once a second
 MAX_LINKED_GAP = 2_048
-"""A finalized block further behind than this does not keep history from being read in pages."""
-SHORT_HISTORY = 1_000
-"""A backfill of at most so many blocks updates the sums as it goes, so that a new stack has them at once. Longer ones
-fill them at the end: updating them takes two fifths of the time of a step."""
-
+"""History is read in pages even beyond the finalized block if that block is further behind than this."""
 COLLECT_AFTER = 200_000
-"""New objects before Python looks for garbage during a backfill. Its pages are many objects without cycles: looking as
-often as usual takes a tenth of the time."""
+"""New objects before Python looks for garbage during a backfill. Pages of history are many objects without cycles, and
+looking as often as usual takes a tenth of the time."""
 USUAL_THRESHOLDS = gc.get_threshold()
 
 RECHECK_SECONDS = 15.0
 RECHECK_BLOCKS = 2_000
-"""Most blocks of history rechecked at once; fewer where they hold more logs than a page should."""
+"""The most blocks of history rechecked at once; fewer where they hold more logs than a page should."""
 RECHECK_AFTER = 4
-"""After so many blocks a node's log index has the logs it lacked at the head."""
+"""After this many blocks, a node's log index has the logs it lacked at the head."""
 
 
 @dataclass(slots=True)
 class Recheck:
-    """The progress of the recheck, which compares committed blocks with the nodes again."""
+    """How far committed blocks have been compared with the nodes again."""
 
     checked_at: float = field(default_factory=time.monotonic)
     recent_until: int | None = None
@@ -72,7 +65,7 @@ class Recheck:
     width: Width = field(default_factory=lambda: Width(ceiling=RECHECK_BLOCKS, widest=RECHECK_BLOCKS))
 
     def recent(self, cursor: int, lowest: int) -> tuple[int, int] | None:
-        """Return the next range of the newest blocks to compare, or None. Blocks too far behind the cursor count as
+        """Return the next range of new blocks to compare, or None. Blocks too far behind the cursor count as
         history."""
         last = cursor - RECHECK_AFTER
         until = self.recent_until if self.recent_until is not None else last - LINKED_AT_ONCE
@@ -86,9 +79,9 @@ class Recheck:
 
 
 class _WriteThrottle:
-    """A throttle for writes of values that only readers use, so that heads are written less often than they are
-    fetched. A changed value is due at once, an unchanged one a second after its last write. Writing it again shows
-    readers that the chain is followed, and replaces a value that a former leader may have written."""
+    """Limits writes of values that only readers use. A changed value is due at once, an unchanged one a second after
+    its last write: writing it again shows readers that the chain is followed, and replaces a value that a former leader
+    may have written."""
 
     def __init__(self) -> None:
         self._written: dict[str, tuple[object, float]] = {}
@@ -103,8 +96,8 @@ class _WriteThrottle:
 
 @dataclass(slots=True)
 class _UnreachedHead:
-    """The highest head that a node reported and the tables have not reached. `reported_at` is when a node last reported
-    that head or a higher one."""
+    """The highest reported head, while the tables have not reached it. `reported_at` is when a node last reported it or
+    a higher one."""
 
     number: int
     reported_at: float
@@ -114,16 +107,14 @@ class _UnreachedHead:
             self.number, self.reported_at = head, time.monotonic()
 
     def is_reached_by(self, head: int) -> bool:
-        """Return whether the tables may stop at `head`: it is high enough, or no node has reported the higher head for
-        a while."""
+        """Return whether the tables may stop at `head`, because no node has reported a higher one for a while."""
         return head >= self.number or time.monotonic() - self.reported_at >= ABANDONED_SECONDS
 
 
 class ChainFollower:
-    """A follower of one chain, which it writes to the database. `catch_up` brings the tables to the node's current
-    head."""
+    """Follows one chain. `catch_up` brings the tables to the node's current head."""
 
-    def __init__(self, node: ChainNode, sources: Sources, pool: ConnectionPool, *, finality_blocks: int) -> None:
+    def __init__(self, node: RpcNode, sources: Sources, pool: ConnectionPool, *, finality_blocks: int) -> None:
         self.node = node
         self.sources = sources
         self.cursor: Cursor | None = None
@@ -144,18 +135,17 @@ class ChainFollower:
         self._finality = FinalityTracker(node)
         self._pruned = time.monotonic()
         self._feeds_complete = False
-        metrics.UNPAID_STAKES.labels(sources.name)  # shown as 0 from the start
+        metrics.UNPAID_STAKES.labels(sources.name)  # exported as 0 from the start
 
     async def open(self) -> Cursor:
-        """Read the cursor. Call this before the first `catch_up` and after every failure."""
+        """Read the cursor. Call this before the first `catch_up` and after a database error."""
         async with self._pool.connection() as connection:
             self.cursor = await open_cursor(connection, self.sources)
         self._finalized = self.cursor.finalized
         return self.cursor
 
     async def catch_up(self) -> None:
-        """Index up to the node's current head. If this raises RpcError, NodeFault, Contradiction, BeyondFinality or
-        psycopg.Error, the tables stay at the last commit."""
+        """Index up to the node's current head. If this raises an error, the tables stay at the last commit."""
         head = self.head = await self.node.head()
         cursor, was_caught_up = self._open_cursor(), self._unreached is None
         # A finality report is accepted only once this head was indexed: else it may be about other blocks.
@@ -176,8 +166,6 @@ class ChainFollower:
         cut_short = head.number < cursor.number
         if not cursor.at_start and (cut_short or (head.number == cursor.number and not _is(head, cursor))):
             await self._undo(head)
-        if head.number - cursor.number <= SHORT_HISTORY:
-            await self._sum()
         while self._open_cursor().number < head.number:
             try:
                 await self._forward(head)
@@ -201,7 +189,8 @@ class ChainFollower:
         await self._recheck_blocks()
 
     async def _sum(self) -> None:
-        """Fill the tables of sums once; every later step updates them."""
+        """Fill the sum tables after the first backfill. Later steps update them, which takes two fifths of a step's
+        time."""
         if not self._open_cursor().summed:
             async with self._pool.connection() as connection:
                 self.cursor = await sum_all(connection, self.sources, self._open_cursor())
@@ -219,7 +208,6 @@ class ChainFollower:
             finally:
                 gc.set_threshold(*USUAL_THRESHOLDS)
             return
-        started = time.perf_counter()
         first, last = cursor.number + 1, min(head.number, cursor.number + self._linked_at_once)
         try:
             page = await self._fetch_recording_head(self._fetcher.fetch_linked(first, last, cursor.hash, head))
@@ -230,11 +218,9 @@ class ChainFollower:
             return
         self._linked_at_once = min(2 * self._linked_at_once, LINKED_AT_ONCE)
         await self._append([page])
-        metrics.STEP_SECONDS.labels(self.sources.name, "tail").observe(time.perf_counter() - started)
 
     def _settled_below(self, head: int) -> int:
-        """Return the highest block to read as history. Blocks at that depth are so deep that their neighbours' hashes
-        need not be stored."""
+        """Return the highest block to read as history: so deep that only blocks with logs need to be stored."""
         settled = head - self._finality_blocks
         for final in (self._finalized, self._reported_final):
             if final is not None and final >= head - MAX_LINKED_GAP:
@@ -246,18 +232,16 @@ class ChainFollower:
         logged_at, events = begun, 0
         async with aclosing(batches(pages(self._fetcher, first, last, self._width))) as history:
             async for batch in history:
-                started = time.perf_counter()
                 # If the database loses history in a crash, it is read again.
                 try:
                     await self._append(batch, durable=False)
                 except Contradiction:
                     if len(batch) == 1:
                         raise
-                    # Keep the pages before the faulty one: their blocks are compared with the node next, and a log that
-                    # is missing there explains the contradiction.
+                    # Keep the pages before the faulty one. Their blocks are compared with the node next: a log that is
+                    # missing there would explain the contradiction.
                     for page in batch:
                         await self._append([page], durable=False)
-                metrics.STEP_SECONDS.labels(self.sources.name, "backfill").observe(time.perf_counter() - started)
                 now, number = time.monotonic(), batch[-1].end.number
                 events += sum(len(page.logs) for page in batch)
                 if now - logged_at > 5 or number == last:
@@ -274,19 +258,17 @@ class ChainFollower:
                     )
 
     async def _append(self, batch: Sequence[Page], *, durable: bool = True) -> None:
-        before = self._open_cursor()
         async with self._pool.connection() as connection:
-            self.cursor = await append(connection, self.sources, before, batch, durable=durable)
+            self.cursor = await append(connection, self.sources, self._open_cursor(), batch, durable=durable)
         metrics.EVENTS.labels(self.sources.name).inc(sum(len(page.logs) for page in batch))
-        metrics.BLOCKS.labels(self.sources.name).inc(self.cursor.number - before.number)
         self._export_lag()
         metrics.INDEXED.labels(self.sources.name).set(self.cursor.number)
 
     # ---------------------------------------------------------------- rechecking committed blocks
 
     async def _recheck_newest(self) -> None:
-        """Compare the newest blocks, up to the cursor, with the node at once. If they lack logs that the next block
-        builds on, nothing more can be indexed until the missing logs are inserted."""
+        """Compare the newest blocks up to the cursor with the node now. If the next block builds on logs that they
+        lack, nothing more can be indexed until those are inserted."""
         cursor = self._open_cursor()
         first = max(self.sources.start_block, cursor.number - 4 * LINKED_AT_ONCE + 1)
         if self.head is not None and first <= cursor.number:
@@ -297,9 +279,8 @@ class ChainFollower:
         await self._recheck_blocks()
 
     async def _recheck_blocks(self) -> None:
-        """Compare blocks that the cursor has passed with the nodes, and insert missing logs. The newest blocks are
-        compared once more after the nodes had time to index them. History is compared a page at a time, again and
-        again."""
+        """Compare committed blocks with the nodes again, and insert missing logs: new blocks once, as soon as the nodes
+        had time to index them, and history a page at a time, over and over."""
         now, cursor = time.monotonic(), self._open_cursor()
         if now - self._recheck.checked_at < RECHECK_SECONDS:
             return
@@ -328,7 +309,7 @@ class ChainFollower:
             if not missing:
                 return
             log.warning(
-                "inserting logs that were missing in committed blocks",
+                "inserting logs that were missing from committed blocks",
                 action="index.repaired",
                 chain=self.sources.name,
                 logs=len(missing),
@@ -340,18 +321,18 @@ class ChainFollower:
     # ---------------------------------------------------------------- reorganizations
 
     async def _require_cursor_block(self, cursor: Cursor) -> None:
-        """Check that the chain still has the cursor's block, before history is read on top of it."""
+        """Raise Replaced unless the chain still has the cursor's block, before history is read on top of it."""
         if cursor.hash is not None:
             (header,) = await self.node.headers([cursor.number])
             if header is None or not _is(header, cursor):
                 raise Replaced
 
     async def _undo(self, head: Header) -> None:
-        """Rewind to the last block that tables and chain have in common. Every node must agree on that block, and no
-        final block may be replaced."""
+        """Rewind to the last block that tables and chain share. Every node must agree on that block, and no final block
+        may be replaced."""
         cursor = self._open_cursor()
         if cursor.at_start:
-            raise NodeFault("A node's first block does not follow from that node's previous block.")
+            raise NodeFault("A node returned a first block whose parent is not that node's previous block.")
         async with self._pool.connection() as connection:
             fork = await self._fork(connection, cursor, head)
             await self._require_agreement(fork)
@@ -359,12 +340,12 @@ class ChainFollower:
             lowest = final_block(cursor.number, self._finalized, self._finality_blocks)
             if back_to < lowest and not self.sources.allows_deep_reorgs:
                 raise BeyondFinality(
-                    f"{self.sources.name} replaced blocks from {back_to + 1} on, although {lowest} was final; the index"
-                    f" stays at block {cursor.number} and is served as stale.",
-                    hint="Check that the nodes are sound. To follow them, stop every indexer and run ./vpm reindex.",
+                    f"Chain {self.sources.name} replaced blocks from {back_to + 1} on, although block {lowest} was"
+                    f" final. The index stays at block {cursor.number} and is served as stale.",
+                    hint="Check that the nodes work. To follow them, stop every indexer and run ./vpm reindex.",
                 )
             log.warning(
-                "the chain replaced blocks",
+                "reorg: blocks were replaced",
                 action="index.reorg",
                 chain=self.sources.name,
                 indexed=cursor.number,
@@ -373,7 +354,6 @@ class ChainFollower:
             )
             self.cursor = await rewind(connection, self.sources, cursor, fork.ancestor)
         metrics.REORGS.labels(self.sources.name).inc()
-        metrics.REORG_DEPTH.labels(self.sources.name).observe(cursor.number - back_to)
         metrics.INDEXED.labels(self.sources.name).set(back_to)
 
     async def _fork(self, connection: Connection, cursor: Cursor, head: Header) -> Fork:
@@ -397,12 +377,12 @@ class ChainFollower:
             replaced = hashes.get(fork.replaced.number) if fork.replaced is not None else None
             if not confirms_fork(fork, ancestor, replaced):
                 raise NodeFault(
-                    f"The nodes of {self.sources.name} disagree about a reorganization at block {asked[-1]};"
-                    " the index waits until they agree."
+                    f"The {self.sources.name} nodes disagree about a reorganization at block {asked[-1]}. The index"
+                    " waits until they agree."
                 )
 
     @staticmethod
-    async def _hashes(node: ChainNode, numbers: list[int]) -> dict[int, bytes]:
+    async def _hashes(node: RpcNode, numbers: list[int]) -> dict[int, bytes]:
         headers = await node.headers(numbers) if numbers else []
         return {
             number: bytes_of(header.hash) for number, header in zip(numbers, headers, strict=True) if header is not None
@@ -422,7 +402,7 @@ class ChainFollower:
             self._throttle.done("state", (state, problem))
 
     async def _fetch_recording_head(self, reading: Coroutine[Any, Any, Page]) -> Page:
-        """Fetch a page, and record the chain's head at the same time. If either fails, raise after both have ended."""
+        """Fetch a page while the chain's head is recorded. If either fails, raise after both have ended."""
         page, recorded = await asyncio.gather(reading, self._record_head(), return_exceptions=True)
         for each in (recorded, page):
             if isinstance(each, BaseException):
@@ -431,7 +411,7 @@ class ChainFollower:
         return page
 
     async def _record_head(self, *, with_finality: bool = True) -> None:
-        """Record the chain's head if it was fetched since the last record, and has changed or is due again."""
+        """Record this call's head unless that was done before."""
         head, self._unrecorded_head = self._unrecorded_head, None
         if head is None:
             return
@@ -449,8 +429,7 @@ class ChainFollower:
         self._export_lag()
 
     def _accept_finality(self) -> bool:
-        """Accept the block that the nodes reported as final while this head was indexed. Return whether the final block
-        has changed."""
+        """Accept the final block that the nodes reported while this head was indexed. Return whether it has changed."""
         before = self._finalized
         if self._reported_final is not None:
             self._finalized = max(self._reported_final, before or 0)

@@ -1,4 +1,4 @@
-"""`python -m indexer`: the daemon, and the commands that audit and rebuild its tables."""
+"""`python -m indexer`: runs the daemon, or audits or rebuilds its tables."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ def main(arguments: list[str] | None = None) -> int:
         ("rebuild", "delete the projections and fold them again from the raw logs"),
         (
             "audit",
-            "compare raw logs, every column of every row, totals and views with the chain; exits 1 if any differs",
+            "compare raw logs, every column of every row, totals and views with the chain; exit with 1 if any differs",
         ),
     ):
         command = commands.add_parser(name, help=what)
-        command.add_argument("--chain", choices=CHAIN_NAMES, help="only this chain")
+        command.add_argument("--chain", choices=CHAIN_NAMES, help="the only chain to work on")
     options = parser.parse_args(arguments)
     if options.command in (None, "run"):
         return serve()
@@ -73,7 +73,7 @@ def _fault_code(what: str, error: Exception) -> int:
 
 
 async def _each_chain(settings: Settings, only: str | None, work: ChainWork) -> int:
-    """Run `work` on each chain and return the exit code. A difference on one chain outweighs an error on another."""
+    """Work on each chain and return the exit code. A difference on one chain outweighs an error on another."""
     url = settings.database_url.get_secret_value()
     await check_fit(settings)
     codes: list[int] = []

@@ -1,9 +1,8 @@
 """Checks that a node returned all logs of a block, by its header's bloom, another node or the block's receipts.
 
-A node searches logs in a separate index, which may lack logs that are in its blocks. Receipts have no such gap: their
-logs are numbered consecutively, so a missing one shows. A bloom never excludes a log that exists. So a bloom that
-excludes our logs proves that the block has none. If the bloom allows some but the node returned none, the block is
-checked again.
+A node searches logs in a separate index, which may lack logs of its blocks. Receipts have no such gap: their logs are
+numbered consecutively. A bloom never excludes a log that exists, so a bloom that excludes our logs proves that the
+block has none.
 """
 
 from __future__ import annotations
@@ -21,13 +20,13 @@ from core.contracts.events.shared import TRANSFER
 from core.hexadecimal import bytes_of
 from indexer import metrics
 from indexer.errors import NodeFault
-from indexer.node import ChainNode, Header
+from indexer.node import Header, RpcNode
 from indexer.sources import Filter, Sources
 
 SAMPLED_BLOCKS = 2
-"""Blocks of a page of history that are compared with their receipts if there is no second node."""
+"""Blocks of each history page that are compared with their receipts if there is no second node."""
 DISTRUSTED_AT_ONCE = 256
-"""Blocks in a page of history once its node has left out a log: then every block is checked."""
+"""Blocks in a history page after its node has left out a log: then every block is checked."""
 
 
 def mask(value: bytes) -> int:
@@ -40,8 +39,6 @@ def mask(value: bytes) -> int:
 
 
 class BloomTest:
-    """A test of whether a block's bloom allows logs of a chain's sources."""
-
     def __init__(self, sources: Sources) -> None:
         self._contracts = [
             (mask(each.address), tuple(mask(bytes_of(topic)) for topic in each.layouts))
@@ -68,10 +65,9 @@ class BloomTest:
 
 @dataclass(slots=True)
 class LogCompleteness:
-    """A check that no logs of a chain are missing. `distrusts` is True if the chain's only node has left logs out of
-    history."""
+    """Checks that no logs of a chain are missing. `distrusts` is True if the only node has left logs out of history."""
 
-    node: ChainNode
+    node: RpcNode
     chain: str
     distrusts: bool = False
     _random: random.Random = field(default_factory=random.Random)
@@ -79,7 +75,7 @@ class LogCompleteness:
     async def complete_block(
         self, header: Header, filters: Sequence[Filter], received: Sequence[Log]
     ) -> list[Log] | None:
-        """Return all logs of the block that match the filters, or None if no source can verify the received ones."""
+        """Return all logs of the block that match the filters, or None if nothing can verify the received ones."""
         logs = await self._from_two_nodes(header, filters)
         if logs is None:
             receipts = await self.receipts(header.hash)
@@ -87,14 +83,14 @@ class LogCompleteness:
                 return None
             logs = [log for log in receipts if any(matches_filter(log, each) for each in filters)]
         if len({_place(log) for log in received}) < len(received):
-            raise NodeFault(f"A node returned a log of block {header.number} twice.")
+            raise NodeFault(f"A node returned the same log of block {header.number} twice.")
         together = merged([*received, *logs])
         if len(together) > len(received):
             metrics.SHORT_ANSWERS.labels(self.chain).inc()
         return together
 
     async def _from_two_nodes(self, header: Header, filters: Sequence[Filter]) -> list[Log] | None:
-        """Return the logs that two nodes together have for the block, or None if fewer than two answer."""
+        """Return the logs that two nodes together have for the block, or None if fewer than two respond."""
         nodes = self.node.separate_nodes()
         if len(nodes) < 2:
             return None
@@ -121,7 +117,7 @@ class LogCompleteness:
         return None
 
     async def complete_page(self, filters: Sequence[Filter], first: int, last: int, logs: list[Log]) -> list[Log]:
-        """Return the logs of a page of history. Blocks on which two nodes disagree are read from their receipts."""
+        """Return all logs of a history page. Blocks on which two nodes disagree are read from their receipts."""
         for node in self.node.separate_nodes()[1:]:
             theirs = [log for chosen in filters for log in await node.logs(chosen, first, last)]
             ours = {_place(log) for log in logs}
@@ -136,15 +132,15 @@ class LogCompleteness:
                 receipts = await self.receipts(block_hash)
                 if receipts is None:
                     raise NodeFault(
-                        f"Two nodes disagree on the logs of blocks {first} to {last}, and neither has the receipts of"
-                        f" block {block_hash}."
+                        f"Two nodes disagree on the logs of blocks {first} to {last}, and neither has receipts of block"
+                        f" {block_hash}."
                     )
                 logs += [log for log in receipts if any(matches_filter(log, each) for each in filters)]
         return logs
 
     async def sample(self, filters: Sequence[Filter], logs: Sequence[Log]) -> None:
-        """Compare a few blocks of a page with their receipts. If the page lacks logs of one, raise NodeFault and
-        compare all blocks from then on."""
+        """Compare a few blocks of a page with their receipts. If a log is missing, raise NodeFault and distrust the
+        node from then on."""
         hashes = sorted({log.block_hash for log in logs})
         chosen = self._random.sample(hashes, min(SAMPLED_BLOCKS, len(hashes)))
         answers = await asyncio.gather(*(self.receipts(block_hash) for block_hash in chosen))
@@ -155,7 +151,7 @@ class LogCompleteness:
                 metrics.SHORT_ANSWERS.labels(self.chain).inc()
                 self.distrusts = True
                 raise NodeFault(
-                    f"A node left out logs of block {received[0].block_number}; its history is now read block by block."
+                    f"A node left out logs of block {received[0].block_number}. Its history is now read block by block."
                 )
 
 
@@ -177,7 +173,7 @@ def merged(logs: Iterable[Log]) -> list[Log]:
     for log in logs:
         other = by_place.setdefault(_place(log), log)
         if (other.address.lower(), other.topics, other.data) != (log.address.lower(), log.topics, log.data):
-            raise NodeFault(f"Two nodes disagree about log {int(log.log_index, 16)} of block {log.block_number}.")
+            raise NodeFault(f"Two nodes disagree about log {int(log.log_index, 16)} in block {log.block_number}.")
     return list(by_place.values())
 
 

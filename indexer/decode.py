@@ -1,7 +1,7 @@
-"""Decodes a node's logs into typed ones in chain order, and rejects answers that contradict themselves.
+"""Decodes a node's logs into typed ones in chain order, and rejects responses that contradict themselves.
 
-This is the hot path: one pass, no call per field. The checks are cheap and catch a node that mixes two forks, repeats a
-log, or answers for another range.
+This is the hot path: one pass, no call per field. The cheap checks catch a node that mixes two forks, repeats a log, or
+returns another range.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from indexer.sources import Sources
 
 
 class BlockInfo(msgspec.Struct, frozen=True, gc=False):
-    """A block as stored. `l1_number` is what contracts read as block.number: on most chains, the block's own number."""
+    """A block as stored. `l1_number` is what contracts read as block.number, on most chains the block's own number."""
 
     number: int
     hash: bytes
@@ -30,8 +30,8 @@ class BlockInfo(msgspec.Struct, frozen=True, gc=False):
 
 
 class LogRecord(msgspec.Struct, frozen=True, gc=False):
-    """A decoded log of our contracts or feeds. `topics` are joined; `entity` and `event` come from the log's layout
-    (core.contracts.events)."""
+    """A decoded log of our contracts or feeds. `topics` are joined; `entity` and `event` come from its layout in
+    core.contracts.events."""
 
     block: int
     index: int
@@ -46,10 +46,8 @@ class LogRecord(msgspec.Struct, frozen=True, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A page of consecutive blocks. `logs` are all of our logs from `first` to `end`, in chain order.
-
-    `blocks` are the blocks to store, in ascending order. They include `end` and every block with logs.
-    """
+    """Consecutive blocks from `first` to `end`. `logs` are all of our logs there, in chain order. `blocks` are those to
+    store, in ascending order: `end`, every block with logs, and perhaps others."""
 
     first: int
     end: BlockInfo
@@ -58,20 +56,16 @@ class Page:
 
     @property
     def hashes(self) -> dict[int, bytes]:
-        """Return the blocks' hashes by number."""
         return {each.number: each.hash for each in self.blocks}
 
 
 INDEXES = 2**31
-"""The limit of a log's index in its block: what the column holds, more than a block can have."""
+"""The limit of a log's index in its block: the column's limit, more than a block can have."""
 
 
 def block_hashes(logs: Sequence[Log], first: int, last: int) -> dict[int, str]:
-    """Return the hashes of the logs' blocks. Raise NodeFault for a block outside the range, and ChainMoved for a block
-    with two hashes.
-
-    Raise ValueError for a malformed hash, so that it does not count as another block's.
-    """
+    """Return the hashes of the logs' blocks. Raise NodeFault for a block outside the range, ChainMoved for a block with
+    two hashes, and ValueError for a malformed hash, which is not another block's."""
     hashes: dict[int, str] = {}
     number_text, number, hash_text = "", -1, ""
     for log in logs:
@@ -82,9 +76,9 @@ def block_hashes(logs: Sequence[Log], first: int, last: int) -> dict[int, str]:
         if hex_of(bytes_of(hash_text, 32)) != hash_text.lower():
             raise ValueError(f"{hash_text} is not a hash")
         if not first <= number <= last:
-            raise NodeFault(f"Asked for blocks {first} to {last}, a node returned a log of block {number}.")
+            raise NodeFault(f"A node was asked for blocks {first} to {last}, but returned a log of block {number}.")
         if log.removed or hashes.setdefault(number, hash_text) != hash_text:
-            raise ChainMoved(f"A node's logs of blocks {first} to {last} contradict each other at block {number}.")
+            raise ChainMoved(f"A node returned logs of block {number} from two forks.")
     return hashes
 
 
@@ -99,7 +93,7 @@ def decode_logs(logs: Sequence[Log], sources: Sources, blocks: Mapping[int, Bloc
         emitter = emitters.get(log.address) or emitters.get(log.address.lower())
         layout = None if emitter is None or not log.topics else emitter.layouts.get(log.topics[0])
         if emitter is None or layout is None:
-            raise NodeFault(f"A node returned a log of {log.address} that was not requested.")
+            raise NodeFault(f"A node returned a log of {log.address} that the filter excludes.")
         if log.block_number != number_text:
             number_text = log.block_number
             number = int(number_text, 16)
@@ -152,4 +146,4 @@ def _put_in_order(logs: list[LogRecord]) -> None:
     logs.sort(key=lambda log: (log.block, log.index))
     for one, other in pairwise(logs):
         if (one.block, one.index) == (other.block, other.index):
-            raise NodeFault(f"A node repeated log {one.index} of block {one.block}.")
+            raise NodeFault(f"A node returned log {one.index} of block {one.block} twice.")

@@ -1,4 +1,4 @@
-"""The emitters of feeds' rounds, and the backfill of a feed that was added later.
+"""Finds the contracts that emit feeds' rounds, and indexes the past rounds of feeds that were added later.
 
 A Chainlink proxy emits nothing: the aggregator behind it does, numbering rounds without the phase, and the proxy may
 switch to another aggregator. Our own feeds and local ones emit their rounds themselves.
@@ -24,7 +24,7 @@ from core.log import get_logger
 from indexer.decode import Page
 from indexer.fetch import Fetcher, Width, pages
 from indexer.fold.single import rounds
-from indexer.node import ChainNode
+from indexer.node import RpcNode
 from indexer.sources import FeedRounds, Sources
 from indexer.store.cursor import Cursor, feeds_as_json, known_feeds, lock_cursor
 from indexer.store.steps import store_block
@@ -33,7 +33,7 @@ from indexer.store.tables import begin_writing, store, write_logs
 log = get_logger(__name__)
 
 PHASES_BACK = 8
-"""Phases whose aggregators are followed: no market is settled by rounds of older ones any more."""
+"""Number of phases whose aggregators are followed. Rounds of older phases no longer settle markets."""
 
 _AGGREGATOR = hex_of(keccak(text="aggregator()")[:4])
 _PHASE_ID = hex_of(keccak(text="phaseId()")[:4])
@@ -56,7 +56,7 @@ async def emitters_of(rpc: ChainProvider, proxies: Iterable[bytes]) -> dict[byte
 
 
 async def _view(rpc: ChainProvider, to: bytes, data: str) -> bytes | None:
-    """Call a view and return its answer of one word, or None if the contract has no such view."""
+    """Call a view that returns one word. Return None if the contract has no such view."""
     try:
         answer = await rpc.call("eth_call", [{"to": hex_of(to), "data": data}, "latest"], Data)
     except RpcError as error:
@@ -67,12 +67,9 @@ async def _view(rpc: ChainProvider, to: bytes, data: str) -> bytes | None:
     return word if len(word) == 32 else None
 
 
-async def backfill_feeds(pool: ConnectionPool, node: ChainNode, sources: Sources, cursor: Cursor) -> None:
-    """Index the rounds, up to the cursor, of emitters that the tables have not followed from the start.
-
-    Each page is one transaction. During a request to a node no transaction is open, and nothing is locked. An
-    interrupted backfill starts again and replaces what it wrote.
-    """
+async def backfill_feeds(pool: ConnectionPool, node: RpcNode, sources: Sources, cursor: Cursor) -> None:
+    """Index the rounds up to the cursor of emitters that the tables have not followed from the start. Each page is one
+    transaction; an interrupted backfill starts again and replaces what it wrote."""
     async with pool.connection() as connection:
         followed = await known_feeds(connection, sources.chain_id)
     missing = [each for each, feed in sources.feeds.items() if followed.get(each) != feed]
@@ -92,7 +89,7 @@ async def backfill_feeds(pool: ConnectionPool, node: ChainNode, sources: Sources
             "UPDATE chain_cursor SET sources = jsonb_set(sources, '{feeds}', %s) WHERE chain_id = %s",
             (Jsonb(feeds_as_json({**followed, **sources.feeds})), sources.chain_id),
         )
-        # Rows were added in blocks that the cursor has long passed.
+        # Rows were added to blocks that the cursor has long passed.
         await notify(connection, CHAIN_INDEXED, IndexStep(sources.chain_id, cursor.number, everything=True))
 
 

@@ -1,12 +1,9 @@
 """Fetches blocks and logs from a node so that the result is complete and of one chain.
 
-There are two ways:
-- `fetch_linked`, at the head. Every header is read and must name its predecessor, and every log must be in one of these
+- At the head, `fetch_linked` reads every header. Each must name its predecessor, and every log must be in one of these
   blocks. A block with logs of ours, or whose bloom allows some, is compared with a second node or with its receipts.
-- `fetch_history`, deep in history. Only logs and the last header are read, and compared with a second node's logs or,
+- Deep in history, `fetch_history` reads only logs and the last header. The logs are compared with a second node's or,
   without one, with the receipts of a few blocks.
-
-`pages` fetches history in pages, several in flight, as wide as the node allows, and yields them in order.
 """
 
 from __future__ import annotations
@@ -29,21 +26,18 @@ from indexer.completeness import DISTRUSTED_AT_ONCE, BloomTest, LogCompleteness,
 from indexer.decode import BlockInfo, Page, block_hashes, decode_logs
 from indexer.errors import ChainMoved, NodeFault
 from indexer.fold.single import relevant
-from indexer.node import SENDERS_AT_ONCE, ChainNode, Header
+from indexer.node import SENDERS_AT_ONCE, Header, RpcNode
 from indexer.sources import Filter, Sources
 
 HASH_QUESTIONS_AT_ONCE = 8
 
 
 class Replaced(Exception):
-    """An error: the block after the cursor's does not name the cursor's block as its parent, so the chain was
-    reorganized."""
+    """An error: the block after the cursor's block has another parent, so the chain was reorganized."""
 
 
 class Fetcher:
-    """A reader of one chain's blocks and logs through one node."""
-
-    def __init__(self, node: ChainNode, sources: Sources) -> None:
+    def __init__(self, node: RpcNode, sources: Sources) -> None:
         self.node = node
         self.sources = sources
         self.completeness = LogCompleteness(node, sources.name)
@@ -55,14 +49,13 @@ class Fetcher:
             return await self._fetch_linked(first, last, parent, head)
 
     async def fetch_history(self, first: int, last: int) -> Page:
-        """Fetch final blocks, with as few requests as possible."""
+        """Fetch blocks deep in history with as few requests as possible."""
         with self._rejecting_bad_logs(first, last):
             return await self._fetch_history(first, last)
 
     @contextmanager
     def _rejecting_bad_logs(self, first: int, last: int) -> Iterator[None]:
-        """Turn malformed logs into a NodeFault, and make the node check every field for a while. Normally logs are
-        decoded without these checks."""
+        """Turn malformed logs into a NodeFault, and make the node check every field for a while, which is slow."""
         try:
             yield
         except ChainMoved:
@@ -72,7 +65,7 @@ class Fetcher:
             raise
         except ValueError as error:
             self.node.check_fields()
-            raise NodeFault(f"A node's logs of blocks {first} to {last} are malformed: {error}.") from error
+            raise NodeFault(f"A node returned malformed logs of blocks {first} to {last}: {error}.") from error
 
     async def _fetch_linked(self, first: int, last: int, parent: bytes | None, head: Header) -> Page:
         headers, logs = await asyncio.gather(self._headers(first, last, head), self._ours_and_payments(first, last))
@@ -80,10 +73,9 @@ class Fetcher:
             raise Replaced
         for one, after in pairwise(headers):
             if after.parent_hash != one.hash:
-                raise ChainMoved(f"The chain changed at block {after.number} during a read.")
+                raise ChainMoved(f"The chain changed at block {after.number} while it was being read.")
         for number, digest in block_hashes(logs, first, last).items():
-            if headers[number - first].hash != digest:
-                raise ChainMoved(f"A node's logs of block {number} have another block hash than its header.")
+            _require_same_hash(headers[number - first], digest)
         logs = await self._complete(headers, logs)
         logs += await self._authorizations_of(headers, logs)
         blocks = {header.number: header.info(self.sources.uses_l1_blocks) for header in headers}
@@ -94,14 +86,13 @@ class Fetcher:
             return await self._distrusted(first, last)
         (end,), logs = await asyncio.gather(self._required_headers([last]), self._logs(first, last))
         hashes = block_hashes(logs, first, last)
-        if hashes.get(last, end.hash) != end.hash:
-            raise ChainMoved(f"A node's logs of block {last} have another block hash than its header.")
+        _require_same_hash(end, hashes.get(last, end.hash))
         blocks, _ = await asyncio.gather(self._blocks_of(logs, hashes), self._sampled(logs))
         blocks[last] = end.info(self.sources.uses_l1_blocks)
         return self._page(first, tuple(blocks[number] for number in sorted(blocks)), blocks, logs)
 
     async def _distrusted(self, first: int, last: int) -> Page:
-        """Fetch history, as carefully as the head, from a node that left logs out before."""
+        """Fetch history as carefully as the head, from a node that left out logs before."""
         if last - first >= DISTRUSTED_AT_ONCE:
             raise RpcError(
                 RpcErrorKind.RANGE_TOO_WIDE, "A node left out logs, so its history is read in smaller pages."
@@ -128,12 +119,12 @@ class Fetcher:
         headers = []
         for number, header in zip(numbers, await self.node.headers(numbers), strict=True):
             if header is None or header.number != number:
-                raise ChainMoved(f"A node's head is above block {number}, but the node does not have that block.")
+                raise ChainMoved(f"A node does not have block {number}, although its head is higher.")
             headers.append(header)
         return headers
 
     async def _blocks_of(self, logs: Sequence[Log], hashes: Mapping[int, str]) -> dict[int, BlockInfo]:
-        """Return the blocks of logs, from the logs themselves if they have all fields, else from headers."""
+        """Return the logs' blocks, from the logs themselves if they have all fields, else from headers."""
         if not self.sources.uses_l1_blocks:
             times = {log.block_number: log.block_timestamp for log in logs}
             if None not in times.values():
@@ -143,15 +134,13 @@ class Fetcher:
                 }
         blocks = {}
         for header in await self._required_headers(sorted(hashes)):
-            if header.hash != hashes[header.number]:
-                raise ChainMoved(f"A node's logs of block {header.number} have another block hash than its header.")
+            _require_same_hash(header, hashes[header.number])
             blocks[header.number] = header.info(self.sources.uses_l1_blocks)
         return blocks
 
     # ---------------------------------------------------------------- logs
 
     async def _ours_and_payments(self, first: int, last: int) -> list[Log]:
-        """Fetch our contracts' logs in a range, and the token's transfers to our contracts."""
         payments = self.sources.transfer_filter
         if payments is None:
             return await self.node.logs(self.sources.main_filter, first, last)
@@ -172,7 +161,6 @@ class Fetcher:
         return logs + merged(authorizations)
 
     async def _sampled(self, logs: Sequence[Log]) -> None:
-        """Compare some blocks of a page with their receipts if there is no second node."""
         if len(self.node.separate_nodes()) == 1:
             await self.completeness.sample(self._filters, logs)
 
@@ -212,11 +200,8 @@ class Fetcher:
         ]
 
     async def _complete(self, headers: Sequence[Header], logs: list[Log]) -> list[Log]:
-        """Return the logs, and any that the node left out.
-
-        Every block that has logs of ours, or whose bloom allows some, is compared. If nothing can verify a block that
-        came without logs, its logs are fetched again by the block's hash.
-        """
+        """Return the logs and any that the node left out. If nothing can verify a block that came without logs although
+        its bloom allows some, fetch its logs again by the block's hash."""
         received: dict[str, list[Log]] = {}
         for log in logs:
             received.setdefault(log.block_hash, []).append(log)
@@ -253,20 +238,26 @@ def _seconds(text: str | None) -> int:
     return seconds
 
 
+def _require_same_hash(header: Header, of_logs: str) -> None:
+    if header.hash != of_logs:
+        raise ChainMoved(f"A node's logs of block {header.number} have another block hash than its header.")
+
+
 def _of_block(logs: list[Log], header: Header) -> list[Log]:
     if any(log.block_hash != header.hash or int(log.block_number, 16) != header.number for log in logs):
-        raise NodeFault(f"A node's logs of block {header.number} are from another block.")
+        raise NodeFault(f"A node returned logs of another block for block {header.number}.")
     return logs
 
 
-# Measured: larger pages are slower and take more memory; with smaller ones the transactions cost more.
+# Measured: larger pages are slower and take more memory; with smaller ones transactions cost more.
 LOGS_PER_PAGE = 4_000
 IN_FLIGHT = 3
 PAGES_AT_ONCE = 4
 """Pages written in one transaction: the fold of one overlaps with the writing of the one before."""
 THIN_LOGS = LOGS_PER_PAGE // 20
 THIN_IN_FLIGHT = 10
-"""Pages in flight while they hold few logs: the node's latency then takes the time, and they take little memory."""
+"""Pages in flight while they hold few logs. They take little memory, and waiting for the node takes most of the
+time."""
 WIDEST_BLOCKS = 10_000
 
 TOO_MUCH = (RpcErrorKind.RANGE_TOO_WIDE, RpcErrorKind.TIMEOUT)
@@ -275,13 +266,9 @@ TOO_MUCH = (RpcErrorKind.RANGE_TOO_WIDE, RpcErrorKind.TIMEOUT)
 
 @dataclass(slots=True)
 class Width:
-    """The width of the next page, in blocks. It grows while pages hold few logs, and shrinks when they hold many or are
-    refused.
-
-    in_flight: the number of pages fetched at once.
-    ceiling: the widest page that the node was last seen to accept. A refusal may have been temporary, so pages as wide
-        as the ceiling raise it again, by an eighth each time.
-    widest: the limit that is never exceeded.
+    """The width of the next page in blocks, and how many pages to fetch at once (`in_flight`). The width grows while
+    pages hold few logs, and shrinks when they hold many or are refused. `ceiling` is the widest page that the node is
+    known to accept; a refusal may have been temporary, so each page that wide raises it by an eighth, up to `widest`.
     """
 
     blocks: int = 64
@@ -290,8 +277,8 @@ class Width:
     widest: int = WIDEST_BLOCKS
 
     def succeeded(self, blocks: int, logs: int) -> None:
-        """Record that a page of `blocks` blocks held `logs` logs. Choose the next width to get LOGS_PER_PAGE logs, at
-        most doubling the width."""
+        """Record that a page of `blocks` blocks held `logs` logs. The next page should hold LOGS_PER_PAGE logs, but is
+        at most twice as wide."""
         if blocks >= self.ceiling:
             self.ceiling = min(self.widest, blocks + max(1, blocks // 8))
         self.in_flight = THIN_IN_FLIGHT if logs <= THIN_LOGS else IN_FLIGHT
@@ -299,15 +286,13 @@ class Width:
         self.blocks = max(1, min(fitting, blocks * 2, self.ceiling))
 
     def failed(self, blocks: int) -> None:
-        """Record that a page of `blocks` blocks was too much for the node."""
         self.in_flight = IN_FLIGHT
         self.ceiling = max(1, min(self.ceiling, blocks - 1, blocks // 2))
         self.blocks = min(self.blocks, self.ceiling)
 
 
 async def pages(fetcher: Fetcher, first: int, last: int, width: Width) -> AsyncGenerator[Page, None]:
-    """Yield the blocks from `first` to `last` as consecutive pages. Close the generator to stop the requests in
-    flight."""
+    """Yield the blocks from `first` to `last` as consecutive pages. Close the generator to cancel pending requests."""
     in_flight: deque[asyncio.Task[Page]] = deque()
     next_block = first
     try:

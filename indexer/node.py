@@ -1,20 +1,17 @@
-"""The indexer's interface to a chain, and `RpcNode`, which implements it over JSON-RPC.
-
-The rest of the indexer uses only `ChainNode`, so tests can replace it with an in-memory chain.
-"""
+"""A chain as the indexer reads it, over JSON-RPC."""
 
 from __future__ import annotations
 
 import math
 import time
 from collections.abc import Sequence
-from typing import Annotated, Any, Protocol, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 
 from core.chain.errors import RpcError, RpcErrorKind
 from core.chain.provider import ChainProvider, values
-from core.chain.wire import Data, Hash, Log
+from core.chain.wire import Block, Data, Hash, Log
 from core.hexadecimal import bytes_of
 from indexer.decode import BlockInfo
 from indexer.sources import Filter
@@ -27,23 +24,15 @@ StoredPlace = Annotated[str, msgspec.Meta(pattern="^0x([0-9a-fA-F]{1,7}|[0-7][0-
 AddressHex = Annotated[str, msgspec.Meta(pattern="^0x[0-9a-fA-F]{40}$")]
 
 
-class Header(msgspec.Struct, frozen=True, rename="camel", gc=False):
-    """A block header. `logs_bloom` is None on nodes that leave it out."""
+class Header(Block, frozen=True, rename="camel", gc=False, kw_only=True):
+    """A block header whose values fit the tables. `logs_bloom` is None on nodes that leave it out."""
 
     hash: Hash
     parent_hash: Hash
     number_hex: StoredQuantity = msgspec.field(name="number")
     timestamp_hex: StoredQuantity = msgspec.field(name="timestamp")
-    logs_bloom: Data | None = None
     l1_block_number_hex: StoredQuantity | None = msgspec.field(name="l1BlockNumber", default=None)
-
-    @property
-    def number(self) -> int:
-        return int(self.number_hex, 16)
-
-    @property
-    def timestamp(self) -> int:
-        return int(self.timestamp_hex, 16)
+    logs_bloom: Data | None = None
 
     @property
     def bloom(self) -> int | None:
@@ -53,15 +42,13 @@ class Header(msgspec.Struct, frozen=True, rename="camel", gc=False):
     def info(self, uses_l1_blocks: bool) -> BlockInfo:
         """Return the block's data to store. `uses_l1_blocks` is whether contracts on this chain see Ethereum's block
         number as block.number."""
-        number = l1_number = self.number
-        if uses_l1_blocks and self.l1_block_number_hex is not None:
-            l1_number = int(self.l1_block_number_hex, 16)
-        return BlockInfo(number, bytes_of(self.hash), self.timestamp, l1_number)
+        number = self.number
+        return BlockInfo(
+            number, bytes_of(self.hash), self.timestamp, self.l1_block_number if uses_l1_blocks else number
+        )
 
 
 class ReceiptLogs(msgspec.Struct, frozen=True, gc=False):
-    """A receipt's logs."""
-
     logs: tuple[Log, ...]
 
 
@@ -79,8 +66,6 @@ class StrictLog(Log, frozen=True, rename="camel", gc=False, kw_only=True):
 
 
 class StrictReceiptLogs(ReceiptLogs, frozen=True, gc=False):
-    """A receipt's logs, with every field checked while decoding."""
-
     logs: tuple[StrictLog, ...]
 
 
@@ -92,47 +77,19 @@ _STRICT_RECEIPTS: Any = list[StrictReceiptLogs]
 
 T = TypeVar("T")
 
-# A live node refuses filters with very many topics.
+# Live nodes refuse filters with very many topics.
 SENDERS_AT_ONCE = 200
 # An unsupported method is not called again for this long. Not forever: behind one address, or after a fail-over,
-# another node may have answered.
+# another node may have responded.
 UNKNOWN_SECONDS = 300.0
 # Checking each field of each log takes seven times as long as decoding it, so it is done only for this long after a
-# fault: a malformed log then counts as an error of its URL, and the next URL is asked.
+# fault: a malformed log then counts as an error of its URL, and the next URL is used.
 STRICT_SECONDS = 300.0
 
 
-class ChainNode(Protocol):
-    """A chain as one or several nodes report it. Every method raises only RpcError or NodeFault."""
-
-    async def head(self) -> Header: ...
-
-    async def finalized(self) -> int | None:
-        """Return the newest finalized block's number, or None if the node reports no finality."""
-
-    async def headers(self, numbers: Sequence[int]) -> list[Header | None]:
-        """Return the headers of blocks by number, with None for a block the node does not have."""
-
-    async def logs(self, chosen: Filter, first: int, last: int) -> list[Log]:
-        """Return the logs of a range of blocks."""
-
-    async def logs_of_block(self, chosen: Filter, block_hash: str) -> list[Log]:
-        """Return the logs of exactly one block."""
-
-    async def receipt_logs(self, block_hash: str) -> list[Log] | None:
-        """Return all logs of a block, of any contract, from its receipts, or None if the node does not have the
-        receipts."""
-
-    def separate_nodes(self) -> Sequence[ChainNode]:
-        """Return at most two of the nodes, each as a separate client. Where a mistake would be costly, both
-        must agree."""
-
-    def check_fields(self) -> None:
-        """Check every field of each log for a while, because the node returned a malformed one."""
-
-
 class RpcNode:
-    """A `ChainNode` over JSON-RPC. If one of its URLs fails, requests go to the next one."""
+    """A chain as one or several nodes report it; if one URL fails, requests go to the next. Methods raise only RpcError
+    or NodeFault."""
 
     def __init__(self, rpc: ChainProvider, strict_until: float = -math.inf) -> None:
         self._rpc = rpc
@@ -144,6 +101,7 @@ class RpcNode:
         return await self._rpc.call("eth_getBlockByNumber", ["latest", False], Header)
 
     async def finalized(self) -> int | None:
+        """Return the newest finalized block's number, or None if the node reports no finality."""
         try:
             header = await self._if_served("eth_getBlockByNumber", ["finalized", False], Header)
         except RpcError as error:
@@ -153,9 +111,9 @@ class RpcNode:
         return None if header is None else header.number
 
     async def headers(self, numbers: Sequence[int]) -> list[Header | None]:
+        """Return the headers of blocks by number, with None for a block that the node does not have."""
         if len(numbers) == 1:
-            one = await self._rpc.call_optional("eth_getBlockByNumber", [hex(numbers[0]), False], Header)
-            return [one]
+            return [await self._rpc.call_optional("eth_getBlockByNumber", [hex(numbers[0]), False], Header)]
         requests = [("eth_getBlockByNumber", [hex(number), False]) for number in numbers]
         return values(await self._rpc.batch(requests, _MAYBE_HEADER))
 
@@ -170,6 +128,8 @@ class RpcNode:
         return logs
 
     async def receipt_logs(self, block_hash: str) -> list[Log] | None:
+        """Return all logs of a block, of any contract, from its receipts, or None if the node does not have the
+        receipts."""
         shape = _STRICT_RECEIPTS if self._is_strict else _RECEIPTS
         receipts = await self._if_served("eth_getBlockReceipts", [block_hash], shape)
         return None if receipts is None else [log for receipt in receipts for log in receipt.logs]
@@ -179,12 +139,13 @@ class RpcNode:
         return time.monotonic() < self._strict_until
 
     def check_fields(self) -> None:
+        """Check every field of each log for a while, because the node returned a malformed one."""
         self._strict_until = time.monotonic() + STRICT_SECONDS
         for each in self._separate:
             each.check_fields()
 
     async def _if_served(self, method: str, params: Sequence[Any], shape: type[T]) -> T | None:
-        """Call a method and return its answer, or None while the method is assumed to be unsupported."""
+        """Call a method and return its result, or None while the method is assumed to be unsupported."""
         if time.monotonic() < self._unknown_until.get(method, -math.inf):
             return None
         try:
@@ -195,7 +156,8 @@ class RpcNode:
             self._unknown_until[method] = time.monotonic() + UNKNOWN_SECONDS
             return None
 
-    def separate_nodes(self) -> Sequence[ChainNode]:
+    def separate_nodes(self) -> Sequence[RpcNode]:
+        """Return at most two of the nodes as separate clients. Both must agree where a mistake would be costly."""
         if len(self._rpc.labels) == 1:
             return (self,)
         if not self._separate:

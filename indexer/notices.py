@@ -1,7 +1,7 @@
 """Adds events for wallets, made from the settlement wallet's logs, in the transaction of the projections.
 
-An event's id derives from its block hash and log index, so a chain gives the same events on any database, and a log
-that a reorganization moves to another block is another event.
+An event's id derives from its block hash and log index. So a chain gives the same events on any database, and a log
+that a reorganization moves to another block becomes another event.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ REFUSED = "The token rejected the transfer; it will be sent again later."
 async def append_events(
     connection: Connection, sources: Sources, logs: Sequence[LogRecord], hashes: Mapping[int, bytes]
 ) -> None:
-    """Append the events of these logs, which are in chain order and whose projections are stored. `hashes` are the
-    hashes of the logs' blocks by number. Call this once in a transaction, because it locks the wallets."""
+    """Append the events of these logs, which are in chain order and whose projections are stored. `hashes` are their
+    blocks' hashes by number. Call this only once in a transaction, because it locks the wallets."""
     with_events = [each for each in logs if isinstance(each.event, WITH_EVENTS)]
     if not with_events:
         return
@@ -44,7 +44,7 @@ async def append_events(
         at = _Place(sources.chain_id, each, hashes[each.block])
         market = markets.get(each.event.market_id)
         if market is None:
-            raise Contradiction(f"In block {each.block}, log {each.index}: the market was never opened.")
+            raise Contradiction(f"In block {each.block}, log {each.index}, the market was never opened.")
         match e := each.event:
             case ev.Staked():
                 payload = payloads.bet_placed(market, e, tx=each.tx, block=each.block)
@@ -58,7 +58,7 @@ async def append_events(
 
 
 async def _books(connection: Connection, ended: Sequence[ev.MarketDecided]) -> dict[bytes, list[Any]]:
-    """Return the stakes in the books of each settled market, in the order of payment, without late payments."""
+    """Return each settled market's stakes in the order of payment, without late payments."""
     books: dict[bytes, list[Any]] = {}
     rows = await rows_by_key(connection, STAKE, ("market_id",), [(each.market_id,) for each in ended])
     for row in sorted(rows, key=lambda row: row.ordinal):
@@ -69,8 +69,6 @@ async def _books(connection: Connection, ended: Sequence[ev.MarketDecided]) -> d
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """The place in the chain that an event comes from."""
-
     chain_id: int
     log: LogRecord
     block_hash: bytes
@@ -91,8 +89,8 @@ class _Place:
 def _ended(
     at: _Place, market: NoticeMarket, winner: int | None, observed: int | None, stakes: Sequence[Any]
 ) -> list[Draft]:
-    """Draft the events of a settled market: first its result for each wallet, then the outcome of each stake. Refunded
-    stakes neither won nor lost; their payout event says so."""
+    """Draft a settled market's events: its result for each wallet, then the outcome of each stake. Refunded stakes
+    neither won nor lost, as their payout event says."""
     resolved = payloads.market_resolved(market, winner=winner, observed=observed, tx=at.log.tx, block=at.log.block)
     wallets = dict.fromkeys(each.wallet for each in stakes)
     drafts = [at.draft(EventType.MARKET_RESOLVED, wallet, resolved, market, None) for wallet in wallets]

@@ -1,8 +1,7 @@
 """Deletes a chain's projections and folds them again from the raw logs, in one transaction.
 
-Readers see the old rows until the commit. The cursor's row stays locked, so a running indexer waits and then continues;
-no node is asked. The agent event log is not a projection and stays unchanged. While the rows of one batch of logs are
-written, a second connection reads and decodes the next.
+Readers see the old rows until the commit. The cursor's row stays locked, so a running indexer waits and then continues.
+The agent event log is not a projection and stays unchanged.
 """
 
 from __future__ import annotations
@@ -29,8 +28,6 @@ _NO_TIMEOUT = b"SET LOCAL statement_timeout = 0"  # on both connections: stateme
 
 @dataclass(frozen=True, slots=True)
 class Rebuilt:
-    """The result of a rebuild: the number of logs folded, the last block, and the time in seconds."""
-
     block: int
     logs: int
     seconds: float
@@ -39,8 +36,8 @@ class Rebuilt:
 async def rebuild(
     pool: ConnectionPool, sources: Sources, progress: Callable[[int], None] = lambda _logs: None
 ) -> Rebuilt:
-    """Rebuild a chain, calling `progress` with the number of logs folded so far. This takes two of the pool's
-    connections."""
+    """Rebuild a chain, calling `progress` with the number of logs folded so far. Two of the pool's connections are
+    used: while one writes the rows of a batch of logs, the other reads the next batch."""
     started = time.monotonic()
     folded = 0
     async with pool.connection() as connection, pool.connection() as reader, connection.transaction():
@@ -49,8 +46,8 @@ async def rebuild(
         cursor = "SELECT number, summed FROM chain_cursor WHERE chain_id = %s FOR UPDATE"
         row = await connection.fetch_one(cursor, (sources.chain_id,))
         if row is None:
-            raise CursorMoved(f"Chain {sources.chain_id} has not been indexed yet; there is nothing to rebuild.")
-        # Rounds of feeds that are no longer followed belong to the history too.
+            raise CursorMoved(f"Chain {sources.chain_id} has not been indexed yet, so there is nothing to rebuild.")
+        # Feeds that are no longer followed have rounds in the history, too.
         sources = replace(sources, feeds={**await known_feeds(connection, sources.chain_id), **sources.feeds})
         for table in projections(sources):
             await clear(connection, table, sources.chain_id)

@@ -1,5 +1,4 @@
-"""The daemon: for each configured chain a service that takes part in the leader election, and indexes the chain while
-it leads."""
+"""The daemon: for each configured chain, a service that indexes the chain while it leads."""
 
 from __future__ import annotations
 
@@ -44,12 +43,11 @@ FEEDS_SECONDS = 600.0
 STANDBY_SECONDS = 10.0
 """How often a standby process checks that its nodes are usable."""
 HALT_AFTER_CONTRADICTIONS = 5
-"""So many contradictions in a row are not a single bad answer of a node."""
+"""This many contradictions in a row are more than one bad response."""
 
 
 class ChainService:
-    """The service of one configured chain. `run` ends only when cancelled, or raises an error that a restart would not
-    fix."""
+    """Indexes one configured chain. `run` ends only if cancelled, or with an error that a restart would not fix."""
 
     def __init__(self, chain: ChainSettings, settings: Settings, pool: ConnectionPool) -> None:
         self.chain = chain
@@ -77,7 +75,7 @@ class ChainService:
                 await cancel_and_wait(watching)
 
     async def _stand_by(self, rpc: ChainProvider, deployment: Deployment) -> None:
-        """Check our nodes while another process leads, so that a wrong one is found before a takeover."""
+        """Check the nodes while another process leads, so that a wrong one is found before a takeover."""
         while True:
             if not self.leadership.is_leader:
                 try:
@@ -89,11 +87,8 @@ class ChainService:
             await asyncio.sleep(STANDBY_SECONDS)
 
     async def _check_nodes(self, node: RpcNode, chain_id: int) -> str:
-        """Return a sentence on what is wrong with the nodes, or "" if nothing is.
-
-        Raise RpcError if a node has another chain id. A node that serves another chain with the same id is reported in
-        the sentence. A node that is behind, or on a fork that is not final, is fine.
-        """
+        """Return a sentence if the node serves another chain with the same id, else "". Raise RpcError if the id
+        differs. A node that is behind, or on a fork that is not final, is fine."""
         await node.head()
         async with self._pool.connection() as connection:
             final = await highest_final(connection, chain_id)
@@ -102,10 +97,10 @@ class ChainService:
         (header,) = await node.headers([final.number])
         if header is None or bytes_of(header.hash) == final.hash:
             return ""
-        return f"The node serves another chain: its block {final.number} differs from the final block in the index."
+        return f"The node serves another chain: its block {final.number} is not the final block in the index."
 
     async def _deployed(self) -> Deployment:
-        """Wait for the deployment and return it: the service may be started before its contracts are deployed."""
+        """Return the deployment as soon as its contracts are deployed."""
         reported = False
         while True:
             deployment = load_deployment(self.chain.deployment_file)
@@ -192,7 +187,7 @@ class ChainService:
         self.problem = message
 
     async def health(self) -> tuple[bool, str]:
-        """Return whether this process is healthy: on standby with sound nodes, or leading and making progress."""
+        """Return whether this process is on standby with working nodes, or leads and makes progress."""
         follower = self.follower
         if not self.leadership.is_leader or follower is None or follower.cursor is None:
             if self.problem in ("standing by", "not deployed"):
@@ -225,7 +220,7 @@ async def setup(daemon: Daemon) -> AsyncIterator[None]:
         chains = [settings.chain(name) for name in CHAIN_NAMES]
         services = [ChainService(chain, settings, pool) for chain in chains if chain.rpc_urls]
         if not services:
-            log.warning("no chain has an RPC URL; nothing to index", action="index.nothing")
+            log.warning("no chain has an RPC URL, so there is nothing to index", action="index.nothing")
         for service in services:
             daemon.health.add_check(f"chain-{service.chain.name}", service.health)
             daemon.spawn_endless(f"chain {service.chain.name}", service.run())
@@ -241,7 +236,7 @@ async def setup(daemon: Daemon) -> AsyncIterator[None]:
 
 
 async def _measure_audits(pool: ConnectionPool) -> None:
-    """Export the results of each chain's last audit, which ran in another process."""
+    """Export the result of each chain's last audit, which ran in another process."""
     while True:
         with contextlib.suppress(psycopg.Error, TimeoutError):
             async with pool.connection() as connection:

@@ -1,14 +1,11 @@
-"""The sources of a chain: contracts by role from the deployment file, and the filters that select their logs.
+"""A chain's sources: the deployment file's contracts by role, and the filters that select their logs.
 
-Tokens are special. They log far too many authorizations to read on a live chain, so only the token's transfers to our
-contracts are fetched, then the authorizations of their senders in the same blocks; of those, only the ones in the same
-transaction are kept.
+A live token logs far too many authorizations to read. So only its transfers to our contracts are fetched, then the
+authorizations of their senders in the same blocks; of those, only the ones in the same transaction are kept.
 
-Cancellations are fetched for all payers. A payer may cancel before their first payment to us, so no list of our payers
-includes them, and a list from elsewhere could not be rebuilt from the chain. They come with the request for our own
-contracts' events, so they cost no extra request. On the live token they are rare: sending one gains nothing and costs
-gas, and each costs us one row. If a node leaves some out, no harm is done: without a known cancellation we never ask
-the payer to sign again.
+Cancellations are fetched for all payers, because a payer may cancel before the first payment to us. They are rare on
+the live token, and come with the request for our contracts' events. A cancellation that a node leaves out does no harm:
+the payer is then not asked to sign again.
 """
 
 from __future__ import annotations
@@ -42,7 +39,7 @@ Filter = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class FeedRounds:
-    """An emitter of rounds: the proxy it publishes for, and its phase if its round ids do not include one."""
+    """The proxy that an emitter of rounds publishes for, and its phase if its round ids do not include one."""
 
     proxy: bytes
     phase: int | None = None
@@ -53,7 +50,7 @@ class FeedRounds:
 
 @dataclass(frozen=True)
 class Emitter:
-    """A followed address, as bytes, with the layouts of its logs. The key of a layout is the hex of the first topic."""
+    """A followed address, with the layouts of its logs by the hex of their first topic."""
 
     address: bytes
     role: Role
@@ -92,7 +89,7 @@ class Sources:
 
     @property
     def allows_deep_reorgs(self) -> bool:
-        """Return whether the chain may be rewound to any earlier state: a development chain can be restarted."""
+        """Return whether the chain may be rewound to any earlier state, like a development chain."""
         return self.kind == "local"
 
     @property
@@ -102,8 +99,7 @@ class Sources:
 
     @property
     def main_filter(self) -> Filter:
-        """Return the filter for every event of our contracts and feeds, and for the token's cancellations. The token
-        logs no other event of this filter."""
+        """Return the filter for all events of our contracts and feeds, and for the token's cancellations."""
         ours = [each for each in self.emitters.values() if each.role is not Role.TOKEN]
         topics = {topic for each in ours for topic in each.layouts}
         addresses = {hex_of(each.address) for each in ours}
@@ -121,12 +117,12 @@ class Sources:
         return {"address": [hex_of(self.token)], "topics": [hex_of(TRANSFER.topic), None, ours]}
 
     def authorization_filter(self, senders: list[str]) -> Filter:
-        """Return the filter for authorizations used by the senders (as topics) of transfers to us."""
+        """Return the filter for authorizations used by `senders`, which are topics."""
         assert self.token is not None
         return {"address": [hex_of(self.token)], "topics": [hex_of(AUTHORIZATION_USED.topic), senders]}
 
     def fingerprint(self) -> dict[str, str]:
-        """Return the contracts that a database is filled from. Feeds are left out, because they may be added later."""
+        """Return the contracts that a database is filled from. Feeds are left out, since they may be added later."""
         contracts = {role.value: hex_of(address) for role, address in self.contracts.items()}
         return contracts | ({"token": hex_of(self.token)} if self.token is not None else {})
 
@@ -141,7 +137,7 @@ def sources_of(deployment: Deployment, name: str, feeds: Mapping[bytes, FeedRoun
         if key in deployment.contracts
     }
     if not contracts:
-        raise DeploymentError(f"Network {deployment.network} lists none of {', '.join(CONTRACT_ROLES)}.")
+        raise DeploymentError(f"The {deployment.network} deployment file lists none of {', '.join(CONTRACT_ROLES)}.")
     if feeds is None:
         feeds = {address: FeedRounds(address) for address in feed_proxies(deployment)}
     return Sources(
@@ -158,13 +154,12 @@ def sources_of(deployment: Deployment, name: str, feeds: Mapping[bytes, FeedRoun
 
 
 def feed_proxies(deployment: Deployment) -> list[bytes]:
-    """Return the feeds that markets may use."""
     addresses = [feed.proxy for feed in deployment.price_feeds] + [feed.address for feed in deployment.agent_feeds]
     return [bytes_of(address) for address in addresses]
 
 
 def _token(deployment: Deployment) -> bytes | None:
-    """Return the stablecoin of stakes: the network's one EIP-3009 token."""
+    """Return the stakes' stablecoin, the network's only EIP-3009 token."""
     for symbol in ("USDG", "USDC"):
         if symbol in deployment.tokens:
             return bytes_of(deployment.tokens[symbol].address)

@@ -1,8 +1,7 @@
-"""Comparison of stored rows with the chain: raw logs with those that a node returns, all other rows with a new fold of
-the logs and new sums.
+"""Compares raw logs with a node's, and all other rows with a new fold of the logs and new sums.
 
-The new rows are written to empty temporary tables of the same names, which hide the stored tables in the meantime. One
-query for each table compares the two. So a column that is added later is compared without a change here.
+The new rows are written to temporary tables of the same names, which hide the stored tables. One query for each table
+compares the two, so columns added later are compared too.
 """
 
 from __future__ import annotations
@@ -28,10 +27,10 @@ from indexer.store.steps import fold_stored, projections
 from indexer.store.tables import copy_rows, scan_tables, use_indexes, write_logs
 
 BLOCKS_AT_ONCE = 20_000
-# Rows outside of the blocks that were read are mismatches too.
+# Rows outside the blocks that were read are mismatches, too.
 BEFORE_ALL, AFTER_ALL = -1, 2**63 - 1
 
-# The blocks of a page: those of the node's logs, and those of the stored ones.
+# A page's blocks: those of the node's logs, and those of the stored logs.
 _ITS_BLOCKS = SQL(
     "t.chain_id = %b AND t.number IN (SELECT block_number FROM pg_temp.chain_log UNION ALL"
     " SELECT block_number FROM public.chain_log WHERE chain_id = %b AND block_number BETWEEN %b AND %b)"
@@ -40,7 +39,6 @@ _IN_BLOCKS = SQL("t.chain_id = %b AND t.block_number BETWEEN %b AND %b")
 
 
 def stages() -> list[AuditStage]:
-    """Return the stages that read no contract view."""
     return [AuditStage("raw logs", _raw_logs), AuditStage("projections", _projections)]
 
 
@@ -54,7 +52,7 @@ async def _raw_logs(snapshot: Snapshot, after: Place | None) -> Place | None:
             end = page.end.number
             await _compare_page(snapshot, page, low, AFTER_ALL if end == snapshot.number else end)
             low = end + 1
-    # The logs were fetched by number: they are of the tables' chain if the node still has the snapshot's block.
+    # The logs were fetched by number. They are from the tables' chain if the node still has the snapshot's block.
     (header,) = await snapshot.fetcher.node.headers([snapshot.number])
     if header is None or bytes_of(header.hash, 32) != snapshot.digest:
         raise ChainMoved(f"The node replaced block {snapshot.number} while the audit read its chain.")
@@ -62,7 +60,7 @@ async def _raw_logs(snapshot: Snapshot, after: Place | None) -> Place | None:
 
 
 async def _compare_page(snapshot: Snapshot, page: Page, low: int, high: int) -> None:
-    """Compare the stored logs between two blocks, and the blocks that hold them, with the node's."""
+    """Compare the stored logs between two blocks, and their blocks, with the node's."""
     chain_id, connection = snapshot.sources.chain_id, snapshot.connection
     numbers = {each.block for each in page.logs}
     blocks = [
@@ -78,8 +76,8 @@ async def _compare_page(snapshot: Snapshot, page: Page, low: int, high: int) -> 
 
 
 async def _projections(snapshot: Snapshot, _after: Place | None) -> None:
-    """Fold all stored logs again, sum the resulting rows, and compare rows and sums with the stored ones. There are no
-    sums until history has been read."""
+    """Fold all stored logs again, sum the resulting rows, and compare both with the stored ones. There are no sums
+    until history has been read."""
     connection, sources = snapshot.connection, snapshot.sources
     summed = b"SELECT summed FROM chain_cursor WHERE chain_id = %s"
     of_sums = sums.tables_of(sources) if await connection.fetch_value(summed, (sources.chain_id,)) else []
@@ -107,8 +105,8 @@ async def _projections(snapshot: Snapshot, _after: Place | None) -> None:
 
 @asynccontextmanager
 async def _empty_tables(connection: Connection, tables: Sequence[Table]) -> AsyncIterator[None]:
-    """Create empty temporary tables that hide the stored tables of the same names; drop them, with their rows, at the
-    end. The stored tables can still be reached with the prefix `public.`."""
+    """Hide the stored tables behind empty temporary ones of the same names, which are dropped at the end. The stored
+    tables can still be reached with the prefix `public.`."""
     async with connection.transaction(force_rollback=True):
         # pg_temp is named explicitly so that statements prepared for the stored tables are planned again.
         await connection.execute("SET LOCAL search_path = pg_temp, public")
@@ -121,8 +119,8 @@ async def _empty_tables(connection: Connection, tables: Sequence[Table]) -> Asyn
 
 
 async def _compare_rows(snapshot: Snapshot, table: Table, condition: Composable, values: Sequence[Any] = ()) -> None:
-    """Compare every column of the stored rows that meet a condition on `t` with the temporary table of the same name. A
-    row that exists in only one of the two tables is one mismatch."""
+    """Compare every column of the stored rows that meet a condition on `t` with the temporary table. A row that exists
+    in only one of the two is one mismatch."""
     comparison = snapshot.comparison
     columns = [column.name for column in table.columns]
     key = [column.name for column in table.primary_key.columns]
@@ -141,7 +139,7 @@ async def _compare_rows(snapshot: Snapshot, table: Table, condition: Composable,
 
 
 def _whole(value: Any) -> Any:
-    """Convert decimals to integers: all our numeric columns hold whole numbers."""
+    """Convert decimals to integers, since all our numeric columns hold whole numbers."""
     if isinstance(value, list):
         return [_whole(each) for each in value]
     return int(value) if isinstance(value, Decimal) else value

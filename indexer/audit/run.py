@@ -1,4 +1,4 @@
-"""An audit of one chain: page after page, each in its own snapshot of the tables."""
+"""Audits one chain, page after page, each in its own snapshot of the tables."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ from indexer.audit.snapshot import AuditStage, Comparison, Place, Snapshot, take
 from indexer.errors import NodeFault
 from indexer.sources import Sources
 
-PAGE_TRIES = 3
-"""A page whose block a reorganization replaced is compared again, at another block."""
+PAGE_TRIES = 3  # a page whose block was replaced is compared again at another block
 RETRY_SECONDS = 1.0
 
 _INSERT = """
@@ -29,7 +28,7 @@ VALUES (%s, %s, %s, %s, %s, %s, %s, %s)
 
 @dataclass(frozen=True, slots=True)
 class AuditReport:
-    """A finished audit: the blocks of its first and last page, and its findings."""
+    """The blocks of an audit's first and last page, and its findings."""
 
     first_block: int
     last_block: int
@@ -37,7 +36,6 @@ class AuditReport:
 
 
 def stages() -> list[AuditStage]:
-    """Return all audit stages in the order in which they run."""
     return rows.stages() + views.stages()
 
 
@@ -48,7 +46,7 @@ async def audit(
     *,
     progress: Callable[[str, Comparison], None] = lambda _stage, _so_far: None,
 ) -> AuditReport:
-    """Compare a chain stage by stage, calling `progress` after each page; record the result in `chain_audit`."""
+    """Compare a chain stage by stage, calling `progress` after each page. Record the result in `chain_audit`."""
     began_at, found, first_block = datetime.now(UTC), Comparison(), None
     async with pool.connection() as connection:
         for stage in stages():
@@ -73,8 +71,7 @@ async def _page(
     after: Place | None,
     found: Comparison,
 ) -> tuple[Snapshot, Place | None]:
-    """Compare a page in its own snapshot; return the snapshot, with all findings so far, and the place where the page
-    ended."""
+    """Compare a page. Return its snapshot, with all findings so far, and the place where the page ended."""
     tries = 0
     while True:
         try:
@@ -90,7 +87,7 @@ async def _page(
 
 
 async def compare_page(stage: AuditStage, snapshot: Snapshot, after: Place | None) -> Place | None:
-    """Compare a page. Skip views after a mismatch: rows that differ from their logs have to be rebuilt first."""
+    """Compare a page. Skip views after a mismatch, because rows that differ from their logs must be rebuilt first."""
     if stage.of_views and snapshot.comparison.mismatches:
         return None
     return await stage.page(snapshot, after)

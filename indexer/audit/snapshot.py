@@ -1,9 +1,5 @@
-"""The parts of an audit: what it compares, what it found, and its stages.
-
-A stage compares a page at a time, in a snapshot of the tables and at that snapshot's block. Pages hold a bounded number
-of rows, except the one that folds all logs again. A page returns where it ended, which is all that the next one needs.
-The chain moves on between pages: findings of a page are about its own block, and rows that have to agree are compared
-within one page.
+"""The parts of an audit. A stage compares a page of rows at a time, in a snapshot of the tables and at its block. The
+chain moves on between pages, so rows that have to agree with each other are compared within one page.
 """
 
 from __future__ import annotations
@@ -36,17 +32,14 @@ ABIS = {
     Role.TOKEN: "IERC3009",
 }
 
-MAX_DETAILS = 100
-"""Mismatches described in full; the rest are only counted."""
+MAX_DETAILS = 100  # mismatches described in full; the rest are only counted
 
-Place = list[Any]
-"""Where a page ended, in the stage's own terms."""
+Place = list[Any]  # where a page ended; each stage has its own form
 
 
 @dataclass(slots=True)
 class Comparison:
-    """The findings of an audit. `compared` is the number of single values compared, not of rows; `block` is the block
-    being compared."""
+    """An audit's findings. `compared` counts single values, not rows; `block` is the block being compared."""
 
     compared: int = 0
     mismatches: int = 0
@@ -54,8 +47,7 @@ class Comparison:
     block: int = 0
 
     def fields(self, what: str, key: object, ours: Mapping[str, Any], chain: Mapping[str, Any] | RpcError) -> None:
-        """Compare every field of `ours` with the chain's field of the same name. A view that reverted counts as one
-        mismatch; raise any other error."""
+        """Compare every field of `ours` with the chain's. A view that reverted is one mismatch; raise other errors."""
         if isinstance(chain, RpcError):
             if chain.kind is not RpcErrorKind.REVERTED:
                 raise chain
@@ -71,7 +63,7 @@ class Comparison:
         self.fields(what, key, {name: ours}, chain if isinstance(chain, RpcError) else {name: chain})
 
     def keys(self, what: str, ours: Iterable[Any], chain: Iterable[Any]) -> None:
-        """Compare the keys of the rows that exist (`ours`) with the keys that should exist (`chain`)."""
+        """Compare the keys of existing rows (`ours`) with those of the rows that should exist (`chain`)."""
         ours_there, chain_there = set(ours), set(chain)
         self.compared += len(ours_there | chain_there)
         for key in sorted(ours_there ^ chain_there, key=_text):
@@ -87,8 +79,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A snapshot for one page: the tables as the page's transaction sees them, and the chain at the block of their
-    cursor."""
+    """The tables as a page's transaction sees them, and the chain at their cursor's block."""
 
     connection: Connection
     client: ChainClient
@@ -102,11 +93,9 @@ class Snapshot:
 
     @property
     def block(self) -> str:
-        """Return the hash of the snapshot's block, for requests to a node."""
         return hex_of(self.digest)
 
     async def read(self, *calls: Any) -> list[Any]:
-        """Read views at the snapshot's block."""
         return await self.client.read_many(calls, self.block)
 
     async def row(self, query: bytes, values: Any = None) -> tuple[Any, ...]:
@@ -118,12 +107,8 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class AuditStage:
-    """A stage of an audit: one kind of comparison.
-
-    `page` compares the rows that follow a place (None is the start). It returns the place where it ended, or None when
-    nothing is left. `of_views` is whether it reads the contracts' views, which is useful only where the rows agree with
-    their logs.
-    """
+    """One kind of comparison. `page` compares the rows after a place (None is the start) and returns the place where it
+    ended, or None if nothing is left. `of_views` is whether it reads contracts' views."""
 
     name: str
     page: Callable[[Snapshot, Place | None], Awaitable[Place | None]]
@@ -133,14 +118,13 @@ class AuditStage:
 async def take_snapshot(
     connection: Connection, client: ChainClient, sources: Sources, comparison: Comparison
 ) -> Snapshot:
-    """Return the tables as the caller's transaction sees them, and the chain at their cursor's block; raise NodeFault
-    if the node does not have that block."""
+    """Return a snapshot for the caller's transaction. Raise NodeFault if the node does not have its block."""
     await connection.execute("SET LOCAL statement_timeout = 0")
     row = await connection.fetch_one(
         "SELECT number, hash, l1_block_number, block_time FROM chain_cursor WHERE chain_id = %s", (sources.chain_id,)
     )
     if row is None or row[1] is None:
-        raise NodeFault(f"Chain {sources.chain_id} has not been indexed yet; there is nothing to audit.")
+        raise NodeFault(f"Chain {sources.chain_id} has not been indexed yet, so there is nothing to audit.")
     number, digest, l1_number, time = row
     comparison.block = number
     sources = replace(sources, feeds=await known_feeds(connection, sources.chain_id))
@@ -148,19 +132,17 @@ async def take_snapshot(
     contracts = {role: Contract(hex_of(addresses[role]), abi(name)) for role, name in ABIS.items() if role in addresses}
     fetcher, now = Fetcher(RpcNode(client.provider), sources), Moment(l1_number, time)
     snapshot = Snapshot(connection, client, fetcher, sources, contracts, number, digest, now, comparison)
-    await _require_block(client, number, snapshot.block)
-    return snapshot
-
-
-async def _require_block(client: ChainClient, number: int, block: str) -> None:
     try:
-        header = await client.block(block)
+        header = await client.block(snapshot.block)
     except RpcError as error:
         if error.kind is not RpcErrorKind.BLOCK_NOT_FOUND:
             raise
         header = None
     if header is None:
-        raise NodeFault(f"The node does not have block {number} as indexed ({block}); let the indexer catch up first.")
+        raise NodeFault(
+            f"The node does not have the indexed block {number} ({snapshot.block}). Let the indexer catch up first."
+        )
+    return snapshot
 
 
 def _text(value: Any) -> str:

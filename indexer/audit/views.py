@@ -1,5 +1,4 @@
-"""Comparison of rows with the contracts' own views: small tables (their columns are declared here), markets, stakes,
-positions, pool feeds' readings, and sums. These stages run after the rows were found to agree with their logs."""
+"""Compares rows with the contracts' own views, after the rows were found to agree with their logs."""
 
 from __future__ import annotations
 
@@ -34,8 +33,8 @@ RECENT_STEPS = 1_440
 
 
 class View(NamedTuple):
-    """The answer that a contract's view must give. `ours` is a mapping of its fields by name, a list of such mappings,
-    or the whole answer."""
+    """The result that a contract's view must return. `ours` is a mapping of its fields by name, a list of such
+    mappings, or the whole result."""
 
     what: str
     key: object
@@ -46,7 +45,6 @@ class View(NamedTuple):
 
 
 def stages() -> list[AuditStage]:
-    """Return the stages; each reads only contracts that the chain has."""
     return [
         _small_table(STOCK_OPENER, Role.LISTER, "isOpener", "opener"),
         _small_table(STOCK_FEED, Role.LISTER, "feed", "feed", fields=_STOCK_FEED),
@@ -78,8 +76,8 @@ def _rows(
     role: Role,
     views: Callable[[Snapshot, list[Any]], Awaitable[list[View]]],
 ) -> AuditStage:
-    """Return a stage that compares the rows of a table, in the order of an indexed key, with the contract's views. On a
-    chain without the contract the stage does nothing."""
+    """Return a stage that compares a table's rows, in the order of an indexed key, with the contract's views. It does
+    nothing on a chain without the contract."""
 
     async def page(snapshot: Snapshot, after: Place | None) -> Place | None:
         if role not in snapshot.contracts:
@@ -94,7 +92,7 @@ def _rows(
 
 
 async def _compare(snapshot: Snapshot, views: Iterable[View]) -> None:
-    """Read the views of those contracts that the chain has, and compare their answers."""
+    """Read and compare the views of those contracts that the chain has."""
     asked = [
         (view, contract)
         for view in views
@@ -113,12 +111,11 @@ async def _compare(snapshot: Snapshot, views: Iterable[View]) -> None:
 
 
 def as_view_fields(row: Any, *names: str) -> dict[str, Any]:
-    """Return a row's columns under the names that contracts' views use, converted to the types of decoded answers."""
+    """Return a row's columns under the names that contracts' views use, converted to the types of decoded results."""
     return {name: as_view_value(value) for name, value in camel_fields(row, *names).items()}
 
 
 def as_view_value(value: Any) -> Any:
-    """Convert a column's value to the type of a view's decoded answer."""
     if isinstance(value, bytes) and len(value) == ADDRESS_BYTES:
         return hex_of(value)
     return [int(each) for each in value] if isinstance(value, list) else value
@@ -136,17 +133,14 @@ def _small_table(
     fields: str = "",
     chosen: Callable[[Any], bool] = lambda _row: True,
 ) -> AuditStage:
-    """Return a stage that compares the rows of a small table with a view.
-
-    `arguments` names the columns that are passed to the view. `fields` names the columns that the view returns, by the
-    view's names. Without `fields` the view returns one value, which is the column `allowed`.
-    """
+    """Return a stage that compares a small table's rows with a view. The view takes the columns in `arguments`, and
+    returns those in `fields` under the view's names, or just the column `allowed`."""
     name = kind.table.name
 
     async def views(snapshot: Snapshot, rows: list[Any]) -> list[View]:
         chain_id, views = snapshot.sources.chain_id, []
         for row in rows:
-            # Rows of both chains may be in one database.
+            # One database may hold the rows of both chains.
             if chosen(row) and getattr(row, "chain_id", chain_id) == chain_id:
                 key = tuple(getattr(row, column) for column in arguments.split())
                 ours = as_view_fields(row, *fields.split()) if fields else row.allowed
@@ -187,8 +181,8 @@ SUMS = (
 
 
 async def _sums(snapshot: Snapshot, _after: Place | None) -> None:
-    """Compare the contracts' sums with the tables'. Read from the node first: it may no longer have the block by the
-    time the tables are summed."""
+    """Compare the contracts' sums with the tables'. Read from the node first, because it may no longer have the block
+    when the tables are summed."""
     for role, names, query in SUMS:
         if role in snapshot.contracts:
             answers = await snapshot.read(*(snapshot.contracts[role].call(name) for name in names))
@@ -208,11 +202,8 @@ AND a.recipient = %s AND NOT EXISTS (SELECT FROM agent_stake s WHERE s.wallet = 
 
 
 async def _liabilities(snapshot: Snapshot, _after: Place | None) -> None:
-    """Compare the settlement wallet's debts according to our rows with its own sums; check that unbooked money is still
-    in the wallet.
-
-    Read from the node first: it may no longer have the block by the time the tables are summed.
-    """
+    """Compare the settlement wallet's own sums with its debts in our rows, and check that unbooked money is still
+    there. Read from the node first, because it may no longer have the block when the tables are summed."""
     if Role.WALLET not in snapshot.contracts:
         return
     wallet = snapshot.contracts[Role.WALLET]
@@ -234,7 +225,7 @@ async def _liabilities(snapshot: Snapshot, _after: Place | None) -> None:
 
 
 async def _owed_of_markets(snapshot: Snapshot) -> tuple[int, int, int]:
-    """Sum the stakes of open markets, the unpaid amounts of settled ones, and fees, a few markets at a time."""
+    """Return the sums of open markets' stakes, settled markets' unpaid amounts, and fees."""
     open_stakes = unpaid = fees = 0
     after = None
     while rows := await rows_after(snapshot.connection, agent.MARKET, ("index",), after, BOOKS_AT_ONCE):
@@ -248,7 +239,7 @@ async def _owed_of_markets(snapshot: Snapshot) -> tuple[int, int, int]:
             else:
                 fees += row.staked - row.net_pool
                 if row.paid_shares == book.shares[row.winner]:
-                    fees += row.net_pool - row.paid_out  # every winner is paid: the remainder of rounding is ours
+                    fees += row.net_pool - row.paid_out  # every winner is paid, so the rounding remainder is a fee
                 else:
                     unpaid += row.net_pool - row.paid_out
         after = [rows[-1].index]
@@ -273,7 +264,6 @@ async def _agent_markets(snapshot: Snapshot, rows: list[Any]) -> list[View]:
 
 
 def _agent_market(row: Any, book: Book) -> Iterator[View]:
-    """Yield the views of one market, its outcomes and its terms."""
     key = hex_of(row.market_id)
     ours = {
         **as_view_fields(row, "index", "status", "outcomes", "opensAt", "closesAt", "feeBps", "potCap", "weights"),
@@ -300,7 +290,7 @@ def _agent_market(row: Any, book: Book) -> Iterator[View]:
 
 
 async def _stakes(snapshot: Snapshot, rows: list[Any]) -> list[View]:
-    """Return the views of stakes, and check that the stakes were paid."""
+    """Check that the stakes were paid, and return their views."""
     ids = sorted({row.market_id for row in rows})
     market_rows = await rows_by_key(snapshot.connection, agent.MARKET, ("market_id",), [(each,) for each in ids])
     markets = {row.market_id: row for row in market_rows}
@@ -323,7 +313,7 @@ def _stake(row: Any, market: Any, book: Book) -> Iterator[View]:
     if row.outcome is not None:
         ours["outcome"] = row.outcome
     yield View("stake", row.stake_id, Role.WALLET, "stake", (row.stake_id,), ours)
-    # Payments of the receive form are not recorded: only the contract itself can take them.
+    # The contract does not record payments of the receive form, because only the contract itself can take them.
     is_booked = not is_marked(row.nonce)
     yield View("stake", row.stake_id, Role.WALLET, "booked", (hex_of(row.wallet), row.nonce), is_booked)
 
@@ -402,7 +392,7 @@ def _position(position: Position, shown: PositionView) -> Iterator[View]:
 # ---------------------------------------------------------------- pool feeds
 
 
-# A reading's measure is the log directly after its round. A round without one has no quality, which is a mismatch.
+# A reading's measure is the log directly after its round. A round without a measure has no quality, a mismatch.
 _READINGS = b"""
 SELECT r.block_number, r.log_index, r.feed, m.quality, r.round_id, r.answer, r.updated_at FROM oracle_round r
 LEFT JOIN oracle_measure m
@@ -434,8 +424,8 @@ async def _readings(snapshot: Snapshot, after: Place | None) -> Place | None:
 
 
 async def _unrecorded_readings(snapshot: Snapshot, after: Place | None) -> Place | None:
-    """Look for readings that a pool feed has and the tables lack: its newest, those of the last day, and those that
-    decide markets. A feed counts no readings, so there is no total to compare."""
+    """Look for readings that the tables lack: a pool feed's newest, those of the last day, and those that decide
+    markets. A feed does not count its readings, so there is no total to compare."""
     chain_id, steps, now = snapshot.sources.chain_id, snapshot.sources.steps, snapshot.now.timestamp
     if not steps:
         return None

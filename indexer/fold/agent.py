@@ -1,8 +1,8 @@
 """Agent markets, outcome books and stakes, folded from the logs of settlement wallet, resolver and lister.
 
-The fold is pure, like `indexer.fold.stock`. `core.agent.book` computes a stake's shares and payout; a log that
-disagrees is a Contradiction. So is an action that only some of its contracts log. Opening a market takes one log from
-each of the three contracts in one transaction; settling one takes a log of the wallet and a log of the resolver.
+`core.agent.book` computes shares and payouts; a log that disagrees is a Contradiction. So is an action that only some
+of its contracts log. Opening a market takes one log from each of the three contracts in one transaction; settling it
+takes a log of the wallet and a log of the resolver.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ NO_REFERENCE = bytes(32)
 
 @dataclass(slots=True)
 class _Act:
-    """The logs, by event, that several contracts write for one action on a market in one transaction."""
+    """The logs that several contracts write for one action on a market, by event."""
 
     last: LogRecord
     events: dict[type, Any] = field(default_factory=dict)
@@ -45,7 +45,7 @@ OPENING = (ev.MarketOpened, ev.MarketRegistered, ev.MarketListed)
 
 
 class AgentFold:
-    """The agent markets touched by one run of logs, with all their outcomes and the stakes that were paid."""
+    """Folds runs of logs into agent markets, their outcomes and stakes. Load the rows it `needs` before `apply`."""
 
     def __init__(self) -> None:
         self._markets: dict[bytes, Any] = {}
@@ -72,7 +72,7 @@ class AgentFold:
     # ---------------------------------------------------------------- loading
 
     def needs(self, logs: Iterable[LogRecord]) -> Iterator[Need]:
-        """Yield descriptions of the rows to load. The caller adds the rows of each `Need` before it takes the next."""
+        """Yield the rows to load. The caller adds the rows of each `Need` before it takes the next."""
         seen = {log.entity for log in logs if log.entity is not None and log.entity[:1] == AGENT_MARKET}
         markets = [(key,) for entity in seen if (key := entity[1:]) not in self._markets]
         yield Need(MARKET, ("market_id",), markets)
@@ -81,7 +81,6 @@ class AgentFold:
         yield Need(STAKE, ("stake_id",), [(each,) for each in ids if each not in self._stakes])
 
     def add_row(self, kind: RowKind, row: Any) -> None:
-        """Add a stored row that `needs` asked for."""
         if kind is STAKE:
             self._stakes[row.stake_id] = row
         elif kind is OUTCOME:
@@ -97,7 +96,7 @@ class AgentFold:
         self._handlers[type(log.event)](log, log.event)
 
     def finish(self) -> None:
-        """Check, after the last log, that all contracts logged every action; raise Contradiction if not."""
+        """Raise Contradiction if not all contracts logged each action. Call this after the last log of a run."""
         for act in self._openings.values():
             missing = ", ".join(each.__name__ for each in OPENING if each not in act.events)
             _require(act.last, not missing, f"a market was opened without {missing}")
@@ -306,7 +305,7 @@ class AgentFold:
         self._touch(log, e.market_id)
 
     def _owed(self, market: Any, stake: Any) -> tuple[int, bool]:
-        """Return the amount owed to a stake now, and whether it is a refund of its payment."""
+        """Return the amount now due to a stake, and whether it is a refund of its payment."""
         if stake.status == StakeStatus.OWED_BACK:
             return stake.amount, True
         if stake.status != StakeStatus.IN_BOOK or market.status == AgentMarketStatus.OPEN:
@@ -318,7 +317,6 @@ class AgentFold:
     # ---------------------------------------------------------------- results
 
     def take_writes(self) -> list[Write]:
-        """Return the rows changed since the last call."""
         writes = [
             MARKET.write(self._markets[each] for each in self._touched_markets),
             OUTCOME.write(row for each in self._touched_markets for row in self._outcomes[each]),
@@ -329,8 +327,8 @@ class AgentFold:
         return writes
 
     def affected_rows(self) -> AffectedRows:
-        """Return the rows whose share of the sums may have changed since the last write: touched markets, new stakes,
-        and all stakes of settled markets."""
+        """Return what may have changed the sums since the last write: touched markets, new stakes, and all stakes of
+        settled markets."""
         booked = [each for each in self._touched_stakes if not self._stakes[each].stored]
         return AffectedRows(added=booked, whole=list(self._closed), markets=list(self._touched_markets))
 
@@ -354,14 +352,14 @@ def _has_reading(reading: ev.Reading) -> bool:
 
 
 def _slug(document: dict[str, Any] | None, key: bytes) -> str | None:
-    """Return the market's id from its metadata, or None if that id does not hash to the market's key: the lister could
-    have written any id."""
+    """Return the market's id from its metadata, or None if the id does not hash to the market's key: a lister can write
+    any id."""
     claimed = None if document is None else document.get("id")
     return claimed if isinstance(claimed, str) and market_key(claimed) == key else None
 
 
 def _document(metadata: str) -> dict[str, Any] | None:
-    """Return the metadata as a JSON object, or None: the holder of a lister's key can write any text."""
+    """Return the metadata as a JSON object, or None if it is something else: a lister can write any text."""
     try:
         document = orjson.loads(metadata)
     except orjson.JSONDecodeError:

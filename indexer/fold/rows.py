@@ -1,8 +1,5 @@
-"""Projection rows as objects while a page is folded. Their classes are made from the declared tables, so columns are
-declared once.
-
-A row object has the table's columns as attributes, and `stored`, which is True if the database already has a row with
-the same key. That row is then replaced.
+"""Projection rows as objects while a page is folded. A row has its table's columns as attributes, and `stored`, which
+is True if the database already has a row with the same key, to be replaced.
 """
 
 from __future__ import annotations
@@ -17,7 +14,7 @@ from sqlalchemy import Table
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """The stored rows that a fold needs: those whose `columns` equal one of `values`."""
+    """The stored rows that a fold needs, whose `columns` equal one of `values`."""
 
     kind: RowKind
     columns: tuple[str, ...]
@@ -26,8 +23,7 @@ class Need:
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """Rows to write to a table, with values in column order. `added` are new rows; `changed` replace the stored rows
-    with the same key."""
+    """Rows to write, with values in column order. Rows in `changed` replace those with the same key."""
 
     table: Table
     added: list[tuple[Any, ...]]
@@ -36,7 +32,7 @@ class Write:
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """Rows to delete: those whose `columns` equal one of `values`."""
+    """Rows to delete, whose `columns` equal one of `values`."""
 
     table: Table
     columns: tuple[str, ...]
@@ -45,8 +41,8 @@ class Removal:
 
 @dataclass(frozen=True, slots=True)
 class AffectedRows:
-    """The rows whose share of the sums a step may change: positions or stakes by id, those that the step `added`, all
-    those of some vintages or of some `whole` markets, and the rows of `markets` themselves."""
+    """The rows whose share of the sums a step may change: positions or stakes by id, those that it `added`, all those
+    of some vintages or `whole` markets, and the rows of `markets` themselves."""
 
     ids: list[int] = field(default_factory=list)
     added: list[int] = field(default_factory=list)
@@ -56,14 +52,13 @@ class AffectedRows:
 
 
 def copy_fields(row: Any, event: Any, *names: str) -> None:
-    """Copy an event's fields to the columns of the same names: all fields, or those named."""
+    """Copy all fields of an event, or those named, to the columns of the same names."""
     for name in names or event.__struct_fields__:
         setattr(row, name, getattr(event, name))
 
 
 class RowKind:
-    """The row class of one table. `new(...)` makes a new row, and `loaded(values)` makes one from the database.
-    `values(row)` returns a row's values in column order, and `write(rows)` returns what to store."""
+    """A table's row class: `new(...)` makes a new row, and `values(row)` returns a row's values in column order."""
 
     def __init__(self, table: Table) -> None:
         self.table = table
@@ -77,8 +72,8 @@ class RowKind:
         return self.new(*values, stored=True)
 
     def write(self, rows: Iterable[Any], added: Iterable[tuple[Any, ...]] = ()) -> Write:
-        """Return what to store for some row objects, which count as stored from then on. `added` are further new rows,
-        given as plain values."""
+        """Return what to store for `rows`, which count as stored from then on. `added` are the values of further new
+        rows."""
         write = Write(self.table, list(added), [])
         for row in rows:
             (write.changed if row.stored else write.added).append(self.values(row))

@@ -1,9 +1,8 @@
-"""Rows that single logs make: rounds of feeds with their measures, and token authorizations, each paired with the
-transfer it made.
+"""Rows that single logs make: feeds' rounds with their measures, and token authorizations with the transfers they made.
 
 In both forms of EIP-3009 the token logs AuthorizationUsed and, directly after it, the Transfer that the authorization
-made. So a payment is a pair of adjacent logs of one transaction, one token and one payer. Nothing else counts: one call
-may move a payer's money by several authorizations and by plain transfers, and an amount moved by a stranger's call must
+made. So a payment is a pair of adjacent logs of one transaction, token and payer. Nothing else counts: one call may
+move a payer's money by several authorizations and plain transfers, and an amount that a stranger's call moved must
 never be booked for a payer who signed another amount.
 """
 
@@ -28,12 +27,11 @@ from indexer.fold.rows import RowKind, Write
 from indexer.sources import FeedRounds
 
 APPENDED = (oracle_round, oracle_measure, token_authorization)
-"""Tables whose rows name their block: a rewind deletes the rows of the blocks it takes back."""
+"""Tables whose rows name their block. A rewind deletes the rows of the removed blocks."""
 _MEASURED = ("start_cumulative", "end_cumulative", "liquidity", "quiet")
 
 
 def rounds(chain_id: int, logs: Iterable[LogRecord], feeds: Mapping[bytes, FeedRounds]) -> list[Write]:
-    """Return the rows to add for the rounds in these logs, which are in chain order, and for the rounds' measures."""
     rows: list[tuple[Any, ...]] = []
     measured: list[tuple[Any, ...]] = []
     for log in logs:
@@ -57,8 +55,8 @@ LogPlace = tuple[int, int]
 
 
 def pairs(logs: Iterable[LogRecord]) -> dict[LogPlace, LogRecord]:
-    """Map the place of each AuthorizationUsed to the transfer it made. Logs are in chain order; a transfer has only one
-    log directly before it, so none is paired twice."""
+    """Map the place of each AuthorizationUsed to the transfer it made. Logs are in chain order, so no transfer is
+    paired twice."""
     return {(used.block, used.index): after for used, after in pairwise(logs) if _is_pair(used, after)}
 
 
@@ -74,8 +72,8 @@ def _is_pair(used: LogRecord, after: LogRecord) -> bool:
 
 
 def relevant(logs: list[LogRecord]) -> list[LogRecord]:
-    """Drop the token's logs that do not concern us: transfers that no authorization made, and authorizations used in
-    transactions in which their payer paid us nothing."""
+    """Drop unneeded token logs: transfers that no authorization made, and authorizations used in transactions in which
+    their payer paid our contracts nothing."""
     transfers = {(log.block, log.index) for log in pairs(logs).values()}
     payers = {(log.tx, log.event.sender) for log in logs if isinstance(log.event, Transfer)}
     kept = []
@@ -90,7 +88,6 @@ def relevant(logs: list[LogRecord]) -> list[LogRecord]:
 
 
 def authorization_keys(chain_id: int, logs: Iterable[LogRecord]) -> list[tuple[int, bytes, bytes]]:
-    """Return the keys of the authorizations that the logs use or cancel."""
     return [
         (chain_id, log.event.authorizer, log.event.nonce)
         for log in logs
@@ -99,10 +96,8 @@ def authorization_keys(chain_id: int, logs: Iterable[LogRecord]) -> list[tuple[i
 
 
 def authorizations(chain_id: int, logs: list[LogRecord], known: set[tuple[int, bytes, bytes]]) -> Write:
-    """Return the rows to add for logs from `relevant`, which are in chain order, and add the rows' keys to `known`.
-
-    Raise Contradiction if an authorization is used or canceled twice: the token then breaks EIP-3009.
-    """
+    """Return the rows to add for logs from `relevant`, which are in chain order, and add their keys to `known`. Raise
+    Contradiction if an authorization is used or canceled twice, which breaks EIP-3009."""
     made = pairs(logs)
     rows = []
     for log in logs:

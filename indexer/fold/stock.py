@@ -1,8 +1,7 @@
 """Stock markets, vintages and positions, folded from the logs of the settler, the resolver and the lister.
 
-The fold is pure: it takes the rows its logs touch, applies the logs in chain order and returns what to write.
-`core.stock.vested` computes what each event does to a book; this module keeps the rows. Entries are the exception. They
-only add to the pending vintage, and they are so many that this module changes the row directly.
+`core.stock.vested_fold` computes what each event does to a book, and this module keeps the rows. Entries are the
+exception: they only add to the pending vintage and are so many that this module changes the row directly.
 """
 
 from __future__ import annotations
@@ -26,11 +25,8 @@ POSITION = RowKind(stock_position)
 
 
 class _MarketState:
-    """A market's row, together with its books as a `VestedMarket` while consecutive events need the books.
-
-    While `_value` is set, it holds the current books, vintage and outcome, and `current_row` copies them to `row`.
-    Payouts are counted on the row only: there are many, and they change no book.
-    """
+    """A market's row, and its books as a `VestedMarket` while consecutive events need them: then `_value` is set and
+    newer than the row. Payouts are counted on the row only, because they are many and change no book."""
 
     __slots__ = ("_value", "_written", "row")
 
@@ -40,7 +36,6 @@ class _MarketState:
         self._written = True
 
     def value(self) -> VestedMarket:
-        """Return the market's books. Its totals are only on the row."""
         if self._value is None:
             self._value = market_of(self.row)
         return self._value
@@ -66,20 +61,18 @@ class _MarketState:
 
 
 class StockFold:
-    """The stock markets touched by one run of logs. Load the rows it `needs` before `apply`."""
+    """Folds runs of logs into stock markets. Load the rows it `needs` before `apply`."""
 
     def __init__(self) -> None:
         self._markets: dict[int, _MarketState] = {}
         self._vintages: dict[tuple[int, int], Any] = {}
         self._positions: dict[int, Any] = {}
+        # Entered positions that were not touched again, as column values: since the last write, and before.
         self._entries: dict[int, tuple[Any, ...]] = {}
-        """Positions entered since the last write and not touched again, as column values."""
         self._written_entries: dict[int, tuple[Any, ...]] = {}
-        """Positions entered before that, and not touched again."""
         self._matched: dict[tuple[int, int], Vintage] = {}
         self._touched_markets: set[int] = set()
-        self._acted_on: set[int] = set()
-        """Markets with logs other than entries, which change only positions' sums."""
+        self._acted_on: set[int] = set()  # markets with logs other than entries, which change only positions' sums
         self._touched_vintages: set[tuple[int, int]] = set()
         self._touched_positions: set[int] = set()
         self._affected_markets: set[int] = set()
@@ -101,7 +94,7 @@ class StockFold:
     # ---------------------------------------------------------------- loading
 
     def needs(self, logs: Iterable[LogRecord]) -> Iterator[Need]:
-        """Yield descriptions of the rows to load. The caller adds the rows of each `Need` before it takes the next."""
+        """Yield the rows to load. The caller adds the rows of each `Need` before it takes the next."""
         seen = {log.entity for log in logs if log.entity is not None and log.entity[:1] == STOCK_MARKET}
         markets = {int.from_bytes(entity[1:]) for entity in seen}
         yield Need(MARKET, ("market_id",), [(each,) for each in markets if each not in self._markets])
@@ -112,7 +105,6 @@ class StockFold:
         yield Need(VINTAGE, ("market_id", "vintage"), [each for each in vintages if each not in self._vintages])
 
     def add_row(self, kind: RowKind, row: Any) -> None:
-        """Add a stored row that `needs` asked for."""
         if kind is VINTAGE:
             self._vintages.setdefault((row.market_id, row.vintage), row)
         elif kind is POSITION:
@@ -284,16 +276,13 @@ class StockFold:
     # ---------------------------------------------------------------- results
 
     def market(self, market_id: int) -> VestedMarket:
-        """Return a market's books after the last applied log."""
         return market_of(self._state(market_id).current_row())
 
     def position(self, position_id: int) -> tuple[Position, Vintage]:
-        """Return a position after the last applied log, and the current state of its vintage."""
         row = self._position(position_id)
         return position_of(row), self._vintage_of(row)
 
     def take_writes(self) -> list[Write]:
-        """Return the rows changed since the last call."""
         for market_id, number in self._touched_vintages:
             row = self._vintages[market_id, number]
             market = self._markets[market_id].current_row()
@@ -313,9 +302,9 @@ class StockFold:
         return writes
 
     def affected_rows(self) -> AffectedRows:
-        """Return the rows whose share of the sums may have changed since the last write: markets with logs other than
-        entries, all positions of listed or closed markets and of matched vintages, and each position that was entered,
-        paid or transferred."""
+        """Return what may have changed the sums since the last write: markets with logs other than entries, all
+        positions of listed or closed markets and of matched vintages, and each entered, paid or transferred position.
+        """
         matched = [key for key in self._touched_vintages if self._vintages[key].accepted_up is not None]
         return AffectedRows(
             ids=list(self._touched_positions),
@@ -337,7 +326,7 @@ class StockFold:
         return position_id in self._entries or position_id in self._written_entries or position_id in self._positions
 
     def _position(self, position_id: int) -> Any:
-        """Return a position's row for a change, and mark the position as touched."""
+        """Mark a position as touched, and return its row."""
         self._touched_positions.add(position_id)
         row = self._positions.get(position_id)
         if row is None:
@@ -357,7 +346,7 @@ class StockFold:
         if row is None:
             raise mirror.Diverged(f"position {position.position_id} belongs to a vintage without entries")
         if row.accepted_up is None:
-            # A refund may be sent before its finished vintage is finalized: the market still holds the offers.
+            # A refund may be sent before its finished vintage is finalized. The market still holds the offers.
             pending = self._state(position.market_id).value().vintage
             assert pending is not None
             return pending

@@ -1,5 +1,4 @@
-"""Rows that belong to no market: feeds, bounds, openers, roles, guardians, pauses, fee sweeps. There are few of
-them."""
+"""Rows that belong to no market: feeds, bounds, openers, roles, guardians, pauses and fee sweeps."""
 
 from __future__ import annotations
 
@@ -33,14 +32,12 @@ VENUE_KINDS = {
     agent.AGENT_VENUE: (AGENT_VENUE, AGENT_ROLE, AGENT_FEED, AGENT_SWEEP),
     shared.PAUSER: (GUARDIAN, PAUSER_ACT),
 }
-"""The tables of each entity. All are small, so a fold loads them completely, except those that are only appended to."""
+"""Each entity's tables. All are small, so a fold loads them completely, except those that only grow."""
 
 APPEND_ONLY = (STOCK_SWEEP, AGENT_SWEEP, PAUSER_ACT)
 
 
 class VenueFold:
-    """The fold of one chain's venue rows, of both stock and agent contracts."""
-
     def __init__(self, chain_id: int) -> None:
         self._chain_id = chain_id
         self._rows: dict[tuple[str, Any], Any] = {}
@@ -50,7 +47,6 @@ class VenueFold:
         self._rows[kind.table.name, tuple(getattr(row, name) for name in kind.key)] = row
 
     def apply(self, log: LogRecord) -> None:
-        """Apply the next log in chain order."""
         match e := log.event:
             case stock.FeedSet():
                 copy_fields(self._row(STOCK_FEED, e.feed), e)
@@ -86,7 +82,6 @@ class VenueFold:
                 row.at, row.tx = log.at, log.tx
 
     def take_writes(self) -> list[Write]:
-        """Return the rows changed since the last call."""
         by_kind: dict[RowKind, list[Any]] = {}
         for key, kind in self._touched.items():
             by_kind.setdefault(kind, []).append(self._rows[key])
@@ -96,7 +91,7 @@ class VenueFold:
     def _condemn(self, log: LogRecord, e: agent.FeedCondemned) -> None:
         row = self._rows.get((AGENT_FEED.table.name, (e.feed,)))
         if row is None:
-            raise Contradiction(f"In block {log.block}, log {log.index}: a feed that was never set was condemned.")
+            raise Contradiction(f"In block {log.block}, log {log.index}, an unknown feed was condemned.")
         row = self._row(AGENT_FEED, e.feed)
         row.condemned, row.allowed = True, False
 

@@ -1,8 +1,7 @@
 """Stored blocks and logs: queries, and the partitions of `chain_log`.
 
-Each partition holds a range of one chain's blocks and is made before the cursor reaches it. A full one is never written
-again, so backup tools copy it once, and it can be moved to other disks or vacuumed separately. The one after the
-cursor's always exists, so that no new block waits for one to be made.
+Each partition holds a range of one chain's blocks, and exists before the cursor reaches it. A full partition is never
+written again, so backups copy it once, and it can be moved to other disks.
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ from indexer.decode import BlockInfo
 
 
 async def blocks_below(connection: Connection, chain_id: int, top: int, limit: int) -> list[BlockInfo]:
-    """Return up to `limit` stored blocks from `top` down."""
     rows = await connection.fetch_all(
         "SELECT number, hash, timestamp, l1_block_number FROM chain_block WHERE chain_id = %s AND number <= %s"
         " ORDER BY number DESC LIMIT %s",
@@ -33,7 +31,6 @@ async def places_of_logs(connection: Connection, chain_id: int, first: int, last
 
 
 async def first_block_after(connection: Connection, chain_id: int, number: int) -> BlockInfo | None:
-    """Return the lowest stored block above `number`."""
     row = await connection.fetch_one(
         "SELECT number, hash, timestamp, l1_block_number FROM chain_block WHERE chain_id = %s AND number > %s"
         " ORDER BY number LIMIT 1",
@@ -43,7 +40,7 @@ async def first_block_after(connection: Connection, chain_id: int, number: int) 
 
 
 async def highest_final(connection: Connection, chain_id: int) -> BlockInfo | None:
-    """Return the highest stored block that is final, or None if the nodes do not report finality."""
+    """Return the highest stored final block, or None if the nodes do not report finality."""
     row = await connection.fetch_one(
         "SELECT b.number, b.hash, b.timestamp, b.l1_block_number FROM chain_cursor c JOIN chain_block b"
         " ON b.chain_id = c.chain_id AND b.number <= least(c.number, c.finalized_number)"
@@ -62,11 +59,10 @@ def range_name(chain_id: int, number: int) -> str:
 
 
 async def make_ranges(connection: Connection, chain_id: int, first: int, last: int) -> None:
-    """Make the partitions for blocks `first` to `last`, and the next one. The caller holds the cursor's lock, so no
-    other process makes partitions at the same time.
+    """Make the partitions for blocks `first` to `last`, and the next one. The caller holds the cursor's lock.
 
-    CREATE TABLE ... PARTITION OF would lock out all readers, and wait for an audit that takes hours; attaching a
-    finished table does not.
+    CREATE TABLE ... PARTITION OF would lock out all readers, and wait for an audit that takes hours. Attaching a table
+    does not.
     """
     for number in range(first // BLOCKS, last // BLOCKS + 2):
         name = range_name(chain_id, number)
@@ -87,5 +83,5 @@ async def make_ranges(connection: Connection, chain_id: int, first: int, last: i
 
 
 def enters_range(first: int, last: int) -> bool:
-    """Return whether the range of a partition begins among blocks `first` to `last`."""
+    """Return whether a partition begins among blocks `first` to `last`."""
     return (first - 1) // BLOCKS != last // BLOCKS

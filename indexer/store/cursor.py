@@ -1,4 +1,4 @@
-"""The cursor of one chain: how far the chain is indexed. It only moves from the value that its owner last read."""
+"""A chain's cursor: how far it is indexed. The cursor only moves from the value that its owner last read."""
 
 from __future__ import annotations
 
@@ -27,8 +27,7 @@ class Cursor:
     number: int
     hash: bytes | None
     finalized: int | None = None
-    summed: bool = False
-    """Whether the sum tables are filled, and updated by every step."""
+    summed: bool = False  # whether the sum tables are filled, and updated by every step
 
     @property
     def at_start(self) -> bool:
@@ -36,11 +35,11 @@ class Cursor:
 
 
 async def open_cursor(connection: Connection, sources: Sources) -> Cursor:
-    """Return the chain's cursor, creating its row if needed; raise OtherSources if the row was filled from other
+    """Return the chain's cursor, creating its row if needed. Raise OtherSources if it was filled from other
     contracts."""
     async with connection.transaction():
         await _ensure_row(connection, sources)
-        # Events name markets by the feeds' observed keys, and the deployment file may add feeds at any time.
+        # The wallets' events name feeds by these keys, and the deployment file may add feeds at any time.
         await connection.execute(
             "UPDATE chain_cursor SET sources = jsonb_set(sources, '{observed}', %s) WHERE chain_id = %s",
             (Jsonb({feed.hex(): key for feed, key in sources.observed.items()}), sources.chain_id),
@@ -61,12 +60,11 @@ async def open_cursor(connection: Connection, sources: Sources) -> Cursor:
 
 
 async def _ensure_row(connection: Connection, sources: Sources) -> None:
-    """Insert the cursor's row if it is missing: before the first block, or, if only the row was lost, at the highest
+    """Insert the cursor's row if it is missing: before the first block or, if only the row was lost, at the highest
     stored block.
 
-    The transaction that moves the cursor also writes the page's blocks and logs, and a rewind removes the blocks and
-    logs above the cursor. So the cursor had passed the highest stored block: all logs up to that block are stored, and
-    none above it. Continuing from there is correct; at worst some blocks without logs are read again.
+    One transaction moves the cursor and writes or removes blocks and logs. So all logs up to the highest stored block
+    are stored, and none above it. At worst, some blocks without logs are read again.
     """
     if await connection.fetch_one("SELECT FROM chain_cursor WHERE chain_id = %s", (sources.chain_id,)) is not None:
         return
@@ -94,8 +92,8 @@ async def _ensure_row(connection: Connection, sources: Sources) -> None:
 
 
 async def _require_our_logs(connection: Connection, sources: Sources) -> None:
-    """Raise OtherSources unless the stored logs are from the deployment file's contracts. Feeds' logs have no entity;
-    all others came from one set of contracts, so one log is enough to tell."""
+    """Raise OtherSources unless the stored logs are from the deployment file's contracts. Logs with an entity, so not
+    of feeds, all came from one set of contracts, so one of them is enough."""
     address = await connection.fetch_value(
         "SELECT address FROM chain_log WHERE chain_id = %s AND entity IS NOT NULL ORDER BY entity LIMIT 1",
         (sources.chain_id,),
@@ -105,8 +103,8 @@ async def _require_our_logs(connection: Connection, sources: Sources) -> None:
 
 
 async def _old_feeds(connection: Connection, sources: Sources) -> dict[bytes, FeedRounds]:
-    """Return the emitters of stored rounds that are no longer followed. Those still followed are read again from the
-    start, since only the lost row recorded whether all their rounds are stored."""
+    """Return the emitters of stored rounds that are no longer followed. The others will be read again from the start,
+    because only the lost row recorded whether all their rounds are stored."""
     rows = await connection.fetch_all(
         "SELECT DISTINCT l.address, r.feed, div(r.round_id, 18446744073709551616) FROM oracle_round r"
         " JOIN chain_log l USING (chain_id, block_number, log_index) WHERE r.chain_id = %s AND l.address <> ALL(%s)",
@@ -120,18 +118,17 @@ async def _old_feeds(connection: Connection, sources: Sources) -> dict[bytes, Fe
 
 def _other_sources(sources: Sources) -> OtherSources:
     return OtherSources(
-        f"The database was filled from other contracts on chain {sources.chain_id} ({sources.name}) than those in its"
+        f"The database was filled from contracts on chain {sources.chain_id} ({sources.name}) that are not in its"
         " deployment file."
     )
 
 
 def feeds_as_json(feeds: Mapping[bytes, FeedRounds]) -> dict[str, list[str | int | None]]:
-    """Return, as JSON, the emitters whose rounds are indexed from the start, each with its proxy and phase."""
     return {emitter.hex(): [feed.proxy.hex(), feed.phase] for emitter, feed in feeds.items()}
 
 
 async def known_feeds(connection: Connection, chain_id: int) -> dict[bytes, FeedRounds]:
-    """Return every emitter whose rounds are in the tables, including those no longer followed."""
+    """Return every emitter whose rounds are in the tables, even if it is no longer followed."""
     feeds = await connection.fetch_value("SELECT sources->'feeds' FROM chain_cursor WHERE chain_id = %s", (chain_id,))
     return {
         bytes.fromhex(emitter): FeedRounds(bytes.fromhex(proxy), phase)
@@ -140,7 +137,7 @@ async def known_feeds(connection: Connection, chain_id: int) -> dict[bytes, Feed
 
 
 async def lock_cursor(connection: Connection, cursor: Cursor) -> Cursor:
-    """Lock the cursor without moving it, so that the caller can change blocks it has passed."""
+    """Lock the cursor without moving it, so that the caller can change blocks below it."""
     summed = await connection.fetch_value(
         "SELECT summed FROM chain_cursor"
         " WHERE chain_id = %s AND number = %s AND hash IS NOT DISTINCT FROM %s FOR UPDATE",
@@ -150,8 +147,8 @@ async def lock_cursor(connection: Connection, cursor: Cursor) -> Cursor:
 
 
 async def move_cursor(connection: Connection, cursor: Cursor, to: BlockInfo | None) -> Cursor:
-    """Move the cursor to a block, or to before the first if `to` is None, in the transaction that writes or removes the
-    blocks between. Call this before writing them: the row lock keeps other writers out until the commit."""
+    """Move the cursor to a block, or before the first if `to` is None. Call this first in the transaction that writes
+    or removes the blocks between: the row lock keeps other writers out until the commit."""
     number, digest, *times = _place(cursor.start_block, to)
     summed = await connection.fetch_value(
         "UPDATE chain_cursor SET number = %s, hash = %s, block_time = %s, l1_block_number = %s,"
@@ -163,7 +160,7 @@ async def move_cursor(connection: Connection, cursor: Cursor, to: BlockInfo | No
 
 
 def _place(start_block: int, block: BlockInfo | None) -> tuple[int, bytes | None, int | None, int | None]:
-    """Return the cursor's columns number, hash, block_time and l1_block_number at a block, or before the first."""
+    """Return the columns number, hash, block_time and l1_block_number at a block, or before the first."""
     if block is None:
         return start_block - 1, None, None, None
     return block.number, block.hash, block.timestamp, block.l1_number
@@ -179,8 +176,7 @@ def _require_row(summed: bool | None, cursor: Cursor) -> bool:
 async def record_head(
     connection: Connection, chain_id: int, head_number: int, head_time: int, finalized: int | None
 ) -> None:
-    """Record a node's head, so that readers see how far behind the tables are. Raise CursorMoved if the chain's
-    row is missing."""
+    """Record a reported head, so that readers see how far behind the tables are."""
     done = await connection.execute(
         "UPDATE chain_cursor SET head_number = %s, head_time = %s, head_seen_at = now(),"
         " finalized_number = coalesce(%s, finalized_number) WHERE chain_id = %s",
@@ -191,7 +187,7 @@ async def record_head(
 
 
 async def record_state(connection: Connection, chain_id: int, state: str, problem: str | None = None) -> None:
-    """Record the state: `backfill`, `tail`, or `halted` with a sentence that says why."""
+    """Record the state: `backfill`, `tail`, or `halted` with the reason in a sentence."""
     await connection.execute(
         "UPDATE chain_cursor SET state = %s, problem = %s, updated_at = now()"
         " WHERE chain_id = %s AND (state, problem) IS DISTINCT FROM (%s, %s)",

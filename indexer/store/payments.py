@@ -1,5 +1,5 @@
-"""Checks that every stake names a payment that the token logged. A missing payment only raises an alarm: the contract
-has booked the stake either way."""
+"""Checks that every stake names a payment that the token logged. A missing payment only raises an alarm, because the
+contract has booked the stake either way."""
 
 from __future__ import annotations
 
@@ -16,9 +16,8 @@ from indexer.sources import Sources
 
 log = get_logger(__name__)
 
-# `settle` logs the stake before it pulls the payment, `credit` after it: so the pair is in the stake's transaction, or
-# earlier. The check runs for every page of history, so it takes its values from the logs: reading the stored stakes
-# would double the time that agent markets' history takes.
+# `settle` logs the stake before it pulls the payment, `credit` after it. So the pair is in the stake's transaction or
+# earlier. The values come from the logs: reading the stored stakes would double the time of agent markets' history.
 _UNPAID = b"""
 SELECT k.stake_id FROM unnest(%(stake_id)b::int8[], %(wallet)b::bytea[], %(nonce)b::bytea[], %(amount)b::numeric[],
   %(block)b::int8[], %(log_index)b::int4[], %(tx)b::bytea[])
@@ -32,7 +31,7 @@ ORDER BY k.stake_id
 
 
 class BookedStake(NamedTuple):
-    """A stake or refund as it was booked, and the payment it names."""
+    """A booked stake or refund, and the payment that it names."""
 
     stake_id: int
     wallet: bytes
@@ -44,8 +43,8 @@ class BookedStake(NamedTuple):
 
 
 async def unpaid_stakes(connection: Connection, sources: Sources, booked: Sequence[BookedStake]) -> list[int]:
-    """Return the ids of stored stakes and refunds without a payment: the token's logs have none with the same
-    payer, amount and nonce, or only one that already paid for another stake."""
+    """Return the ids of stored stakes and refunds without a payment: the token's logs have none with the same payer,
+    amount and nonce, or only one that paid for another stake."""
     if Role.WALLET not in sources.contracts or not booked:
         return []
     columns = dict(zip(BookedStake._fields, map(list, zip(*booked, strict=True)), strict=True))
@@ -54,8 +53,8 @@ async def unpaid_stakes(connection: Connection, sources: Sources, booked: Sequen
 
 
 async def warn_of_unpaid(connection: Connection, sources: Sources, logs: Sequence[LogRecord]) -> None:
-    """Warn of bookings without a payment. The contract checks its payments, so a missing payment means that the token's
-    logs have changed, or that the creditor lied. The index follows the contract either way."""
+    """Report bookings without a payment. The contract checks its payments, so a missing payment means that the token's
+    logs have changed, or that the creditor lied."""
     booked = [
         BookedStake(e.stake_id, e.wallet, e.nonce, e.amount, each.block, each.index, each.tx)
         for each in logs
@@ -65,7 +64,7 @@ async def warn_of_unpaid(connection: Connection, sources: Sources, logs: Sequenc
     if unpaid:
         metrics.UNPAID_STAKES.labels(sources.name).inc(len(unpaid))
         log.error(
-            f"{len(unpaid)} stakes name a payment that the token did not log",
+            "stakes name payments that the token did not log",
             action="index.unpaid_stakes",
             chain=sources.name,
             stakes=[str(each) for each in unpaid[:20]],

@@ -1,5 +1,5 @@
-"""The steps of a chain's tables, one transaction each: append pages of blocks, rewind to an ancestor, insert logs that
-were missing. Each loads the rows that its logs touch, folds the logs, and stores what changed.
+"""The steps of a chain's tables, one transaction each: append pages of blocks, rewind to an ancestor, insert missing
+logs. Each loads the rows that its logs touch, folds the logs, and stores what changed.
 """
 
 from __future__ import annotations
@@ -38,15 +38,13 @@ from indexer.store.payments import warn_of_unpaid
 from indexer.store.sums import sums_updated
 from indexer.store.tables import all_rows, begin_writing, clear, copy_rows, remove, rows_by_key, store, write_logs
 
-SLICE = 100
-"""Logs folded before other tasks run."""
+SLICE = 100  # logs folded before other tasks run
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A part of the projections: the rows of a venue and of markets, made from the logs of one contract and its
-    helpers. `market` is the first byte of a market's entity, `tables` hold the market's rows, and `key` turns the
-    entity into its key in these tables."""
+    """The projections of one contract and its helpers: a venue and its markets. `market` is the first byte of a
+    market's entity, `tables` hold the market's rows, and `key` turns the entity into the key there."""
 
     role: Role
     venue: bytes
@@ -69,7 +67,6 @@ PARTS = (
 
 
 def projections(sources: Sources) -> list[Table]:
-    """Return the tables that a chain's logs are folded into."""
     tables = [*APPENDED]
     for part in PARTS:
         if part.role in sources.contracts:
@@ -79,7 +76,7 @@ def projections(sources: Sources) -> list[Table]:
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """The rows that a run of logs changed. Also the rows whose share of the sums may change, by the contract that holds
+    """The rows that a run of logs changed, and the rows whose share of the sums may change, by the contract that holds
     the money."""
 
     writes: list[Write]
@@ -87,12 +84,10 @@ class Changes:
 
 
 class Folding:
-    """The fold of consecutive runs of logs into the projections, in one transaction. For each run call `load`, `run`
-    and `take_changes`, in this order.
+    """Folds consecutive runs of logs in one transaction: for each run, call `load`, `run` and `take_changes`.
 
-    Rows stay in memory until the end, so a run may be loaded and folded before the changes of earlier ones are stored.
-    `run` does not use the database, and yields to other tasks between slices, so that earlier changes can be stored
-    meanwhile.
+    Rows stay in memory until the end, so a run may be folded before the changes of earlier runs are stored. `run` does
+    not use the database, and lets other tasks store those changes between slices.
     """
 
     def __init__(self, chain_id: int, feeds: Mapping[bytes, FeedRounds]) -> None:
@@ -109,7 +104,7 @@ class Folding:
         self._authorizations: set[tuple[int, bytes, bytes]] = set()
 
     async def load(self, connection: Connection, logs: Iterable[LogRecord]) -> None:
-        """Begin a run: load the rows that the logs touch and that are not in memory yet."""
+        """Begin a run: load the rows that its logs touch, unless they are in memory."""
         self._stock, self._agent, self._venues, self._single = [], [], [], []
         of_markets = {STOCK_MARKET: self._stock, AGENT_MARKET: self._agent}
         for log in logs:
@@ -142,7 +137,6 @@ class Folding:
         self._agent_fold.finish()
 
     def take_changes(self) -> Changes:
-        """Return what the run changed; the caller stores it in the same transaction."""
         affected = {Role.SETTLER: self._stock_fold.affected_rows(), Role.WALLET: self._agent_fold.affected_rows()}
         writes = self._stock_fold.take_writes() + self._agent_fold.take_writes() + self._venue_fold.take_writes()
         writes += rounds(self._chain_id, self._single, self._feeds)
@@ -153,10 +147,8 @@ class Folding:
 async def fold_logs(
     connection: Connection, chain_id: int, feeds: Mapping[bytes, FeedRounds], logs: list[LogRecord]
 ) -> None:
-    """Apply logs to the stored projections, inside the caller's transaction.
-
-    The logs must be in chain order, and directly follow the logs already folded for the same entities.
-    """
+    """Apply logs to the stored projections. They must be in chain order, and directly follow the logs already folded
+    for the same entities."""
     folding = Folding(chain_id, feeds)
     await folding.load(connection, logs)
     await folding.run()
@@ -165,13 +157,12 @@ async def fold_logs(
 
 
 def affected_markets(entities: Iterable[bytes]) -> dict[Role, AffectedRows]:
-    """Return the markets among entities, with all their positions or stakes, by the contract that holds the money."""
+    """Return the markets among entities, with all positions or stakes, by the contract that holds the money."""
     keys = {part.role: [part.key(each) for each in entities if each[:1] == part.market] for part in PARTS}
     return {role: AffectedRows(whole=some, markets=some) for role, some in keys.items() if some}
 
 
 async def delete_entities(connection: Connection, chain_id: int, entities: list[bytes]) -> None:
-    """Delete all projection rows of some of a chain's entities."""
     markets = affected_markets(entities)
     for part in PARTS:
         if part.role in markets:
@@ -184,17 +175,16 @@ async def delete_entities(connection: Connection, chain_id: int, entities: list[
 
 
 REFOLD_BATCH = 20_000
-"""Logs of refolded entities held in memory together. Rows are written once for each batch: a position that is entered
-and paid within one is a single insert."""
+"""Logs of refolded entities in memory at once. Rows are written once for each batch: a position that is entered and
+paid within it is a single insert."""
 FETCHED_AT_ONCE = 2_000
 
 
 async def append(
     connection: Connection, sources: Sources, cursor: Cursor, pages: Sequence[Page], *, durable: bool = True
 ) -> Cursor:
-    """Write consecutive pages that start right after the cursor, with their blocks, raw logs and projections, and move
-    the cursor to their end. While a page is folded, the database stores that page's logs and the rows of the page
-    before."""
+    """Write consecutive pages that start right after the cursor, and move the cursor to their end. While a page is
+    folded, the database stores that page's logs and the rows of the page before."""
     chain_id, first, end = sources.chain_id, pages[0].first, pages[-1].end
     assert first == cursor.number + 1
     async with connection.transaction():
@@ -236,8 +226,8 @@ async def _store(connection: Connection, cursor: Cursor, changes: Changes | None
 
 
 async def rewind(connection: Connection, sources: Sources, cursor: Cursor, ancestor: BlockInfo | None) -> Cursor:
-    """Remove every block above the ancestor (None: all blocks): move their logs to `chain_log_removed`, and fold every
-    entity they touched again from the remaining logs."""
+    """Remove the blocks above the ancestor, or all if it is None: move their logs to `chain_log_removed`, and fold the
+    entities that they touched again from the remaining logs."""
     chain_id = sources.chain_id
     async with connection.transaction():
         await begin_writing(connection)
@@ -262,8 +252,8 @@ async def rewind(connection: Connection, sources: Sources, cursor: Cursor, ances
 
 
 async def prune_blocks(connection: Connection, cursor: Cursor, below: int) -> None:
-    """Delete blocks without logs below `below`: no reorganization goes back that far. Raise CursorMoved if another
-    process leads, since that process may be adding logs to one of these blocks."""
+    """Delete blocks without logs below `below`, since no reorganization goes back that far. Raise CursorMoved if
+    another process leads: it may be adding logs to one of these blocks."""
     async with connection.transaction():
         await begin_writing(connection)
         await lock_cursor(connection, cursor)
@@ -277,7 +267,7 @@ async def prune_blocks(connection: Connection, cursor: Cursor, below: int) -> No
 async def insert_missing(
     connection: Connection, sources: Sources, cursor: Cursor, page: Page, missing: Sequence[LogRecord]
 ) -> None:
-    """Insert logs into blocks the cursor has passed, and fold every entity they touch again."""
+    """Insert logs into blocks below the cursor, and fold the entities that they touch again."""
     chain_id, numbers = sources.chain_id, {log.block for log in missing}
     async with connection.transaction():
         await begin_writing(connection)
@@ -299,7 +289,7 @@ async def insert_missing(
 
 
 async def _pair_again(connection: Connection, sources: Sources, blocks: set[int]) -> None:
-    """Pair the authorizations in some blocks with their transfers again: the transfer of an unpaired one may be stored
+    """Pair the authorizations in some blocks with their transfers again, since an unpaired one's transfer may be stored
     now."""
     if not blocks:
         return
@@ -312,7 +302,7 @@ async def _pair_again(connection: Connection, sources: Sources, blocks: set[int]
 
 
 async def store_block(connection: Connection, chain_id: int, block: BlockInfo) -> None:
-    """Store a block that the cursor has passed, while the caller holds the cursor's lock."""
+    """Store a block below the cursor, whose lock the caller holds."""
     stored = await connection.fetch_value(
         "INSERT INTO chain_block (chain_id, number, hash, timestamp, l1_block_number) VALUES (%s, %s, %s, %s, %s)"
         " ON CONFLICT (chain_id, number) DO UPDATE SET number = excluded.number RETURNING hash",
@@ -323,7 +313,6 @@ async def store_block(connection: Connection, chain_id: int, block: BlockInfo) -
 
 
 async def _refold(connection: Connection, sources: Sources, entities: list[bytes]) -> None:
-    """Fold some entities from all their logs. No rows of these entities may be stored."""
     if entities:
         await fold_stored(connection, sources, "l.entity = ANY(%(entities)s)", entities=entities)
 
@@ -338,8 +327,8 @@ async def fold_stored(connection: Connection, sources: Sources, chosen: LiteralS
 async def stored_batches(
     connection: Connection, sources: Sources, chosen: LiteralString = "true", **values: Any
 ) -> AsyncGenerator[list[LogRecord]]:
-    """Yield `stored_logs` in batches of about REFOLD_BATCH logs. Each batch ends with a block, so the logs of a
-    transaction stay together."""
+    """Yield `stored_logs` in batches of about REFOLD_BATCH logs. Each batch ends with a block, so that a transaction's
+    logs stay together."""
     batch: list[LogRecord] = []
     async with aclosing(stored_logs(connection, sources, chosen, **values)) as logs:
         async for log in logs:
@@ -354,7 +343,7 @@ async def stored_batches(
 async def stored_logs(
     connection: Connection, sources: Sources, chosen: LiteralString = "true", **values: Any
 ) -> AsyncGenerator[LogRecord]:
-    """Yield a chain's raw logs in chain order, decoded again: all, or those that match a condition on `l`."""
+    """Yield a chain's raw logs in chain order, decoded again; `chosen` is a condition on `l`."""
     query = (
         "SELECT l.block_number, l.log_index, b.timestamp, l.tx_hash, l.address, l.topics, l.data, l.entity"  # noqa: S608
         " FROM chain_log l JOIN chain_block b ON b.chain_id = l.chain_id AND b.number = l.block_number"
@@ -372,7 +361,6 @@ async def stored_logs(
 
 
 async def _take_back_logs(connection: Connection, chain_id: int, cursor: Cursor, down_to: int) -> set[bytes | None]:
-    """Move the logs above `down_to` to `chain_log_removed`; return their entities."""
     if cursor.hash is None:
         raise CursorMoved(f"Chain {chain_id} has no blocks to rewind.")
     reorg = await connection.fetch_value(

@@ -1,8 +1,7 @@
 """Sums over the projections, so that reading one takes the same time however long the history is.
 
-A row's share of a sum follows from the row and the rows it refers to. A step subtracts the shares of the rows it may
-change, and adds their new shares afterwards; a sum of no rows is deleted. During a backfill nothing is summed. At the
-end of the backfill everything is summed once, and `chain_cursor.summed` is set.
+A step subtracts the shares of the rows it may change, and adds their new shares afterwards; a sum of no rows is
+deleted. The first backfill sums nothing. At its end everything is summed, and `chain_cursor.summed` is set.
 """
 
 from __future__ import annotations
@@ -33,12 +32,11 @@ from indexer.store.tables import clear, remove, scan_tables
 
 @dataclass(frozen=True, slots=True)
 class _Sum:
-    """A table of sums. `parts` selects each projection row's share, in the order of the table's columns: the key, then
-    1 for the row, then amounts. `chosen` is the condition for the rows that `AffectedRows` names in its arrays `named`;
-    a step whose arrays are empty skips the table.
+    """A table of sums. `parts` selects each projection row's share in the order of the table's columns: the key, then 1
+    for the row, then amounts. `chosen` selects the rows in the arrays of `AffectedRows` that `named` lists.
 
-    `total` is a table of one row: the sums of this table's rows. The statement `adding` updates it from the added
-    shares (`part`) and the resulting rows (`changed`).
+    `total` has one row, the sums of this table's rows. The statement `adding` updates it from the added shares (`part`)
+    and the resulting rows (`changed`).
     """
 
     table: Table
@@ -63,8 +61,8 @@ SELECT m.family, 1, (m.closed_tx IS NOT NULL)::int, (m.winner IS NOT NULL)::int,
 FROM stock_market m WHERE {_LISTED} AND {{chosen}}
 """  # noqa: S608 - constants only
 
-# Under its market while that is open, and under market 0 once it is settled. Same formulas and roundings as
-# `core.stock.vested`: every quotient rounds down.
+# Under its market while that is open, and under market 0 after settlement. The formulas are those of
+# `core.stock.vested`; every quotient rounds down.
 _STOCK_HOLDING = f"""
 SELECT p.owner, CASE WHEN m.closed_tx IS NULL THEN p.market_id ELSE 0 END,
     CASE WHEN m.closed_tx IS NULL THEN p.outcome ELSE 0 END,
@@ -89,7 +87,8 @@ WHERE {{chosen}}
 
 _STOCK_BETTOR = "SELECT p.entered_by, 1, p.offered, p.payout FROM stock_position p WHERE p.vintage > 0 AND {chosen}"
 
-# A wallet counts from its first bet until its last is removed. More `bets` than were just added: it had bets before.
+# A wallet counts from its first bet until its last is removed. If it has more `bets` than were just added, it had some
+# before.
 _STOCK_BETTING = """
 INSERT INTO stock_betting AS t (id, wallets, bets, offered, payout)
 SELECT 1, coalesce(sum((changed.bets > 0)::int - (changed.bets > part.bets)::int), 0), coalesce(sum(part.bets), 0),
@@ -115,8 +114,8 @@ SELECT m.feed, 1, (m.status <> {AgentMarketStatus.OPEN:d})::int, m.stakes, m.sta
 FROM agent_market m WHERE {{chosen}}
 """  # noqa: S608 - constants only
 
-# Same formulas as `core.agent.book`: every quotient rounds down. A late payment is refunded in full, so it counts as
-# settled at once.
+# The formulas are those of `core.agent.book`; every quotient rounds down. A late payment is refunded in full, so it
+# counts as settled at once.
 _AGENT_HOLDING = f"""
 SELECT s.wallet, CASE WHEN settled THEN decode(repeat('00', 32), 'hex') ELSE s.market_id END,
     CASE WHEN settled THEN 0 ELSE s.outcome END,
@@ -171,7 +170,7 @@ def tables_of(sources: Sources) -> list[Table]:
 async def sums_updated(
     connection: Connection, cursor: Cursor, affected_rows: Mapping[Role, AffectedRows]
 ) -> AsyncIterator[None]:
-    """Update the sums for the rows in `affected_rows`. The caller changes these rows inside this context."""
+    """Update the sums for `affected_rows`, which the caller changes inside this context."""
     if cursor.summed:
         await _add_to_sums(connection, affected_rows, -1)
     yield
@@ -195,7 +194,7 @@ async def _add_to_sums(connection: Connection, affected_rows: Mapping[Role, Affe
 
 
 async def sum_all(connection: Connection, sources: Sources, cursor: Cursor) -> Cursor:
-    """Sum all rows of a chain, in one transaction; from then on every step updates the sums."""
+    """Sum all rows of a chain in one transaction. From then on, every step updates the sums."""
     async with connection.transaction():
         kept = await lock_cursor(connection, cursor)
         await fill(connection, sources)
@@ -205,7 +204,6 @@ async def sum_all(connection: Connection, sources: Sources, cursor: Cursor) -> C
 
 
 async def fill(connection: Connection, sources: Sources) -> None:
-    """Write the sums of all rows, inside the caller's transaction."""
     await scan_tables(connection)
     for table in tables_of(sources):
         await clear(connection, table, sources.chain_id)
@@ -215,8 +213,8 @@ async def fill(connection: Connection, sources: Sources) -> None:
 
 @cache
 def _statement(each: _Sum, chosen: LiteralString, sign: int) -> bytes:
-    """Return the statement that adds the chosen rows' shares times `sign`, and then selects the keys of the sums to
-    which no row contributes any more."""
+    """Return the statement that adds the chosen rows' shares times `sign`, and selects the keys of the sums that are
+    now of no rows."""
     columns = [Identifier(column.name) for column in each.table.columns]
     key, sums = columns[: len(each.key)], columns[len(each.key) :]
     return (

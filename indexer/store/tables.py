@@ -36,7 +36,7 @@ _POSTGRES_TYPES: tuple[tuple[type[Any], LiteralString], ...] = (
 
 @cache
 def column_types(table: sa.Table) -> tuple[LiteralString, ...]:
-    """Return PostgreSQL's names of a table's column types, which COPY needs."""
+    """Return PostgreSQL's names of the column types, which COPY needs."""
     return tuple(_type_name(column.type) for column in table.columns)
 
 
@@ -55,7 +55,7 @@ _BY_KEY = (
 
 
 async def use_indexes(connection: Connection) -> None:
-    """Make the planner use indexes: every join in this transaction looks up keys, and the tables grow faster than their
+    """Make the planner use indexes in this transaction: joins look up keys, and tables grow faster than their
     statistics."""
     await connection.execute(_BY_KEY)
 
@@ -68,15 +68,15 @@ async def scan_tables(connection: Connection) -> None:
 
 
 async def begin_writing(connection: Connection, *, durable: bool = True) -> None:
-    """Apply the settings of a transaction that writes a step. If it is not durable, a crash of the database may lose
-    the commit as a whole, never part of it."""
+    """Apply the settings of a step's transaction. If it is not durable, a crash of the database may lose the commit as
+    a whole, but never part of it."""
     await connection.execute(_BY_KEY + b"; SET LOCAL synchronous_commit = " + (b"on" if durable else b"off"))
 
 
 async def copy_rows(
     connection: Connection, table: sa.Table, rows: Iterable[Sequence[Any]], *, into: str | None = None
 ) -> None:
-    """Append rows, with values in column order, to the table, or to the table `into`, which has the same columns."""
+    """Append rows with values in column order to the table, or to the table `into`, which has the same columns."""
     async with connection.cursor() as cursor:
         # psycopg's default dumper for bytes is not its fastest.
         cursor.adapters.register_dumper(bytes, BytesBinaryDumper)
@@ -88,12 +88,8 @@ async def copy_rows(
 
 
 async def store(connection: Connection, write: Write) -> None:
-    """Add new rows to a table and update existing ones in place: most updates touch no indexed column, so the row stays
-    on its page.
-
-    A block at the head changes a few rows, which are sent as single updates in one round trip. More rows go through a
-    temporary table and are updated by one statement.
-    """
+    """Insert new rows and update existing ones. Few rows, as at the head, are single updates in one round trip. More
+    rows go through a temporary table and are updated by one statement."""
     if write.added:
         await copy_rows(connection, write.table, write.added)
     if 0 < len(write.changed) <= FEW_ROWS:
@@ -107,7 +103,6 @@ async def store(connection: Connection, write: Write) -> None:
 
 
 def _parameters(table: sa.Table, rows: Iterable[Sequence[Any]]) -> list[list[Any]]:
-    """Return rows as statement parameters: only JSON needs a wrapper."""
     documents = {position for position, kind in enumerate(column_types(table)) if kind == "jsonb"}
     return [
         [
@@ -139,7 +134,6 @@ async def remove(connection: Connection, removal: Removal) -> None:
 async def rows_by_key(
     connection: Connection, kind: RowKind, columns: tuple[str, ...], values: Sequence[tuple[Any, ...]]
 ) -> list[Any]:
-    """Return whole rows whose `columns` equal one of `values`."""
     if not values:
         return []
     query = _select(kind) + SQL(" AS t, ") + _keys(kind.table, columns)
@@ -149,7 +143,7 @@ async def rows_by_key(
 async def rows_after(
     connection: Connection, kind: RowKind, key: tuple[str, ...], after: Sequence[Any] | None, limit: int
 ) -> list[Any]:
-    """Return rows in the order of an indexed key: those after `after`, or from the first row if `after` is None."""
+    """Return rows in the order of an indexed key, after `after` or from the start if that is None."""
     names = SQL(", ").join(SQL("t.") + Identifier(name) for name in key)
     query, values = _select(kind) + SQL(" AS t"), []
     if after is not None:
@@ -195,11 +189,8 @@ def copy_statement(table: sa.Table, into: str) -> bytes:
 
 @cache
 def _stage_statement(table: sa.Table) -> bytes:
-    """Return the statements that create the staging table once a session, and empty it.
-
-    Every commit empties it, too. But one transaction may store a table several times, and rows staged earlier would
-    overwrite later ones.
-    """
+    """Return the statements that create the session's staging table, and empty it: one transaction may store a table
+    several times, and rows staged earlier would overwrite later ones."""
     return (
         SQL("CREATE TEMPORARY TABLE IF NOT EXISTS {staged} (LIKE {table}) ON COMMIT DELETE ROWS; TRUNCATE {staged}")
         .format(staged=Identifier(f"staged_{table.name}"), table=Identifier(table.name))
@@ -209,7 +200,6 @@ def _stage_statement(table: sa.Table) -> bytes:
 
 @cache
 def _change_row_statement(table: sa.Table) -> bytes:
-    """Return the UPDATE of one whole row, with values in column order."""
     values = SQL(", ").join(SQL("%b::") + SQL(kind) for kind in column_types(table))
     columns = SQL(", ").join(Identifier(column.name) for column in table.columns)
     return _changing(table, SQL("(VALUES ({})) AS s ({})").format(values, columns))
@@ -217,7 +207,6 @@ def _change_row_statement(table: sa.Table) -> bytes:
 
 @cache
 def _change_statement(table: sa.Table) -> bytes:
-    """Return the UPDATE of all staged rows."""
     return _changing(table, SQL("{} AS s").format(Identifier(f"staged_{table.name}")))
 
 
@@ -252,7 +241,6 @@ assert [column.name for column in chain_log.columns] == [
 
 
 async def write_logs(connection: Connection, chain_id: int, logs: Sequence[LogRecord]) -> None:
-    """Append logs to `chain_log`."""
     if not logs:
         return
     async with connection.cursor() as cursor, cursor.copy(copy_statement(chain_log, chain_log.name)) as copy:

@@ -267,7 +267,7 @@ async def test_a_head_the_node_does_not_have_is_a_fault(wiped: str, postgres: Te
         far = chain.head.header
         chain.drop(5)
         node.fault = lambda method, answer: far if method == "head" else answer
-        with pytest.raises(NodeFault, match="does not have that block"):
+        with pytest.raises(NodeFault, match="does not have block"):
             await follower.catch_up()
         node.fault = lambda _method, answer: answer
         grow(chain, crowd, 7)

@@ -10,7 +10,7 @@ from typing import Any
 from core.chain.wire import Log
 from core.stock.vested import Moment
 from indexer.completeness import mask
-from indexer.node import Header
+from indexer.node import Header, RpcNode
 from indexer.sources import FeedRounds, Filter, Sources
 from tests.support.index_world import ADDRESSES, FEEDS, TOKEN, Emission, Tx, World
 
@@ -94,15 +94,21 @@ class SimChain:
         now = self.moment(number)
         logs = tuple(_wire(each, tx, index, number, digest, now.timestamp) for index, (tx, each) in enumerate(emitted))
         seen = {value for _, each in emitted for value in (each.address, *_split(each.topics))}
-        header = Header(digest, parent, hex(number), hex(now.timestamp), bloom_of(seen), hex(now.block_number))
+        header = Header(
+            hash=digest,
+            parent_hash=parent,
+            number_hex=hex(number),
+            timestamp_hex=hex(now.timestamp),
+            logs_bloom=bloom_of(seen),
+            l1_block_number_hex=hex(now.block_number),
+        )
         block = SimBlock(header, logs, tuple(txs), world)
         self.blocks.append(block)
         return block
 
 
-class SimNode:
-    """An `indexer.node.ChainNode` over a SimChain. `fault` is called before every answer and may raise or return
-    another."""
+class SimNode(RpcNode):
+    """A node of a SimChain. `fault` is called before every answer and may raise or return another."""
 
     def __init__(self, chain: SimChain, others: Sequence[SimNode] = ()) -> None:
         self.chain = chain

@@ -16,7 +16,7 @@ from core.stock.vested import settlement
 from core.stock.vested_fold import AFTERWARDS
 from indexer.chain import ChainFollower
 from indexer.fold.stock import MARKET, POSITION, VINTAGE
-from indexer.node import ChainNode
+from indexer.node import RpcNode
 from indexer.sources import Sources
 from indexer.store.tables import all_rows
 from keeper.stock.deliver import residue_due
@@ -54,7 +54,7 @@ async def wipe(connection: Connection) -> None:
     await connection.execute(f"TRUNCATE {', '.join(names)}".encode())
 
 
-async def fresh_index(url: str, node: ChainNode, sources: Sources, *, finality_blocks: int = 64) -> Tables:
+async def fresh_index(url: str, node: RpcNode, sources: Sources, *, finality_blocks: int = 64) -> Tables:
     """Return the content of a new index of the chain."""
     async with make_pool(url, size=1) as pool:
         async with pool.connection() as connection:
@@ -166,7 +166,7 @@ async def _those(connection: Connection, condition: str) -> set[int]:
 
 @asynccontextmanager
 async def following(
-    url: str, node: ChainNode, sources: Sources, *, finality_blocks: int = 64, afresh: bool = False
+    url: str, node: RpcNode, sources: Sources, *, finality_blocks: int = 64, afresh: bool = False
 ) -> AsyncIterator[tuple[ChainFollower, ConnectionPool]]:
     """Run a follower with its own pool and cursor. `afresh`: it has read the chain into emptied tables."""
     async with make_pool(url, size=2) as pool:
