@@ -1,12 +1,12 @@
-"""The answers of the tournament. Each is a struct with a function that builds it. Amounts are exact JSON numbers, and
-times are ISO-8601 in UTC."""
+"""The tournament's response bodies and the functions that build them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from decimal import Decimal
-from typing import Annotated, Any, Final, Literal
+from functools import cache
+from typing import Annotated, Any, Final, Literal, TypeVar
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -19,7 +19,6 @@ from core.cup.amounts import number_of, percent
 from core.cup.betting import BetReceipt, PlacedBet, RoundTotals
 from core.cup.board import Board
 from core.cup.books import PaperMarket, PaperPosition, Summary
-from core.cup.outlook import PaperCaution, PaperCautionCode
 from core.cup.rounds import RouletteRound, RoundPhase
 from core.cup.trading import PaperReceipt
 from core.hexadecimal import hex_of
@@ -27,7 +26,30 @@ from core.iso import iso_datetime
 from core.money import json_number, json_ratio_down, parts_of
 
 VERSION: Final = "service-cup-api-v1"
+CLOSES_SOON: Final = timedelta(seconds=120)
 Paper = Annotated[Decimal, Described(description="pUSDC.")]
+B = TypeVar("B", bound=Body)
+
+
+def shown(body: type[B], source: object, **more: Any) -> B:
+    """Build a body from `more` and, for the other fields, the attributes of `source`: the field `size_paper` from
+    `size_cents`, all others from the attribute of the same name. Bytes become hex, moments ISO-8601."""
+    return body(**{name: _shown_field(source, name) for name in _required(body) if name not in more}, **more)
+
+
+@cache
+def _required(body: type[Body]) -> tuple[str, ...]:
+    return tuple(each.name for each in msgspec.structs.fields(body) if each.required)
+
+
+def _shown_field(source: object, name: str) -> Any:
+    if name.endswith("_paper"):
+        cents = getattr(source, f"{name.removesuffix('_paper')}_cents")
+        return None if cents is None else number_of(cents)
+    value = getattr(source, name)
+    if isinstance(value, bytes):
+        return hex_of(value)
+    return iso_datetime(value) if isinstance(value, datetime) else value
 
 
 class CupError(Body):
@@ -133,20 +155,13 @@ class MarketsBody(Answer):
 
 
 def market_body(market: PaperMarket) -> MarketBody:
-    """Build the body of an open market."""
     book = market.book
     # On an N-way market the leading outcome stands for yes.
-    shown = 0 if market.binary else max(range(book.outcomes), key=book.weight)
-    yes = _prices(book)[shown]
-    return MarketBody(
+    yes = _prices(book)[0 if market.binary else max(range(book.outcomes), key=book.weight)]
+    return shown(
+        MarketBody,
+        market,
         **_times(market),
-        slug=market.slug,
-        market_id=market.market_id,
-        question=market.question,
-        short_title=market.short_title,
-        token_symbol=market.token_symbol,
-        binary=market.binary,
-        direction=market.direction,
         yes_cents=json_number(yes, 2),
         no_cents=json_number(10_000 - yes, 2),
         pool_paper=number_of(book.net_pool),
@@ -155,13 +170,37 @@ def market_body(market: PaperMarket) -> MarketBody:
     )
 
 
+# The agent surface's warnings that apply here (paper pays no fee, so a winning trade never gets less than it cost), and
+# the codes of refusals that a real trade or bet would get.
+WarningCode = Literal[
+    "first_on_its_side",
+    "closes_soon",
+    "insufficient_funds",
+    "cup_agent_trades_halted",
+    "stake_out_of_bounds",
+    "bet_conflict",
+]
+
+
 class WarningBody(Body):
-    code: PaperCautionCode
+    code: WarningCode
     message: str
 
 
-def _warnings(cautions: Sequence[PaperCaution]) -> list[WarningBody]:
-    return [WarningBody(code=each.code, message=each.message) for each in cautions]
+def trade_warnings(market: PaperMarket, outcome: int, now: datetime) -> list[WarningBody]:
+    """Return warnings about a trade that is allowed but unwise."""
+    warnings = []
+    if market.book.net[outcome] == 0:
+        message = (
+            f"No one has bet on {market.sides[outcome].label} yet. If no one bets on any other outcome, all trades are "
+            "refunded."
+        )
+        warnings.append(WarningBody(code="first_on_its_side", message=message))
+    left = market.closes_at - now
+    if timedelta() < left <= CLOSES_SOON:
+        message = f"Trading ends in {int(left.total_seconds())} seconds."
+        warnings.append(WarningBody(code="closes_soon", message=message))
+    return warnings
 
 
 class QuoteBody(MarketTimes):
@@ -182,18 +221,18 @@ class QuoteBody(MarketTimes):
     outcomes: list[OutcomeBody]
 
 
-def quote_body(meta: Meta, market: PaperMarket, receipt: PaperReceipt, cautions: Sequence[PaperCaution]) -> QuoteBody:
-    return QuoteBody(
+def quote_body(meta: Meta, receipt: PaperReceipt, warnings: list[WarningBody]) -> QuoteBody:
+    market, trade = receipt.market, receipt.trade
+    return shown(
+        QuoteBody,
+        trade,
         **_times(market),
         meta=meta,
-        slug=market.slug,
         market_id=market.market_id,
         side=receipt.side,
-        size_paper=number_of(receipt.size_cents),
-        shares=number_of(receipt.shares_cents),
-        projected_payout_paper=number_of(receipt.projected_cents),
-        projected_payout_per_share_paper=json_ratio_down(receipt.projected_cents, receipt.shares_cents, 6),
-        warnings=_warnings(cautions),
+        shares=number_of(trade.shares_cents),
+        projected_payout_per_share_paper=json_ratio_down(trade.projected_payout_cents, trade.shares_cents, 6),
+        warnings=warnings,
         pool_paper=number_of(market.book.net_pool),
         outcomes=_outcomes(market),
     )
@@ -223,20 +262,17 @@ class TradeBody(Answer):
     receipt: TradeReceipt
 
 
-def trade_receipt(receipt: PaperReceipt, cautions: Sequence[PaperCaution] = ()) -> TradeReceipt:
-    return TradeReceipt(
+def trade_receipt(receipt: PaperReceipt, warnings: list[WarningBody]) -> TradeReceipt:
+    return shown(
+        TradeReceipt,
+        receipt.trade,
         **_times(receipt.market),
         simulated=receipt.trade_id is None,
         trade_id=receipt.trade_id,
         market_id=receipt.market.market_id,
-        slug=receipt.market.slug,
         side=receipt.side,
-        size_paper=number_of(receipt.size_cents),
-        shares=number_of(receipt.shares_cents),
-        balance_paper=None if receipt.balance_cents is None else number_of(receipt.balance_cents),
-        projected_payout_paper=number_of(receipt.projected_cents),
-        pool_paper=number_of(receipt.pool_cents),
-        warnings=_warnings(cautions),
+        shares=number_of(receipt.trade.shares_cents),
+        warnings=warnings,
         replay=receipt.replay,
     )
 
@@ -267,26 +303,15 @@ class WalletBody(Answer):
 
 
 def wallet_body(meta: Meta, wallet: str, summary: Summary) -> WalletBody:
-    return WalletBody(
+    positions = summary.positions
+    return shown(
+        WalletBody,
+        summary,
         meta=meta,
         wallet_address=wallet,
-        balance_paper=number_of(summary.balance_cents),
-        realized_pnl_paper=number_of(summary.realized_cents),
-        open_count=summary.open_count,
+        open_count=sum(each.status == "open" for each in positions),
         positions=[
-            PositionBody(
-                **_times(each),
-                market_id=each.market_id,
-                slug=each.slug,
-                side=each.side,
-                side_label=each.label,
-                cost_paper=number_of(each.cost_cents),
-                shares=number_of(each.shares_cents),
-                status=each.status,
-                realized_pnl_paper=number_of(each.realized_cents),
-                projected_payout_paper=number_of(each.projected_cents),
-            )
-            for each in summary.positions
+            shown(PositionBody, each, **_times(each), shares=number_of(each.shares_cents)) for each in positions
         ],
     )
 
@@ -298,10 +323,7 @@ class BoardEntry(Body):
 
 
 def board_entries(board: Board, limit: int) -> list[BoardEntry]:
-    return [
-        BoardEntry(wallet=each.wallet, score=number_of(each.score_cents), is_agent=each.is_agent)
-        for each in board.entries[:limit]
-    ]
+    return [shown(BoardEntry, each, score=number_of(each.score_cents)) for each in board.entries[:limit]]
 
 
 class You(Body):
@@ -374,24 +396,6 @@ class SpinBody(Body):
     settled_at: str
 
 
-def _spin(past: RouletteRound) -> SpinBody:
-    assert past.pocket is not None
-    assert past.beacon_number is not None
-    assert past.beacon_hash is not None
-    assert past.settled_at is not None
-    assert past.bets_hash is not None
-    return SpinBody(
-        round_no=past.round_no,
-        pocket=past.pocket,
-        commitment=hex_of(past.commitment),
-        bets_hash=hex_of(past.bets_hash),
-        seed=hex_of(past.seed),
-        beacon_block=past.beacon_number,
-        beacon_hash=hex_of(past.beacon_hash),
-        settled_at=iso_datetime(past.settled_at),
-    )
-
-
 class PlacedBetBody(Body):
     bet_key: str
     stake_paper: Paper
@@ -434,41 +438,23 @@ def round_body(
     bets: Sequence[PlacedBet] | None,
     now: datetime,
 ) -> RouletteRoundBody:
-    """Build the body of the live round. The round's seed is null until the round is settled. `bets`: the bets of the
-    wallet that the query names."""
+    """Build the body of the live round, with the bets of the wallet in the query, if any. The round's seed is null
+    until the round is settled."""
     left = max(0, round((live.closes_at - now).total_seconds() * 10))
-    return RouletteRoundBody(
+    return shown(
+        RouletteRoundBody,
+        live,
         meta=meta,
-        round_no=live.round_no,
         phase=live.phase(now),
         seconds_to_close=json_number(left, 1),
-        opens_at=iso_datetime(live.opens_at),
-        closes_at=iso_datetime(live.closes_at),
-        ends_at=iso_datetime(live.ends_at),
-        pocket=live.pocket,
-        commitment=hex_of(live.commitment),
-        bets_hash=None if live.bets_hash is None else hex_of(live.bets_hash),
         seed=None if live.settled_at is None else hex_of(live.seed),
-        chain_id=live.chain_id,
-        beacon_after=live.beacon_after,
         beacon_block=live.beacon_number,
-        beacon_hash=None if live.beacon_hash is None else hex_of(live.beacon_hash),
         bounds=msgspec.convert(betting.bounds(), BoundsBody),
-        bettors=round_totals.bettors,
-        staked_paper=number_of(round_totals.staked_cents),
+        bettors=len(round_totals.bets),
+        staked_paper=number_of(sum(round_totals.pools.values())),
         markets=[_wheel_market(each, round_totals) for each in wheel.MARKETS],
-        history=[_spin(each) for each in history],
-        bets=UNSET
-        if bets is None
-        else [
-            PlacedBetBody(
-                bet_key=each.bet_key,
-                stake_paper=number_of(each.stake_cents),
-                status=each.status,
-                payout_paper=number_of(each.paid_cents),
-            )
-            for each in bets
-        ],
+        history=[shown(SpinBody, each, beacon_block=each.beacon_number) for each in history],
+        bets=UNSET if bets is None else [shown(PlacedBetBody, each) for each in bets],
     )
 
 
@@ -500,14 +486,7 @@ class BetBody(Answer):
 
 
 def bet_receipt(receipt: BetReceipt) -> BetReceiptBody:
-    return BetReceiptBody(
-        simulated=False,
-        round_no=receipt.round_no,
-        bet_key=receipt.bet_key,
-        stake_paper=number_of(receipt.stake_cents),
-        balance_paper=number_of(receipt.balance_cents),
-        replay=receipt.replay,
-    )
+    return shown(BetReceiptBody, receipt, simulated=False)
 
 
 def simulated_bet(
@@ -516,10 +495,10 @@ def simulated_bet(
     bet_key: str,
     stake_cents: int,
     balance_cents: int | None,
-    cautions: Sequence[PaperCaution],
+    warnings: list[WarningBody],
 ) -> BetReceiptBody:
-    """Build the receipt of a simulated bet. The pool of the receipt includes the simulated stake. A win pays the
-    stake's share of all stakes on its key, out of the whole pool."""
+    """Build the receipt of a simulated bet. A win pays the stake's share of all stakes on its key, out of the whole
+    pool; both include the simulated stake."""
     market, outcome = wheel.MARKET_OF_KEY[bet_key], wheel.OUTCOMES[bet_key]
     pool, on_key = round_totals.market_pool(market), round_totals.pools.get(bet_key, 0)
     after, key_after = pool + stake_cents, on_key + stake_cents
@@ -530,7 +509,7 @@ def simulated_bet(
         stake_paper=number_of(stake_cents),
         balance_paper=None if balance_cents is None else number_of(balance_cents),
         replay=False,
-        warnings=_warnings(cautions),
+        warnings=warnings,
         true_pct=json_number(outcome.true_pct_hundredths, 2),
         crowd_pct=percent(on_key, pool),
         crowd_pct_after=percent(key_after, after),

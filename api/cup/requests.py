@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Annotated, Final
 
-from eth_utils.crypto import keccak
+from eth_account.messages import encode_defunct
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, WithJsonSchema
 from pydantic.alias_generators import to_camel
 
@@ -19,7 +19,7 @@ from core.cup import rounds, wheel
 from core.cup.amounts import MAX_CENTS, cents_of, text_of
 from core.cup.board import is_week
 from core.hexadecimal import bytes_of, hex_of
-from core.signatures import recover
+from core.signatures import message_hash, recover
 
 # Belongs to no one. The addresses of development tools are unsuitable, because their keys are public.
 EXAMPLE_WALLET = "0x" + "a1" * 20
@@ -297,7 +297,7 @@ def enrolment_message(wallet: str, issued_at: str) -> str:
 
 
 def signature_bytes(text: str) -> bytes | None:
-    """Parse a 0x-prefixed hex signature of 65 bytes. Return None if the text is malformed."""
+    """Parse a 0x-prefixed hex signature of 65 bytes. Return None if it is malformed."""
     if not text.startswith(("0x", "0X")):
         return None
     try:
@@ -307,17 +307,12 @@ def signature_bytes(text: str) -> bytes | None:
 
 
 def signer_of(message: str, signature: bytes) -> str | None:
-    """Return the lower-case address that signed `message`. Return None if the signature is invalid."""
+    """Return the lower-case address that signed `message`, or None if the signature is invalid."""
     parity = _parity(signature[64]) if len(signature) == 65 else None
     if parity is None:
         return None
-    signer = recover(keccak(_personal(message.encode())), signature[:64], parity)
+    signer = recover(message_hash(encode_defunct(text=message)), signature[:64], parity)
     return None if signer is None else hex_of(signer)
-
-
-def _personal(message: bytes) -> bytes:
-    """Return the bytes that EIP-191 personal_sign hashes for this message."""
-    return b"\x19Ethereum Signed Message:\n%d%b" % (len(message), message)
 
 
 def _parity(v: int) -> int | None:

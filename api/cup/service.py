@@ -1,8 +1,4 @@
-"""The tournament's service, behind both REST and MCP.
-
-Every method takes a validated request and returns the answer's body. A refusal is raised as a `Problem` with the
-specified status and code.
-"""
+"""The tournament's service. Each method takes a validated request and the caller, and returns the response body."""
 
 from __future__ import annotations
 
@@ -13,10 +9,16 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import psycopg
-from limits import RateLimitItemPerDay, RateLimitItemPerHour, RateLimitItemPerMinute, RateLimitItemPerSecond
+from limits import (
+    RateLimitItem,
+    RateLimitItemPerDay,
+    RateLimitItemPerHour,
+    RateLimitItemPerMinute,
+    RateLimitItemPerSecond,
+)
 from msgspec import UNSET
 
 from api.caching import TimedValue
@@ -27,16 +29,7 @@ from api.limits import RateLimits, network
 from api.operations import Body, Json
 from api.problems import Problem, invalid_part, unavailable
 from core.config import Settings
-from core.cup import (
-    Refusal,
-    betting,
-    board,
-    books,
-    ledger,
-    outlook,
-    rounds,
-    trading,
-)
+from core.cup import Refusal, betting, board, books, ledger, rounds, trading
 from core.cup.amounts import MAX_CENTS, number_of
 from core.cup.ledger import snapshot, wallet_account
 from core.cup.trading import PaperOrder, PaperReceipt
@@ -97,7 +90,7 @@ class Player:
 
 
 class CupService:
-    """The cup's service, which REST and MCP share. Deadlines and rounds follow this machine's clock."""
+    """The cup's reads and writes. Deadlines and rounds follow this machine's clock."""
 
     def __init__(self, settings: Settings, pool: ConnectionPool, limits: RateLimits) -> None:
         self._settings = settings
@@ -119,12 +112,10 @@ class CupService:
         )
 
     def error(self, problem: Problem) -> Json:
-        """Return the body of an error, which is the same for REST and MCP."""
         return {**problem.body, "meta": self.meta()}
 
     def open_time(self) -> datetime:
-        """Return the present time. Raise a 409 while the tournament is not running: it is not configured, has not
-        begun, or is over."""
+        """Return the present time. Raise a 409 while the tournament is not running."""
         now, opens, closes = now_utc(), self._settings.cup_opens_at, self._settings.cup_closes_at
         if opens is None or closes is None or not opens <= now < closes:
             extra = {
@@ -141,14 +132,14 @@ class CupService:
             raise _problem(refusal) from None
 
     async def answer(self, method: ServiceMethod[R, B], request: R, caller: str) -> B:
-        """Call one of the methods below and return its body. Before the call, check that the tournament is running."""
+        """Call one of the methods below. Raise a 409 while the tournament is not running."""
         try:
             self.open_time()
             return await method(request, caller)
         except Refusal as refusal:
             raise _problem(refusal) from None
         except psycopg.OperationalError as error:
-            log.warning("database unavailable", action="cup.no_database", asked=method.__name__, why=error)
+            log.warning("database unavailable", action="cup.no_database", method=method.__name__, why=error)
             raise unavailable() from None
 
     # ---------------------------------------------------------------- reads
@@ -172,9 +163,9 @@ class CupService:
         async with self._pool.connection() as connection:
             market = await books.find(connection, slug)
         now = now_utc()
-        receipt = trading.simulate(market, stake.side, stake.size_paper, None, now)
-        warnings = outlook.warnings(market, market.outcome(stake.side), now)
-        return bodies.quote_body(self.meta(), market, receipt, warnings)
+        receipt = trading.simulate(market, None, stake.side, stake.size_paper, None, now)
+        warnings = bodies.trade_warnings(market, receipt.trade.outcome, now)
+        return bodies.quote_body(self.meta(), receipt, warnings)
 
     async def board(self, request: requests.BoardQuery, _caller: str) -> bodies.BoardBody:
         period = request.week or board.ALL_TIME
@@ -197,8 +188,8 @@ class CupService:
         return bodies.round_body(self.meta(), shown.live, shown.round_totals, shown.history, bets, now_utc())
 
     async def _wheel_for(self, wallet: str | None) -> tuple[ShownWheel, Player | None]:
-        """Return the wheel, and the player if `wallet` is given. The cached reading of the wheel is used if it is of
-        the current round and includes all bets of the wallet. Otherwise everything is read again in one snapshot."""
+        """Return the wheel, and the player if `wallet` is given. If the cached wheel is of an earlier round or lacks a
+        bet of the wallet, read everything again in one snapshot."""
         async with self._pool.connection() as connection, snapshot(connection):
             live, player = await _live_with_player(connection, wallet)
         if self._wheel[0] != live:
@@ -218,23 +209,25 @@ class CupService:
 
     @asynccontextmanager
     async def _writing(self, what: str) -> AsyncIterator[Connection]:
-        """Yield a connection for writing. If the connection is lost, raise a 503 that says that `what` may or may not
-        be stored."""
+        """Yield a connection. If it is lost, raise a 503 that says that `what` may or may not be stored."""
         async with self._pool.connection() as connection:
             try:
                 yield connection
             except psycopg.OperationalError as error:
-                log.warning("lost the database while writing", action="cup.write_unknown", what=what, why=error)
+                log.warning("lost the database during a write", action="cup.write_unknown", what=what, why=error)
                 raise unavailable(
-                    f"We do not know whether {what} was stored. Send the same request again: it is never stored twice."
+                    f"{what} may or may not have been stored. Send the same request again: it is never stored twice."
                 ) from None
 
     async def claim(self, request: requests.WalletRequest, caller: str) -> bodies.ClaimBody:
         async with self._pool.connection() as connection:
             balance = await _balance(connection, request.wallet_address)
         if balance is None:
-            await self._take_claim(caller)
-            async with self._writing("the claim") as connection:
+            message = "One {} can claim for at most {:,} wallets a day."
+            await self._take("cup_claim", caller, CLAIMS_EACH_CALLER, CLAIMS_EACH_NETWORK, message)
+            message = "At most 5,000 wallets an hour can be claimed for in total."
+            await self._limits.take(CLAIMS_OF_ALL, "cup_claims", "all", message)
+            async with self._writing("The claim") as connection:
                 claimed = await ledger.claim(connection, request.wallet_address)
         else:
             claimed = ledger.ClaimResult(balance, minted=False)
@@ -266,8 +259,8 @@ class CupService:
         seen.market.require_open(now_utc())
         return self._traded(await _retry_while_busy(lambda: self._trades.ask(order)))
 
-    def _traded(self, receipt: PaperReceipt, warnings: Sequence[outlook.PaperCaution] = ()) -> bodies.TradeBody:
-        return bodies.TradeBody(meta=self.meta(), receipt=bodies.trade_receipt(receipt, warnings))
+    def _traded(self, receipt: PaperReceipt, warnings: Sequence[bodies.WarningBody] = ()) -> bodies.TradeBody:
+        return bodies.TradeBody(meta=self.meta(), receipt=bodies.trade_receipt(receipt, list(warnings)))
 
     async def _unsigned_trade(self, request: requests.TradeRequest) -> bodies.TradeBody:
         """Simulate the trade, or raise the error that says which parts of a real trade are missing."""
@@ -279,11 +272,10 @@ class CupService:
                 if size > MAX_CENTS:
                     raise invalid_part("field", "sizePaper", requests.PRICED)
                 balance = None if wallet is None else await _balance(connection, wallet) or 0
-                receipt = trading.simulate(market, request.side, size, balance, now)
-                warnings = outlook.warnings(market, market.outcome(request.side), now)
+                receipt = trading.simulate(market, wallet, request.side, size, balance, now)
+                warnings = bodies.trade_warnings(market, receipt.trade.outcome, now)
                 if wallet is not None:
-                    check = trading.require_allowed(connection, wallet, size, balance or 0)
-                    warnings += await outlook.refusal_as_warning(check)
+                    warnings += await _refusal_of(trading.require_allowed(connection, wallet, size, balance or 0))
                 return self._traded(receipt, warnings)
         if request.wallet_address is None:
             raise invalid_part("field", "walletAddress", "is required for a real trade")
@@ -294,7 +286,7 @@ class CupService:
         raise _signature_required("trade", message, {"tradeId": trade_id, "issuedAt": issued_at})
 
     async def _place_trades(self, orders: Sequence[PaperOrder]) -> list[PaperReceipt | Exception]:
-        async with self._writing("the trade") as connection:
+        async with self._writing("The trade") as connection:
             return await trading.place(connection, orders, self.open_time)
 
     async def bet(self, request: requests.BetRequest, caller: str) -> bodies.BetBody:
@@ -329,8 +321,7 @@ class CupService:
         return bodies.BetBody(meta=self.meta(), receipt=bodies.bet_receipt(placed))
 
     async def _unsigned_bet(self, wallet: str, request: requests.BetRequest) -> Problem:
-        """Return the error that contains the message to sign for a real bet. By default the message is for the live
-        round and the present time."""
+        """Return the error that shows the message to sign, by default for the live round and the present time."""
         round_no, issued_at = request.round_no, request.issued_at or iso_datetime(now_utc())
         if round_no is None:
             async with self._pool.connection() as connection:
@@ -339,7 +330,7 @@ class CupService:
         return _signature_required("bet", message, {"roundNo": round_no, "issuedAt": issued_at})
 
     async def _place_bet(self, bet: betting.RouletteBet) -> betting.BetReceipt:
-        async with self._writing("the bet") as connection:
+        async with self._writing("The bet") as connection:
             return await betting.place(connection, bet, self.open_time)
 
     async def enrol(self, request: requests.EnrolRequest, caller: str) -> bodies.EnrolBody:
@@ -349,8 +340,9 @@ class CupService:
         async with self._pool.connection() as connection:
             was_enrolled = await ledger.is_enrolled(connection, request.wallet_address)
         if not was_enrolled:
-            await self._take_enrolment(caller)
-        async with self._writing("the enrolment") as connection:
+            message = "One {} can enroll at most {:,} wallets a day."
+            await self._take("cup_enrolment", caller, ENROLMENTS_EACH_CALLER, ENROLMENTS_EACH_NETWORK, message)
+        async with self._writing("The enrolment") as connection:
             created = await ledger.enrol(connection, request.wallet_address, request.note, request.issued_at, signature)
             halted = await ledger.trading_halted(connection)
         return bodies.EnrolBody(
@@ -371,36 +363,24 @@ class CupService:
             balance = player.balance_cents
             bet = betting.RouletteBet(player.wallet, live.round_no, request.bet_key, request.stake_paper, "", b"")
             async with self._pool.connection() as connection, snapshot(connection):
-                warnings = await outlook.refusal_as_warning(betting.require_allowed(connection, bet, balance))
+                warnings = await _refusal_of(betting.require_allowed(connection, bet, balance))
         receipt = bodies.simulated_bet(live, round_totals, request.bet_key, request.stake_paper, balance, warnings)
         return bodies.BetBody(meta=self.meta(), receipt=receipt)
 
-    async def _take_claim(self, caller: str) -> None:
-        """Count a claim against each limit, the narrowest first. If a narrow limit refuses the claim, the wider limits
-        are not used up."""
-        message = "One address can claim for at most 500 wallets a day."
-        await self._limits.take_external(CLAIMS_EACH_CALLER, "cup_claim", caller, message)
-        message = "One network can claim for at most 1,000 wallets a day."
-        await self._limits.take_external(CLAIMS_EACH_NETWORK, "cup_claim_network", network(caller), message)
-        message = "At most 5,000 wallets an hour can be claimed for in total."
-        await self._limits.take(CLAIMS_OF_ALL, "cup_claims", "all", message)
-
-    async def _take_enrolment(self, caller: str) -> None:
-        message = "One address can enroll at most 500 wallets a day."
-        await self._limits.take_external(ENROLMENTS_EACH_CALLER, "cup_enrolment", caller, message)
-        message = "One network can enroll at most 1,000 wallets a day."
-        await self._limits.take_external(ENROLMENTS_EACH_NETWORK, "cup_enrolment_network", network(caller), message)
+    async def _take(self, rule: str, caller: str, each: RateLimitItem, each_network: RateLimitItem, text: str) -> None:
+        """Count a request against the limits of its caller and of the caller's network. The narrowest limit comes
+        first: if it refuses the request, the wider one is not used up."""
+        await self._limits.take_external(each, rule, caller, text.format("address", each.amount))
+        text = text.format("network", each_network.amount)
+        await self._limits.take_external(each_network, f"{rule}_network", network(caller), text)
 
     async def _take_write(self, rule: str, wallet: str, caller: str) -> None:
-        """Count a freshly signed write against the limits of its wallet, then of its caller and network. The narrowest
-        limit comes first, as for claims. Old signatures are not counted, because the export contains them and anyone
-        can send them."""
+        """Count a freshly signed write. Old signatures are not counted, because the export contains them and anyone can
+        send them."""
         message = "One wallet can send at most 30 requests in 10 seconds."
         await self._limits.take(WRITES_EACH_WALLET, rule, wallet, message)
-        message = "One address can make at most 600 trades and bets a minute."
-        await self._limits.take_external(WRITES_EACH_CALLER, "cup_write", caller, message)
-        message = "One network can make at most 1,200 trades and bets a minute."
-        await self._limits.take_external(WRITES_EACH_NETWORK, "cup_write_network", network(caller), message)
+        message = "One {} can make at most {:,} trades and bets a minute."
+        await self._take("cup_write", caller, WRITES_EACH_CALLER, WRITES_EACH_NETWORK, message)
 
     async def _take_replay(self, caller: str) -> None:
         await self._limits.take(REPLAYS_EACH_CALLER, "cup_replay", caller, "Too many replays from this address.")
@@ -416,8 +396,8 @@ class CupService:
 
 
 async def _retry_while_busy(place: Callable[[], Awaitable[T]]) -> T:
-    """Call `place` until the wallet that it writes to is free. Raise a 503 if that takes too long. No connection is
-    held between attempts."""
+    """Call `place` until its wallet is free; raise a 503 if that takes too long. No connection is held between
+    attempts."""
     for pause in _BUSY_PAUSES:
         try:
             return await place()
@@ -426,18 +406,23 @@ async def _retry_while_busy(place: Callable[[], Awaitable[T]]) -> T:
     raise unavailable()
 
 
+async def _refusal_of(check: Awaitable[None]) -> list[bodies.WarningBody]:
+    """Run the check of a real trade or bet. Return the refusal that it raises, as a warning."""
+    try:
+        await check
+    except Refusal as refusal:
+        return [bodies.WarningBody(code=cast("bodies.WarningCode", refusal.code), message=refusal.message)]
+    return []
+
+
 def _problem(refusal: Refusal) -> Problem:
     return Problem(refusal.status, refusal.code, refusal.message, extra=refusal.extra)
 
 
 def _signed_trade(request: requests.TradeRequest) -> SignedTrade | None:
-    """Return a real trade with its signature. Return None if a field of a real trade is missing."""
-    wallet, trade_id, issued_at, signature = (
-        request.wallet_address,
-        request.trade_id,
-        request.issued_at,
-        request.signature,
-    )
+    """Return a real trade with its signature, or None if a field of a real trade is missing."""
+    wallet, trade_id = request.wallet_address, request.trade_id
+    issued_at, signature = request.issued_at, request.signature
     if wallet is None or trade_id is None or issued_at is None or signature is None:
         return None
     raw = requests.signature_bytes(signature) or b""
@@ -473,13 +458,12 @@ async def _wheel_of(connection: Connection, live: rounds.RouletteRound) -> Shown
 
 
 async def _balance(connection: Connection, wallet: str) -> int | None:
-    """Return the wallet's balance in cents. Return None for a wallet that never claimed."""
+    """Return the wallet's balance in cents, or None if it never claimed."""
     return await ledger.balance(connection, wallet_account(wallet))
 
 
 def _signature_required(what: str, message: str, signed: Json) -> Problem:
-    """Return the error that shows which message to sign. `signed`: the fields of the message, which must be sent with
-    the signature."""
+    """Return the error that shows which message to sign. The fields `signed` must be sent with the signature."""
     return Problem(
         422,
         "signature_required",

@@ -24,13 +24,13 @@ _BOUNDS_CENTS = {
 
 
 def bounds() -> dict[str, Decimal]:
-    """Return the bounds of bets in pUSDC, by the names of the bounds."""
+    """Return the bet bounds in pUSDC by name."""
     return {name: number_of(cents) for name, cents in _BOUNDS_CENTS.items()}
 
 
 @dataclass(frozen=True, slots=True)
 class RouletteBet:
-    """A signed bet. Its signature has been verified."""
+    """A bet whose signature has been verified."""
 
     wallet: str
     round_no: int
@@ -42,8 +42,6 @@ class RouletteBet:
 
 @dataclass(frozen=True, slots=True)
 class BetReceipt:
-    """The answer to a roulette bet."""
-
     round_no: int
     bet_key: str
     stake_cents: int
@@ -53,29 +51,20 @@ class BetReceipt:
 
 @dataclass(frozen=True, slots=True)
 class PlacedBet:
-    """A bet that a wallet has placed on a round, with its result."""
+    """A placed bet with its result."""
 
     bet_key: str
     stake_cents: int
     status: PaperStatus
-    paid_cents: int
+    payout_cents: int
 
 
 @dataclass(frozen=True, slots=True)
 class RoundTotals:
-    """The bets on a round: the cents staked on each bet key (`pools`), and the number of bets of each wallet
-    (`bets`)."""
+    """The cents staked on each bet key of a round (`pools`), and each wallet's number of bets (`bets`)."""
 
     pools: Mapping[str, int]
     bets: Mapping[str, int]
-
-    @property
-    def bettors(self) -> int:
-        return len(self.bets)
-
-    @property
-    def staked_cents(self) -> int:
-        return sum(self.pools.values())
 
     def market_pool(self, market: wheel.WheelMarket) -> int:
         return sum(self.pools.get(outcome.key, 0) for outcome in market.outcomes)
@@ -123,8 +112,8 @@ async def bets_of(connection: Connection, round_no: int, wallet: str) -> list[Pl
 
 
 async def find_receipt(connection: Connection, bet: RouletteBet) -> BetReceipt | None:
-    """Return the receipt of an earlier bet of this wallet, round and key, or None if there is none. Raise a Refusal if
-    the earlier bet had a different stake."""
+    """Return the receipt of this wallet's earlier bet on the round and key, or None. Raise a Refusal if that bet had a
+    different stake."""
     row = await connection.fetch_one(
         "SELECT stake_cents, balance_cents FROM cup_bet WHERE round_no = %s AND wallet = %s AND bet_key = %s",
         (bet.round_no, bet.wallet, bet.bet_key),
@@ -141,7 +130,7 @@ async def find_receipt(connection: Connection, bet: RouletteBet) -> BetReceipt |
 
 
 async def place(connection: Connection, bet: RouletteBet, clock: Callable[[], datetime]) -> BetReceipt:
-    """Place the bet, or return the receipt of the first placement if the bet was placed before.
+    """Place the bet. If it was placed before, return the original receipt.
 
     The clock is read after taking the locks, so a bet that waited past the round's close is refused. The clock itself
     raises a Refusal after the tournament's close.
@@ -212,8 +201,7 @@ def _takes_bets(round_: RouletteRound | None, now: datetime) -> bool:
 
 
 async def _too_late(connection: Connection, bet: RouletteBet) -> BetReceipt:
-    """Return the receipt if the bet was already placed; otherwise raise the Refusal that says that the round is
-    closed."""
+    """Return the receipt if the bet was placed before; otherwise raise the `round_closed` Refusal."""
     done = await find_receipt(connection, bet)
     if done is None:
         raise round_closed(bet.round_no, await rounds.latest(connection))

@@ -34,8 +34,6 @@ _PLACE: Final = _ADDRESS + 4
 
 @dataclass(frozen=True, slots=True)
 class BoardRow:
-    """A wallet on a board, with its score."""
-
     wallet: str
     score_cents: int
     is_agent: bool
@@ -185,11 +183,10 @@ def day_of(moment: datetime) -> datetime:
 
 
 async def find_seasoned(connection: Connection, pools: Iterable[WagerPool], first: Mapping[str, datetime]) -> set[str]:
-    """Return losing wallets that had traded or bet on an earlier day. For each pool, find only as many as
-    `score_changes` needs.
+    """Return losing wallets that had traded or bet on an earlier day, for each pool only as many as `score_changes`
+    needs. first: when each wallet first staked in the market or round that is being settled.
 
-    first: when each wallet first staked in the market or round that is being settled. Each wallet is looked up only
-    once, since a round has 42 pools.
+    A round has 42 pools, so each wallet is looked up only once.
     """
     veterans: set[str] = set()
     fresh: set[str] = set()

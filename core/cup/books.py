@@ -1,26 +1,36 @@
-"""Paper markets: their rows and books, how they mirror agent markets, and the positions of wallets in them."""
+"""Paper markets: how they mirror agent markets, their rows and books, and the positions of wallets in them.
+
+A paper market has the id, outcomes and times of a listed agent market, and scaled weights. All texts come from the
+specification, as on the agent API; no text of the lister is shown.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Any
+from datetime import UTC, datetime
+from typing import Any, Final
 
 from psycopg.rows import namedtuple_row
 from psycopg.types.json import Jsonb
 
 from core.agent.book import Book
-from core.agent.document import Specification
+from core.agent.document import Specification, listed_document
 from core.contracts.statuses import AgentMarketStatus, MarketKind
 from core.cup import PaperStatus, Refusal
 from core.cup.amounts import CLAIM_CENTS
 from core.cup.ledger import balance, market_account, open_account, snapshot, wallet_account
-from core.cup.listing import PaperListing, PaperSide, is_slug, listing_of
 from core.db.engine import Connection
 
 # Paper trades pay no fee, so winners split everything that is staked.
 FEE_BPS = 0
+
+# Factor of the initial weights over those of the listed market, in pUSDC per dollar.
+WEIGHTS_TIMES: Final = 10
+_UNITS_A_CENT: Final = 10**4
+
+_SLUG: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 
 _MARKETS = (
     "SELECT c.slug, c.market_id, c.kind, c.question, c.short_title, c.token_symbol, c.outcomes, c.weights_cents,"  # noqa: S608
@@ -36,6 +46,15 @@ def paper_book(weights_cents: Sequence[int], net_cents: Sequence[int], shares_ce
     each outcome's `excess` is its shares less its net stakes."""
     excess = tuple(shares - net for shares, net in zip(shares_cents, net_cents, strict=True))
     return Book(tuple(weights_cents), FEE_BPS, tuple(net_cents), tuple(shares_cents), excess)
+
+
+@dataclass(frozen=True, slots=True)
+class PaperSide:
+    """One outcome of a paper market. A trade names the outcome by `key`."""
+
+    key: str
+    label: str
+    short_label: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +125,8 @@ def _market(row: Sequence[Any]) -> PaperMarket:
 
 
 async def find(connection: Connection, slug: str, *, lock: bool = False) -> PaperMarket:
-    """Return a market, or raise a Refusal if it does not exist. With `lock`, no other transaction can trade on the
-    market or settle it until this transaction ends."""
+    """Return a market; raise a Refusal if it does not exist. With `lock`, no other transaction can trade on the market
+    or settle it until this transaction ends."""
     markets = await (lock_all if lock else find_all)(connection, [slug])
     if slug not in markets:
         raise no_market()
@@ -115,7 +134,7 @@ async def find(connection: Connection, slug: str, *, lock: bool = False) -> Pape
 
 
 async def find_all(connection: Connection, slugs: Collection[str]) -> dict[str, PaperMarket]:
-    """Return the markets that exist, by slug."""
+    """Return the existing markets by slug."""
     rows = await connection.fetch_all(
         f"{_MARKETS} WHERE c.slug = ANY(%s)".encode(), ([slug for slug in slugs if is_slug(slug)],)
     )
@@ -138,7 +157,7 @@ def no_market() -> Refusal:
 
 
 async def open_markets(connection: Connection, now: datetime, limit: int) -> list[PaperMarket]:
-    """Return the open markets, in the order in which they close."""
+    """Return open markets, earliest close first."""
     rows = await connection.fetch_all(
         f"{_MARKETS} WHERE c.status = 'open' AND a.status = {AgentMarketStatus.OPEN:d} AND c.opens_at <= %s "
         "AND c.closes_at > %s "
@@ -146,6 +165,64 @@ async def open_markets(connection: Connection, now: datetime, limit: int) -> lis
         (now, now, limit),
     )
     return [_market(row) for row in rows]
+
+
+# ---------------------------------------------------------------- mirroring agent markets
+
+
+@dataclass(frozen=True, slots=True)
+class PaperListing:
+    """A paper market before its first trade."""
+
+    market_key: bytes
+    market_id: str
+    slug: str
+    kind: MarketKind
+    question: str
+    short_title: str
+    token_symbol: str
+    sides: tuple[PaperSide, ...]
+    weights_cents: tuple[int, ...]
+    opens_at: datetime
+    closes_at: datetime
+    start_at: datetime | None
+    ends_at: datetime
+
+
+def is_slug(text: str) -> bool:
+    """Return whether a paper market can have this slug. Any other text must not be looked up, since PostgreSQL refuses
+    NUL in text."""
+    return _SLUG.fullmatch(text) is not None
+
+
+def listing_of(market_key: bytes, spec: Specification, weights: Sequence[int], feed_key: str | None) -> PaperListing:
+    """Make the paper listing of a listed agent market. weights: the agent market's weights in units. feed_key: the
+    feed's key, or None if the deployment does not list the feed."""
+    words = listed_document(market_key, spec, feed_key)
+    return PaperListing(
+        market_key=market_key,
+        market_id=words.id,
+        slug=words.id,
+        kind=spec.kind,
+        question=words.question,
+        short_title=words.short_title,
+        token_symbol=words.token_symbol,
+        sides=tuple(PaperSide(each.key, each.label, each.short_label) for each in words.outcomes),
+        weights_cents=tuple(paper_weight(int(weight)) for weight in weights),
+        opens_at=_moment(spec.opens_at),
+        closes_at=_moment(spec.closes_at),
+        start_at=_moment(spec.start_at) if spec.kind is MarketKind.DIRECTION else None,
+        ends_at=_moment(spec.ends_at),
+    )
+
+
+def paper_weight(units: int) -> int:
+    """Return the weight in cents, rounded down but at least one cent, since a price needs a weight above zero."""
+    return max(1, units * WEIGHTS_TIMES // _UNITS_A_CENT)
+
+
+def _moment(seconds: int) -> datetime:
+    return datetime.fromtimestamp(seconds, UTC)
 
 
 _LISTED = (
@@ -177,6 +254,7 @@ async def mirror(connection: Connection, now: datetime, feed_keys: Mapping[bytes
 async def add(connection: Connection, listing: PaperListing) -> bool:
     """Add a paper market. Return False if the slug is in use or the agent market has a paper market already."""
     empty = [0] * len(listing.sides)
+    sides = [{"key": each.key, "label": each.label, "shortLabel": each.short_label} for each in listing.sides]
     async with connection.transaction():
         cursor = await connection.execute(
             "INSERT INTO cup_market (slug, market_key, market_id, kind, question, short_title, token_symbol, outcomes,"
@@ -190,7 +268,7 @@ async def add(connection: Connection, listing: PaperListing) -> bool:
                 listing.question,
                 listing.short_title,
                 listing.token_symbol,
-                Jsonb([side.body() for side in listing.sides]),
+                Jsonb(sides),
                 list(listing.weights_cents),
                 empty,
                 empty,
@@ -211,18 +289,18 @@ async def add(connection: Connection, listing: PaperListing) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class PaperPosition:
-    """A wallet's position in a paper market. The times are those of the market. `projected_cents` is the payout if the
-    position's side won with the current book; once the market is settled, it is the amount that was paid."""
+    """A wallet's position in a paper market. The times are those of the market. The projected payout is that of a win
+    with the current book; once the market is settled, it is the amount that was paid."""
 
     market_id: str
     slug: str
     side: str
-    label: str
+    side_label: str
     cost_cents: int
     shares_cents: int
     status: PaperStatus
-    realized_cents: int
-    projected_cents: int
+    realized_pnl_cents: int
+    projected_payout_cents: int
     closes_at: datetime
     start_at: datetime | None
     ends_at: datetime
@@ -231,15 +309,11 @@ class PaperPosition:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """A wallet's balance and positions. Open positions come first."""
+    """A wallet's balance and positions, open ones first."""
 
     balance_cents: int
-    realized_cents: int
+    realized_pnl_cents: int
     positions: tuple[PaperPosition, ...]
-
-    @property
-    def open_count(self) -> int:
-        return sum(each.status == "open" for each in self.positions)
 
 
 async def summary(connection: Connection, wallet: str) -> Summary:

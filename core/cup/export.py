@@ -1,5 +1,4 @@
-"""The tournament as one file of JSON Lines. The file is made from one snapshot of the database and has enough to
-recompute everything.
+"""The tournament as one file of JSON Lines, from one database snapshot. It has enough to recompute everything.
 
 The first line names the format. The next lines are account balances, enrolled wallets, markets, rounds with their
 seeds, the ledger with the signed trades and bets in posting order, and the boards. Only settled rounds show their

@@ -42,7 +42,7 @@ def round_account(round_no: int) -> str:
 
 
 async def open_account(connection: Connection, account: str) -> bool:
-    """Open an account, and return whether it is new. Wait for another transaction that is opening the same account."""
+    """Open an account, and return whether it is new. Wait if another transaction is opening the same account."""
     cursor = await connection.execute(
         "INSERT INTO cup_account (account) VALUES (%s) ON CONFLICT DO NOTHING", (account,)
     )
@@ -108,14 +108,12 @@ async def pay_out(
 
 @dataclass(frozen=True, slots=True)
 class ClaimResult:
-    """The result of a claim: the wallet's balance, and whether this claim minted it."""
-
     balance_cents: int
     minted: bool
 
 
 async def claim(connection: Connection, wallet: str) -> ClaimResult:
-    """Mint the wallet's initial balance once. Later claims only return the balance."""
+    """Mint the wallet's initial balance. Later claims only return the balance."""
     account = wallet_account(wallet)
     async with connection.transaction():
         minted = await open_account(connection, account)
@@ -142,8 +140,7 @@ BARRED = (
 
 
 async def enrol(connection: Connection, wallet: str, note: str, issued_at: str, signature: bytes) -> bool:
-    """Enroll a wallet, and return whether it is new. If the wallet is enrolled already, the first enrolment is kept.
-    House wallets are refused."""
+    """Enroll a wallet, and return whether it is new; a first enrolment is kept. House wallets are refused."""
     async with connection.transaction():
         if await connection.fetch_one("SELECT 1 FROM cup_house_wallet WHERE wallet = %s", (wallet,)) is not None:
             raise Refusal(

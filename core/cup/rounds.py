@@ -57,8 +57,7 @@ class RouletteRound:
     """Published at the close; no bets are accepted afterwards."""
 
     def phase(self, now: datetime) -> RoundPhase:
-        """Return the phase: `bet`, then `spin`, then `settled` until the next round. In `spin`, the pocket is shown as
-        soon as it is drawn."""
+        """Return `bet`, `spin`, or `settled` until the next round. In `spin`, the pocket is shown once it is drawn."""
         if self.settled_at is None and now < self.closes_at:
             return "bet"
         if self.settled_at is None or now < self.ends_at:
@@ -84,13 +83,11 @@ async def settled(connection: Connection, limit: int) -> list[RouletteRound]:
 
 
 async def find(connection: Connection, round_no: int) -> RouletteRound | None:
-    """Return the round without locking it, or None if it does not exist."""
     return next(iter(await _rounds(connection, "WHERE round_no = %s", round_no)), None)
 
 
 async def lock(connection: Connection, round_no: int) -> RouletteRound | None:
-    """Lock the round against settlement until this transaction ends, and return it. Return None if it does not
-    exist."""
+    """Lock the round against settlement until this transaction ends. Return it, or None if it does not exist."""
     return next(iter(await _rounds(connection, "WHERE round_no = %s FOR SHARE", round_no)), None)
 
 
@@ -134,8 +131,8 @@ async def open_next(
 
 
 async def close(connection: Connection, round_no: int, clock: Callable[[], datetime]) -> RouletteRound | None:
-    """Publish the hash of a round's bets. Return None if the round still accepts bets or the hash was already
-    published."""
+    """Publish the hash of a round's bets. Return None if the round still accepts bets or its hash was published
+    before."""
     async with connection.transaction():
         # Waits for bets that hold the shared lock; later ones see the hash and are refused.
         round_ = next(iter(await _rounds(connection, "WHERE round_no = %s FOR UPDATE", round_no)), None)
@@ -156,7 +153,7 @@ async def _with_hash(connection: Connection, round_: RouletteRound) -> RouletteR
 async def finish(
     connection: Connection, round_no: int, beacon_number: int, beacon_hash: bytes, clock: Callable[[], datetime]
 ) -> RouletteRound | None:
-    """Draw the pocket and pay the bets. Return None if that was already done or bets are still accepted.
+    """Draw the pocket and pay the bets. Return None if that was done before or the round still accepts bets.
 
     If the transaction waits for locked wallets past the end of a week, the result counts for the week in which it is
     paid.

@@ -1,4 +1,4 @@
-"""Settles paper markets like the agent markets that they mirror: winners split the pool, or stakes are refunded."""
+"""Settles paper markets as their agent markets were settled: winners split the pool, or stakes are refunded."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ async def due(connection: Connection, chain_id: int, finality_blocks: int) -> li
 
 
 async def settle(connection: Connection, slug: str, winner: int | None, clock: Callable[[], datetime]) -> int | None:
-    """Pay all positions of a market. Return the number of positions, or None if the market was settled before. A
-    `winner` of None means that the market is void.
+    """Pay all positions of a market, which is void if `winner` is None. Return the number of positions, or None if the
+    market was settled before.
 
-    Payouts are rounded down, and the rest of the pool goes back to the mint. The clock is read once everything is
-    locked. If the settlement waited past the end of a week, the result counts for the week in which it is paid.
+    Payouts are rounded down, and the rest of the pool goes back to the mint. The clock is read after everything is
+    locked: if that took past the end of a week, the result counts for the week in which it is paid.
     """
     async with connection.transaction():
         market = await books.find(connection, slug, lock=True)

@@ -19,7 +19,7 @@ from core.db.engine import Connection
 
 @dataclass(frozen=True, slots=True)
 class PaperOrder:
-    """A signed trade. Its signature has been verified. `issued_at` is the time as text, exactly as it was signed."""
+    """A trade whose signature has been verified. `issued_at` is the time exactly as it was signed."""
 
     trade_id: str
     wallet: str
@@ -32,64 +32,65 @@ class PaperOrder:
 
 @dataclass(frozen=True, slots=True)
 class PaperReceipt:
-    """The receipt of a trade, or of a simulation if `trade_id` is None. Balance, projection and pool are the values
-    after the trade; a simulation does not change the balance."""
+    """The receipt of a trade, or of a simulation if `trade_id` is None."""
 
     trade_id: str | None
     market: PaperMarket
-    side: str
+    trade: PlacedTrade
+    replay: bool = False
+
+    @property
+    def side(self) -> str:
+        return self.market.sides[self.trade.outcome].key
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedTrade:
+    """A stored trade with the amounts that its receipt shows. Projection and pool are the values after the trade, and
+    so is the balance, which a simulation does not change."""
+
+    wallet: str | None
+    slug: str
+    outcome: int
     size_cents: int
     shares_cents: int
     balance_cents: int | None
-    projected_cents: int
+    projected_payout_cents: int
     pool_cents: int
-    replay: bool = False
+
+    def receipt(self, order: PaperOrder, market: PaperMarket, *, replay: bool = True) -> PaperReceipt:
+        """Return the receipt of this trade. Raise a Refusal if `order` has the same trade id but is a different
+        trade."""
+        receipt = PaperReceipt(order.trade_id, market, self, replay)
+        asked = (order.wallet, order.slug, order.size_cents, order.side)
+        if (self.wallet, self.slug, self.size_cents, receipt.side) != asked:
+            raise Refusal(409, "trade_conflict", "This tradeId was already used for another trade; choose a new one.")
+        return receipt
 
 
-def simulate(market: PaperMarket, side: str, size_cents: int, balance_cents: int | None, now: datetime) -> PaperReceipt:
+def simulate(
+    market: PaperMarket, wallet: str | None, side: str, size_cents: int, balance_cents: int | None, now: datetime
+) -> PaperReceipt:
     outcome = market.outcome(side)
     market.require_open(now)
-    book, quote = market.book.staked(outcome, size_cents)
-    projected = book.projected(outcome, size_cents, quote.shares)
-    return PaperReceipt(None, market, side, size_cents, quote.shares, balance_cents, projected, book.net_pool)
+    _, trade = _traded(market.book, wallet, market.slug, outcome, size_cents, balance_cents)
+    return PaperReceipt(None, market, trade)
+
+
+def _traded(
+    book: Book, wallet: str | None, slug: str, outcome: int, size_cents: int, balance_cents: int | None
+) -> tuple[Book, PlacedTrade]:
+    """Return the book after a trade, and the trade. `balance_cents` is the balance after it."""
+    after, quote = book.staked(outcome, size_cents)
+    projected = after.projected(outcome, size_cents, quote.shares)
+    trade = PlacedTrade(wallet, slug, outcome, size_cents, quote.shares, balance_cents, projected, after.net_pool)
+    return after, trade
 
 
 async def require_allowed(connection: Connection, wallet: str, size_cents: int, balance_cents: int) -> None:
     """Raise a Refusal if the wallet may not trade at all or its balance is less than the trade's size."""
     await ledger.require_may_trade(connection, wallet)
     require_funds(balance_cents, size_cents)
-
-
-@dataclass(frozen=True, slots=True)
-class PlacedTrade:
-    """A stored trade with the amounts that its receipt shows."""
-
-    wallet: str
-    slug: str
-    outcome: int
-    size_cents: int
-    shares_cents: int
-    balance_cents: int
-    projected_cents: int
-    pool_cents: int
-
-    def receipt(self, order: PaperOrder, market: PaperMarket, *, replay: bool = True) -> PaperReceipt:
-        """Return the receipt of this trade. Raise a Refusal if `order` has the same trade id but is a different
-        trade."""
-        asked = (order.wallet, order.slug, order.size_cents)
-        if (self.wallet, self.slug, self.size_cents) != asked or market.sides[self.outcome].key != order.side:
-            raise Refusal(409, "trade_conflict", "This tradeId was already used for another trade; choose a new one.")
-        return PaperReceipt(
-            order.trade_id,
-            market,
-            order.side,
-            self.size_cents,
-            self.shares_cents,
-            self.balance_cents,
-            self.projected_cents,
-            self.pool_cents,
-            replay,
-        )
 
 
 async def find_trades(connection: Connection, trade_ids: Sequence[str]) -> dict[str, PlacedTrade]:
@@ -109,8 +110,8 @@ class WalletBusy(Exception):
 async def place(
     connection: Connection, orders: Sequence[PaperOrder], clock: Callable[[], datetime]
 ) -> list[PaperReceipt | Exception]:
-    """Place the orders. Return for each order its receipt or the error; an order that was placed before gets the
-    original receipt.
+    """Place the orders. Return each order's receipt or error; an order that was placed before gets the original
+    receipt.
 
     All orders are placed in one transaction, in the order given, and are committed when this returns. A refusal affects
     only its own order. After a database error, each order is tried alone. The clock is read after taking the locks and
@@ -157,8 +158,7 @@ async def _place(
 
 @dataclass(slots=True)
 class _Wallet:
-    """A wallet's right to trade and its balance. The balance is None while another transaction has locked the
-    wallet."""
+    """A wallet's right to trade, and its balance: None while another transaction has locked the wallet."""
 
     barred: bool
     balance_cents: int | None
@@ -210,19 +210,9 @@ class _Group:
         if balance is None:
             raise WalletBusy
         require_funds(balance, order.size_cents)
-        book, quote = self.books.get(order.slug, market.book).staked(outcome, order.size_cents)
-        trade = PlacedTrade(
-            order.wallet,
-            order.slug,
-            outcome,
-            order.size_cents,
-            quote.shares,
-            balance - order.size_cents,
-            book.projected(outcome, order.size_cents, quote.shares),
-            book.net_pool,
-        )
-        self.books[order.slug] = book
-        wallet.balance_cents = trade.balance_cents
+        book, left = self.books.get(order.slug, market.book), balance - order.size_cents
+        self.books[order.slug], trade = _traded(book, order.wallet, order.slug, outcome, order.size_cents, left)
+        wallet.balance_cents = left
         self.done[order.trade_id] = trade
         self.decided.append((order, trade))
         return trade.receipt(order, market, replay=False)
@@ -274,7 +264,7 @@ async def _write(connection: Connection, group: _Group) -> None:
             order.issued_at,
             order.signature,
             trade.balance_cents,
-            trade.projected_cents,
+            trade.projected_payout_cents,
             trade.pool_cents,
         )
         for order, trade in group.decided

@@ -23,8 +23,6 @@ MAX_ROUND_CENTS: Final = 2000 * 100
 
 @dataclass(frozen=True, slots=True)
 class WheelOutcome:
-    """An outcome of a wheel market, with its winning pockets."""
-
     key: str
     label: str
     pockets: frozenset[int]
@@ -149,24 +147,19 @@ def pocket_of(seed: bytes, round_no: int, beacon_hash: bytes) -> int:
 
 @dataclass(frozen=True, slots=True)
 class WheelStake:
-    """A bet that is to be settled."""
-
     wallet: str
     bet_key: str
     cents: int
 
 
 def bets_hash(round_no: int, stakes: Iterable[WheelStake]) -> bytes:
-    """Return the SHA-256 of a text that has the round's number and one line `wallet:betKey:cents` per bet, in byte
-    order."""
+    """Return the SHA-256 of a text: the round's number, then one line `wallet:betKey:cents` per bet, in byte order."""
     lines = sorted(f"{each.wallet}:{each.bet_key}:{each.cents}" for each in stakes)
     return hashlib.sha256("\n".join([str(round_no), *lines]).encode()).digest()
 
 
 @dataclass(frozen=True, slots=True)
 class SettledStake:
-    """A settled bet with its payout."""
-
     stake: WheelStake
     status: str  # won, lost or refunded
     paid_cents: int

@@ -99,8 +99,8 @@ async def test_each_order_of_a_group_has_its_own_answer(cup: Cup, connection: Co
     assert isinstance(first, trading.PaperReceipt)
     assert isinstance(second, trading.PaperReceipt)
     assert isinstance(again, trading.PaperReceipt)
-    assert (first.pool_cents, second.pool_cents) == (500, 1200)
-    assert (again.shares_cents, again.balance_cents) == (first.shares_cents, first.balance_cents)
+    assert (first.trade.pool_cents, second.trade.pool_cents) == (500, 1200)
+    assert again.trade == first.trade
     assert (await find(connection, open_)).trades == 2
     assert codes(await trading.place(connection, group, now)) == [
         "replay" if code == "new" else code for code in codes(answers)
@@ -121,10 +121,10 @@ async def test_a_group_is_what_its_orders_are_one_after_the_other(cup: Cup, conn
     for one, other in zip(group, single, strict=True):
         assert isinstance(one, trading.PaperReceipt)
         assert isinstance(other, trading.PaperReceipt)
-        assert (one.shares_cents, one.projected_cents, one.pool_cents) == (
-            other.shares_cents,
-            other.projected_cents,
-            other.pool_cents,
+        assert (one.trade.shares_cents, one.trade.projected_payout_cents, one.trade.pool_cents) == (
+            other.trade.shares_cents,
+            other.trade.projected_payout_cents,
+            other.trade.pool_cents,
         )
     assert (await find(connection, together)).book == (await find(connection, apart)).book
     await exact(connection)

@@ -29,7 +29,7 @@ from core.agent.document import Specification
 from core.config import ApiSecrets, Settings
 from core.contracts.statuses import MarketKind
 from core.cup import books, rounds
-from core.cup.listing import PaperListing, PaperSide, listing_of
+from core.cup.books import PaperListing, PaperSide, listing_of
 from core.cup.rounds import RouletteRound
 from core.db.engine import Connection, connect
 from core.service.cancelling import cancel_and_wait

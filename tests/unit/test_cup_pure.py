@@ -26,8 +26,7 @@ from core.contracts.statuses import MarketKind
 from core.cup import wheel
 from core.cup.amounts import cents_of, percent, text_of
 from core.cup.board import is_week, week_of
-from core.cup.books import FEE_BPS, paper_book
-from core.cup.listing import is_slug, listing_of
+from core.cup.books import FEE_BPS, is_slug, listing_of, paper_book
 from core.money import to_json
 from tests.support.cup_rig import specification
 
