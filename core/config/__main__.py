@@ -16,13 +16,11 @@ FIRST: tuple[type[SettingsBase], ...] = (Settings, ApiSecrets, RelayerSecrets)
 
 
 def groups() -> Iterator[type[SettingsBase]]:
-    """Yield the settings classes of all daemons."""
     yield from FIRST
     yield from (each for each in SettingsBase.__subclasses__() if each not in FIRST)
 
 
 def listing() -> Iterator[str]:
-    """Yield one line per variable with its name, description and default."""
     for group in groups():
         yield f"# {group.__name__}"
         for name, field in group.model_fields.items():
@@ -34,8 +32,8 @@ def listing() -> Iterator[str]:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="core.config", description="List every setting, or check what is set.")
-    parser.add_argument("--check", action="store_true", help="check the environment")
+    parser = argparse.ArgumentParser(prog="core.config", description="List all settings, or check the environment.")
+    parser.add_argument("--check", action="store_true", help="check the environment instead")
     if not parser.parse_args(arguments).check:
         print("\n".join(listing()))
         return 0

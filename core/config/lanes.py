@@ -3,16 +3,13 @@
     VPM_RELAYER_KEYS=relay=0x..., keeper=0x..., stock:opener=0x..., base:credit=0x..., base:lister+publisher=0x...
     VPM_RELAYER_KEYSTORES=stock:relay=/keys/stock.json, base:relay=aws-kms://eu-central-1/alias/vpm-relay-0#0x...
 
-Without a chain, the key has a lane on each chain. Without groups, the key serves `relay` and `keeper`, which is enough
-for development. Several keys of one group are several lanes. Each role of a contract is a separate group.
+Without a chain, the key has a lane on each chain. Without groups, it serves `relay` and `keeper`, which is enough for
+development. Several keys of one group are several lanes. Each role of a contract is a separate group.
 
 On a live chain the relayer does not start with a key that serves `relay` and anything else: an attacker who makes bets
 burn gas would also stop the other groups. `credit` needs a separate key too, since the holder of CREDITOR can take all
-unbooked money.
-
-In VPM_RELAYER_KEYSTORES, an entry may name a key in AWS KMS instead of a keystore's path. The part after `#` is the
-key's expected address. With an expected address, a lane can start and follow its transactions while the key service is
-down, and a key with another address is refused.
+unbooked money. In VPM_RELAYER_KEYSTORES, an entry is a keystore's path or a key in AWS KMS with its expected address:
+with the address, a lane can start and follow its transactions while the key service is down, and no other key is used.
 """
 
 from __future__ import annotations
@@ -30,40 +27,36 @@ from core.config.values import PrivateKey, split_list
 from core.hexadecimal import bytes_of
 
 DEFAULT_GROUPS = ("relay", "keeper")
-
-_PREFIXED = re.compile(r"(?:(?P<chain>[a-z]+):)?(?P<groups>[a-z][a-z0-9_+-]*)=(?P<what>.+)", re.DOTALL)
-
 SCHEME = "aws-kms"
 
+_PREFIXED = re.compile(r"(?:(?P<chain>[a-z]+):)?(?P<groups>[a-z][a-z0-9_+-]*)=(?P<what>.+)", re.DOTALL)
 _NAME = re.compile(r"(?P<region>[a-z]{2}(?:-[a-z]+)+-[0-9]+)/(?P<key>[A-Za-z0-9:/_+=,.@-]{1,512})")
 _FORM = "aws-kms://REGION/alias/NAME (or a key's id or ARN in place of alias/NAME)"
 
 
 @dataclass(frozen=True, slots=True)
 class KeyName:
-    """The name of a key in AWS KMS. address: the key's expected 20 bytes, or None if the name has no address."""
+    """The name of a key in AWS KMS, with the key's expected address."""
 
     region: str
     key: str
     address: bytes | None = None
 
     def __str__(self) -> str:
-        """Return the name as written in the settings, without the address."""
+        """Return the name as in the settings, without the address."""
         return f"{SCHEME}://{self.region}/{self.key}"
 
 
 def is_kms_name(text: str) -> bool:
-    """Return whether the text is meant as the name of a KMS key, even if it is malformed. Any other text is a path."""
+    """Return whether the text is the name of a KMS key, even if malformed. Any other text is a path."""
     return re.match(r"[a-z]+-kms:", text) is not None
 
 
 def key_name(text: str) -> KeyName:
-    """Parse the name of a KMS key. Raise ValueError, with what is wrong and what is expected, if the text is
-    malformed."""
     scheme, _, rest = text.partition(":")
     rest, hashed, address = rest.removeprefix("//").partition("#")
     if scheme != SCHEME:
-        raise ValueError(f"{scheme!r} is not a known key service: write {SCHEME}")
+        raise ValueError(f"{scheme!r} is not a known key service; expected {SCHEME}")
     parts = _NAME.fullmatch(rest)
     if parts is None:
         raise ValueError(f"{text!r} does not have the form {_FORM}")
@@ -79,17 +72,12 @@ def _address(text: str) -> bytes:
 
 
 class LaneKey(NamedTuple):
-    """A private key and the lanes that it serves. A `chain` of None means every chain."""
-
-    chain: str | None
+    chain: str | None  # None: every chain
     groups: tuple[str, ...]
     secret: PrivateKey
 
 
 class LaneKeystore(NamedTuple):
-    """The place of a private key and the lanes that the key serves. The place is an encrypted keystore file or AWS
-    KMS."""
-
     chain: str | None
     groups: tuple[str, ...]
     place: KeyName | Path
@@ -101,16 +89,15 @@ def _split(text: str) -> tuple[str | None, tuple[str, ...], str]:
         return None, DEFAULT_GROUPS, text.strip()
     chain, groups = parts["chain"], tuple(part for part in parts["groups"].split("+") if part)
     if chain not in (None, "base", "stock"):
-        raise ValueError(f"{chain!r} is not a chain: write base or stock")
+        raise ValueError(f"{chain!r} is not a chain; expected base or stock")
     for group in groups:
         if not re.fullmatch(r"[a-z][a-z0-9_-]{0,31}", group):
-            raise ValueError(f"{group!r} is not a lower-case word")
+            raise ValueError(f"{group!r} is not a group; expected a lower-case word")
     return chain, groups, parts["what"].strip()
 
 
 def _each(read: Callable[[str], Any]) -> BeforeValidator:
-    """Return a validator that parses each part of a comma-separated list. It leaves other values to the field's own
-    validation."""
+    """Return a validator that parses each part of a comma-separated list and leaves other values unchanged."""
 
     def parts_of(value: Any) -> Any:
         parts = split_list(value)

@@ -1,7 +1,7 @@
 """Loads settings from the environment, and reports every mistake in a sentence that names the variable.
 
-An empty variable counts as unset. A secret may be kept in a file: `DATABASE_URL_FILE=/run/secrets/database_url` stands
-for `DATABASE_URL`.
+An empty variable counts as unset. A secret may be in a file: set `DATABASE_URL_FILE=/run/secrets/database_url` instead
+of `DATABASE_URL`.
 """
 
 from __future__ import annotations
@@ -30,8 +30,7 @@ PROCESS_VARIABLES = frozenset(
 
 
 class SettingsBase(BaseModel):
-    """A frozen group of settings. The alias of a field is its environment variable, and the field's description says
-    what to write. `variables_with_prefix` derives the aliases from a prefix and the field names in capitals."""
+    """A frozen group of settings. A field's alias is its variable, and its description the expected value."""
 
     model_config = ConfigDict(
         frozen=True, extra="forbid", validate_by_alias=True, validate_by_name=True, hide_input_in_errors=True
@@ -46,8 +45,7 @@ S = TypeVar("S", bound=SettingsBase)
 
 
 def load(settings: type[S], env: Mapping[str, str] | None = None) -> S:
-    """Load and check one class of settings. Raise ConfigError, with a sentence for each wrong variable, if the check
-    fails."""
+    """Load and check one class of settings. Raise ConfigError with a sentence for each invalid variable."""
     given = environment(env)
     values = {name: text for name, text in given.items() if name in variables(settings)}
     for name in _secrets_of(settings):
@@ -64,59 +62,56 @@ def load(settings: type[S], env: Mapping[str, str] | None = None) -> S:
 
 
 def environment(env: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return the variables that are set and known."""
+    """Return the known variables that are set."""
     env = os.environ if env is None else env
     known = known_variables()
     return {name: text.strip() for name, text in env.items() if name in known and text.strip()}
 
 
 def setting(name: str, env: Mapping[str, str] | None = None) -> str | None:
-    """Return one variable's value, which may be in a file, or None if the variable is not set."""
+    """Return the value of one variable, which may be in a file, or None if it is not set."""
     given = environment(env)
     return _read_secret(name, given) if name + FILE in given else given.get(name)
 
 
 def variables(settings: type[SettingsBase]) -> dict[str, str]:
-    """Return the names of the fields of a settings class by their variables."""
+    """Return a class's field names by their variables."""
     return {field.alias or name: name for name, field in settings.model_fields.items()}
 
 
 def known_variables() -> frozenset[str]:
-    """Return the names of the variables of all settings classes."""
     settings = SettingsBase.__subclasses__()
     files = {name + FILE for each in settings for name in _secrets_of(each)}
     return PROCESS_VARIABLES.union(files, *(variables(each) for each in settings))
 
 
 def exposed_files(env: Mapping[str, str] | None = None) -> list[str]:
-    """Return a warning for each file that holds a secret and that all users of the machine can read."""
+    """Return a warning for each secret file that all users of the machine can read."""
     files = {name + FILE for each in SettingsBase.__subclasses__() for name in _secrets_of(each)} | {KEYSTORE_PASSWORD}
     return [
-        f"{name} names {path}, a file with a secret that all users of this machine can read: run chmod o-r {path}"
+        f"{name} names {path}, which holds a secret but is readable by all users of this machine: run chmod o-r {path}"
         for name, path in sorted(environment(env).items())
         if name in files and _is_world_readable(path)
     ]
 
 
 def unknown_variables(env: Mapping[str, str] | None = None) -> list[str]:
-    """Return a warning for each unknown VPM_* variable. The warning suggests the closest known variable."""
+    """Return a warning for each unknown VPM_* variable, with the closest known variable."""
     env = os.environ if env is None else env
     names = known_variables()
     return [
-        f"{name} is set but nothing reads it{_did_you_mean(name, names)}"
+        f"{name} is set but unknown{_did_you_mean(name, names)}"
         for name in sorted(env)
         if name.startswith("VPM_") and name not in names
     ]
 
 
 def _secrets_of(settings: type[SettingsBase]) -> list[str]:
-    """Return the names of the variables of a class that hold a secret, or a URL that may contain a secret."""
+    """Return a class's variables that hold a secret, or a URL that may contain one."""
     return [field.alias or name for name, field in settings.model_fields.items() if is_secret(field)]
 
 
 def is_secret(field: FieldInfo) -> bool:
-    """Return whether a setting is secret. A secret may be kept in a file named by the setting's variable with the
-    suffix _FILE."""
     return not field.repr or _has_secret(field.annotation)
 
 
@@ -129,17 +124,17 @@ def _has_secret(kind: Any) -> bool:
 
 def _read_secret(name: str, given: Mapping[str, str]) -> str:
     if name in given:
-        raise ConfigError(f"{name} and {name}{FILE} are both set: set only one of them.")
+        raise ConfigError(f"{name} and {name}{FILE} are both set: set only one.")
     path = Path(given[name + FILE])
     try:
         text = path.read_text().strip()
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not text"
         raise ConfigError(
-            f"{name}{FILE} names {path}, which cannot be read: {why}.", hint="Correct the path, or the file's mode."
+            f"{name}{FILE} names {path}, which cannot be read: {why}.", hint="Correct the path or the file's mode."
         ) from None
     if not text:
-        raise ConfigError(f"{name}{FILE} names {path}, which is empty: write the value of {name} into it.")
+        raise ConfigError(f"{name}{FILE} names {path}, which is empty: write the secret into the file.")
     return text
 
 
@@ -147,7 +142,7 @@ def _is_world_readable(path: str) -> bool:
     try:
         return bool(os.stat(path).st_mode & stat.S_IROTH)
     except OSError:
-        return False  # the code that reads the file reports the problem
+        return False  # reported when the file is read
 
 
 def _sentences(settings: type[SettingsBase], error: ValidationError) -> str:
@@ -162,10 +157,10 @@ def _sentences(settings: type[SettingsBase], error: ValidationError) -> str:
             continue
         description = settings.model_fields[variables(settings)[variable]].description or "a valid value"
         if problem["type"] == "missing":
-            lines.append(f"{variable} is not set: write {description}.")
+            lines.append(f"{variable} is not set; expected {description}.")
         else:
             message = message[0].lower() + message[1:] if message[:2] != message[:2].upper() else message
-            lines.append(f"{variable} is wrong: {message}; write {description}.")
+            lines.append(f"{variable} is invalid: {message}; expected {description}.")
     return " ".join(dict.fromkeys(lines))
 
 

@@ -1,4 +1,4 @@
-"""Validated types for settings: URLs, comma-separated lists, keys, ports, times."""
+"""Validated types for settings."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _SECP256K1_ORDER = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD03
 
 
 def split_list(value: Any) -> Any:
-    """Split a comma-separated string into a tuple of stripped parts. Return any other value unchanged."""
+    """Split a comma-separated string into stripped parts, and return any other value unchanged."""
     return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
 
 
@@ -25,19 +25,19 @@ def _check_url(url: str, schemes: tuple[str, ...]) -> str:
     except ValueError:
         bad = True
     if bad:
-        # The value itself is left out: it may hold a password or an API key.
-        raise ValueError(f"not a URL that starts with {' or '.join(s + '://' for s in schemes)} and names a host")
+        # The message leaves out the value, which may hold a password or an API key.
+        raise ValueError(f"not a URL with a host that starts with {' or '.join(s + '://' for s in schemes)}")
     return url
 
 
 def _check_database_url(secret: SecretStr) -> SecretStr:
-    """Check each host of a database URL. A URL may name several hosts, a primary and its standbys."""
+    """Check a database URL, which may name several hosts: a primary and its standbys."""
     url = secret.get_secret_value()
     scheme, separator, rest = url.partition("://")
     authority, slash, path = rest.partition("/")
     login, at, hosts = authority.rpartition("@")
     if "," in hosts and "[" in hosts:
-        raise ValueError("a URL with several hosts can only have names and IPv4 addresses")
+        raise ValueError("a URL with several hosts can only contain host names and IPv4 addresses")
     for host in hosts.split(","):
         _check_url(f"{scheme}{separator}{login}{at}{host}{slash}{path}", ("postgresql", "postgres"))
     return secret
@@ -54,7 +54,7 @@ def _check_private_key(secret: SecretStr) -> SecretStr:
 
 def _check_aware(value: datetime) -> datetime:
     if value.tzinfo is None:
-        raise ValueError("the time has no zone")
+        raise ValueError("the time has no time zone")
     return value.astimezone(UTC)
 
 
@@ -73,11 +73,24 @@ def _check_unique(urls: tuple[str, ...]) -> tuple[str, ...]:
 
 HttpUrlText = Annotated[str, AfterValidator(lambda url: _check_url(url, ("http", "https")))]
 WsUrlText = Annotated[str, AfterValidator(lambda url: _check_url(url, ("ws", "wss")))]
-HttpUrls = Annotated[tuple[HttpUrlText, ...], BeforeValidator(split_list), AfterValidator(_check_unique)]
-WsUrls = Annotated[tuple[WsUrlText, ...], BeforeValidator(split_list), AfterValidator(_check_unique)]
+# Node URLs often contain an API key, so they stay out of repr.
+HttpUrls = Annotated[
+    tuple[HttpUrlText, ...],
+    BeforeValidator(split_list),
+    AfterValidator(_check_unique),
+    Field(repr=False, description="http(s) URLs of the chain's nodes, separated by commas"),
+]
+WsUrls = Annotated[
+    tuple[WsUrlText, ...],
+    BeforeValidator(split_list),
+    AfterValidator(_check_unique),
+    Field(repr=False, description="ws(s) URLs of the chain's nodes, separated by commas"),
+]
 DatabaseUrl = Annotated[SecretStr, AfterValidator(_check_database_url)]
 PrivateKey = Annotated[SecretStr, AfterValidator(_check_private_key)]
 Regions = Annotated[tuple[str, ...], BeforeValidator(split_list), AfterValidator(_check_regions)]
 UtcTime = Annotated[datetime, AfterValidator(_check_aware)]
 Port = Annotated[int, Field(ge=0, le=65535, description="a port from 0 to 65535")]
-NetworkName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$")]
+NetworkName = Annotated[
+    str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$", description="the name of a deployment file without .json")
+]

@@ -57,28 +57,25 @@ def test_networks_choose_the_deployment_files(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("env", "said"),
     [
-        ({}, "DATABASE_URL is not set: write a URL like postgresql://"),
-        (
-            {"DATABASE_URL": "mysql://u:p@h/db"},
-            "DATABASE_URL is wrong: not a URL that starts with",
-        ),
-        ({"DATABASE_URL": "postgresql:///db"}, "names a host"),
-        (DATABASE | {"VPM_PORT": "eighty"}, "VPM_PORT is wrong"),
-        (DATABASE | {"VPM_PORT": "65536"}, "write a port from 0 to 65535"),
+        ({}, "DATABASE_URL is not set; expected a URL like postgresql://"),
+        ({"DATABASE_URL": "mysql://u:p@h/db"}, "DATABASE_URL is invalid: not a URL with a host that starts with"),
+        ({"DATABASE_URL": "postgresql:///db"}, "with a host"),
+        (DATABASE | {"VPM_PORT": "eighty"}, "VPM_PORT is invalid"),
+        (DATABASE | {"VPM_PORT": "65536"}, "expected a port from 0 to 65535"),
         (DATABASE | {"VPM_BASE_RPC_URLS": "ftp://x"}, "VPM_BASE_RPC_URLS"),
         (DATABASE | {"VPM_BASE_RPC_URLS": "http://a,http://a"}, "the same URL is listed twice"),
         (DATABASE | {"VPM_BASE_WS_URLS": "http://a"}, "ws:// or wss://"),
         (DATABASE | {"VPM_BLOCKED_REGIONS": "USA"}, "'USA' is not a two-letter country code"),
         (DATABASE | {"VPM_TRADING_PAUSED": "perhaps"}, "VPM_TRADING_PAUSED"),
-        (DATABASE | {"VPM_CUP_OPENS_AT": "2026-11-21T00:00:00"}, "the time has no zone"),
+        (DATABASE | {"VPM_CUP_OPENS_AT": "2026-11-21T00:00:00"}, "the time has no time zone"),
         (DATABASE | {"VPM_CUP_OPENS_AT": "2026-11-21T00:00:00Z"}, "set both or neither"),
         (
             DATABASE | {"VPM_CUP_OPENS_AT": "2026-11-22T00:00:00Z", "VPM_CUP_CLOSES_AT": "2026-11-21T00:00:00Z"},
             "VPM_CUP_CLOSES_AT must be later than VPM_CUP_OPENS_AT",
         ),
         (DATABASE | {"VPM_STOCK_NETWORK": "../vpm"}, "VPM_STOCK_NETWORK"),
-        (DATABASE | {"VPM_RPC_TIMEOUT_SECONDS": "0"}, "write a number of seconds above 0"),
-        (DATABASE | {"VPM_LOG_LEVEL": "loud"}, "write DEBUG, INFO, WARNING or ERROR"),
+        (DATABASE | {"VPM_RPC_TIMEOUT_SECONDS": "0"}, "expected a number of seconds above 0"),
+        (DATABASE | {"VPM_LOG_LEVEL": "loud"}, "expected DEBUG, INFO, WARNING or ERROR"),
     ],
 )
 def test_refusals_name_the_variable_and_what_to_write(env: dict[str, str], said: str) -> None:
@@ -104,7 +101,7 @@ def test_an_empty_variable_counts_as_unset() -> None:
 
 def test_a_misspelt_environment_variable_is_reported() -> None:
     sentences = unknown_variables({"VPM_TRADING_PAUSE": "1", "VPM_PARENT_PID": "1", "VPM_PORT": "1", "HOME": "/"})
-    assert sentences == ["VPM_TRADING_PAUSE is set but nothing reads it; did you mean VPM_TRADING_PAUSED?"]
+    assert sentences == ["VPM_TRADING_PAUSE is set but unknown; did you mean VPM_TRADING_PAUSED?"]
 
 
 def test_every_variable_is_listed_with_what_to_write(capsys: pytest.CaptureFixture[str]) -> None:
@@ -174,8 +171,8 @@ def test_each_role_reads_only_its_own_secrets() -> None:
         ({"VPM_RELAYER_KEYS": "0x00"}, "not 64 hexadecimal digits"),
         ({"VPM_RELAYER_KEYS": "0x" + "00" * 32}, "not a valid secp256k1 key"),
         ({"VPM_RELAYER_KEYS": "0x" + "ff" * 32}, "not a valid secp256k1 key"),
-        ({"VPM_RELAYER_KEYSTORES": "/a,/b"}, "needs VPM_RELAYER_KEYSTORE_PASSWORD_FILE"),
-        ({"VPM_RELAYER_KEYS": KEY, "VPM_RELAYER_KEYSTORES": "/a"}, "exclude each other"),
+        ({"VPM_RELAYER_KEYSTORES": "/a,/b"}, "set VPM_RELAYER_KEYSTORE_PASSWORD_FILE"),
+        ({"VPM_RELAYER_KEYS": KEY, "VPM_RELAYER_KEYSTORES": "/a"}, "are both set"),
     ],
 )
 def test_relayer_keys(env: dict[str, str], said: str) -> None:
@@ -222,7 +219,7 @@ def test_a_secret_file_that_cannot_serve_is_named_and_not_shown(tmp_path: Path) 
     for env, said in (
         ({"DATABASE_URL_FILE": str(tmp_path / "none")}, "cannot be read: No such file"),
         ({"DATABASE_URL_FILE": str(secret), "DATABASE_URL": "postgresql://u:p@h/d"}, "are both set"),
-        ({"DATABASE_URL_FILE": str(secret)}, "DATABASE_URL is wrong"),
+        ({"DATABASE_URL_FILE": str(secret)}, "DATABASE_URL is invalid"),
     ):
         with pytest.raises(ConfigError) as refused:
             load(Settings, env)

@@ -116,10 +116,10 @@ def test_a_keys_address_may_be_written_without_0x() -> None:
     [
         ("aws-kms://alias/vpm", "does not have the form aws-kms://REGION/alias/NAME"),
         ("aws-kms:eu-central-1", "does not have the form aws-kms://REGION/alias/NAME"),
-        ("azure-kms://vault/key", "'azure-kms' is not a known key service: write aws-kms"),
+        ("azure-kms://vault/key", "'azure-kms' is not a known key service; expected aws-kms"),
         (NAME + "#0x12", "'0x12' after # is not an address"),
         (NAME + "#" + SIGNER.replace("a", "A"), "wrong checksum"),
-        (NAME + ",/keys/stock.json", "needs VPM_RELAYER_KEYSTORE_PASSWORD_FILE for its files"),
+        (NAME + ",/keys/stock.json", "set VPM_RELAYER_KEYSTORE_PASSWORD_FILE too"),
     ],
 )
 def test_a_wrong_key_name_is_an_error(text: str, said: str) -> None:

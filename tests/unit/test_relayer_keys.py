@@ -76,7 +76,7 @@ def test_a_chain_that_is_not_configured_has_no_lanes() -> None:
     [
         (f"moon:relay={FIRST}", "'moon' is not a chain"),
         ("relay=0x1234", "not 64 hexadecimal digits"),
-        (f"relay+2x={FIRST}", "'2x' is not a lower-case word"),
+        (f"relay+2x={FIRST}", "'2x' is not a group; expected a lower-case word"),
     ],
 )
 def test_the_error_for_a_wrong_key_does_not_show_it(keys: str, said: str) -> None:
