@@ -1,17 +1,5 @@
 """The base class of our errors, and the errors of start-up.
 
-    VpmError
-    ├── ConfigError          a setting is missing or wrong              (exit 78)
-    ├── DeploymentError      a deployments file is missing or wrong     (exit 78)
-    ├── ChainIdMismatch      an RPC URL serves a different chain        (exit 78)
-    ├── DatabaseError        the database refused or cannot be reached  (exit 69)
-    │   ├── DatabaseUnreachable
-    │   ├── DatabaseRefused
-    │   └── SchemaOutdated
-    ├── ProcessError         a local process did not start              (exit 69)
-    ├── MoneyError           an amount that is not exact token units
-    └── core.chain.errors.RpcError, ContractReverted
-
 Every error has a `code` (stable, snake_case), a `message` (one sentence), a `hint` (what to do next) and `retriable`
 (the same request may succeed later). `exit_code` is the process's exit code when the error stops it.
 """
@@ -40,19 +28,19 @@ class VpmError(Exception):
         super().__init__(self.message)
 
     def sentence(self) -> str:
-        """Return the message and the hint, for a person at a terminal."""
+        """Return the message and the hint, for a terminal."""
         return f"{self.message} {self.hint}".strip()
 
 
 class ConfigError(VpmError):
-    """A setting is missing or wrong."""
+    """A setting is missing or invalid."""
 
     code = "config_invalid"
     exit_code = EXIT_CONFIG
 
 
 class DeploymentError(VpmError):
-    """A deployments file is missing or wrong."""
+    """A deployment file is missing or invalid."""
 
     code = "deployment_invalid"
     exit_code = EXIT_CONFIG

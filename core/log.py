@@ -3,9 +3,9 @@
     log = get_logger(__name__)
     log.info("using the next URL", action="rpc.failed_over", chain_id=8453, url=url)
 
-`action` is stable and greppable (`<area>.<what happened>`); fields carry the values. Three guards keep secrets out:
-fields with secret names are not written, URLs are reduced to what identifies the host, and every value passed to
-`register_secret` (as all SecretStr settings are) is replaced wherever it appears, tracebacks included.
+`action` never changes, so that it can be searched for; fields carry the values. Three guards keep secrets out: fields
+with secret names are not written, URLs lose credentials and keys, and every value passed to `register_secret` (as all
+SecretStr settings are) is replaced wherever it appears, tracebacks included.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from core.hexadecimal import hex_of
 REDACTED = "[redacted]"
 
 _request_id: ContextVar[str | None] = ContextVar("request_id", default=None)
-# Longest first: replacing a secret that is part of another would leave the rest readable.
+# The longest first: replacing a secret that is part of another would leave the rest readable.
 _registered: list[str] = []
 
 _SECRET_NAME = re.compile(
@@ -44,8 +44,6 @@ _MIN_SECRET_LENGTH = 6  # shorter values would redact ordinary words
 class Logger:
     """A named logger. Each call takes a sentence (which may be empty), an action and fields."""
 
-    __slots__ = ("_logger",)
-
     def __init__(self, logger: logging.Logger) -> None:
         self._logger = logger
 
@@ -59,8 +57,7 @@ class Logger:
         self._write(logging.WARNING, action, message, fields)
 
     def error(self, message: str, /, *, action: str, exc: BaseException | None = None, **fields: Any) -> None:
-        """Log an error. Pass `exc` to add the traceback of an unexpected error; omit `exc` if the message explains the
-        error."""
+        """Log an error. Pass `exc` only for unexpected errors, to add the traceback."""
         self._write(logging.ERROR, action, message, fields, exc)
 
     def _write(
@@ -75,7 +72,7 @@ def get_logger(name: str) -> Logger:
 
 
 def configure(level: str = "INFO", style: Literal["json", "console"] = "json", stream: Any = None) -> None:
-    """Send all log output of the process, libraries included, to stderr through one redacting formatter."""
+    """Send the log output of the process and its libraries to stderr through one redacting formatter."""
     handler = logging.StreamHandler(stream if stream is not None else sys.stderr)
     handler.setFormatter(JsonFormatter() if style == "json" else ConsoleFormatter())
     root = logging.getLogger()
@@ -88,7 +85,7 @@ def configure(level: str = "INFO", style: Literal["json", "console"] = "json", s
 
 
 def register_secret(value: str) -> None:
-    """Redact this value wherever it appears in a log from now on."""
+    """Redact this value in all log output from now on."""
     forms = {value, value.removeprefix("0x")} if value != "memory://" else set()
     if "://" in value:
         forms.add(urlsplit(value).password or "")
@@ -110,14 +107,13 @@ def redact_url(url: str) -> str:
 
 
 def _host_and_port(text: str) -> str:
-    """Parse one host of a database URL; raise ValueError if its port is not a number."""
+    """Parse one host of a database URL. Raise ValueError if its port is not a number."""
     parts = urlsplit(f"//{text}")
     host = parts.hostname or ""
     return (f"[{host}]" if ":" in host else host) + (f":{parts.port}" if parts.port else "")
 
 
 def redact_text(text: str) -> str:
-    """Return the text with registered secrets replaced and URLs redacted."""
     for secret in _registered:
         if secret in text:
             text = text.replace(secret, REDACTED)
@@ -125,8 +121,7 @@ def redact_text(text: str) -> str:
 
 
 def redact(value: Any, name: str = "") -> Any:
-    """Return a copy of a value that may be logged: fields with secret names are replaced, text is redacted, and
-    everything is JSON-serializable."""
+    """Return a JSON-serializable copy of a value without secrets."""
     if name and _SECRET_NAME.search(name.lower().replace("-", "_")):
         return REDACTED
     if value is None or isinstance(value, bool | float):
@@ -144,7 +139,7 @@ def redact(value: Any, name: str = "") -> Any:
 
 @contextlib.contextmanager
 def request_context(request_id: str | None = None) -> Iterator[str]:
-    """Add this request id, or a new one, to every line logged inside the block."""
+    """Add this request id, or a new one, to all lines logged inside the block."""
     chosen = request_id or uuid.uuid4().hex
     token = _request_id.set(chosen)
     try:
@@ -154,9 +149,6 @@ def request_context(request_id: str | None = None) -> Iterator[str]:
 
 
 class JsonFormatter(logging.Formatter):
-    """A log formatter that writes one JSON object per line: at, level, logger, action, message, requestId, then the
-    fields."""
-
     def format(self, record: logging.LogRecord) -> str:
         return orjson.dumps(self.line(record)).decode()
 
@@ -181,7 +173,7 @@ class JsonFormatter(logging.Formatter):
 
 
 class ConsoleFormatter(JsonFormatter):
-    """A log formatter that writes lines for people: time, level, action, message, then the fields as key=value."""
+    """A formatter of lines for people: time, level, action, message, then the fields as key=value."""
 
     def format(self, record: logging.LogRecord) -> str:
         line = self.line(record)

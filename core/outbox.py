@@ -1,12 +1,8 @@
-"""The transaction outbox for callers: request a transaction, read it, wait for it. The relayer does the rest.
-
-    async with pool.connection() as connection:            # within the caller's transaction, if any
-        intent = await enqueue(connection, IntentRequest(key=..., chain_id=..., group=RELAY, kind="enter", ...))
-    async with IntentWatch(url, pool) as watch:
-        intent = await watch.wait(intent.id, HAS_RESULT, timeout_seconds=10)
+"""The transaction outbox for callers, which request a transaction, read it and wait for it. The relayer does the rest.
 
 An accepted intent is mined exactly once, or ends `failed` or `replaced` with a reason. In any other state its outcome
-is unknown, which is not a failure."""
+is unknown, which is not a failure.
+"""
 
 from __future__ import annotations
 
@@ -27,19 +23,17 @@ from core.errors import VpmError
 from core.hexadecimal import bytes_of, hex_of
 from core.service.cancelling import cancel_and_wait
 
-# ---------------------------------------------------------------- States
-
 
 class IntentState(StrEnum):
-    """The state of an intent.
+    """The state of an intent. The database refuses any other change of state.
 
     queued   -> signed    a lane gave it a nonce and stored its signed bytes
              -> failed    refused before any nonce: it would revert, it is late, or its dependency failed. It is not
-                          queued again: a new try has a new key (the database would allow it)
-    signed   -> sent      the bytes were offered to a node (which may have taken them even without an answer)
+                          queued again: a new attempt has a new key (the database would allow it)
+    signed   -> sent      the bytes were offered to a node, which may have accepted them even without a response
              -> mined     found in a block before it was recorded as sent (the process died in between)
              -> queued    a foreign transaction used its nonce, in a block that is deep enough
-    sent     -> mined     a receipt
+    sent     -> mined     it has a receipt
              -> queued    as above
     mined    -> sent      a reorg undid its block
              -> final     it succeeded, and its block is final
@@ -59,62 +53,34 @@ class IntentState(StrEnum):
     @property
     def ended(self) -> bool:
         """Return whether the intent has ended. Only a reorg deeper than finality can undo that."""
-        return self in ENDED
+        return self in (IntentState.FINAL, IntentState.FAILED, IntentState.REPLACED)
 
     @property
     def in_flight(self) -> bool:
-        """Return whether the intent has a nonce and is not known to be mined."""
+        """Return whether the intent has a nonce and is not known as mined."""
         return self in (IntentState.SIGNED, IntentState.SENT)
 
 
+# Reasons, as in `reason_code`
+# It reverted when mined, but the call succeeds on the blocks before and after, so other transactions of its block came
+# between; or no node gave the reason. It may be sent again.
 OVERTAKEN = "overtaken"
-"""A reason: it reverted when mined, but the call succeeds on the block before and after, so other transactions of its
-block came between. Or no node gave the reason. It may be sent again."""
-EXPIRED = "expired"
-"""Reason: its deadline passed before it was mined."""
-WALLET_REVERTS = "wallet_reverts"
-"""Reason: too many transactions of its payer reverted within an hour."""
-CODE_REVERTS = "code_reverts"
-"""Reason: too many transactions of wallets with its payer's code reverted within an hour."""
-CONTRACTS_SPENT = "contracts_spent"
-"""A reason: reverts of contract wallets have used up what they may burn within an hour."""
+EXPIRED = "expired"  # its deadline passed before it was mined
+WALLET_REVERTS = "wallet_reverts"  # too many transactions of its payer reverted within an hour
+CODE_REVERTS = "code_reverts"  # too many transactions of wallets with its payer's code reverted within an hour
+CONTRACTS_SPENT = "contracts_spent"  # reverts of contract wallets used up their gas limit of an hour
+# A payer's transaction with one of these reasons is not sent now, but may be within the hour.
 PAYER_REASONS = frozenset({WALLET_REVERTS, CODE_REVERTS, CONTRACTS_SPENT})
-"""Reasons why a payer's transaction is not sent now, but may be within the hour."""
 
 
 class MinedOutcome(StrEnum):
-    """The outcome of a mined intent."""
-
     SUCCEEDED = "succeeded"
     REVERTED = "reverted"
     CANCELLED = "cancelled"  # our no-op was mined in its place
 
 
-ENDED = frozenset({IntentState.FINAL, IntentState.FAILED, IntentState.REPLACED})
-
-TRANSITIONS: frozenset[tuple[IntentState, IntentState]] = frozenset(
-    {
-        (IntentState.QUEUED, IntentState.SIGNED),
-        (IntentState.QUEUED, IntentState.FAILED),
-        (IntentState.SIGNED, IntentState.SENT),
-        (IntentState.SIGNED, IntentState.MINED),
-        (IntentState.SIGNED, IntentState.QUEUED),
-        (IntentState.SENT, IntentState.MINED),
-        (IntentState.SENT, IntentState.QUEUED),
-        (IntentState.MINED, IntentState.SENT),
-        (IntentState.MINED, IntentState.FINAL),
-        (IntentState.MINED, IntentState.FAILED),
-        (IntentState.MINED, IntentState.REPLACED),
-        (IntentState.FINAL, IntentState.SENT),
-        (IntentState.FAILED, IntentState.SENT),
-        (IntentState.FAILED, IntentState.QUEUED),
-        (IntentState.REPLACED, IntentState.SENT),
-    }
-)
-
-
 def settled_state(outcome: MinedOutcome) -> IntentState:
-    """Return the state of a mined intent once its block is final."""
+    """Return the state of a mined intent whose block is final."""
     return {
         MinedOutcome.SUCCEEDED: IntentState.FINAL,
         MinedOutcome.REVERTED: IntentState.FAILED,
@@ -122,14 +88,11 @@ def settled_state(outcome: MinedOutcome) -> IntentState:
     }[outcome]
 
 
-# ---------------------------------------------------------------- Intents
-
-
 _WORD = re.compile(r"[a-z][a-z0-9_-]{0,31}")
 
 
 class IntentConflict(VpmError):
-    """An error: this idempotency key already belongs to another transaction, that of `intent`."""
+    """This idempotency key already belongs to another transaction."""
 
     code = "intent_conflict"
     default_hint = "Use a new key for a new transaction."
@@ -143,17 +106,16 @@ class IntentConflict(VpmError):
 class IntentRequest:
     """A transaction to send once.
 
-    key: the permanently unique key. Enqueueing the same key again changes nothing.
+    key: unique forever. Enqueueing the same key again changes nothing.
     group: the group of lanes that may send the transaction.
     kind: a word for metrics and people.
-    to, data: the 0x address to call, and the call data.
     replay_safe: whether the contract itself refuses a second landing. If so, the transaction may be sent again before
         finality after a foreign transaction took its nonce.
     priority: transactions with a higher priority go first.
-    not_after: the deadline in Unix seconds of the chain's clock. After it the transaction is refused, or cancelled if
+    not_after: the deadline in Unix seconds of the chain's clock. Later the transaction is refused, or cancelled if
         already sent.
     depends_on: the id of an intent that must succeed first.
-    payer: the user's wallet whose signature the transaction carries, if any. Its reverts count against that wallet.
+    payer: the wallet whose signature the transaction carries, if any. Reverts count against that wallet.
     """
 
     key: str
@@ -182,8 +144,7 @@ class IntentRequest:
             raise ValueError("value_wei must be at least 0")
 
     def fingerprint(self) -> bytes:
-        """Hash what the transaction does. Gas and priority are left out, so two requests for one transaction may differ
-        in them."""
+        """Hash what the transaction does, so that requests for the same transaction may differ in gas and priority."""
         parts = (
             str(self.chain_id),
             self.group,
@@ -196,11 +157,8 @@ class IntentRequest:
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """An intent as stored in the outbox. Fees are in wei; hashes have 32 bytes.
-
-    block_number: the block in which the intent was mined. For a refused intent, the block at which its call would have
-    reverted for the stated reason, if known.
-    """
+    """A stored intent. `block_number` is where it was mined or, for a refused intent, the block at which its call would
+    have reverted, if known."""
 
     id: int
     key: str
@@ -220,23 +178,22 @@ class Intent:
 
     @property
     def succeeded(self) -> bool:
-        """Return whether the transaction was mined and did not revert. It need not be final."""
+        """Return whether the transaction was mined without a revert. It need not be final."""
         return self.outcome is MinedOutcome.SUCCEEDED
 
     @property
     def may_land(self) -> bool:
-        """Return whether the transaction has succeeded or still can. If neither is true, another attempt may be
-        made."""
+        """Return whether the transaction has succeeded or still can. Otherwise another attempt may be made."""
         return self.succeeded or (not self.state.ended and self.outcome is None)
 
     @property
     def refused(self) -> bool:
-        """Return whether the intent was refused before it got a nonce. Such an intent can never be mined."""
+        """Return whether the intent was refused before it got a nonce, so that it can never be mined."""
         return self.state is IntentState.FAILED and self.nonce is None
 
 
 def intent_columns(table: str = "outbox_intent") -> str:
-    """Return the SELECT list of an Intent's columns, in the order that `intent_from_row` expects."""
+    """Return the SELECT list for `intent_from_row`."""
     return ", ".join(f"{table}.{each.name}" for each in fields(Intent))
 
 
@@ -250,10 +207,8 @@ ON CONFLICT (key) DO NOTHING RETURNING {_COLUMNS}
 
 
 async def enqueue(connection: Connection, request: IntentRequest) -> Intent:
-    """Queue one transaction, in the caller's database transaction if it has one.
-
-    If the key exists, return its intent. Raise IntentConflict if that intent is for another transaction.
-    """
+    """Queue a transaction, in the caller's database transaction if there is one, or return the key's existing intent.
+    Raise IntentConflict if that intent is for another transaction."""
     values = (
         request.key,
         request.fingerprint(),
@@ -274,7 +229,7 @@ async def enqueue(connection: Connection, request: IntentRequest) -> Intent:
         return intent_from_row(row)
     query = f"SELECT fingerprint, {_COLUMNS} FROM outbox_intent WHERE key = %s"  # noqa: S608 - constants only
     row = await connection.fetch_one(query.encode(), (request.key,))
-    assert row is not None  # a conflicting key exists: only intents that can never be queued again are deleted
+    assert row is not None  # only intents whose key is never used again are deleted
     if row[0] != request.fingerprint():
         raise IntentConflict(intent_from_row(row[1:]))
     return intent_from_row(row[1:])
@@ -287,7 +242,6 @@ async def read(connection: Connection, intent_id: int) -> Intent | None:
 
 
 def intent_from_row(row: Sequence[Any]) -> Intent:
-    """Build an Intent from the values of `intent_columns`."""
     intent = Intent(*row)
     return replace(
         intent,
@@ -297,19 +251,15 @@ def intent_from_row(row: Sequence[Any]) -> Intent:
     )
 
 
-# ---------------------------------------------------------------- Waiting
-
-
 # The states with an outcome (mined or refused), and those with at least a transaction hash.
 HAS_RESULT = frozenset({IntentState.MINED, IntentState.FINAL, IntentState.FAILED, IntentState.REPLACED})
 HAS_HASH = HAS_RESULT | {IntentState.SENT}
 
-# A notification may be lost with its connection, so read again this often in any case.
-_POLL_SECONDS = 2.0
+_POLL_SECONDS = 2.0  # a notification may be lost with its connection
 
 
 class IntentWatch:
-    """A watch on intents for any number of waiters: `async with IntentWatch(database_url, pool) as watch`."""
+    """A watch on intents for any number of waiters, which share one database connection."""
 
     def __init__(self, url: str, pool: ConnectionPool) -> None:
         self._url = url
@@ -329,7 +279,7 @@ class IntentWatch:
             await cancel_and_wait(self._listening)
 
     async def wait(self, intent_id: int, states: frozenset[IntentState], *, timeout_seconds: float) -> Intent:
-        """Return the intent once it is in one of `states`, or in its current state on timeout. Raise LookupError for an
+        """Return the intent as soon as it is in one of `states`, or as it is at the timeout. Raise LookupError for an
         unknown id."""
         moved = asyncio.Event()
         self._waiting[intent_id][moved] = states
@@ -361,21 +311,18 @@ class IntentWatch:
                             event.set()
 
 
-# ---------------------------------------------------------------- Lanes
-
-
-# The groups. An operator decides which keys serve which; a key may serve several.
+# The lane groups. An operator decides which keys serve which groups; a key may serve several.
 RELAY = "relay"  # users' bets; on Base the holder of RELAYER
 KEEPER = "keeper"  # calls that anyone may make: resolve, void, deliver, pay, sweep
 OPENER = "opener"  # the key that may list stock markets
 LISTER = "lister"  # the key that may list agent markets
-CREDIT = "credit"  # who books payments that bypassed us; on Base the holder of CREDITOR, and of nothing else
+CREDIT = "credit"  # the key that books payments sent past the service; on Base the holder of only CREDITOR
 PUBLISHER = "publisher"  # the key that may post observations
 
 
 class LaneStatus(StrEnum):
-    """The status of a lane: ready, or the reason why it signs nothing new. In every status the lane follows the
-    transactions that it sent."""
+    """The status of a lane: ready, or the reason why it signs nothing new. In every status the lane follows its sent
+    transactions."""
 
     STARTING = "starting"  # not yet compared with the chain
     READY = "ready"
@@ -383,32 +330,28 @@ class LaneStatus(StrEnum):
     STOP_LOSS = "stop_loss"  # it has used up its hourly gas allowance
     FEES_TOO_HIGH = "fees_too_high"  # the chain's base fee exceeds our cap
     FULL = "full"  # the limit of transactions in flight is reached
-    NODE_DOWN = "node_down"  # no RPC URL answers
+    NODE_DOWN = "node_down"  # no RPC URL responds
     SIGNER_DOWN = "signer_down"  # the key service does not sign
     STOPPED = "stopped"  # its relayer released it
 
 
 def is_gone(status: str, *, is_leased: bool, in_flight: int) -> bool:
-    """Return whether a lane is gone: it was released, no process holds it and nothing is in flight. Its row stays
-    forever, even if no relayer has its key any more."""
+    """Return whether a lane was released and is unused. Its row stays forever, even if no relayer has its key."""
     return status == LaneStatus.STOPPED and not is_leased and not in_flight
 
 
 @dataclass(frozen=True, slots=True)
 class LaneReport:
-    """A lane's status. `leased` is whether a relayer's lease on it is valid. `balance_wei` is None while the balance is
-    unknown."""
-
     address: bytes
     status: LaneStatus
     detail: str
-    leased: bool
+    leased: bool  # a relayer's lease is valid
     in_flight: int
-    balance_wei: int | None
+    balance_wei: int | None  # None: not read yet
 
     @property
     def works(self) -> bool:
-        """Return whether a live relayer holds the lane and signs, or will sign as soon as there is room."""
+        """Return whether a live relayer signs for the lane, or will as soon as there is room."""
         return self.leased and self.status in (LaneStatus.READY, LaneStatus.FULL)
 
     @property
@@ -418,10 +361,10 @@ class LaneReport:
 
 @dataclass(frozen=True, slots=True)
 class GroupReport:
-    """The lanes that serve one group on one chain, and the number of intents that wait for these lanes."""
+    """The lanes that serve a group on a chain."""
 
     lanes: tuple[LaneReport, ...]
-    queued: int
+    queued: int  # intents that wait for these lanes
 
     @property
     def works(self) -> bool:
@@ -443,7 +386,6 @@ LEFT JOIN outbox_lane l ON l.chain_id = %(chain_id)s AND %(group)s = ANY(l.group
 
 
 async def report(connection: Connection, chain_id: int, group: str) -> GroupReport:
-    """Read the status of one group of lanes."""
     rows = await connection.fetch_all(_LANES, {"chain_id": chain_id, "group": group})
     lanes = tuple(
         LaneReport(address, LaneStatus(status), detail, leased, in_flight, None if balance is None else int(balance))
@@ -453,20 +395,15 @@ async def report(connection: Connection, chain_id: int, group: str) -> GroupRepo
     return GroupReport(lanes, queued=rows[0][0])
 
 
-# ---------------------------------------------------------------- Retention
-
-
 @dataclass(frozen=True, slots=True)
 class EndedIntent:
-    """An intent that ended long ago. `is_noop` is whether it only fills a nonce, without a request from a caller."""
-
     id: int
     key: str
-    is_noop: bool
+    is_noop: bool  # it only fills a nonce, and no caller requested it
 
 
 async def long_ended(connection: Connection, chain_id: int, *, days: int, limit: int) -> list[EndedIntent]:
-    """Return and lock the oldest intents that ended more than `days` ago and are not thinned yet."""
+    """Return and lock the oldest intents that ended more than `days` days ago and are not thinned yet."""
     rows = await connection.fetch_all(
         "SELECT id, key, lane_group = 'noop' FROM outbox_intent WHERE chain_id = %s "
         "AND state IN ('final', 'failed', 'replaced') AND NOT is_thinned "
@@ -477,15 +414,10 @@ async def long_ended(connection: Connection, chain_id: int, *, days: int, limit:
 
 
 async def thin(connection: Connection, ids: Sequence[int]) -> None:
-    """Delete everything except the key and the end state of ended intents. The caller's transaction must hold locks on
-    their rows.
+    """Delete all but key and outcome of intents that `long_ended` has locked in the same transaction.
 
-        old = await long_ended(connection, chain_id, days=90, limit=500)
-        await thin(connection, [each.id for each in old])
-        await drop(connection, [each.id for each in old if ...])
-
-    A thinned intent keeps its row, so that its key stays taken and its end can be read. Only an intent whose key can
-    never be enqueued again may be dropped.
+    A thinned intent keeps its row, so that its key stays taken and its outcome can be read. `drop` only intents whose
+    key can never be enqueued again.
     """
     await connection.execute("SET LOCAL vpm.outbox_retention = 'on'")  # the tables refuse any other deletion
     for table in (b"outbox_history", b"outbox_transaction"):
@@ -497,8 +429,8 @@ async def thin(connection: Connection, ids: Sequence[int]) -> None:
 
 
 async def drop(connection: Connection, ids: Sequence[int]) -> int:
-    """Delete thinned intents and return their number. Keep those that others depend on. Keep also the last one of each
-    lane, because a restored lane continues after its nonce."""
+    """Delete thinned intents and return their number. Keep those that others depend on, and the last one of each lane,
+    since a restored lane continues after its nonce."""
     cursor = await connection.execute(
         "DELETE FROM outbox_intent i WHERE i.id = ANY(%s) AND i.is_thinned "
         "AND NOT EXISTS (SELECT FROM outbox_intent o WHERE o.depends_on = i.id) "

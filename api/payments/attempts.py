@@ -15,7 +15,6 @@ from api.payments.authorization import SignedCall
 from core.chain.heads import final_block
 from core.db.engine import Connection
 from core.outbox import (
-    ENDED,
     Intent,
     IntentConflict,
     IntentState,
@@ -191,6 +190,6 @@ class Attempts:
             if outcome in (MinedOutcome.REVERTED, MinedOutcome.CANCELLED):
                 if indexed is None or block > final_block(indexed, finalized, finality_blocks):
                     return True
-            elif or_in_flight and (outcome is not None or IntentState(state) not in ENDED):
+            elif or_in_flight and (outcome is not None or not IntentState(state).ended):
                 return True
         return False

@@ -23,8 +23,7 @@ from core.service.cancelling import cancel_and_wait, raise_if_cancelled
 
 log = get_logger(__name__)
 
-# After this long without signals, the connection is checked.
-IDLE_SECONDS = 5.0
+IDLE_SECONDS = 5.0  # after this long without signals, the connection is checked
 MAX_PAUSE_SECONDS = 2.0
 PAYLOAD_MAX_BYTES = 7999  # PostgreSQL's limit
 
@@ -33,8 +32,7 @@ P_co = TypeVar("P_co", covariant=True)
 
 
 class Resync:
-    """The event that a listener gets when signals may have been lost. The listener must then read the current state
-    again."""
+    """The event that signals may have been lost: the listener must read the current state again."""
 
 
 RESYNC: Final = Resync()
@@ -42,30 +40,24 @@ RESYNC: Final = Resync()
 
 @dataclass(frozen=True)
 class Channel(Generic[P_co]):
-    """A channel: its name in PostgreSQL, and the decoder of its payloads."""
-
     name: str
-    read: Callable[[str], P_co | Resync]
+    read: Callable[[str], P_co | Resync]  # decodes a payload
 
 
 @dataclass(frozen=True)
 class WrittenChannel(Channel[P]):
-    """A channel that `notify` writes to. Database triggers write to all other channels."""
+    """A channel for `notify`. Database triggers write to all other channels."""
 
     write: Callable[[P], str]
 
 
 class IndexStep(msgspec.Struct, frozen=True):
-    """The advance of a chain's index to `block`. If `everything` is set, rows of earlier blocks changed too."""
-
     chain_id: int
     block: int
-    everything: bool = False
+    everything: bool = False  # rows of earlier blocks changed too
 
 
 class LaneGroup(NamedTuple):
-    """A group of lanes that has something new to send."""
-
     chain_id: int
     group: str
 
@@ -80,33 +72,28 @@ def _wallets_of(text: str) -> Collection[bytes] | Resync:
 
 
 def _lane_group_of(text: str) -> LaneGroup:
-    """Parse a lane group from `<chain id>:<lane group>`."""
     chain_id, _, group = text.partition(":")
     return LaneGroup(int(chain_id), group)
 
 
 def _intent_states_of(text: str) -> Mapping[int, str]:
-    """Parse the states of intents from a list of `<intent id>:<state>` separated by commas."""
+    """Parse `<intent id>:<state>` pairs separated by commas."""
     return {int(intent_id): state for intent_id, state in (each.split(":") for each in text.split(","))}
 
 
+# Wallets with new events
 AGENT_EVENT: Final = WrittenChannel[Collection[bytes]]("agent_event", _wallets_of, _wallets_text)
-"""Wallets with new events."""
 CHAIN_INDEXED: Final = WrittenChannel[IndexStep](
     "chain_indexed", msgspec.json.Decoder(IndexStep).decode, lambda step: msgspec.json.encode(step).decode()
 )
-KEEPER_JOB: Final = Channel[int]("keeper_job", int)
-"""The id of a requested job."""
-OPERATOR_SWITCH: Final = Channel[str]("operator_switch", str)
-"""The name of a switch that was changed."""
+KEEPER_JOB: Final = Channel[int]("keeper_job", int)  # the id of a requested job
+OPERATOR_SWITCH: Final = Channel[str]("operator_switch", str)  # the name of a changed switch
 OUTBOX_QUEUED: Final = Channel[LaneGroup]("outbox_queued", _lane_group_of)
-OUTBOX_STATE: Final = Channel[Mapping[int, str]]("outbox_state", _intent_states_of)
-"""Intents whose state changed, by id, with the new state."""
+OUTBOX_STATE: Final = Channel[Mapping[int, str]]("outbox_state", _intent_states_of)  # new states by intent id
 
 
 async def listen(url: str, channel: Channel[P]) -> AsyncGenerator[P | Resync, None]:
-    """Yield a channel's signals forever, and reconnect as needed. Use `contextlib.aclosing` to release the
-    connection."""
+    """Yield a channel's signals forever, reconnecting as needed. Close it with `contextlib.aclosing`."""
     pause = 0.1
     while True:
         raise_if_cancelled()
@@ -141,7 +128,7 @@ async def listen(url: str, channel: Channel[P]) -> AsyncGenerator[P | Resync, No
 
 
 def _read(channel: Channel[P], text: str) -> P | Resync:
-    """Decode a signal. Any database role may send one, so a malformed signal causes a resync rather than a crash."""
+    """Decode a signal. Any database role may send one, so a malformed signal causes a resync, not a crash."""
     try:
         return channel.read(text)
     except (ValueError, msgspec.MsgspecError) as error:
@@ -150,22 +137,21 @@ def _read(channel: Channel[P], text: str) -> P | Resync:
 
 
 class Subscription:
-    """A subscription to a channel. A loop uses it to read the tables and then wait for a signal to read again."""
+    """A subscription of a loop that reads the tables and then waits for a signal to read again."""
 
     def __init__(self) -> None:
         self._signalled = asyncio.Event()
         self._listening: asyncio.Task[None] | None = None
 
     def clear(self) -> None:
-        """Clear the flag that a signal sets. Call this before reading, so that a signal during the read causes another
-        read."""
+        """Clear the flag that a signal sets. Call this before a read, so that a signal during it causes another."""
         self._signalled.clear()
 
     def set(self) -> None:
         self._signalled.set()
 
     async def wait(self, timeout_seconds: float) -> None:
-        """Wait for a signal, at most until the timeout. Raise the listener's error if the listener has failed."""
+        """Wait for a signal until the timeout. If the listener has failed, raise its error."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout_seconds):
                 await self._signalled.wait()
@@ -193,5 +179,5 @@ class Subscription:
 
 
 async def notify(connection: Connection, channel: WrittenChannel[P], payload: P) -> None:
-    """Send a signal. Within a transaction, PostgreSQL sends the signal on commit."""
+    """Send a signal. In a transaction, PostgreSQL sends it on commit."""
     await connection.execute("SELECT pg_notify(%s, %s)", (channel.name, channel.write(payload)))

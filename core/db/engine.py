@@ -1,18 +1,12 @@
-"""Database connections: SQLAlchemy engines for reading the index, psycopg pools for everything else (decision 22), and
-clear start-up errors.
+"""Database connections: SQLAlchemy engines for reading the index, psycopg pools for everything else (decision 22).
 
-A connection is checked before it is handed out. The check is skipped if the connection was used a moment ago and has
-received nothing since: a server that shuts down sends a message first, so a silent connection saves the round trip.
-
-Pools are small on purpose: more than 8 connections per process cost PostgreSQL more than they gain. A pool with
-`autocommit` saves two round trips per single statement; never use it for statements that belong together.
+A pool checks a connection before use, except one that was used a moment ago and has received nothing since: a server
+that shuts down sends a message first. Pools are small on purpose: more than 8 connections per process cost PostgreSQL
+more than they gain. A pool with `autocommit` saves two round trips per statement; never use it for statements that
+belong together.
 
 A hanging server still accepts connections and acknowledges packets, so neither its statement timeout nor TCP ends a
-wait. Therefore every wait for an answer has a deadline in our process, and a connection that misses the deadline is
-closed.
-
-A URL may name several hosts, a primary and its standbys: `postgresql://user:password@one:5432,two:5432/vpm`.
-Connections then go to the writable host, unless the URL's `target_session_attrs` says otherwise.
+wait. Therefore our process limits every wait for a response, and then closes the connection.
 """
 
 from __future__ import annotations
@@ -58,7 +52,7 @@ class Connection(AsyncConnection[TupleRow]):
     psycopg ends a transaction block silently if the connection was lost and the statement's error was caught inside the
     block. The code after the block would then rely on rows that were never stored.
 
-    answer_seconds: how long to wait for each answer before closing the connection; None waits forever.
+    answer_seconds: the limit of each wait for a response, after which the connection is closed; None waits forever.
     """
 
     answer_seconds: float | None = None
@@ -76,8 +70,8 @@ class Connection(AsyncConnection[TupleRow]):
                 self._giving_up = None
 
     async def cancel_safe(self, *, timeout: float = 30.0) -> None:  # noqa: ASYNC109 - the library's own
-        """Cancel the running statement. psycopg calls this when a wait is cancelled, and then waits a long time for the
-        result. A hanging server gets one second here."""
+        """Cancel the running statement. psycopg calls this when a wait is cancelled, and would give a hanging server a
+        long time; here it gets one second."""
         if self._giving_up is not None:
             self._giving_up.cancel()
             self._give_up_in(CANCEL_SECONDS)
@@ -87,9 +81,9 @@ class Connection(AsyncConnection[TupleRow]):
         self._giving_up = asyncio.get_running_loop().call_later(seconds, self._give_up, seconds)
 
     def _give_up(self, seconds: float) -> None:
-        """Shut the socket down, so that psycopg finds its connection lost and ends the wait."""
+        """Shut the socket down, so that psycopg ends the wait with a lost connection."""
         log.warning(
-            "PostgreSQL does not answer; closing the connection",
+            "PostgreSQL does not respond; closing the connection",
             action="database.silent",
             application=self.info.get_parameters().get("application_name"),
             seconds=seconds,
@@ -99,7 +93,7 @@ class Connection(AsyncConnection[TupleRow]):
 
     @contextlib.contextmanager
     def answer_timeout(self, seconds: float) -> Iterator[None]:
-        """Limit the wait for each answer inside the block to `seconds`."""
+        """Limit each wait for a response inside the block to `seconds`."""
         before, self.answer_seconds = self.answer_seconds, seconds
         try:
             yield
@@ -118,23 +112,21 @@ class Connection(AsyncConnection[TupleRow]):
     async def fetch_all(
         self, query: QueryNoTemplate, values: Params | None = None, *, prepare: bool | None = None
     ) -> list[TupleRow]:
-        """Run a statement and return its rows."""
         return await (await self.execute(query, values, prepare=prepare)).fetchall()
 
     async def fetch_one(
         self, query: QueryNoTemplate, values: Params | None = None, *, prepare: bool | None = None
     ) -> TupleRow | None:
-        """Run a statement and return its first row, or None if there is no row."""
         return await (await self.execute(query, values, prepare=prepare)).fetchone()
 
     async def fetch_value(self, query: QueryNoTemplate, values: Params | None = None) -> Any:
-        """Run a statement and return the first column of its first row, or None if there is no row."""
+        """Return the first column of the first row, or None if there is no row."""
         row = await self.fetch_one(query, values)
         return None if row is None else row[0]
 
 
 class ConnectionPool(AsyncConnectionPool[Connection]):
-    """A pool whose callers can be cancelled at any moment, even the moment in which they get their connection.
+    """A pool whose callers can be cancelled at any moment, even when they are just getting their connection.
 
     psycopg's pool uses `asyncio.wait_for`, which before Python 3.12 ignores a cancellation at that moment. A worker
     that is stopped because another process leads would then continue.
@@ -159,31 +151,23 @@ class ConnectionPool(AsyncConnectionPool[Connection]):
         return connection
 
 
-# A query that takes longer than this is a bug.
-STATEMENT_TIMEOUT_MS = 30_000
-# A server that is silent for longer than a statement may take hangs.
-ANSWER_SECONDS = STATEMENT_TIMEOUT_MS / 1000 + 5
-# The check of a connection is answered at once, even on a busy machine.
-ALIVE_SECONDS = 2.0
+STATEMENT_TIMEOUT_MS = 30_000  # a slower query is a bug
+ANSWER_SECONDS = STATEMENT_TIMEOUT_MS / 1000 + 5  # a server that is silent for longer hangs
+ALIVE_SECONDS = 2.0  # much longer than the check of a connection takes on a busy machine
 CANCEL_SECONDS = 1.0
-# A pool that cannot connect gives up after this, and tries again when a connection is next requested. With psycopg's
-# default of five minutes its pauses double until a server that is back stays unused for a minute.
+# After this a pool that cannot connect gives up until the next request for a connection. With psycopg's default of five
+# minutes its pauses double, so that it would use a recovered server only a minute later.
 RECONNECT_SECONDS = 5.0
-# No transaction of ours is idle for this long unless its process hangs, and others wait for its locks.
-IDLE_IN_TRANSACTION_MS = 60_000
-
-# A connection that was idle for longer is checked before use, since networks drop idle ones silently.
-TRUSTED_SECONDS = 1.0
-
-
+IDLE_IN_TRANSACTION_MS = 60_000  # a transaction that is idle for longer belongs to a hanging process
+TRUSTED_SECONDS = 1.0  # after a longer idle time a connection is checked, since networks drop idle ones silently
 SESSION_TRIES = 3
-# SQLAlchemy gets its connections from us, so its URL only names dialect and driver.
+# `make_engine` opens the connections itself, so SQLAlchemy's URL only names dialect and driver.
 DIALECT = "postgresql+psycopg://"
 
 
 def conninfo(url: str) -> str:
-    """Return the URL in the form for libpq. If the URL names several hosts, libpq picks the writable one unless the URL
-    says otherwise."""
+    """Return the URL for libpq. If it names several hosts, a primary and its standbys, connections go to the writable
+    host, unless the URL's `target_session_attrs` says otherwise."""
     target = "postgresql://" + url.partition("://")[2]
     try:
         named = conninfo_to_dict(target)
@@ -202,11 +186,8 @@ def make_engine(
     answer_seconds: float = ANSWER_SECONDS,
     application_name: str = "vpm",
 ) -> AsyncEngine:
-    """Make an engine for reads. It checks connections before use, so a restarted database causes no error.
-
-    The engine is in autocommit, since BEGIN and ROLLBACK around a statement are two more round trips. Reads that must
-    see one snapshot use `consistent_read`.
-    """
+    """Make an engine for reads, in autocommit: BEGIN and ROLLBACK around a statement are two more round trips. Reads
+    that must see one snapshot use `consistent_read`."""
 
     async def opened() -> Connection:
         return await _opened(url, connect_timeout_seconds, answer_seconds, application_name, autocommit=False)
@@ -228,8 +209,8 @@ def make_engine(
 async def consistent_read(engine: AsyncEngine) -> AsyncIterator[EngineConnection]:
     """Open a connection on which all reads see one snapshot.
 
-    The transaction commits at the end. Otherwise SQLAlchemy would roll back when the connection returns to its pool,
-    and psycopg discards all prepared statements of a connection after a ROLLBACK.
+    The transaction commits at the end. Otherwise SQLAlchemy would roll it back, and psycopg discards a connection's
+    prepared statements after a ROLLBACK.
     """
     async with engine.connect() as connection:
         await connection.execution_options(isolation_level="REPEATABLE READ")
@@ -253,8 +234,7 @@ def _check_when_handed_out(engine: Engine) -> None:
             with driver.answer_timeout(ALIVE_SECONDS):
                 engine.dialect.do_ping(connection)
         except engine.dialect.loaded_dbapi.Error as error:
-            # The pool then opens another connection.
-            raise DisconnectionError(str(error)) from error
+            raise DisconnectionError(str(error)) from error  # the pool then opens another connection
 
 
 def make_pool(
@@ -266,8 +246,8 @@ def make_pool(
     answer_seconds: float | None = ANSWER_SECONDS,
     application_name: str = "vpm",
 ) -> ConnectionPool:
-    """Make a psycopg pool, to be opened with `async with make_pool(...) as pool`. Pass None as `answer_seconds` only
-    for commands whose statements may take arbitrarily long."""
+    """Make a psycopg pool, to be opened with `async with`. Pass None as `answer_seconds` only for commands whose
+    statements may take arbitrarily long."""
 
     async def configure(connection: Connection) -> None:
         try:
@@ -299,10 +279,10 @@ async def _check_from_pool(connection: Connection) -> None:
 
 
 async def _record_use(connection: Connection) -> None:
-    """Record when the connection was last used. There is nothing to reset.
+    """Record when the connection was last used; there is nothing to reset.
 
-    The pool needs this callback. With a callback, the pool takes connections back in a separate task. Without one, it
-    does so in the caller's task, and if the caller times out in that instant the pool loses the connection for good.
+    The pool takes connections back in a separate task only because it has this callback. In the caller's task, a
+    timeout at that instant would make the pool lose the connection for good.
     """
     _last_used[connection] = _now()
 
@@ -316,7 +296,7 @@ def _now() -> float:
 
 
 def _trusted(connection: Connection) -> bool:
-    """Return whether the connection was used a moment ago and has received neither data nor an end of stream since."""
+    """Return whether the connection was used a moment ago, and has received no data and no end of stream since then."""
     if connection.closed or _now() - _last_used.get(connection, -math.inf) >= TRUSTED_SECONDS:
         return False
     waiting = select.poll()
@@ -327,7 +307,7 @@ def _trusted(connection: Connection) -> bool:
 async def connect(
     url: str, *, autocommit: bool = True, connect_timeout_seconds: float = 5.0, application_name: str = "vpm"
 ) -> Connection:
-    """Open a single connection. On failure, raise DatabaseUnreachable or DatabaseRefused with one sentence."""
+    """Open a single connection, or raise DatabaseUnreachable or DatabaseRefused."""
     try:
         return await _opened(url, connect_timeout_seconds, ANSWER_SECONDS, application_name, autocommit=autocommit)
     except psycopg.Error as error:
@@ -344,10 +324,7 @@ async def _opened(
 
 
 async def _set_up(connection: Connection, answer_seconds: float | None, *, autocommit: bool) -> None:
-    """Set the session's parameters. This uses a statement, since poolers refuse unknown startup options.
-
-    The connection is closed if this fails or is cancelled, since the caller does not have the connection yet.
-    """
+    """Set the session's parameters with a statement, since poolers refuse unknown startup options."""
     connection.answer_seconds = answer_seconds
     # The server's timeout is shorter than ours, so that a slow statement fails with a definite error.
     statement_ms = STATEMENT_TIMEOUT_MS
@@ -361,12 +338,12 @@ async def _set_up(connection: Connection, answer_seconds: float | None, *, autoc
         )
         await connection.set_autocommit(autocommit)
     except BaseException:
-        await connection.close()
+        await connection.close()  # the caller does not have it yet
         raise
 
 
 async def check_database(url: str, *, connect_timeout_seconds: float = 5.0) -> None:
-    """Raise DatabaseError within seconds, with a sentence that says why, if the database cannot be used."""
+    """Raise DatabaseError within seconds if the database cannot be used."""
     connection = await connect(url, connect_timeout_seconds=connect_timeout_seconds, application_name="vpm-check")
     async with connection:
         version = connection.info.server_version
@@ -380,8 +357,8 @@ async def check_database(url: str, *, connect_timeout_seconds: float = 5.0) -> N
 async def _require_sessions(url: str, connect_timeout_seconds: float) -> None:
     """Refuse a pooler in transaction mode, since leadership, locks and signals need a session.
 
-    Two connections that get the same backend reveal such a pooler. Another client may take the free backend, so the
-    check is tried a few times.
+    Two connections with the same backend reveal such a pooler. Another client may take the free backend, so try a few
+    times.
     """
     opened = partial(connect, url, connect_timeout_seconds=connect_timeout_seconds, application_name="vpm-check")
     for _ in range(SESSION_TRIES):
@@ -402,25 +379,14 @@ async def _session_of(connection: Connection) -> int:
 
 def connection_error(url: str, error: psycopg.Error) -> DatabaseError:
     """Translate a connection error into one of our errors, without the password."""
-    where = redact_url(url)
-    text = redact_text(" ".join(str(error).split()))
-    lowered = text.lower()
-    if "password authentication failed" in lowered or "no password supplied" in lowered or "pg_hba" in lowered:
+    where, text = redact_url(url), redact_text(" ".join(str(error).split()))
+    if any(each in text for each in ("password authentication failed", "no password supplied", "pg_hba")):
         return DatabaseRefused(f"The database at {where} refused the user or password.", hint="Correct DATABASE_URL.")
-    if "does not exist" in lowered:
-        what = "role" if "role" in lowered else "database"
+    if "does not exist" in text:
         return DatabaseRefused(
-            f"The {what} named in {where} does not exist.", hint="Create it, or correct DATABASE_URL."
+            f"The role or database in {where} does not exist.", hint="Create it, or correct DATABASE_URL."
         )
-    if "too many" in lowered or "remaining connection slots" in lowered:
-        return DatabaseUnreachable(f"The database at {where} has no free connection.", hint="Raise max_connections.")
-    if "starting up" in lowered or "shutting down" in lowered:
-        return DatabaseUnreachable(f"The database at {where} is starting up or shutting down.")
-    if "resolve" in lowered or "name or service not known" in lowered or "nodename" in lowered:
-        return DatabaseUnreachable(f"The host of {where} cannot be resolved.", hint="Correct DATABASE_URL.")
-    if "timeout" in lowered:
-        return DatabaseUnreachable(f"The database at {where} did not answer in time.", hint="Is the host reachable?")
-    if "refused" in lowered:
+    if "Connection refused" in text:
         return DatabaseUnreachable(
             f"Nothing accepts connections at {where}.", hint="Start PostgreSQL, or correct DATABASE_URL."
         )

@@ -1,9 +1,9 @@
-"""Heartbeats: each daemon process writes a row every few seconds, which shows that the process is running and that the
-database works. Each heartbeat also terminates the sessions of hanging processes that block other sessions.
+"""Heartbeats: each daemon process writes a row every few seconds, which shows that process and database work. It also
+terminates the sessions of hanging processes that block others.
 
-If a process is stopped or its machine is gone, its locks are kept until its session ends. PostgreSQL ends sessions that
-are idle in a transaction. It does not end sessions in the middle of a COPY or a pipeline, or sessions whose answers are
-not read. A healthy process terminates those sessions (docs/decisions/0018).
+A process that is suspended, or whose machine is gone, keeps its locks until its session ends. PostgreSQL ends sessions
+that are idle in a transaction, but not those in the middle of a COPY or a pipeline, or whose client reads no results.
+Healthy processes terminate those (docs/decisions/0018).
 """
 
 from __future__ import annotations
@@ -26,12 +26,10 @@ from core.log import get_logger
 log = get_logger(__name__)
 
 BEAT_SECONDS = 5.0
-# A heartbeat normally takes milliseconds.
-TAKEN_SECONDS = 5.0
+TAKEN_SECONDS = 5.0  # normally milliseconds
 LEAVING_SECONDS = 1.0
-SILENT = Gauge("vpm_database_silent", "1 if this process's last heartbeat failed")
-# Each heartbeat also deletes the rows of processes that are long gone.
-FORGET_AFTER_SECONDS = 86_400
+FORGET_AFTER_SECONDS = 86_400  # each heartbeat deletes older rows, those of processes that are long gone
+SILENT = Gauge("vpm_database_silent", "1 if this process's last heartbeat failed.")
 
 INSTANCE = f"{socket.gethostname()}:{os.getpid()}"
 
@@ -45,8 +43,7 @@ async def beat_forever(
 ) -> None:
     """Write this process's row and terminate silent sessions, until cancelled. If the database is down, log a warning.
 
-    At the end the row says that the process no longer leads. The row stays for a day, so a restart does not look like a
-    missing daemon.
+    At the end, the row no longer names a leader. It stays for a day, so a restart does not look like a missing daemon.
     """
     started_at = datetime.now(UTC)
     try:
@@ -81,14 +78,14 @@ async def beat_forever(
 
 
 async def seconds_since_heartbeat(connection: Connection, daemon: str) -> float | None:
-    """Return the seconds since the last heartbeat of any process of this daemon, or None if no heartbeat is stored."""
+    """Return the seconds since this daemon's last heartbeat, of any process, or None without a stored heartbeat."""
     silence: float | None = await connection.fetch_value(
         "SELECT extract(epoch FROM now() - max(seen_at))::float8 FROM daemon_heartbeat WHERE daemon = %s", (daemon,)
     )
     return silence
 
 
-# Only our sessions, and only if they block another: an operator's session is left alone.
+# Only sessions of our daemons, and only if they block another, so that no operator's session is terminated.
 _END = """
 SELECT silent.*, pg_terminate_backend(silent.pid) FROM (
     SELECT DISTINCT b.pid, b.application_name, extract(epoch FROM clock_timestamp() - b.state_change)::int
@@ -102,11 +99,8 @@ SELECT silent.*, pg_terminate_backend(silent.pid) FROM (
 
 
 async def end_silent_sessions(connection: Connection, after_seconds: float = IDLE_IN_TRANSACTION_MS / 1000) -> int:
-    """Terminate those of our sessions that block others while their client stays silent. Return the number of
-    terminated sessions.
-
-    after_seconds: how long the client must have been silent.
-    """
+    """Terminate our sessions that block others and whose client has been silent for `after_seconds`. Return their
+    number."""
     ended = await connection.fetch_all(_END, (after_seconds,))
     for pid, application, seconds, _ in ended:
         log.warning(

@@ -1,11 +1,11 @@
 """Leader election by a PostgreSQL advisory lock on a dedicated connection.
 
 The lock lives as long as the connection. When the process dies, the server drops the connection, and a standby that
-polls every second takes over. When only the connection is lost, the leader notices this within `CHECK_SECONDS` plus
+polls every second takes over. When only the connection is lost, the leader notices within `CHECK_SECONDS` plus
 `ANSWER_SECONDS` and stops its work. When the process hangs, the server ends its session after `HUNG_SECONDS`.
 
-In the meantime, two processes may believe that they lead. Therefore leadership alone does not protect a write. Each
-write must also be guarded by what the leader has read (a checkpoint's old value, a unique key).
+Two processes may act as leader for a moment. Therefore each write must also be guarded by what the leader has read (a
+checkpoint's old value, a unique key).
 """
 
 from __future__ import annotations
@@ -29,25 +29,22 @@ log = get_logger(__name__)
 CHECK_SECONDS = 1.5
 ANSWER_SECONDS = 3.0
 STANDBY_POLL_SECONDS = 1.0
-# Longer than our work ever keeps a process from checking, even on a busy machine.
-HUNG_SECONDS = 30
+HUNG_SECONDS = 30  # longer than the work ever delays a check, even on a busy machine
 
 LEADING = Gauge("vpm_leader", "1 while this process leads this role", ("role",))
 
-# Lets the server notice a vanished client within 8 s: 4 s idle, then 2 probes 2 s apart.
-_SERVER_KEEPALIVE = (
+_SESSION = (
+    # The server notices a vanished client within 8 s: 4 s idle, then 2 probes 2 s apart.
     "SET tcp_keepalives_idle = 4",
     "SET tcp_keepalives_interval = 2",
     "SET tcp_keepalives_count = 2",
+    f"SET idle_session_timeout = '{HUNG_SECONDS}s'",
 )
 
 
 class Leadership:
-    """A candidate for one role, as long as `run` runs.
-
-    url: the primary database. role: the name of the role, for example "indexer:base"; processes with the same role and
-    database compete.
-    """
+    """A candidate for one role, such as "indexer:base", while `run` runs. Processes with the same role and database
+    compete."""
 
     def __init__(self, url: str, role: str) -> None:
         self.role = role
@@ -56,11 +53,8 @@ class Leadership:
         self._key = lock_key(role)
 
     async def run(self, work: Callable[[], Awaitable[None]]) -> None:
-        """Run `work` while this process leads. Cancel the work when leadership is lost, and start it again when
-        leadership is regained.
-
-        Return when `work` returns, and raise the exceptions of `work`. The lock is released before either.
-        """
+        """Run `work` while this process leads: cancel it when leadership is lost, and start it again when leadership is
+        regained. When `work` ends, release the lock, then return or raise its exception."""
         LEADING.labels(self.role).set(0)  # before the first election too, since a missing metric raises no alarm
         while True:
             connection = await self._acquire()
@@ -80,7 +74,7 @@ class Leadership:
                 try:
                     if connection is None or connection.closed:
                         connection = await connect(self._url, application_name=f"vpm-leader {self.role}"[:63])
-                        for statement in (*_SERVER_KEEPALIVE, f"SET idle_session_timeout = '{HUNG_SECONDS}s'"):
+                        for statement in _SESSION:
                             await connection.execute(statement.encode())
                     if await _ask(connection, "SELECT pg_try_advisory_lock(%s)", self._key):
                         taken, connection = connection, None
@@ -88,7 +82,7 @@ class Leadership:
                 except DatabaseRefused:
                     raise
                 except (DatabaseError, psycopg.Error, TimeoutError) as error:
-                    log.warning("database unavailable", action="leader.no_database", role=self.role, why=error)
+                    log.warning("the database is unavailable", action="leader.no_database", role=self.role, why=error)
                     if connection is not None:
                         await connection.close()
                         connection = None
@@ -102,7 +96,7 @@ class Leadership:
                 await connection.close()
 
     async def _lead(self, connection: Connection, work: Callable[[], Awaitable[None]]) -> bool:
-        """Run the work. Return True when the work ends, or False when leadership is lost."""
+        """Run the work. Return whether it ended, rather than losing leadership."""
         self._leading(True)
         working = asyncio.ensure_future(work())
         try:
@@ -126,7 +120,7 @@ class Leadership:
 
     def _leading(self, leads: bool) -> None:
         if leads and not self.is_leader:
-            log.info("now leading", action="leader.taken", role=self.role)
+            log.info("took leadership", action="leader.taken", role=self.role)
         self.is_leader = leads
         LEADING.labels(self.role).set(1 if leads else 0)
 
@@ -138,7 +132,7 @@ _STILL_HELD = (
 
 
 def lock_key(role: str) -> int:
-    """Return the 64-bit key of a role's advisory lock."""
+    """Return the 64-bit advisory lock key of a role."""
     return int.from_bytes(hashlib.sha256(f"vpm leader {role}".encode()).digest()[:8], signed=True)
 
 

@@ -1,8 +1,7 @@
 """Migrates a database to this code's schema: `python -m core.db.migrate`.
 
-An advisory lock lets one migrator run at a time; a second migrator waits, then finds nothing to do. Each migration is
-one transaction with a short lock timeout and a few retries, so that it does not queue behind a long read and block all
-later statements.
+An advisory lock lets one migrator run at a time. Each migration is one transaction with a short lock timeout and a few
+retries, so that it does not queue behind a long read and block all later statements.
 """
 
 from __future__ import annotations
@@ -30,15 +29,14 @@ from core.errors import DatabaseError, SchemaOutdated, VpmError
 
 log = logging.get_logger(__name__)
 
-MIGRATION_LOCK = 0x76706D00  # "vpm\0"; any fixed number that is no leader's key
+MIGRATION_LOCK = 0x76706D00  # "vpm\0"; any number works that is no leader's key
 LOCK_TIMEOUT_MS = 4_000
 MIGRATOR_WAIT_SECONDS = 120
 ATTEMPTS = 5
 
 
 def migrate(url: str) -> tuple[str, ...]:
-    """Apply the missing migrations and return the database's head revisions. This blocks the calling thread. On
-    failure, raise DatabaseError with a sentence."""
+    """Apply the missing migrations and return the database's head revisions, blocking the thread."""
     engine = _engine(url)
     try:
         with engine.connect() as connection:
@@ -55,7 +53,7 @@ def migrate(url: str) -> tuple[str, ...]:
     except OperationalError as error:
         if isinstance(error.orig, psycopg.errors.LockNotAvailable):
             raise DatabaseError(
-                "A migration could not lock its tables.", hint="Stop long queries and try again."
+                "A migration failed to lock its tables.", hint="Stop long queries and try again."
             ) from None
         if isinstance(error.orig, psycopg.Error):
             raise connection_error(url, error.orig) from None
@@ -66,24 +64,24 @@ def migrate(url: str) -> tuple[str, ...]:
 
 
 def current(connection: Connection) -> tuple[str, ...]:
-    """Return the database's current head revisions. The result is empty before the first migration."""
+    """Return the database's head revisions, none before the first migration."""
     return tuple(sorted(MigrationContext.configure(connection).get_current_heads()))
 
 
 def check_schema(connection: Connection) -> None:
-    """Raise SchemaOutdated unless the database has this code's revisions. A newer schema also passes: migrations only
-    add to the schema, so that a release can be rolled back."""
+    """Raise SchemaOutdated if the database lacks revisions of this code. A newer schema passes: migrations only add to
+    the schema, so that a release can be rolled back."""
     applied, script = current(connection), ScriptDirectory.from_config(_config())
     if newer := sorted(set(applied) - _revisions().keys()):
         log.warning("the schema is newer than this code", action="migrate.newer", heads=newer)
         return
     missing = sorted(each.revision for each in script.iterate_revisions("heads", applied or "base"))
     if missing:
-        raise SchemaOutdated(f"The database schema is older than this code: {', '.join(missing)} not applied.")
+        raise SchemaOutdated(f"The database schema is older than this code: it lacks {', '.join(missing)}.")
 
 
 async def check_fit(settings: Settings) -> None:
-    """Check, when a daemon starts, that the database is usable and has this code's schema."""
+    """Check at a daemon's start that the database is usable and has this code's schema."""
     url = settings.database_url.get_secret_value()
     await check_database(url, connect_timeout_seconds=settings.database_connect_timeout_seconds)
 
@@ -127,7 +125,6 @@ def _take_lock(connection: Connection) -> None:
 
 
 def _revisions() -> dict[str, Script]:
-    """Return all revisions of this code by name."""
     script = ScriptDirectory.from_config(_config())
     return {revision.revision: revision for revision in script.walk_revisions()}
 

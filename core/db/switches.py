@@ -1,5 +1,4 @@
-"""Operator switches: rows whose changes all processes see within two seconds. A signal announces a change, and polling
-is the fallback."""
+"""Operator switches: rows whose changes all processes see within two seconds, by a signal or by polling."""
 
 from __future__ import annotations
 
@@ -18,7 +17,7 @@ POLL_SECONDS = 1.0
 
 
 async def set_switch(connection: Connection, name: str, is_on: bool, *, reason: str, changed_by: str) -> None:
-    """Turn a switch on or off. A trigger notifies all processes on commit."""
+    """Turn a switch on or off. On commit, a trigger notifies all processes."""
     await connection.execute(
         "INSERT INTO operator_switch (name, is_on, reason, changed_by, changed_at) VALUES (%s, %s, %s, %s, now()) "
         "ON CONFLICT (name) DO UPDATE SET is_on = excluded.is_on, reason = excluded.reason, "
@@ -28,14 +27,12 @@ async def set_switch(connection: Connection, name: str, is_on: bool, *, reason: 
 
 
 async def read_switches(connection: Connection) -> Mapping[str, bool]:
-    """Read all switches. A switch without a row is off."""
     rows: list[tuple[str, bool]] = await connection.fetch_all("SELECT name, is_on FROM operator_switch")
     return dict(rows)
 
 
 class SwitchWatcher:
-    """The switches as last read. They are kept current while `run` runs. While the database is down, the last state
-    applies."""
+    """The switches, updated while `run` runs. While the database is down, the last state applies."""
 
     def __init__(self, url: str, pool: ConnectionPool) -> None:
         self._url = url
@@ -51,7 +48,6 @@ class SwitchWatcher:
             self._state = await read_switches(connection)
 
     async def run(self) -> None:
-        """Keep the switches current until cancelled."""
         async with self._changed.listening(self._url, OPERATOR_SWITCH):
             while True:
                 self._changed.clear()

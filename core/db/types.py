@@ -1,7 +1,5 @@
-"""Column types with exact values: 256-bit integers, 20-byte addresses, 32-byte hashes, aware times.
-
-In Python the values are `int`, `bytes` and UTC `datetime`, never floats or naive times.
-"""
+"""Column types with exact values: `int` of 256 bits, `bytes` of a fixed length, UTC `datetime`; never floats or naive
+times."""
 
 from __future__ import annotations
 
@@ -14,7 +12,6 @@ from sqlalchemy.engine import Dialect
 from sqlalchemy.types import TypeDecorator
 
 UINT256_MAX = 2**256 - 1
-INT256_MIN = -(2**255)
 
 # Unix seconds of the chain's clock, block numbers, log indexes.
 ChainTime = BigInteger
@@ -22,7 +19,7 @@ BlockNumber = BigInteger
 
 
 class Uint256(TypeDecorator[int]):
-    """A numeric(78,0) column that holds ints in the range of a uint256."""
+    """A numeric(78,0) column for ints in the range of a uint256."""
 
     impl = Numeric(78, 0)
     cache_ok = True
@@ -44,7 +41,7 @@ class Int256(Uint256):
     """A numeric(78,0) column for signed values such as oracle answers."""
 
     cache_ok = True
-    _lowest = INT256_MIN
+    _lowest = -(2**255)
     _highest = 2**255 - 1
 
 
@@ -63,28 +60,24 @@ class _FixedBytes(TypeDecorator[bytes]):
 
 
 class Address(_FixedBytes):
-    """A column of 20 bytes."""
-
     cache_ok = True
     length = 20
 
 
 class Hash32(_FixedBytes):
-    """A column of 32 bytes: block and transaction hashes, market ids, nonces of authorizations."""
-
     cache_ok = True
     length = 32
 
 
 class UtcDateTime(TypeDecorator[datetime]):
-    """A timestamptz column that holds aware datetimes in UTC and refuses naive ones."""
+    """A timestamptz column for UTC datetimes. It refuses naive ones."""
 
     impl = DateTime(timezone=True)
     cache_ok = True
 
     def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
         if value is not None and value.tzinfo is None:
-            raise ValueError("the time has no zone")
+            raise ValueError("the time has no time zone")
         return value
 
     def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:

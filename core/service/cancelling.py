@@ -1,8 +1,7 @@
 """Cancellation that libraries swallow.
 
-Before Python 3.12 `asyncio.wait_for` swallows a cancellation that arrives just as its awaitable finishes, and libraries
-use it (psycopg's pool, which `core.db.engine.ConnectionPool` fixes). A loop that runs until it is cancelled would then
-run forever.
+Before Python 3.12 `asyncio.wait_for`, which libraries use, swallows a cancellation that arrives just as its awaitable
+finishes. A loop that runs until it is cancelled would then run forever.
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ from typing import Any
 
 
 def cancellation_count() -> int:
-    """Return how often the current task was cancelled."""
     task = asyncio.current_task()
     return 0 if task is None else task.cancelling()
 
@@ -23,12 +21,12 @@ def raise_if_cancelled() -> None:
         raise asyncio.CancelledError
 
 
+# Longer than any task needs to clean up (as a relayer does when it releases its lanes), shorter than a lease.
 AGAIN_SECONDS = 10.0
-"""Longer than a task needs to clean up, such as a relayer to release its lanes; shorter than a lease."""
 
 
 async def cancel_and_wait(*tasks: asyncio.Future[Any]) -> None:
-    """Cancel the tasks and wait until all have ended; a task that continues is cancelled again."""
+    """Cancel the tasks and wait until all have ended. Cancel again those that continue."""
     waiting = set(tasks)
     while waiting:
         for each in waiting:

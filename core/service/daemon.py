@@ -2,16 +2,16 @@
 
     @asynccontextmanager
     async def setup(daemon: Daemon) -> AsyncIterator[None]:
-        async with make_pool(...) as pool:               # resources outlive the tasks that use them
+        async with make_pool(...) as pool:  # closed after the tasks have ended
             daemon.health.add_check("chain base", ...)
             daemon.spawn("tail base", tail(pool))
-            yield                                        # ready from here on
+            yield  # ready from here on
 
     sys.exit(run_daemon("indexer", setup, metrics_port=lambda settings: settings.indexer_metrics_port))
 
-A task that raises or returns stops the daemon with a log line that names it and a non-zero exit code. SIGTERM and
-SIGINT set `daemon.stop`; tasks get `VPM_STOP_GRACE_SECONDS` to finish, then they are cancelled; a second signal cancels
-at once. With `VPM_PARENT_PID` set, the daemon stops when that process is gone. When ready, it writes the file
+A task that raises or returns stops the daemon with a log line and a non-zero exit code. SIGTERM and SIGINT set
+`daemon.stop`; tasks get `VPM_STOP_GRACE_SECONDS` to finish before they are cancelled, but a second signal cancels at
+once. With `VPM_PARENT_PID` set, the daemon stops when that process is gone. When ready, it writes the file
 `VPM_READY_FILE` ({daemon, pid, metrics}) and notifies systemd's `NOTIFY_SOCKET`, if these are set.
 """
 
@@ -29,6 +29,8 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
+import uvloop
+
 from core import log as logging
 from core.config import Settings, exposed_files, load, unknown_variables
 from core.db.engine import connect
@@ -44,8 +46,6 @@ Setup = Callable[["Daemon"], AbstractAsyncContextManager[None]]
 
 
 class Daemon:
-    """A daemon's settings, stop event, health server and supervised tasks."""
-
     def __init__(self, name: str, settings: Settings, health: HealthServer) -> None:
         self.name = name
         self.settings = settings
@@ -57,15 +57,15 @@ class Daemon:
         self.is_ending = False
 
     def spawn(self, name: str, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Run `work` as a supervised task. Returning before the daemon stops is a failure, and so is an exception."""
+        """Run `work` as a supervised task. It fails if it raises an exception, or returns before the daemon stops."""
         task = asyncio.create_task(work, name=name)
         self._tasks.append(task)
         task.add_done_callback(self._finished)
         return task
 
     def spawn_endless(self, name: str, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Run endless `work` as a supervised task, and cancel it when the daemon stops. The work must be safe to cancel
-        anywhere: each of its steps is one transaction, or changes only memory."""
+        """Run endless `work` as a supervised task, and cancel it when the daemon stops. It must be safe to cancel
+        anywhere: each of its steps is one transaction or changes only memory."""
         return self.spawn(name, self._until_stopped(work))
 
     async def _until_stopped(self, work: Coroutine[Any, Any, None]) -> None:
@@ -84,14 +84,14 @@ class Daemon:
         else:
             error = task.exception()
         if error is None and not self.stop.is_set():
-            error = RuntimeError("the task ended although the daemon is not stopping")
+            error = RuntimeError("the task ended before the daemon was stopped")
         if error is not None and self.crash is None:
             self.crash = (task.get_name(), error)
             self.stop.set()
 
     async def drain(self, grace_seconds: float, hurry: asyncio.Event) -> None:
-        """Wait after `stop` until all tasks have ended, `grace_seconds` have passed or `hurry` is set; then cancel the
-        remaining tasks."""
+        """Wait until all tasks have ended, `grace_seconds` have passed or `hurry` is set. Then cancel the remaining
+        tasks."""
         if not self._tasks:
             return
         hurried = asyncio.create_task(hurry.wait())
@@ -106,7 +106,7 @@ class Daemon:
 
 
 def run_daemon(name: str, setup: Setup, *, metrics_port: Callable[[Settings], int]) -> int:
-    """Run a daemon until it is stopped or a task fails; return the process's exit code."""
+    """Run a daemon until it is stopped or a task fails, and return the process's exit code."""
     try:
         settings = load(Settings)
         parent_pid = _parent_pid()
@@ -116,13 +116,12 @@ def run_daemon(name: str, setup: Setup, *, metrics_port: Callable[[Settings], in
     logging.configure(settings.log_level, settings.log_format)
     for sentence in (*unknown_variables(), *exposed_files()):
         log.warning(sentence, action="config.unknown_variable")
-    runner = asyncio.Runner(loop_factory=_loop_factory())
-    with runner:
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(serve(name, setup, settings, metrics_port(settings), parent_pid))
 
 
 async def serve(name: str, setup: Setup, settings: Settings, metrics_port: int, parent_pid: int | None = None) -> int:
-    """Run a daemon inside a running loop; return its exit code."""
+    """Run a daemon in the running loop, and return its exit code."""
     health = HealthServer(settings.metrics_host, metrics_port)
     health.add_check("database", lambda: _database(settings.database_url.get_secret_value()))
     daemon = Daemon(name, settings, health)
@@ -166,7 +165,7 @@ async def _database(url: str) -> tuple[bool, str]:
     """Check the database on a new connection, since the pools may be exhausted."""
     async with await connect(url, connect_timeout_seconds=2, application_name="vpm-health") as connection:
         await connection.execute("SELECT 1")
-    return True, "answers"
+    return True, "responds"
 
 
 async def _live(daemon: Daemon, setup: Setup, hurry: asyncio.Event) -> None:
@@ -218,15 +217,15 @@ def _parent_pid() -> int | None:
     if not text:
         return None
     if not text.isdecimal() or int(text) < 1:
-        raise ConfigError(f"VPM_PARENT_PID is wrong: {text!r} is not a process id.")
+        raise ConfigError(f"VPM_PARENT_PID is invalid: {text!r} is not a process id.")
     return int(text)
 
 
 async def _watch_parent(pid: int | None, daemon: Daemon, reasons: list[str]) -> None:
     if pid is None:
         return
-    ours = os.getppid() == pid
-    while (os.getppid() == pid) if ours else _exists(pid):
+    is_parent = os.getppid() == pid
+    while os.getppid() == pid if is_parent else _exists(pid):
         await asyncio.sleep(PARENT_POLL_SECONDS)
     log.warning("the parent process is gone", action="daemon.orphaned", parent_pid=pid)
     reasons.append("parent gone")
@@ -239,13 +238,5 @@ def _exists(pid: int) -> bool:
     except ProcessLookupError:
         return False
     except PermissionError:
-        return True
+        pass
     return True
-
-
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    if sys.platform == "win32":
-        return None
-    import uvloop  # noqa: PLC0415 - not on Windows
-
-    return uvloop.new_event_loop

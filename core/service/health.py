@@ -1,6 +1,6 @@
 """A small HTTP server for monitoring: /metrics, /health (checks, 200 or 503) and /ready (200 once serving, else 503).
 
-Every daemon runs one on a separate port. Checks must be quick; each gets two seconds.
+Every daemon has one on its own port. Each check has two seconds.
 """
 
 from __future__ import annotations
@@ -27,19 +27,16 @@ LATENCY_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0,
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """The outcome of one check; `detail` is a short sentence for people."""
-
     name: str
     ok: bool
-    detail: str
+    detail: str  # a short sentence
 
 
 Check = Callable[[], Awaitable[tuple[bool, str]]]
 
 
 class HealthServer:
-    """A daemon's health and metrics server: `async with HealthServer(host, port) as server`. With port 0 the server
-    takes a free port and sets `server.port`."""
+    """A daemon's health and metrics server. With port 0 it takes a free port and sets `port`."""
 
     def __init__(self, host: str, port: int) -> None:
         self.host = host
@@ -49,7 +46,7 @@ class HealthServer:
         self._runner: web.AppRunner | None = None
 
     def add_check(self, name: str, check: Check) -> None:
-        """Add a check that returns (ok, detail); an exception counts as failed."""
+        """Add a check that returns (ok, detail). An exception counts as a failure."""
         self._checks[name] = check
 
     @property
@@ -104,7 +101,7 @@ async def _run(name: str, check: Check) -> CheckResult:
         async with asyncio.timeout(CHECK_TIMEOUT_SECONDS):
             ok, detail = await check()
     except TimeoutError:
-        return CheckResult(name, False, f"no answer within {CHECK_TIMEOUT_SECONDS:g} s")
+        return CheckResult(name, False, f"no result within {CHECK_TIMEOUT_SECONDS:g} s")
     except Exception as error:
         log.warning("a health check failed with an exception", action="health.check_raised", check=name, why=error)
         return CheckResult(name, False, redact_text(f"{type(error).__name__}: {error}"))

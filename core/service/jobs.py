@@ -1,9 +1,4 @@
-"""Requested keeper jobs: `request` and `read` for callers, `claim` and `finish` for the keeper.
-
-    job = await request(connection, "resolve")                    # the API
-    ...
-    claimed = await claim(connection, INSTANCE)                   # the leading keeper, woken by KEEPER_JOB
-    await finish(connection, claimed.id, report)                  # the caller reads it
+"""Requested keeper jobs: `request` and `read` for the API, `claim` and `finish` for the keeper.
 
 Jobs are idempotent, so a job whose keeper died is claimed again after `ABANDONED_AFTER_SECONDS`.
 """
@@ -23,16 +18,14 @@ ABANDONED_AFTER_SECONDS = 120
 
 @dataclass(frozen=True, slots=True)
 class JobRequest:
-    """A requested job. `report` is None until the job has run."""
-
     id: int
     job: str
     is_started: bool
-    report: Mapping[str, Any] | None
+    report: Mapping[str, Any] | None  # None until the job has run
 
 
 async def request(connection: Connection, job: str) -> int:
-    """Request a run of `job`, or join a request that has not started; return its id."""
+    """Request a run of `job`, or join a waiting request. Return the request's id."""
     job_id = await connection.fetch_value(
         "INSERT INTO keeper_job (job) VALUES (%s) ON CONFLICT (job) WHERE started_at IS NULL "
         "DO UPDATE SET job = excluded.job RETURNING id",
@@ -49,7 +42,7 @@ async def read(connection: Connection, job_id: int) -> JobRequest | None:
 
 
 async def claim(connection: Connection, runner: str) -> JobRequest | None:
-    """Claim the oldest waiting or abandoned job; return None if there is none."""
+    """Claim the oldest waiting or abandoned job, if any."""
     row = await connection.fetch_one(
         "UPDATE keeper_job SET started_at = now(), runner = %s WHERE id = (SELECT id FROM keeper_job "
         "WHERE finished_at IS NULL AND (started_at IS NULL OR started_at < now() - make_interval(secs => %s)) "
@@ -60,7 +53,6 @@ async def claim(connection: Connection, runner: str) -> JobRequest | None:
 
 
 async def finish(connection: Connection, job_id: int, report: Mapping[str, Any]) -> None:
-    """Store the report of a claimed job."""
     await connection.execute(
         "UPDATE keeper_job SET finished_at = now(), report = %s WHERE id = %s AND finished_at IS NULL",
         (Jsonb(dict(report)), job_id),
@@ -68,7 +60,7 @@ async def finish(connection: Connection, job_id: int, report: Mapping[str, Any])
 
 
 async def forget(connection: Connection, *, days: int) -> int:
-    """Delete requests that finished more than `days` days ago; return their number."""
+    """Delete requests that finished more than `days` days ago, and return their number."""
     cursor = await connection.execute(
         "DELETE FROM keeper_job WHERE finished_at < now() - make_interval(days => %s)", (days,)
     )

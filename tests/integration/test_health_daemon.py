@@ -152,7 +152,7 @@ def test_a_second_signal_does_not_wait(daemon: StartDaemon) -> None:
     ("body", "code", "part", "message"),
     [
         (f'{WORKER}; daemon.spawn("tail", fail())', EXIT_CRASH, "tail", "ValueError: a fault in the work"),
-        ('daemon.spawn("tail", ends())', EXIT_CRASH, "tail", "the task ended although the daemon is not stopping"),
+        ('daemon.spawn("tail", ends())', EXIT_CRASH, "tail", "the task ended before the daemon was stopped"),
         ('daemon.spawn("tail", fail()); await asyncio.sleep(60)', EXIT_CRASH, "tail", "a fault in the work"),
         ("raise ValueError('no luck')", EXIT_CRASH, "start", "no luck"),
         ("await unreachable()", EXIT_UNAVAILABLE, "start", "The database is gone."),

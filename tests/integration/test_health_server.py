@@ -62,7 +62,7 @@ async def test_a_check_that_fails_raises_or_hangs(monkeypatch: pytest.MonkeyPatc
     assert [(check["name"], check["ok"], check["detail"]) for check in body["checks"]] == [
         ("down", False, "no database"),
         ("raises", False, "RuntimeError: with [redacted]"),
-        ("hangs", False, "no answer within 0.05 s"),
+        ("hangs", False, "no result within 0.05 s"),
     ]
 
 

@@ -11,7 +11,7 @@ $$;
 CREATE TRIGGER outbox_intent_asked AFTER INSERT ON outbox_intent
     REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION outbox_intents_asked();
 
--- Refuses a change of state that is not in core.outbox.TRANSITIONS, writes the history, and notifies.
+-- Refuses a change of state that core.outbox.IntentState does not list, writes the history, and notifies.
 -- Payload: `<id>:<state>` joined by commas, 200 at a time, since a payload holds 8000 bytes.
 CREATE FUNCTION outbox_intents_moved() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
