@@ -14,7 +14,6 @@ TRANSFER: Final = "TransferWithAuthorization"
 FIELDS: Final = struct_fields(
     "address from,address to,uint256 value,uint256 validAfter,uint256 validBefore,bytes32 nonce"
 )
-"""The fields of both forms."""
 DOMAIN_FIELDS: Final = struct_fields("string name,string version,uint256 chainId,address verifyingContract")
 
 
@@ -28,7 +27,7 @@ def domain(token: Token, chain_id: int) -> dict[str, Any]:
 
 
 def digest(form: str, message: dict[str, Any], token: Token, chain_id: int) -> bytes:
-    """Return the EIP-712 digest to sign. `form` is RECEIVE or TRANSFER; `message` has a value for each of FIELDS."""
+    """Return the EIP-712 digest. `form` is RECEIVE or TRANSFER; `message` has a value for each of FIELDS."""
     signable = encode_typed_data(
         domain_data=domain(token, chain_id), message_types={form: list(FIELDS)}, message_data=message
     )

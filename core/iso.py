@@ -1,5 +1,4 @@
-"""Times as text: ISO-8601 in UTC for answers (seconds of chain time, milliseconds of our own clock, microseconds of
-events), and dates for people."""
+"""Times as text: ISO-8601 in UTC for responses, and dates for people."""
 
 from __future__ import annotations
 
@@ -21,13 +20,12 @@ def now_iso() -> str:
 
 
 def iso_micros(micros: int) -> str:
-    """Format microseconds since 1970 with all their digits. The text serves as a cursor to continue from."""
+    """Format microseconds since 1970 with all digits, since the text serves as a cursor."""
     seconds, rest = divmod(micros, 1_000_000)
     return f"{_whole(seconds)}.{rest:06d}Z"
 
 
-LAST_SECOND = 253_402_300_799
-"""The last second of the year 9999, the last that `datetime` can represent. Chain times may lie beyond it."""
+LAST_SECOND = 253_402_300_799  # of the year 9999, the last that `datetime` can represent; chain times may be later
 
 
 def utc_datetime(seconds: int) -> datetime:
@@ -45,5 +43,5 @@ def date_text(when: datetime) -> str:
 
 
 def _whole(seconds: int) -> str:
-    # An answer can hold hundreds of times; this takes three fifths of strftime's time.
+    # A response can hold hundreds of times; this takes three fifths of strftime's time.
     return datetime.fromtimestamp(seconds, UTC).isoformat().removesuffix("+00:00")

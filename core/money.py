@@ -1,9 +1,7 @@
 """Amounts: integers of token units inside, exact decimals outside, never binary floats.
 
-A unit is the smallest amount of a token; USDC, USDG and our USD figures have 6 decimals (1 USD = 1,000,000 units). On
-the agent surface amounts are JSON numbers: `json_number` makes one with exact digits, `to_json` writes it, `loads`
-reads a request body with all its digits, `units_from_json` refuses fractions of a unit. (pydantic's JSON parser reads a
-Decimal through a float, so parse with `loads` first.) Every division states who keeps the remainder.
+A unit is the smallest amount of a token; USDC, USDG and USD amounts have 6 decimals. Parse request bodies with `loads`,
+since pydantic's JSON parser reads a Decimal through a float. Every division states its rounding.
 """
 
 from __future__ import annotations
@@ -21,20 +19,16 @@ USD_DECIMALS = 6
 USD = 10**USD_DECIMALS
 BPS = 10_000
 
-# More digits than any sensible amount has; bounds the work that a hostile number can cause.
-_MAX_DIGITS = 80
+_MAX_DIGITS = 80  # more than any sensible amount has; bounds the work that a hostile number can cause
 _MAX_BRACKETS = 5_000
 _DECODER = msgspec.json.Decoder(float_hook=Decimal)
 
 to_json = msgspec.json.Encoder(decimal_format="number").encode
-"""Write a value as JSON, with decimals as exact numbers."""
-
 _PLAIN_DECIMAL = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?")
 
 
 def loads(body: bytes | str) -> Any:
-    """Parse strict JSON with exact numbers: integers as int, all others as Decimal. Raise ValueError if the body is not
-    JSON."""
+    """Parse strict JSON with exact numbers: integers as int, others as Decimal. Raise ValueError if it is not JSON."""
     raw = body.encode() if isinstance(body, str) else body
     # Parsers recurse, and some libraries raise Python's recursion limit beyond what the C stack can hold.
     if raw.count(b"[") + raw.count(b"{") > _MAX_BRACKETS:
@@ -46,15 +40,13 @@ def loads(body: bytes | str) -> Any:
 
 
 def units_from_json(value: object, decimals: int = USD_DECIMALS) -> int:
-    """Return the units of a JSON number read by `loads` (int or Decimal). Raise MoneyError if the value is not a number
-    or has too many decimals."""
     if isinstance(value, bool) or not isinstance(value, int | Decimal):
-        raise MoneyError("The amount is not a number.", hint="Write a JSON number such as 1.5, not a string.")
+        raise MoneyError("The amount is not a number.", hint="Send a JSON number such as 1.5.")
     return units_from_decimal(Decimal(value) if isinstance(value, int) else value, decimals)
 
 
 def units_from_decimal(value: Decimal, decimals: int = USD_DECIMALS) -> int:
-    """Return the units of an exact decimal. Raise MoneyError if it has more decimals than the token."""
+    """Convert an exact decimal into units. Raise MoneyError if it has more decimals than the token."""
     sign, digits, exponent = value.as_tuple()
     if not isinstance(exponent, int):
         raise MoneyError("The amount is not a finite number.")
@@ -92,7 +84,7 @@ def decimal_text(units: int, decimals: int = USD_DECIMALS, *, min_decimals: int 
 
 
 def json_number(units: int, decimals: int = USD_DECIMALS) -> Decimal:
-    """Return units as an exact JSON number: `to_json({"sizeUsd": json_number(1500000)})` is `{"sizeUsd":1.5}`."""
+    """Convert units into an exact number for `to_json`: 1500000 becomes 1.5."""
     return Decimal(decimal_text(units, decimals))
 
 
@@ -102,13 +94,12 @@ def ratio_text_down(numerator: int, denominator: int, decimals: int) -> str:
 
 
 def json_ratio_down(numerator: int, denominator: int, decimals: int) -> Decimal:
-    """Return `ratio_text_down` as a JSON number."""
     return Decimal(ratio_text_down(numerator, denominator, decimals))
 
 
 def parts_of(whole: int, weights: Sequence[int]) -> list[int]:
-    """Split `whole` into integer parts in proportion to the weights. Each part is rounded down. The units left over go,
-    one each, to the parts that lost the most by rounding; among equal losses the earlier part comes first."""
+    """Split `whole` into integer parts in proportion to the weights, rounded down. The units left over go, one each, to
+    the parts that lost the most by rounding; of equal losses, the earlier part comes first."""
     total = sum(weights)
     parts = [whole * weight // total for weight in weights]
     lost = sorted(range(len(weights)), key=lambda at: -(whole * weights[at] % total))
@@ -127,5 +118,4 @@ def change_bps(before: int, after: int) -> int:
 
 
 def _power(exponent: int) -> int:
-    """Return 10**exponent as an int; mypy infers Any for the operator's result."""
-    return int(10**exponent)
+    return int(10**exponent)  # mypy infers Any for the operator's result

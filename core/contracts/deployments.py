@@ -1,10 +1,8 @@
 """Deployment files: one JSON file per network, the only place where addresses are written.
 
-`load_deployment` checks a file completely and says where a mistake is; `write_deployment` writes one atomically and
-never replaces one deployment by another. `deployments/schema.json` is `json_schema()` of the models here (a test checks
-that), for editors and other languages.
-
-Amounts in `params` are token units, times Unix seconds, durations seconds, fees basis points.
+`load_deployment` checks a file completely and reports where a mistake is; `write_deployment` writes a file atomically
+and never replaces one deployment by another. `deployments/schema.json` is `json_schema()`, for editors and other
+languages. Amounts in `params` are token units, times Unix seconds, durations seconds, fees basis points.
 """
 
 from __future__ import annotations
@@ -35,7 +33,7 @@ class Token(Part):
 
 
 class ContractInfo(Part):
-    """One of our contracts. `role` is a sentence for the proof page; `constructorArgs` suffices to verify its code."""
+    """One of our contracts. `role` is a sentence for the proof page; `constructorArgs` suffice to verify its code."""
 
     address: AddressText
     role: Annotated[str, Field(min_length=1)]
@@ -54,17 +52,17 @@ class Safe(Part):
     owners: tuple[AddressText, ...]
 
     @model_validator(mode="after")
-    def _reachable(self) -> Self:
+    def _check_threshold(self) -> Self:
         if self.threshold > len(self.owners):
             raise ValueError("the threshold is higher than the number of owners")
         return self
 
 
 class Deployment(Part):
-    """A deployment file: everything the service knows about one network.
+    """Everything that the service knows about a network.
 
-    `sequencerFeed` is Chainlink's uptime feed of the rollup's sequencer, null if the chain has none. `poolFactories`
-    are the factories whose pools feeds may be computed from.
+    `sequencerFeed` is Chainlink's sequencer uptime feed, null if the chain has none. `poolFactories` made the pools
+    that feeds may use.
     """
 
     network: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$")]
@@ -84,14 +82,14 @@ class Deployment(Part):
     params: dict[str, int] = Field(default_factory=dict)
 
     @model_validator(mode="after")
-    def _consistent(self) -> Self:
+    def _check_consistency(self) -> Self:
         if self.status == "deployed" and not self.contracts:
             raise ValueError("status is deployed, but no contract is listed")
         if self.status == "not-deployed" and self.contracts:
             raise ValueError("status is not-deployed, but contracts are listed")
         for key, token in self.tokens.items():
             if key != token.symbol:
-                raise ValueError(f"token {key} says its symbol is {token.symbol}")
+                raise ValueError(f"token {key} has the symbol {token.symbol}")
         for what, values in (
             ("ticker", [feed.ticker for feed in self.price_feeds]),
             ("feed proxy", [feed.proxy for feed in self.price_feeds]),
@@ -110,18 +108,16 @@ class Deployment(Part):
 
     @property
     def blocks_are_regular(self) -> bool:
-        """Return whether blocks come at regular intervals. Arbitrum produces blocks on demand, and the blocks of a
-        development chain have whatever times the tests set."""
+        """Return whether blocks come at regular intervals. Arbitrum produces blocks on demand, and tests set the block
+        times of development chains."""
         return self.kind == "op-stack"
 
     def token(self, symbol: str) -> Token:
-        """Return a token; raise DeploymentError if the network does not list it."""
         if symbol not in self.tokens:
             raise DeploymentError(f"Network {self.network} lists no token {symbol}.")
         return self.tokens[symbol]
 
     def contract(self, name: str) -> ContractInfo:
-        """Return a contract; raise DeploymentError if it is not deployed on this network."""
         if name not in self.contracts:
             raise DeploymentError(
                 f"{name} is not deployed on {self.network}.", hint="Deploy it, or correct the deployments folder."
@@ -130,12 +126,10 @@ class Deployment(Part):
 
     @property
     def price_feeds(self) -> tuple[PriceFeed, ...]:
-        """Return the feeds of stock markets."""
         return tuple(feed for feed in self.feeds if isinstance(feed, PriceFeed))
 
     @property
     def agent_feeds(self) -> tuple[AgentFeed, ...]:
-        """Return the feeds of agent markets, of both kinds."""
         return tuple(feed for feed in self.feeds if not isinstance(feed, PriceFeed))
 
     @property
@@ -160,8 +154,7 @@ class Deployment(Part):
 
 
 def load_deployment(path: Path) -> Deployment:
-    """Load and check a deployment file. If the file is wrong, raise DeploymentError with the file, the place in the
-    file and the mistake."""
+    """Load and check a deployment file. Raise DeploymentError with the file, the place and the mistake."""
     try:
         content = path.read_bytes()
     except FileNotFoundError:
@@ -172,25 +165,22 @@ def load_deployment(path: Path) -> Deployment:
     except OSError as error:
         raise DeploymentError(f"The deployment file {path} cannot be read: {error.strerror}.") from None
     try:
-        # orjson first, since it reports the line of a syntax error; then pydantic in strict mode: "1" is not 1.
+        # orjson comes first, since it reports the line of a syntax error. In strict mode, "1" is not 1.
         orjson.loads(content)
         deployment = Deployment.model_validate_json(content, strict=True)
     except orjson.JSONDecodeError as error:
         raise DeploymentError(f"{path} is not JSON: {error}.") from None
     except ValidationError as error:
-        raise DeploymentError(f"{path} is wrong: {validation_sentences(error)}.") from None
+        raise DeploymentError(f"{path} is invalid: {validation_sentences(error)}.") from None
     if deployment.network != path.stem:
-        raise DeploymentError(f"{path} is wrong: network is {deployment.network!r}, but the file is {path.stem!r}.")
+        raise DeploymentError(f"{path} is invalid: network is {deployment.network!r}, but the file is {path.stem!r}.")
     return deployment
 
 
 def write_deployment(deployment: Deployment, path: Path, *, rehearse: bool = False) -> None:
-    """Write a deployment file atomically. A file with status `deployed` is only replaced if the new file keeps every
-    contract.
-
-    The new file may add contracts and complete facts about them, but no contract may vanish or change its address. A
-    rehearsal does everything except the final rename.
-    """
+    """Write a deployment file atomically. If the old file has the status `deployed`, the new file may add contracts and
+    facts about them, but no contract may vanish or change its address. A rehearsal does everything except the final
+    rename."""
     if path.stem != deployment.network:
         raise DeploymentError(
             f"Network {deployment.network} must be written to {deployment.network}.json, not to {path.name}."
@@ -219,7 +209,7 @@ def write_deployment(deployment: Deployment, path: Path, *, rehearse: bool = Fal
 
 
 def json_schema() -> bytes:
-    """Return the JSON Schema of a deployment file. The file deployments/schema.json has the same bytes."""
+    """Return the contents of deployments/schema.json."""
     schema = Deployment.model_json_schema(by_alias=True)
     schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
     return orjson.dumps(schema, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE | orjson.OPT_SORT_KEYS)
@@ -232,14 +222,14 @@ def _refuse_overwriting(old: Deployment, new: Deployment, path: Path) -> None:
             if replacement is None or replacement.address != contract.address:
                 raise DeploymentError(
                     f"{path} already records {name} at {contract.address}; it is not overwritten.",
-                    hint="Move the old file away if this network is deployed from scratch.",
+                    hint="To deploy this network from scratch, move the old file away.",
                 )
         if old.chain_id != new.chain_id:
             raise DeploymentError(f"{path} is for chain {old.chain_id}, not {new.chain_id}; it is not overwritten.")
 
 
 def validation_sentences(error: ValidationError) -> str:
-    """Describe each validation error in a sentence, with its place in the file."""
+    """Describe each error in a sentence, with its place in the file."""
     sentences = []
     for problem in error.errors(include_url=False):
         parts = [part for part in problem["loc"] if part not in FEED_KINDS]  # without the name of the model

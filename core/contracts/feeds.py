@@ -1,7 +1,7 @@
-"""The feeds of a deployment file, one model per kind: `price`, `published` and `pool`.
+"""The feeds of a deployment file, one model per kind.
 
-Price feeds are Chainlink's and decide stock markets. The other two decide agent markets: a published feed holds what
-its publisher posts, a pool feed computes its readings from the observations that pools record.
+Chainlink's `price` feeds decide stock markets. The others decide agent markets: a `published` feed holds observations
+of its publisher, a `pool` feed computes its readings from the observations of pools.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def _checksummed(address: str) -> str:
 
 
 def _units(value: object, info: ValidationInfo) -> int:
-    """Parse a string of digits. Python code may also pass ints."""
+    """Parse a string of digits. Outside JSON, ints are accepted too."""
     written = value if info.mode == "json" or isinstance(value, str) else str(value)
     if not isinstance(written, str) or not re.fullmatch(r"[1-9][0-9]{0,38}", written) or int(written) >= 1 << 128:
         raise ValueError("not a positive whole number under 2**128, written as a string of digits")
@@ -53,13 +53,10 @@ BigUnits = Annotated[
 ]
 """An amount in smallest units, up to 128 bits; a string in JSON, where large numbers lose digits."""
 
-MAX_STEPS_BACK = 1_440
-"""The maximum age of a pool feed's usable readings, in grid steps; a limit of the lister."""
+MAX_STEPS_BACK = 1_440  # the lister's limit for the age of a pool feed's usable readings, in grid steps
 
 
 class Part(BaseModel):
-    """A part of a deployment file: no unknown fields, no conversions, camelCase in JSON."""
-
     model_config = ConfigDict(
         frozen=True,
         extra="forbid",
@@ -71,7 +68,7 @@ class Part(BaseModel):
 
 
 class PriceFeed(Part):
-    """A price feed's proxy and the tokenized stock with its `oraclePaused()` and `uiMultiplier()`."""
+    """A price feed's proxy, and the tokenized stock with its `oraclePaused()` and `uiMultiplier()`."""
 
     kind: Literal["price"]
     ticker: Ticker
@@ -90,9 +87,8 @@ MAX_OPEN: Final = 64  # unsettled markets per feed; the lister may iterate over 
 
 
 class _AgentFeed(Part):
-    """The fields of all feeds of agent markets: the key (for example `BNKR/market_cap`), and the terms under which the
-    Safe is to allow it: how far a reading looks back, the oldest reading that may decide a market, and the pot caps
-    of one market and of all its unsettled markets together."""
+    """The key (for example `BNKR/market_cap`) and the terms under which the Safe allows a feed: how far a reading looks
+    back, the maximum age of a deciding reading, and the pot caps of each and of all unsettled markets."""
 
     key: FeedKey
     address: AddressText
@@ -102,10 +98,10 @@ class _AgentFeed(Part):
     feed_cap_units: Annotated[int, Field(ge=1)]
 
     @model_validator(mode="after")
-    def _holds_a_market_and_not_too_many(self) -> Self:
+    def _check_feed_cap(self) -> Self:
         if not self.pot_cap_units <= self.feed_cap_units <= MAX_OPEN * self.pot_cap_units:
             raise ValueError(
-                f"the feed cap of {self.key} is {self.feed_cap_units}; it must be 1 to {MAX_OPEN} times its pot cap of "
+                f"the feed cap of {self.key} is {self.feed_cap_units}; it must be 1 to {MAX_OPEN} times the pot cap, "
                 f"{self.pot_cap_units}"
             )
         return self
@@ -118,7 +114,7 @@ class PublishedFeed(_AgentFeed):
     max_lag_seconds: Seconds
 
     @model_validator(mode="after")
-    def _looks_back_over_its_lag(self) -> Self:
+    def _check_memory(self) -> Self:
         if self.memory_seconds < self.max_lag_seconds:
             raise ValueError(
                 f"the memory of {self.key} ({self.memory_seconds} s) is shorter than its lag ({self.max_lag_seconds} s)"
@@ -127,16 +123,15 @@ class PublishedFeed(_AgentFeed):
 
 
 class PoolFactory(Part):
-    """A trusted factory: its pools are the genuine contract, which records an observation in every block that moves the
-    price."""
+    """A trusted factory, whose pools record an observation in every block that moves the price."""
 
     name: Annotated[str, Field(min_length=1, max_length=80)]
     address: AddressText
 
 
 class PoolSource(Part):
-    """A pool that a price is read from. `name` is for people: `Uniswap v3 BNKR/WETH 1%`. Readings need a third of the
-    reference liquidity, new markets half of it."""
+    """A pool with a name for people, such as `Uniswap v3 BNKR/WETH 1%`. Readings need a third of the reference
+    liquidity, new markets half."""
 
     address: AddressText
     name: Annotated[str, Field(min_length=1, max_length=80)]
@@ -146,10 +141,10 @@ class PoolSource(Part):
 class PoolFeed(_AgentFeed):
     """A feed whose reading is a token's mean price over a window, computed from pools, times a fixed supply.
 
-    There is a reading for each multiple of `stepSeconds`. It is good unless a pool was too thin. A pool without trades
-    for `maxQuietSeconds` stops new markets. `supply` counts the token's smallest units; `quote` is the token that
-    counts as one USD. `potCapEvidence` refers to evidence that its markets may hold more than `./vpm feed cost`
-    computes, and `supportedCapUnits` is what that command computed then; null if it could not.
+    There is a reading for each multiple of `stepSeconds`, good unless a pool was too thin. A pool without trades for
+    `maxQuietSeconds` stops new markets. `supply` is in the token's smallest units; the token `quote` counts as one USD.
+    `potCapEvidence` refers to evidence that markets may hold more than `./vpm feed cost` computes, and
+    `supportedCapUnits` is the result of that command at the time, null if it had none.
     """
 
     kind: Literal["pool"]
@@ -166,19 +161,18 @@ class PoolFeed(_AgentFeed):
 
     @property
     def max_lag_seconds(self) -> int:
-        """Return 0: a reading is never late, since it is computed from the pools' past."""
-        return 0
+        return 0  # a reading is computed from the pools' past, so it is never late
 
     @model_validator(mode="after")
-    def _as_the_lister_wants_it(self) -> Self:
+    def _check_lister_limits(self) -> Self:
         reach = self.window_seconds + self.step_seconds
         if self.memory_seconds < reach:
             raise ValueError(
-                f"the memory of {self.key} ({self.memory_seconds} s) is shorter than its window and a step ({reach} s)"
+                f"the memory of {self.key} ({self.memory_seconds} s) is shorter than a window plus one step, {reach} s"
             )
         if not self.step_seconds <= self.max_age_seconds <= MAX_STEPS_BACK * self.step_seconds:
             raise ValueError(
-                f"the max age of a reading of {self.key} ({self.max_age_seconds} s) is not between 1 and "
+                f"the maximum reading age of {self.key} ({self.max_age_seconds} s) is not between 1 and "
                 f"{MAX_STEPS_BACK} steps of {self.step_seconds} s"
             )
         if len({pool.address for pool in self.pools}) != len(self.pools):

@@ -13,8 +13,7 @@ T = TypeVar("T")
 
 @cache
 def snake_case(name: str) -> str:
-    """Convert a contract's name to snake_case. Remove the trailing underscore that some names have to avoid Solidity
-    keywords."""
+    """Convert a name to snake_case, without the trailing underscore by which some avoid Solidity keywords."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).rstrip("_").lower()
 
 
@@ -24,6 +23,6 @@ def camel_fields(source: Any, *names: str) -> dict[str, Any]:
 
 
 def from_answer(kind: type[T], answer: Mapping[str, Any]) -> T:
-    """Build a dataclass from a view's answer. Ignore values for which the dataclass has no field."""
+    """Build a dataclass from a view's result, ignoring values without a field."""
     named = {snake_case(name): value for name, value in answer.items()}
     return kind(**{each.name: named[each.name] for each in fields(kind) if each.name in named})  # type: ignore[arg-type]

@@ -1,7 +1,4 @@
-"""The contracts' numeric states, reasons and kinds. Other code uses their names, not the numbers.
-
-tests/unit/test_statuses.py compares the numbers with the enums in the Solidity sources.
-"""
+"""The contracts' numeric states, reasons and kinds. A test compares them with the Solidity sources."""
 
 from __future__ import annotations
 
@@ -9,7 +6,7 @@ from enum import IntEnum
 
 
 class Family(IntEnum):
-    """The families of stock markets, as in MarketLister."""
+    """MarketLister's families of stock markets."""
 
     DAILY = 0
     WEEKLY = 1
@@ -21,7 +18,7 @@ class Family(IntEnum):
 
 
 class StockMarketStatus(IntEnum):
-    """The status of a stock market: IVestedMarkets.Status."""
+    """IVestedMarkets.Status."""
 
     NONE = 0
     OPEN = 1
@@ -31,7 +28,7 @@ class StockMarketStatus(IntEnum):
 
 
 class StockOutcome(IntEnum):
-    """The outcome in RoundResolver's `Settled` event."""
+    """The outcome in RoundResolver's event `Settled`."""
 
     UP = 0
     DOWN = 1
@@ -40,7 +37,7 @@ class StockOutcome(IntEnum):
 
 
 class StockReason(IntEnum):
-    """The reason in RoundResolver's `Settled` event."""
+    """The reason in RoundResolver's event `Settled`."""
 
     ROUNDS = 0
     FLAT = 1
@@ -52,7 +49,7 @@ class StockReason(IntEnum):
 
 
 class PreviewStatus(IntEnum):
-    """The resolver's verdict on a market, given the market's rounds: RoundResolver.Status."""
+    """RoundResolver.Status, the verdict on a market given its rounds."""
 
     NOT_READY = 0
     UP = 1
@@ -65,7 +62,7 @@ class PreviewStatus(IntEnum):
 
 
 class RoundProblem(IntEnum):
-    """The reason why a feed has no reading: the problems of `RoundFinder`."""
+    """RoundFinder's reason why a feed has no reading."""
 
     OK = 0
     NO_FEED = 1
@@ -76,7 +73,7 @@ class RoundProblem(IntEnum):
 
 
 class MarketKind(IntEnum):
-    """The kind of an agent market: IFeedResolver.Kind."""
+    """IFeedResolver.Kind."""
 
     THRESHOLD = 0
     RANGE = 1
@@ -84,7 +81,7 @@ class MarketKind(IntEnum):
 
 
 class AgentMarketStatus(IntEnum):
-    """The status of an agent market: ISettlementWallet.MarketStatus."""
+    """ISettlementWallet.MarketStatus."""
 
     UNKNOWN = 0
     OPEN = 1
@@ -93,7 +90,7 @@ class AgentMarketStatus(IntEnum):
 
 
 class StakeStatus(IntEnum):
-    """The status of a stake: ISettlementWallet.StakeStatus."""
+    """ISettlementWallet.StakeStatus."""
 
     UNKNOWN = 0
     IN_BOOK = 1
@@ -103,14 +100,14 @@ class StakeStatus(IntEnum):
 
 
 class Form(IntEnum):
-    """The token function that transfers a payment: ISettlementWallet.Form."""
+    """ISettlementWallet.Form, the token function that transfers a payment."""
 
     TRANSFER = 0
     RECEIVE = 1
 
 
 class RefundReason(IntEnum):
-    """The reason why a payment became a refund: ISettlementWallet.RefundReason."""
+    """ISettlementWallet.RefundReason, why a payment became a refund."""
 
     NONE = 0
     PAUSED = 1
@@ -126,7 +123,7 @@ class RefundReason(IntEnum):
 
 
 class VoidReason(IntEnum):
-    """The reason why an agent market is void: IFeedResolver.VoidReason."""
+    """IFeedResolver.VoidReason, why an agent market is void."""
 
     NONE = 0
     STALE = 1
@@ -139,7 +136,7 @@ class VoidReason(IntEnum):
 
 
 class Quality(IntEnum):
-    """The quality of a reading: IPoolFeed.Quality."""
+    """IPoolFeed.Quality, of a reading."""
 
     UNRECORDED = 0
     GOOD = 1

@@ -15,14 +15,12 @@ _FOLDER = Path(__file__).parent
 
 @cache
 def abi(name: str) -> Abi:
-    """Load a contract's ABI by name. Each ABI is loaded only once."""
     return Abi(orjson.loads((_FOLDER / f"{name}.json").read_bytes()))
 
 
 @cache
 def all_errors() -> Mapping[bytes, CustomError]:
-    """Return the custom errors of all our contracts by selector, since a revert often comes from a contract further
-    down the call."""
+    """Return the custom errors of all our contracts by selector, since a revert often comes from a nested call."""
     errors: dict[bytes, CustomError] = {}
     for path in sorted(_FOLDER.glob("*.json")):
         errors |= abi(path.stem).errors
