@@ -1,8 +1,7 @@
 """Limits for callers: how a caller is identified, how many requests it may make, and how much long work runs at once.
 
-The `limits` library counts rates by a moving window, in memory or in Redis. In memory each process counts on its own,
-so several processes together allow more than the rate. A Redis that is down or hangs neither refuses nor delays
-requests.
+Rates are counted by a moving window, in memory or in Redis. In memory each process counts on its own, so several
+processes together allow more than the rate. A Redis that is down or hangs neither refuses nor delays requests.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ import ipaddress
 import math
 import re
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import Any
@@ -42,11 +41,8 @@ _IPV4_AND_PORT = re.compile(r"([^:]*):\d+")
 
 def caller_ip(request: web.Request, settings: Settings) -> str:
     """Return the caller's address for rate limits. For IPv6 it is the /64 network, the smallest block that a customer
-    gets.
-
-    Behind trusted proxies the address is an entry of X-Forwarded-For: the last entry behind one proxy, the second to
-    last behind two. Earlier entries come from the caller and prove nothing.
-    """
+    gets. Behind trusted proxies it is an entry of X-Forwarded-For: the last behind one proxy, the second to last behind
+    two. Earlier entries come from the caller and prove nothing."""
     address = request.remote or ""
     if settings.trust_proxy:
         address = forwarded(request.headers.getall("X-Forwarded-For", ()), settings.proxy_hops) or address
@@ -54,13 +50,12 @@ def caller_ip(request: web.Request, settings: Settings) -> str:
 
 
 def is_local(caller: str) -> bool:
-    """Return whether this caller is the machine itself."""
     return caller != "unknown" and ipaddress.ip_network(caller).is_loopback
 
 
 def forwarded(lines: Sequence[str], hops: int) -> str:
-    """Return the address that the first of `hops` proxies recorded, without its port. If there are fewer entries than
-    hops, as in a proxy's own health check, return the first entry. Return an empty string if there is none."""
+    """Return the address that the first of `hops` proxies recorded, without its port. If there are fewer entries, as in
+    a proxy's own health check, return the first one. Return an empty string if there is none."""
     entries = ",".join(lines).split(",")[-hops:]
     entry = entries[0].strip().strip('"')
     for form in (_BRACKETED, _IPV4_AND_PORT):
@@ -70,7 +65,7 @@ def forwarded(lines: Sequence[str], hops: int) -> str:
 
 
 def bucket(address: str) -> str:
-    """Return the key by which requests from this address are counted. Invalid addresses share one key."""
+    """Return the key by which an address is counted. Invalid addresses share one key."""
     try:
         parsed = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
@@ -91,7 +86,7 @@ def network(caller: str) -> str:
 
 
 def blocked_region(request: web.Request, settings: Settings) -> str | None:
-    """Return the caller's region if it is blocked, else None. Without a trusted proxy, always return None. Raise a 400
+    """Return the caller's region if it is blocked, else None. Without a trusted proxy, no region is known. Raise a 400
     if the region's header comes twice, because one of the two is from the caller."""
     if not settings.trust_proxy:
         return None
@@ -104,17 +99,14 @@ def blocked_region(request: web.Request, settings: Settings) -> str | None:
 
 # ---------------------------------------------------------------- rates
 
-REFUSED = Counter("vpm_http_rate_limited", "Requests refused by a rate limit", ("rule",))
+REFUSED = Counter("vpm_http_rate_limited", "Requests refused by a rate limit.", ("rule",))
 
 SWEEP_SECONDS = 1.0
 
 
 class _InMemory(MemoryStorage):
-    """The library's moving windows in memory, with expired entries removed once a second.
-
-    The library removes expired entries continuously while requests arrive, with a thread switch for each key. The
-    counts are the same here, because each request checks only its own key. Nothing is awaited, so no lock is needed.
-    """
+    """The library's moving windows in memory, with expired entries removed once a second instead of continuously with a
+    thread switch for each key. Nothing is awaited, so no lock is needed."""
 
     STORAGE_SCHEME = None  # type: ignore[assignment]  # created directly, not by URL
 
@@ -123,8 +115,8 @@ class _InMemory(MemoryStorage):
         self._swept_at = time.monotonic()
 
     async def acquire_entry(self, key: str, limit: int, expiry: int, amount: int = 1) -> bool:
-        """Add `amount` entries to a key's window unless the window would then exceed the limit. Return whether they
-        were added."""
+        """Add `amount` entries to a key's window, unless they would exceed the limit. Return whether they were
+        added."""
         now = time.time()
         if time.monotonic() - self._swept_at >= SWEEP_SECONDS:
             self._swept_at = time.monotonic()
@@ -145,14 +137,14 @@ class _InMemory(MemoryStorage):
                 del self.events[key]
 
 
-# A nearby Redis answers a thousand times faster.
+# A nearby Redis responds a thousand times faster.
 ANSWER_SECONDS = 0.3
 # After a failure the storage is skipped for this long; then one request tries it while the others skip it.
 RETRY_STORAGE_SECONDS = 1.0
 
 
 def _storage_of(url: str) -> object:
-    """Open the storage of this URL. Each step has a deadline, and the client's own retries are switched off."""
+    """Open a storage. Each step has a deadline, and the client's own retries are switched off."""
     if url == "async+memory://":
         return _InMemory()
     options: dict[str, Any] = {
@@ -172,41 +164,40 @@ class RateLimits:
             raise TypeError(f"{type(storage).__name__} is not an async storage")
         self._storage = storage
         self._limiter = MovingWindowRateLimiter(storage)
-        self._try_again_at: float | None = None  # while the storage does not answer
+        self._try_again_at: float | None = None  # while the storage does not respond
 
     async def aclose(self) -> None:
-        """Close the storage's connections, if it has any."""
         if isinstance(self._storage, RedisStorage) and isinstance(self._storage.bridge, RedispyBridge):
             await self._storage.bridge.storage.aclose()
 
     async def take(self, item: RateLimitItem, rule: str, caller: str, message: str) -> None:
         """Count a request of `caller` under `rule`. Raise a 429 with Retry-After if the window is full."""
-        if not await self._has_room(lambda: self._limiter.hit(item, rule, caller), rule, "failed to count a request"):
+        if not await self._has_room(self._limiter.hit(item, rule, caller), rule):
             raise await self._refusal(item, rule, caller, message)
 
     async def take_external(self, item: RateLimitItem, rule: str, caller: str, message: str) -> None:
-        """Count a request as `take` does, for a limit that no specification sets. The machine itself is exempt from
-        such limits. Behind an untrusted proxy all callers look local; they then have no limit instead of a single
-        shared one."""
+        """Count a request as `take` does, for a limit that no specification sets. The machine itself is exempt: behind
+        an untrusted proxy all callers look local, and then have no limit instead of a single shared one."""
         if not is_local(caller):
             await self.take(item, rule, caller, message)
 
     async def check(self, item: RateLimitItem, rule: str, caller: str, message: str) -> None:
         """Raise the 429 of `take` if the window is full. This request is not counted."""
-        if not await self._has_room(lambda: self._limiter.test(item, rule, caller), rule, "failed to read a limit"):
+        if not await self._has_room(self._limiter.test(item, rule, caller), rule):
             raise await self._refusal(item, rule, caller, message)
 
-    async def _has_room(self, ask: Callable[[], Awaitable[bool]], rule: str, failed: str) -> bool:
-        """Call `ask` and return whether the window has room. Return True if the storage fails."""
+    async def _has_room(self, asked: Coroutine[Any, Any, bool], rule: str) -> bool:
+        """Return whether the window has room. Return True if the storage fails."""
         if self._try_again_at is not None:
             if time.monotonic() < self._try_again_at:
+                asked.close()
                 return True
             self._try_again_at = time.monotonic() + RETRY_STORAGE_SECONDS
         try:
-            has_room = await ask()
+            has_room = await asked
         except Exception as error:  # the storage's own
             self._try_again_at = time.monotonic() + RETRY_STORAGE_SECONDS
-            log.warning(failed, action="limits.unavailable", rule=rule, why=error)
+            log.warning("failed to count a request", action="limits.unavailable", rule=rule, why=error)
             return True
         self._try_again_at = None
         return has_room
@@ -223,7 +214,7 @@ class RateLimits:
             429,
             "rate_limited",
             f"{message.removesuffix('.')}; try again in {seconds} s.",
-            headers={"Retry-After": str(seconds)},
+            retry_after=seconds,
             extra={"retryAfter": seconds},
         )
 
@@ -233,11 +224,10 @@ PAGES_EACH_ADDRESS = parse("6000/minute")  # a hundred open pages that refresh o
 
 
 class RequestQuota:
-    """The rate limit of each address for answers that are not served from memory.
+    """The rate limit of each address for responses that are not served from memory.
 
-    Expensive operations have tighter limits of their own. This limit stops a caller in an endless loop from exhausting
-    the processor and the database. A hundred visitors behind one address stay far below it. refused: the documented 429
-    answer.
+    It stops a caller in an endless loop from exhausting the processor and the database; a hundred visitors behind one
+    address stay far below it. refused: the documented 429.
     """
 
     def __init__(
@@ -253,8 +243,7 @@ class RequestQuota:
         await self._limits.take_external(self._rate, self._rule, caller_ip(request, self._settings), message)
 
     def counted(self, operations: Iterable[Operation]) -> tuple[Operation, ...]:
-        """Return the operations with this limit applied. Operations that answer from memory or stream are returned
-        unlimited."""
+        """Return the operations with this limit, except those that answer from memory or stream."""
         return tuple(self._counted(each) if each.timed else each for each in operations)
 
     def _counted(self, operation: Operation) -> Operation:
@@ -268,28 +257,23 @@ class RequestQuota:
 
 
 class LimiterFull(Exception):
-    """An exception for work that may not start now. own: whether the caller or its network is at its limit; otherwise
-    all places are taken."""
+    """The refusal of work that may not start now. own: whether the caller or its network is at its limit; otherwise all
+    places are taken."""
 
     def __init__(self, *, own: bool) -> None:
         super().__init__(own)
         self.own = own
 
     def refusal(self, own: str, full: str, *, code: str = "busy", seconds: int = 10) -> Problem:
-        """Return the refusal with the message `own` or `full`, whichever applies. code: the error code if all places
-        are taken."""
-        headers = {"Retry-After": str(seconds)}
+        """Return the refusal with the message that applies. code: the error code if all places are taken."""
         if self.own:
-            return Problem(429, "rate_limited", own, headers=headers)
-        return Problem(503, code, full, headers=headers)
+            return Problem(429, "rate_limited", own, retry_after=seconds)
+        return Problem(503, code, full, retry_after=seconds)
 
 
 class ConcurrencyLimiter:
     """A limit on the work that runs at once: in total, for each caller, and for each network, which gets at most a
-    third.
-
-    Programs on this machine are bound only by the total, and are exempt from rates in the same way.
-    """
+    third. Programs on this machine are bound only by the total."""
 
     def __init__(self, most: int, most_each: int) -> None:
         self._most, self._most_each = most, most_each
@@ -299,8 +283,7 @@ class ConcurrencyLimiter:
 
     @contextmanager
     def place(self, caller: str) -> Iterator[Callable[[], None]]:
-        """Hold a place until the block exits or the yielded function is called. Raise LimiterFull if no place is
-        free."""
+        """Hold a place until the block exits or the yielded function is called, or raise LimiterFull."""
         counted = {network(caller): self._most_of_network, caller: self._most_each}
         if not is_local(caller) and any(self._taken_by[each] >= most for each, most in counted.items()):
             raise LimiterFull(own=True)

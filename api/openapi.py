@@ -1,7 +1,4 @@
-"""OpenAPI 3.1 documents made from the operations, and served at /openapi.json and /openapi/<surface>.json.
-
-The models that validate requests also describe them.
-"""
+"""OpenAPI 3.1 documents, made from the operations and served at /openapi.json and /openapi/<surface>.json."""
 
 from __future__ import annotations
 
@@ -44,7 +41,7 @@ def required(*names: str) -> Callable[[dict[str, Any]], None]:
 
 
 def _sent(field: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an optional parameter's schema without null. A query or a header cannot contain null."""
+    """Return an optional parameter's schema without null, which a query or a header cannot contain."""
     values = [each for each in field.get("anyOf", ()) if each != {"type": "null"}]
     if "default" not in field or field["default"] is not None or len(values) != 1:
         return dict(field)
@@ -52,8 +49,7 @@ def _sent(field: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class _Naming(GenerateJsonSchema):
-    """A schema generator that names a class alike in every document: by its surface and class name, without its module,
-    as in `StockMarket`."""
+    """A schema generator that names a class by its surface and its name, without its module, as in `StockMarket`."""
 
     def get_defs_ref(self, core_mode_ref: CoreModeRef) -> DefsRef:
         ref, mode = core_mode_ref
@@ -81,7 +77,6 @@ def _reference(surface: str, name: str) -> str:
 
 
 def document(surfaces: Sequence[Surface], *, title: str, server: str) -> dict[str, Any]:
-    """Build one document for these surfaces. Each operation is tagged with its surface."""
     requests: dict[type[BaseModel], None] = {}
     definitions = schemas_of([CommonError], lambda name: _REF.format(model=name))
     names: dict[type[Any], dict[str, Any]] = {CommonError: {"$ref": _REF.format(model=CommonError.__name__)}}
@@ -170,7 +165,7 @@ def _operation(surface: Surface, operation: Operation, names: Names, definitions
 
 
 def with_examples(described: Mapping[str, Any], examples: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the document with example request bodies added. `examples`: the bodies by operation id."""
+    """Return the document with example request bodies. `examples`: the bodies by operation id."""
     paths = {
         path: {method: _exemplified(operation, examples) for method, operation in methods.items()}
         for path, methods in described["paths"].items()
@@ -228,8 +223,7 @@ class ServiceDescription:
 
 
 def docs_surface(surfaces: Sequence[Surface], *, title: str, server: str) -> Surface:
-    """Return a surface that serves the OpenAPI documents of these surfaces. Their example requests work at the time of
-    reading."""
+    """Return a surface that serves the documents of these surfaces. Their example requests work when they are read."""
     whole = _described(surfaces, title, server)
     operations = [_document("/openapi.json", "All surfaces in one OpenAPI document", whole, surfaces)]
     for surface in surfaces:
@@ -246,8 +240,7 @@ def docs_surface(surfaces: Sequence[Surface], *, title: str, server: str) -> Sur
 
 
 def _described(surfaces: Sequence[Surface], title: str, server: str) -> TimedValue[OpenApi]:
-    """Return the description, to be built in a thread at the first request. Building it at the start would delay the
-    start."""
+    """Return the document, to be built in a thread at the first request, because it would delay the start."""
     return TimedValue(partial(asyncio.to_thread, partial(document, surfaces, title=title, server=server)))
 
 

@@ -1,4 +1,4 @@
-"""The declarations of a surface: its operations and the structs of their answers. Routing, validation and OpenAPI
+"""The declarations of a surface: its operations and the structs of their responses. Routing, validation and OpenAPI
 follow from them."""
 
 from __future__ import annotations
@@ -17,12 +17,9 @@ from api.problems import Problem, request_id
 from core.log import request_context
 from core.service.health import LATENCY_BUCKETS
 
-REQUESTS = Counter("vpm_http_requests", "Requests answered", ("operation", "status"))
+REQUESTS = Counter("vpm_http_requests", "Requests answered.", ("operation", "status"))
 SECONDS = Histogram(
-    "vpm_http_request_seconds",
-    "Time to answer, for operations that wait",
-    ("operation",),
-    buckets=LATENCY_BUCKETS,
+    "vpm_http_request_seconds", "Response time of operations that wait.", ("operation",), buckets=LATENCY_BUCKETS
 )
 
 Json = dict[str, Any]
@@ -33,16 +30,13 @@ ErrorResponse = Callable[[web.Request, Problem], web.StreamResponse]
 
 
 class Body(msgspec.Struct, kw_only=True, rename="camel", gc=False):
-    """The body of an answer, or a part of a body. It is built once, then encoded, shown by pages and described in
-    OpenAPI. Names are encoded in camel case, and decimals as JSON numbers with the same digits.
-
-    Bodies have no reference cycles, so the garbage collector skips them. The body of an error may have further fields.
-    """
+    """The body of a response, or a part of one. Names are encoded in camel case, and decimals as JSON numbers with the
+    same digits. Bodies have no reference cycles, so the garbage collector skips them."""
 
 
 def schemas_of(bodies: Iterable[type[Body]], reference: Callable[[str], str]) -> dict[str, Schema]:
-    """Return the schemas of these bodies and of their parts, by class name. `reference`: returns the `$ref` of a class
-    name."""
+    """Return the schemas of these bodies and of their parts, by class name. `reference`: returns the `$ref` of a
+    class."""
 
     def tidy(schema: Any) -> Any:
         if isinstance(schema, list):
@@ -75,8 +69,7 @@ def default_error_body(problem: Problem, _request_id: str) -> Mapping[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class DocumentedAnswer:
-    """A documented answer. `model`: the struct that describes its JSON body; None if the answer has no body, or one
-    that is not JSON."""
+    """A documented response. `model`: the struct of its body; None if it has no body, or one that is not JSON."""
 
     description: str
     model: type[Body] | None = None
@@ -86,8 +79,7 @@ class DocumentedAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """The documentation of the answers of a surface's operations. `usual`: the errors that most operations share, by
-    status."""
+    """The documentation of a surface's responses. `usual`: the errors that most operations share, by status."""
 
     error: type[Body]
     usual: Mapping[int, str]
@@ -95,8 +87,7 @@ class Answers:
     def __call__(
         self, success: str, model: type[Body], *usual: int, errors: Mapping[int, str] | None = None
     ) -> dict[int, DocumentedAnswer]:
-        """Return the documented answers by status: the success, those of the usual errors that `usual` names, and
-        further `errors`."""
+        """Return the documented responses by status: the success, these of the usual errors, and further `errors`."""
         described = {**{status: self.usual[status] for status in usual}, **(errors or {})}
         documented = {status: self.refusal(description, status) for status, description in described.items()}
         return {200: DocumentedAnswer(success, model), **documented}
@@ -112,8 +103,8 @@ class Operation:
 
     path_parameters, query, body: the models that validate these parts of a request. answers: every status that the
     operation can return, except those that all operations share (404 for unknown paths, 405, 500). group: a second tag
-    within the surface. described_by: further OpenAPI fields. timed: whether the duration is measured; false for answers
-    from memory and for streams.
+    within the surface. described_by: further OpenAPI fields. timed: whether the duration is measured; false for
+    responses from memory and for streams.
     """
 
     method: str
@@ -134,13 +125,12 @@ class Operation:
 
     @property
     def id(self) -> str:
-        """Return the operation's stable id, such as `get_api_markets_id`."""
+        """Return a stable id, such as `get_api_markets_id`."""
         words = self.path.replace("{", "").replace("}", "").replace("-", "_").strip("/").split("/")
         return "_".join((self.method.lower(), *words))
 
     def measured(self) -> Handler:
-        """Return the handler wrapped to record metrics. If the operation is timed, its log lines also carry the
-        request's id."""
+        """Return the handler with metrics. The log lines of a timed operation also have the request id."""
         return _timed(self) if self.timed else _counted(self)
 
 
@@ -195,10 +185,9 @@ class Surface:
     """A part of the origin with its own conventions.
 
     prefixes: the paths whose errors this surface renders; the longest matching prefix of all surfaces wins. error_body:
-    renders errors as JSON. error_response: renders errors instead of error_body where they are not JSON (pages).
-    security_schemes: the OpenAPI security schemes, by the name that operations use. reads: the objects behind the
-    operations, for pages that show the same data. examples: returns request bodies that work now, by operation id; it
-    is called whenever the description is served.
+    renders errors as JSON. error_response: renders errors that are not JSON (pages). security_schemes: the OpenAPI
+    security schemes, by the name that operations use. reads: the objects behind the operations, for pages that show the
+    same data. examples: returns request bodies that work now, by operation id.
     """
 
     name: str

@@ -22,7 +22,8 @@ RETRY_SECONDS = 10
 
 
 class Problem(Exception):
-    """A refusal. `message`: a sentence that a person can act on. `extra`: further fields of the body."""
+    """A refusal. `message`: a sentence that a person can act on. `retry_after`: seconds. `extra`: further fields of the
+    body."""
 
     def __init__(
         self,
@@ -30,6 +31,7 @@ class Problem(Exception):
         code: str,
         message: str,
         *,
+        retry_after: int | None = None,
         headers: Mapping[str, str] | None = None,
         extra: Mapping[str, Any] | None = None,
     ) -> None:
@@ -38,8 +40,8 @@ class Problem(Exception):
         self.code = code
         self.message = message
         self.headers = dict(headers or {})
-        if status == 429:
-            self.headers.setdefault("Retry-After", str(RETRY_SECONDS))
+        if retry_after is not None or status == 429:
+            self.headers.setdefault("Retry-After", str(retry_after or RETRY_SECONDS))
         self.extra = dict(extra or {})
 
     @property
@@ -69,7 +71,7 @@ def too_large(limit: int) -> Problem:
 
 
 def unavailable(message: str = "The service cannot answer right now; try again shortly.") -> Problem:
-    return Problem(503, "unavailable", message, headers={"Retry-After": "2"})
+    return Problem(503, "unavailable", message, retry_after=2)
 
 
 def problem_of(error: Exception, request: web.Request) -> Problem:

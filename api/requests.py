@@ -1,8 +1,5 @@
-"""The reading of requests: queries, paths and bodies are parsed into their models, and invalid ones are refused with a
-400, 408, 413 or 415.
-
-Unknown query parameters are reported in the answer, so that a misspelt one is noticed.
-"""
+"""The reading of requests: queries, paths and bodies are parsed into models, and invalid ones are refused with a 400,
+408, 413 or 415. Unknown query parameters are reported in the response, so that a misspelt one is noticed."""
 
 from __future__ import annotations
 
@@ -40,7 +37,7 @@ WHOLE = BeforeValidator(_whole)
 
 
 def read_query(request: web.Request, model: type[M]) -> M:
-    """Parse the query string into the model. Refuse a repeated parameter; ignore an unknown one."""
+    """Parse the query. Refuse a repeated parameter; ignore an unknown one."""
     values: dict[str, str] = {}
     names = {field.alias or name for name, field in model.model_fields.items()}
     for name, value in request.query.items():
@@ -57,9 +54,8 @@ def read_path(request: web.Request, model: type[M]) -> M:
 
 
 async def read_json(request: web.Request, *, limit: int, exact: bool = False) -> Any:
-    """Parse the body as JSON. Raise a 415 for another content type, a 413 for more than `limit` bytes, and a 400 for
-    invalid JSON. exact: whether numbers keep their digits as written, because amounts must not pass through binary
-    floats."""
+    """Parse the body as JSON, or raise as `read_body` does, or a 400. exact: whether numbers keep their digits as
+    written, because amounts must not pass through binary floats."""
     body = await read_body(request, limit=limit)
     try:
         content = loads(body) if exact else orjson.loads(body)
@@ -72,7 +68,7 @@ async def read_json(request: web.Request, *, limit: int, exact: bool = False) ->
 
 
 async def read_body(request: web.Request, *, limit: int) -> bytes:
-    """Return a JSON body unparsed. Raise a 415 for another content type and a 413 for more than `limit` bytes."""
+    """Return a JSON body. Raise a 415 for another content type and a 413 for more than `limit` bytes."""
     if request.content_type != "application/json":
         raise Problem(
             415, "unsupported_media_type", "Send the body as JSON, with the header Content-Type: application/json."
@@ -87,7 +83,7 @@ async def read_body(request: web.Request, *, limit: int) -> bytes:
 
 
 def reject_duplicate_fields(body: bytes) -> None:
-    """Refuse JSON in which an object has a field twice, because parsers differ in which of the two they use."""
+    """Refuse JSON in which an object has a field twice, because parsers differ in which one they use."""
     try:
         json.loads(body, object_pairs_hook=_pairs, parse_int=str, parse_float=str)
     except _DuplicateField as duplicate:
@@ -115,13 +111,11 @@ def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def body_details(problem: str) -> list[dict[str, str]]:
-    """Return the details of a problem with the whole body."""
     return [{"field": "body", "problem": problem}]
 
 
 def validated_body(model: type[M], content: Any, *, context: dict[str, Any] | None = None) -> M:
-    """Validate parsed JSON as the model. The refusal names the field and says what is wrong. context: further input for
-    the model's validators."""
+    """Validate parsed JSON. context: further input for the model's validators."""
     if not isinstance(content, dict):
         raise invalid("The body must be a JSON object.", details=body_details("must be a JSON object"))
     return _validated(model, content, "field", context)
@@ -153,8 +147,7 @@ PATTERNS = {
 
 
 def validation_problem(error: ValidationError, kind: str) -> Problem:
-    """Return a 400 that names each invalid field and what it must be. `kind`: the kind of the parts, such as
-    "field"."""
+    """Return a 400 that says of each invalid field what it must be. `kind`: the kind of the parts, such as "field"."""
     problems = [
         {"field": ".".join(str(part) for part in each["loc"]) or "body", "problem": _sentence(each)}
         for each in error.errors(include_url=False, include_input=False)
@@ -177,11 +170,8 @@ MAX_BODIES_EACH = 32
 
 
 class BodyTimeout:
-    """A limit on how long request bodies may take, and on how many are received at once.
-
-    To announce a body without sending it costs the sender nothing, but costs us a connection and the bytes received.
-    caller: returns the caller of a request.
-    """
+    """A limit on how long request bodies may take, and on how many are received at once: a body that is announced and
+    not sent costs the sender nothing, but takes a connection."""
 
     def __init__(self, caller: Callable[[web.Request], str]) -> None:
         self._caller = caller
@@ -205,8 +195,7 @@ BODY_TIMEOUT = web.AppKey("body_timeout", BodyTimeout)
 
 
 async def receive_body(request: web.Request) -> bytes:
-    """Return the body of a request. Raise a 408 if the body does not arrive in time, and a 429 if too many bodies of
-    its caller are in transit."""
+    """Return the body. Raise a 408 if it does not arrive in time, or a 429 if its caller has too many in transit."""
     if request.content.is_eof():  # nearly always
         return await request.read()
     limit = request.app.get(BODY_TIMEOUT)
@@ -229,8 +218,8 @@ _CONDITIONS = ("accept-encoding", "if-none-match")
 
 
 def report_unknown_parameters(operation: Operation, handler: Handler) -> Handler:
-    """Return a handler that adds `ignoredQuery` to its JSON answer when the request has unknown parameters. If the
-    answer has a `meta` object, the field is added there."""
+    """Return a handler that adds `ignoredQuery` to its JSON body, in its `meta` object if it has one, when the request
+    has unknown parameters."""
     fields = {} if operation.query is None else operation.query.model_fields
     names = {field.alias or name for name, field in fields.items()}
 

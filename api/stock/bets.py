@@ -37,9 +37,7 @@ from core.hexadecimal import bytes_of, hex_of
 from core.signatures import signer_of, with_usual_v
 
 UINT256_MAX = 2**256 - 1
-
 ADDRESS = r"^0[xX][0-9a-fA-F]{40}$"
-
 BYTES32 = r"^(0[xX])?[0-9a-fA-F]{64}$"
 
 
@@ -97,7 +95,6 @@ class RelayRequest(BaseModel):
 
 ENTER_TYPEHASH = keccak(text="Enter(uint256 marketId,uint8 outcome,uint256 amount,bytes32 salt)")
 
-
 NONCE_FORMULA = (
     "keccak256(abi.encode(keccak256('Enter(uint256 marketId,uint8 outcome,uint256 amount,bytes32 salt)'), chainId, "
     "settler, marketId, outcome, amount, salt))"
@@ -106,8 +103,7 @@ NONCE_FORMULA = (
 
 @dataclass(frozen=True, slots=True)
 class StockBet:
-    """A bet as its payer signed it. `amount` is in token units, times are in Unix seconds, and `signer` and `settler`
-    are checksummed addresses."""
+    """A bet as its payer signed it. `amount` is in token units, times are Unix seconds, addresses are checksummed."""
 
     chain_id: int
     settler: str
@@ -121,8 +117,7 @@ class StockBet:
 
     @property
     def nonce(self) -> bytes:
-        """Return the nonce of the authorization. It binds the authorization to this market, side, amount, contract and
-        chain."""
+        """Return the nonce, which binds the authorization to this market, side, amount, contract and chain."""
         return keccak(
             encode(
                 ["bytes32", "uint256", "address", "uint256", "uint8", "uint256", "bytes32"],
@@ -132,19 +127,17 @@ class StockBet:
 
     @property
     def authorization(self) -> Authorization:
-        """Return the bet's authorization without a signature."""
+        """Return the authorization without a signature."""
         return Authorization(self.signer, self.settler, self.amount, self.valid_after, self.valid_before, self.nonce)
 
     def digest(self, token: Token) -> bytes:
-        """Return the digest that the payer signs."""
         return self.authorization.digest(RECEIVE, token, self.chain_id)
 
     def typed_data(self, token: Token) -> dict[str, Any]:
-        """Return the bet's typed data, the input of `eth_signTypedData_v4`."""
+        """Return the input of `eth_signTypedData_v4`."""
         return self.authorization.typed_data(RECEIVE, token, self.chain_id)
 
     def call(self, settler: Contract, signature: bytes, *, sender: str | None = None) -> Call:
-        """Return the call that enters the bet. Anyone may send it."""
         return settler.call(
             "enterWithAuthorization",
             self.signer,
@@ -172,9 +165,9 @@ ATTEMPTS = Attempts(
 
 @dataclass(frozen=True, slots=True)
 class RelayedBet:
-    """A bet submitted to the relay. is_signed: whether the key of its wallet signed it. signed: the call that places
-    the bet, with the signature in the form that the token accepts. named_chain, named_settler: the chain and the
-    settler that the request's body names, if any."""
+    """A bet submitted to the relay. is_signed: whether its wallet's key signed it. signed: the call that places the
+    bet, with the signature in the form that the token accepts. named_chain, named_settler: those of the request's body,
+    if any."""
 
     bet: StockBet
     is_signed: bool
@@ -209,19 +202,17 @@ class RelayedBet:
 
     @property
     def row(self) -> dict[str, Any]:
-        """Return the columns of the bet's row besides its key. They reset the time of an earlier confirmation, because
-        a new attempt voids it."""
+        """Return the columns of the bet's row besides its key. A new attempt voids an earlier confirmation."""
         return {"market_id": self.bet.market_id, "amount": self.bet.amount, "confirmation_sent_at": None}
 
 
 def bet_key(bet: StockBet) -> BetKey:
-    """Return the bet's key in `relay_bet`."""
     signer, nonce = bytes_of(bet.signer), bet.nonce
     values = {"chain_id": bet.chain_id, "signer": signer, "nonce": nonce}
     return BetKey(values, f"relay:{bet.chain_id}:{signer.hex()}:{nonce.hex()}")
 
 
-# Joined by `entered_by`, since the owner of a transferred position did not place it; and by `entered_at`, which is
+# Joined by `entered_by`, because the owner of a transferred position did not place it, and by `entered_at`, which is
 # indexed.
 _RETURNED = b"""
 SELECT count(*) FROM outbox_intent i
@@ -236,14 +227,14 @@ AND CASE p.outcome WHEN 0 THEN p.offered * v.accepted_up < m.min_entry * v.offer
 
 
 async def count_recent_returns(connection: Connection, key: BetKey) -> int:
-    """Count the bets of this signer in the last hour of which less than the market's smallest bet was accepted."""
+    """Count this signer's bets in the last hour that were accepted with less than the market's smallest bet."""
     row = await connection.fetch_one(_RETURNED, key.values, prepare=True)
     assert row is not None
     return int(row[0])
 
 
 async def mark_confirmation_sent(connection: Connection, key: BetKey) -> None:
-    """Record that the sender received the confirmation. From then on the signature counts as used."""
+    """Record that the sender received the confirmation: from now on the signature counts as used."""
     await connection.execute(
         "UPDATE relay_bet SET confirmation_sent_at = coalesce(confirmation_sent_at, now()) "
         "WHERE chain_id = %(chain_id)s AND signer = %(signer)s AND nonce = %(nonce)s",
@@ -257,24 +248,21 @@ async def mark_confirmation_sent(connection: Connection, key: BetKey) -> None:
 # is not on the chain therefore names a block that is no older than any block seen so far. It never asks for "latest".
 
 SPENT_TOPICS = tuple(hex_of(each.topic) for each in (AUTHORIZATION_USED, AUTHORIZATION_CANCELED))
-
-
-# A bet is valid for an hour at most, so its landing lies no further back. Ranges are kept to what nodes answer.
+# A bet is valid for at most an hour, so its transaction is not older. Nodes limit the range of a search.
 _MAX_SEARCH_BLOCKS = 40_000
-
 _SEARCH_STEP_BLOCKS = 5_000
 
 
 class LandingUnknown(Exception):
-    """The error that the nodes that answered cannot show whether a bet is on the chain. They do not have the bet's
-    block yet, or that block is too old for them."""
+    """The error that no responding node can show whether a bet is on the chain: the bet's block is too new or too old
+    for them."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Indexed:
-    """The index's record of a bet up to the block `number`. The record is empty if the index cannot be read. tx: the
-    transaction that placed the bet. unpaired: a transaction that used the bet's authorization and also has a payment to
-    us, which did not come from that authorization."""
+    """The index's record of a bet up to the block `number`, empty if the index is unreadable. tx: the transaction that
+    placed the bet. unpaired: a transaction that used the bet's authorization and has a payment to the settler that did
+    not come from that authorization."""
 
     number: int = 0
     hash: bytes | None = None
@@ -292,11 +280,11 @@ async def find_landing(
     seen: int | None,
     spent: bool = False,
 ) -> bytes | None:
-    """Return the transaction that placed a bet, or None if the bet is certainly not on the chain. The index is asked
+    """Return the transaction that placed a bet, or None if the bet is certainly not on the chain. Check the index
     first, then the state of the bet's authorization at a named block. Raise LandingUnknown if the nodes cannot show it,
-    and RpcError or TimeoutError if no node answers.
+    and RpcError or TimeoutError if no node responds.
 
-    seen: a block that was seen before, because the state at an older block proves nothing; None uses the node's newest
+    seen: a block that was seen before, because the state at an older block proves nothing; None means the node's newest
     block. spent: whether a node reported the authorization as used; the state at an older block does not disprove that.
     """
     index = await _read_index(engine, bet, timeout_seconds)
@@ -314,7 +302,6 @@ async def find_landing(
 
 
 async def _read_index(engine: AsyncEngine, bet: StockBet, timeout_seconds: float) -> _Indexed:
-    """Return the index's record of the bet's authorization. The record is empty if the index cannot be read."""
     spent = token_authorization
     query = (
         select(chain_cursor.c.number, chain_cursor.c.hash, spent.c.state, spent.c.recipient, spent.c.tx)
@@ -344,11 +331,11 @@ async def _read_index(engine: AsyncEngine, bet: StockBet, timeout_seconds: float
 async def _find_use(
     client: ChainClient, contracts: StockContracts, bet: StockBet, index: _Indexed, head: int, timeout_seconds: float
 ) -> bytes | None:
-    """Return the transaction that used the bet's authorization to place the bet, up to the block `head`, or None.
+    """Return the transaction that placed the bet with its authorization, up to the block `head`, or None.
 
-    The index has every payment to us. If the authorization was used by the indexed block and the index has no payment,
-    the bet was not placed, and no logs are searched. Otherwise anyone could cancel an authorization and make us search
-    forever. If the indexed block is on a fork that the index has not left yet, it proves nothing.
+    The index has every payment to the settler. If the authorization was used by the indexed block and the index has no
+    payment, the bet was not placed, and no logs are searched: otherwise anyone could cancel an authorization and keep
+    the relay searching. If the indexed block is on a fork that the index has not left yet, it proves nothing.
     """
     if index.unpaired is not None:
         return await _check_transaction(client, contracts, bet, index.unpaired)
@@ -366,7 +353,6 @@ async def _find_use(
 
 
 async def _check_transaction(client: ChainClient, contracts: StockContracts, bet: StockBet, tx: bytes) -> bytes | None:
-    """Return the transaction `tx` if it placed the bet, else None."""
     receipt = await client.receipt(hex_of(tx))
     if receipt is None:
         raise LandingUnknown  # this node does not have it yet
@@ -376,8 +362,8 @@ async def _check_transaction(client: ChainClient, contracts: StockContracts, bet
 async def _search_logs(
     client: ChainClient, contracts: StockContracts, bet: StockBet, since: int, head: int
 ) -> bytes | None:
-    """Search the logs from the block `since` for the use of the bet's authorization. Return the transaction of that use
-    if it placed the bet, else None."""
+    """Search the logs from the block `since` for the use of the bet's authorization. Return its transaction if it
+    placed the bet, else None."""
     topics = (SPENT_TOPICS, _topic(bet.signer), hex_of(bet.nonce))
     lowest = max(since, head - _MAX_SEARCH_BLOCKS)
     while head >= lowest:
@@ -394,8 +380,7 @@ async def _search_logs(
 
 
 def find_position(receipt: Receipt, contracts: StockContracts, bet: StockBet) -> int | None:
-    """Return the id of the position that the bet opened in the receipt's transaction, or None if it opened none
-    there."""
+    """Return the id of the position that the bet opened in this transaction, or None."""
     for log in receipt.logs:
         topics, data = b"".join(map(data_bytes, log.topics)), data_bytes(log.data)
         if checksum(log.address) != contracts.settler.address or topics[:32] != ENTERED.topic:

@@ -24,21 +24,13 @@ RoundId = Annotated[
 ]
 
 HexAddress = Annotated[str, Meta(pattern=r"^0x[0-9a-fA-F]{40}$", description="A checksummed address.")]
-
 HexHash = Annotated[str, Meta(pattern=r"^0x[0-9a-f]{64}$")]
-
 UnixSeconds = Annotated[int, Meta(ge=0, description="Unix seconds.")]
-
 Side = Literal["UP", "DOWN"]
-
 FamilyName = Literal["daily", "weekly", "drill"]
-
 PhaseName = Literal["opens", "live", "frozen", "resolved", "void"]
-
 OutcomeName = Literal["UP", "DOWN", "FLAT", "VOID"]
-
 ReadAt = Annotated[int, Meta(ge=0, description="When the chain was last read, in Unix seconds; 0 if never.")]
-
 Stale = Annotated[bool, Meta(description="True while the chain or a feed cannot be read and older data is served.")]
 
 
@@ -174,7 +166,6 @@ class QuotesBody(Body):
 
 
 VoidReasonName = Literal["flat", "stale", "paused", "timeout"]
-
 PreviewName = Literal["NOT READY", "UP", "DOWN", "FLAT", "STALE", "BAD PROOF", "PAUSED", "BAD ANSWER"]
 
 

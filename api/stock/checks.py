@@ -23,9 +23,8 @@ from core.stock.vested import UP
 
 @dataclass(frozen=True, slots=True)
 class ChainFacts:
-    """The chain's state for a bet, all read at one block. `market`: None for an id that was never listed. `room`: the
-    amount that the bet's side still takes; all bets of that block share it. `refusal`: the revert of the call that
-    places the bet, if the call was simulated."""
+    """The chain's state for a bet at one block. `market`: None if its id was never listed. `room`: the amount that the
+    bet's side still takes; all bets of that block share it. `refusal`: the revert of the bet's call, if simulated."""
 
     block: int
     timestamp: int
@@ -41,8 +40,8 @@ class ChainFacts:
 async def read_facts(
     client: ChainClient, contracts: StockContracts, bet: StockBet, call: Call | None, timeout_seconds: float
 ) -> ChainFacts:
-    """Read the facts about a bet. If `call`, which places the bet, is given, simulate it on the same block. Raise
-    RpcError if no node answers."""
+    """Read the facts about a bet, and simulate the call that places it, if given, on the same block. Raise RpcError if
+    no node responds."""
     calls = [
         contracts.settler.call("market", bet.market_id),
         contracts.settler.call("books", bet.market_id),
@@ -72,17 +71,15 @@ async def read_facts(
 
 
 def _room(opposite: Mapping[str, int]) -> int:
-    """Return the amount that an outcome may still accept, computed from the book of the opposite outcome."""
+    """Return the amount that an outcome may still accept, from the book of the opposite outcome."""
     return max(0, opposite["capacity"] - opposite["vested"])
 
 
 MIN_BET, MAX_BET = 1 * USD, 100 * USD
-
 MIN_AHEAD_SECONDS, MAX_AHEAD_SECONDS = 30, 3600
 
 
 def check_amount(amount: int, least: int = MIN_BET, most: int = MAX_BET) -> None:
-    """Refuse an amount below `least` or above `most`."""
     if not least <= amount <= most:
         raise Problem(
             400,
@@ -99,8 +96,8 @@ def check_bounds(bet: StockBet, facts: ChainFacts) -> None:
 
 
 def check_window(bet: StockBet, head_time: int, now: int) -> None:
-    """Refuse a bet whose validity is over, has not begun or lasts too long. head_time: the time of the newest block, on
-    which the bet is simulated. now: the time of the chain's clock, which runs on between blocks."""
+    """Refuse a bet that has expired, is not valid yet or is valid for too long. head_time: the time of the newest
+    block, on which the bet is simulated. now: the chain's clock, which runs on between blocks."""
     if bet.valid_after >= head_time:
         raise _expired(f"The bet is valid only after {bet.valid_after}; the newest block has time {head_time}.")
     if bet.valid_before < now + MIN_AHEAD_SECONDS:
@@ -136,15 +133,14 @@ def market_closed(why: str) -> Problem:
 
 
 def check_halt(why: str | None) -> None:
-    """Refuse a bet while betting is halted. `why`: the reason for the halt, or None. A bet could otherwise be made
-    while the price stands still and the outcome may be known."""
+    """Refuse a bet while betting is halted, because the price stands still and the outcome may be known. `why`: the
+    reason for the halt, or None."""
     if why is not None:
         raise market_closed(f"{why} Bets resume once the price moves again.")
 
 
 def check_room(bet: StockBet, facts: ChainFacts) -> None:
-    """Refuse a bet on a side that has no room for the smallest bet. Booking and refunding such a bet would both cost us
-    gas."""
+    """Refuse a bet on a side without room for the smallest bet, because booking and refunding it both cost gas."""
     assert facts.market is not None
     least = max(MIN_BET, facts.market["minEntry"])
     if facts.room < least:
@@ -226,8 +222,8 @@ _FAILED = (
 
 
 class NodesDisagree(Problem):
-    """The 502 for a bet about which nodes contradict each other. This happens when the payer moves money back and
-    forth, so it raises no alarm; nodes that do not answer do."""
+    """The 502 for a bet about which nodes contradict each other. A payer who moves money back and forth causes it, so
+    it raises no alarm, unlike nodes that do not respond."""
 
 
 def region_blocked(region: str) -> Problem:
@@ -240,7 +236,7 @@ def not_deployed() -> Problem:
 
 def already_booked(relayed: RelayedBet, tx: bytes, position: str | None) -> Problem:
     """Refuse a bet whose bettor has already received its confirmation. The refusal must not look like a failure, or the
-    bettor would bet again. `position`: the id of the bet's position, if known."""
+    bettor would bet again."""
     as_position = "" if position is None else f" as position {position}"
     return Problem(
         409,
@@ -252,7 +248,7 @@ def already_booked(relayed: RelayedBet, tx: bytes, position: str | None) -> Prob
 
 
 def not_sent(intent: Intent) -> Problem:
-    """Refuse a bet that the relayer refused before it gave the bet's transaction a nonce."""
+    """Refuse a bet that the relayer refused before it assigned a nonce."""
     return Problem(
         422,
         "simulation_failed",
@@ -262,9 +258,9 @@ def not_sent(intent: Intent) -> Problem:
 
 
 def payer_limited(intent: Intent) -> Problem:
-    """Refuse a bet for now, because reverted bets of its wallet have cost us too much gas."""
+    """Refuse a bet for now, because reverted bets of its wallet have cost too much gas."""
     message = f"The bet was not sent. {intent.reason} You can also send the call in escapeKit yourself."
-    return _later(429, "rate_limited", message, 300)
+    return Problem(429, "rate_limited", message, retry_after=300)
 
 
 def funds_reserved(reserved: int, balance: int) -> Problem:
@@ -272,7 +268,7 @@ def funds_reserved(reserved: int, balance: int) -> Problem:
         f"The wallet holds {decimal_text(balance)} USDG, and its pending bets need {decimal_text(reserved)} of it, "
         "which leaves too little for this one. Send the same body again once they are booked."
     )
-    return _later(429, "rate_limited", message, 5)
+    return Problem(429, "rate_limited", message, retry_after=5)
 
 
 def too_many_returned(bets: int) -> Problem:
@@ -280,19 +276,19 @@ def too_many_returned(bets: int) -> Problem:
         f"In the past hour {bets} bets of this wallet were refunded almost entirely, because their sides were full. "
         "Bet later, on a side with headroom, or send the call in escapeKit yourself."
     )
-    return _later(429, "rate_limited", message, 600)
+    return Problem(429, "rate_limited", message, retry_after=600)
 
 
 def busy(waiting: int) -> Problem:
     # About a second for every fifty bets ahead, and never longer than a few Ethereum blocks.
     seconds = min(30, 2 + waiting // 50)
     message = f"Many bets are pending. Send the same body again in {seconds} s."
-    return _later(503, "busy", message, seconds, retryAfter=seconds)
+    return Problem(503, "busy", message, retry_after=seconds, extra={"retryAfter": seconds})
 
 
 def relayer_unavailable() -> Problem:
     message = "The relayer is down or out of gas. Send the call in escapeKit yourself, or try again later."
-    return _later(503, "relay_unavailable", message, 30)
+    return Problem(503, "relay_unavailable", message, retry_after=30)
 
 
 def outcome_unknown() -> Problem:
@@ -301,8 +297,3 @@ def outcome_unknown() -> Problem:
 
 def nodes_disagree() -> NodesDisagree:
     return NodesDisagree(502, "relay_failed", _FAILED)
-
-
-def _later(status: int, code: str, message: str, seconds: int, **more: Any) -> Problem:
-    headers = {"Retry-After": str(seconds)}
-    return Problem(status, code, message, headers=headers, extra=more)

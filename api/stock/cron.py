@@ -1,7 +1,4 @@
-"""GET /api/cron/[job]: asks the keeper to run a job once and returns the keeper's report.
-
-The keeper is another process. The request and the report are passed through the table `keeper_job`.
-"""
+"""GET /api/cron/{job}: asks the keeper, through the table `keeper_job`, to run a job once, and returns its report."""
 
 from __future__ import annotations
 
@@ -33,12 +30,8 @@ class CronPath(BaseModel):
 
 
 log = get_logger(__name__)
-
-
 JOBS: tuple[CronJob, ...] = get_args(CronJob)
-
 WAIT_SECONDS = 55.0
-
 POLL_SECONDS = 0.25
 
 
@@ -68,7 +61,7 @@ class CronReport(Body):
 
 
 class Cron:
-    """The endpoint that runs keeper jobs on demand. Without a `secret` it refuses every request."""
+    """The endpoint that runs keeper jobs. Without a `secret` it refuses every request."""
 
     def __init__(self, secret: SecretStr | None, pool: ConnectionPool) -> None:
         self._secret = secret
@@ -119,10 +112,10 @@ class Cron:
 
 
 def _in_seconds(report: Mapping[str, Any]) -> CronReport:
-    """Convert the times of the keeper's report from text to Unix seconds, the format of this surface."""
+    """Convert the report's times to Unix seconds."""
     times = {name: int(datetime.fromisoformat(report[name]).timestamp()) for name in ("startedAt", "finishedAt")}
     return msgspec.convert({**report, **times}, CronReport)
 
 
 def _no_keeper(message: str) -> Problem:
-    return Problem(503, "keeper_unavailable", message, headers={"Retry-After": "30"})
+    return Problem(503, "keeper_unavailable", message, retry_after=30)

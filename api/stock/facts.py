@@ -1,5 +1,4 @@
-"""The state of the stock chain at one moment: markets, positions, the head and rounds. The values are frozen, and
-nothing here does I/O.
+"""The state of the stock chain at one moment, as frozen values: markets, positions, the head and rounds.
 
 Amounts are token units (6 decimals), and answers have 8 decimals. Times are Unix seconds of the chain's clock unless a
 name says otherwise. Addresses are checksummed, hashes are lower-case hex.
@@ -18,13 +17,10 @@ from core.feeds.rounds import Round, Spec
 from core.stock.vested import Position, VestedMarket, Vintage
 
 FAMILIES: Final[tuple[FamilyName, ...]] = ("daily", "weekly", "drill")
-
 SIDES: Final[tuple[Side, Side]] = ("UP", "DOWN")
 
 
 class Phase(StrEnum):
-    """A stock market's phase, as the API shows it."""
-
     OPENS = "opens"
     LIVE = "live"
     FROZEN = "frozen"
@@ -34,8 +30,7 @@ class Phase(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class MarketResult:
-    """The result of a market that has ended. `outcome` and `reason` are the resolver's numbers; both are None if the
-    market was voided by the timeout."""
+    """The result of a market. `outcome` and `reason`: the resolver's numbers, both None if the timeout voided it."""
 
     outcome: int | None
     reason: int | None
@@ -47,8 +42,7 @@ class MarketResult:
 
 @dataclass(frozen=True, slots=True)
 class ListedMarket:
-    """A market: how the lister opened it, its books, and how it was settled. `version` changes whenever a row of the
-    market does."""
+    """A market with its books and its result. `version` changes whenever a row of the market does."""
 
     id: int
     ticker: str
@@ -81,8 +75,7 @@ class ListedMarket:
         return self.market.terms.freeze_time + self.market.terms.void_delay
 
     def phase(self, now: int) -> Phase:
-        """Return the phase at the time `now`, which must be the head block's time. When the chain stalls, its markets
-        stall too."""
+        """Return the phase at the head block's time `now`: if the chain stalls, its markets stall too."""
         if self.market.voided:
             return Phase.VOID
         if self.market.winner is not None:
@@ -94,7 +87,7 @@ class ListedMarket:
 
 @dataclass(frozen=True, slots=True)
 class HeldPosition:
-    """A position with its vintage, its owner, the sender of its entry, and the transactions of its events."""
+    """A position with its vintage, its owner and the wallet that entered it."""
 
     position: Position
     vintage: Vintage
@@ -120,7 +113,7 @@ class MarketsSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class ResolverPreview:
-    """The answer of the resolver's `preview`."""
+    """The result of the resolver's `preview`."""
 
     status: int
     strike_round: int = 0
@@ -133,7 +126,7 @@ class ResolverPreview:
 
 @dataclass(frozen=True, slots=True)
 class MarketReadings:
-    """The chain's answers about one market: the rounds that the finder proved, and the preview of the resolver."""
+    """The rounds of a market that the finder proved, and the resolver's preview."""
 
     strike: Round | None = None
     strike_problem: int = 0
@@ -144,9 +137,9 @@ class MarketReadings:
 
 @dataclass(frozen=True, slots=True)
 class Oracle:
-    """The answers of the last view calls about feeds and markets. `read_at`: the time of the calls by our clock; 0
-    before the first read. `latest`: the last good round of each feed. `unreadable`: the feeds that returned no round at
-    the last read. `halts`: by feed, the reason why its markets take no bets now."""
+    """The last reading of feeds and markets. `read_at`: its time by our clock; 0 before the first. `latest`: the last
+    good round of each feed. `unreadable`: the feeds that returned no round at the last read. `halts`: by feed, why its
+    markets take no bets now. `version`: grows with every change."""
 
     read_at: int = 0
     latest: Mapping[str, Round] = field(default_factory=dict)

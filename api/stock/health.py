@@ -1,5 +1,5 @@
-"""GET /api/health: checks everything that keeps the markets running. No cache keeps the answer. The checks, which ask
-the nodes, run once for all requests within a second."""
+"""GET /api/health: checks everything that keeps the markets running. The checks, which query the nodes, run once for all
+requests within a second."""
 
 from __future__ import annotations
 
@@ -30,30 +30,19 @@ from core.outbox import KEEPER, OPENER, RELAY, GroupReport, LaneStatus, report
 from core.stock.sessions import trading_day
 
 CHECK_SECONDS = 3.0
-
 # Each check queries the nodes, whose rate limit is shared, and callers may check as often as they like.
 SHARED_SECONDS = 1.0
-
 HEAD_OLD_SECONDS = 60
-
 INDEX_LAG_SECONDS = 60
-
 # Every keeper, active or standby, writes a heartbeat every 5 s; a standby takes over within seconds.
 KEEPER_SILENT_SECONDS = 30
-
 SETTLED_WITHIN_SECONDS = 30 * 60
-
 DELIVERED_WITHIN_SECONDS = 20 * 60
-
 # Anyone may request health at any time, so the search for undelivered payouts reads at most this much at once.
 MARKETS_AT_ONCE, POSITIONS_AT_ONCE = 200, 500
-
 # How late a feed may be beyond its heartbeat before it counts as silent.
 FEED_SLACK_SECONDS = 3600
-
-
 CheckFinding = tuple[bool, str]
-
 NO_RPC: CheckFinding = (False, "no RPC URL is configured for the stock chain")
 
 
@@ -73,8 +62,6 @@ class HealthBody(Body):
 
 
 class Health:
-    """The health checks of the stock markets. All requests within a second share one run of the checks."""
-
     def __init__(self, context: Context, sources: StockSources) -> None:
         self._engine = context.engine
         self._pool = context.pool
@@ -117,8 +104,6 @@ class Health:
             holds, detail = False, redact_text(f"cannot be read: {reason}")
         return CheckBody(name=name, ok=holds, detail=detail)
 
-    # ------------------------------------------------------------ the chain and the index
-
     async def _rpc_head(self) -> CheckFinding:
         if self._sources.client is None:
             return NO_RPC
@@ -150,8 +135,6 @@ class Health:
             f"block {head.number}, {head.lag} behind; the node's head was last read {silence} s ago ({head.state})",
         )
 
-    # ------------------------------------------------------------ the keeper's work
-
     async def _keeper(self) -> CheckFinding:
         async with self._pool.connection() as connection:
             silence = await seconds_since_heartbeat(connection, "keeper")
@@ -170,7 +153,7 @@ class Health:
         return not late, _listing(late, "unsettled 30 min after the bell", "every market past its bell is settled")
 
     async def _delivery(self) -> CheckFinding:
-        """Check that settled markets are paid out. A position is ignored if the token refused its transfer."""
+        """Check that settled markets are paid out. Ignore positions whose transfer the token refused."""
         index, snapshot = self._sources.index, self._snapshot()
         generation = 0 if index is None else index.generation
         over = [
@@ -290,6 +273,6 @@ def _listing(late: list[ListedMarket], what: str, otherwise: str) -> str:
 
 
 async def read_allowed_feeds(connection: AsyncConnection) -> list[tuple[str, str]]:
-    """Return the ticker and the feed of every stock that may be listed now."""
+    """Return ticker and feed of every stock that may be listed now."""
     query = select(stock_feed.c.ticker, stock_feed.c.feed).where(stock_feed.c.allowed).order_by(stock_feed.c.ticker)
     return [(row.ticker, checksum(row.feed)) for row in await connection.execute(query)]

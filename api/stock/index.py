@@ -1,9 +1,4 @@
-"""The stock markets as the API reads them: current ones from memory, as fresh as the index, and older ones from the
-database on request.
-
-The markets are stale while the database is unavailable, when the indexer has not reached a node for a while, and when
-the indexer has stopped at a contradiction.
-"""
+"""The stock markets as the API reads them from the index: current ones into memory, older ones on request."""
 
 from __future__ import annotations
 
@@ -33,18 +28,11 @@ from core.stock.vested import Moment, settlement
 
 # The newest settled markets that are kept in memory with the unsettled ones; others are read on request.
 MAX_SETTLED = 200
-
 MAX_UNPAID = 500
-
-
 _IS_LISTED = and_(stock_market.c.feed.is_not(None), stock_market.c.strike_time.is_not(None))
-
 _IS_SETTLED = and_(stock_market.c.closed_tx.is_not(None), _IS_LISTED)
-
 _SETTLED = select(stock_market.c.market_id).where(_IS_SETTLED)
-
 _LAST_SETTLED_FIRST = (stock_market.c.closed_at.desc(), stock_market.c.market_id.desc())
-
 
 HELD = select(
     stock_position, *(column for column in stock_vintage.c if column.name not in ("market_id", "vintage"))
@@ -57,10 +45,8 @@ HELD = select(
 async def read_snapshot(
     chain_id: int, archive: Archive[int, ListedMarket], connection: AsyncConnection, previous: MarketsSnapshot | None
 ) -> MarketsSnapshot | None:
-    """Return the present state, or None before the first block. Only markets that changed since `previous` are read.
-
-    Markets that may have changed are removed from `archive`. Call this function within one snapshot.
-    """
+    """Return the present state, or None before the first block. Only markets that changed since `previous` are read,
+    and those that may have changed are removed from `archive`. Call this within one snapshot."""
     row = await read_cursor(connection, chain_id, stock_venue.c.entries_paused, stock_venue.c.fees_swept)
     if row is None:
         return None
@@ -109,7 +95,7 @@ def _present(markets: Mapping[int, ListedMarket]) -> dict[int, ListedMarket]:
 
 
 async def read_settled(chain_id: int, connection: AsyncConnection, numbers: Sequence[int]) -> dict[int, ListedMarket]:
-    """Return those of the markets with these ids that are settled."""
+    """Return those of these markets that are settled."""
     query = select(stock_market, last_reorg(chain_id).label("last_reorg")).where(
         stock_market.c.market_id.in_(numbers), _IS_SETTLED
     )
@@ -117,7 +103,7 @@ async def read_settled(chain_id: int, connection: AsyncConnection, numbers: Sequ
 
 
 async def read_settled_page(connection: AsyncConnection, before: int, limit: int) -> list[int]:
-    """Return the ids of at most `limit` settled markets whose ids are below `before`, the highest first."""
+    """Return the ids of at most `limit` settled markets, the highest below `before` first."""
     query = _SETTLED.where(stock_market.c.market_id < before).order_by(stock_market.c.market_id.desc()).limit(limit)
     return list(await connection.scalars(query))
 
@@ -125,8 +111,7 @@ async def read_settled_page(connection: AsyncConnection, before: int, limit: int
 async def read_newest_settled(
     connection: AsyncConnection, reorgs: int, limit: int, previous: Mapping[int, ListedMarket]
 ) -> list[ListedMarket]:
-    """Return the markets settled last, the newest first. `previous`: markets by id that were read before; they are read
-    again only if they have changed."""
+    """Return the markets settled last, newest first. `previous`: markets to read again only if they have changed."""
     columns = stock_market.c
     query = (
         select(columns.market_id, columns.updated_block).where(_IS_SETTLED).order_by(*_LAST_SETTLED_FIRST).limit(limit)
@@ -139,9 +124,8 @@ async def read_newest_settled(
 
 
 async def read_drill(connection: AsyncConnection) -> ListedMarket | None:
-    """Return the last market listed to demonstrate refunds, preferably one that is void and fully refunded. A short
-    market of the drill family counts only if it is void or was listed to become stale, because other markets of the
-    family are won normally."""
+    """Return the last market listed to demonstrate refunds, preferably one that is void and fully refunded. A market of
+    the drill family counts only if it is void or was listed to become stale, because others are won normally."""
     columns = stock_market.c
     drills = (
         select(stock_market)
@@ -169,8 +153,8 @@ async def _read_where(connection: AsyncConnection, reorgs: int, where: ColumnEle
 async def read_positions(
     connection: AsyncConnection, chain_id: int, market_id: int
 ) -> tuple[tuple[int, int], tuple[HeldPosition, ...]]:
-    """Return the market's current `ListedMarket.version`, and its positions in the order of entry, the seed first. If
-    there is no such market, the version is (-1, -1)."""
+    """Return the market's `ListedMarket.version`, or (-1, -1) if there is none, and its positions in order of entry, the
+    seed first."""
     query = (
         HELD.add_columns(stock_market.c.updated_block, last_reorg(chain_id).label("last_reorg"))
         .join(stock_market, stock_market.c.market_id == stock_position.c.market_id)
@@ -185,11 +169,9 @@ async def read_positions(
 async def read_undelivered(
     connection: AsyncConnection, markets: Sequence[ListedMarket], now: Moment, *, at_most: int, include_refused: bool
 ) -> set[int]:
-    """Return the ids of those markets that still have an unsent payout or refund. All `markets` must be settled.
-
-    Candidates are read in pages of `at_most`. The search stops after the first page that contains an unsent payout or
-    refund. `include_refused`: whether positions count whose delivery the token refused.
-    """
+    """Return the ids of those settled markets that still have an unsent payout or refund. Candidates are read in pages
+    of `at_most`, up to the first page that has one. `include_refused`: whether positions count whose delivery the token
+    refused."""
     by_id = {market.id: market.market for market in markets}
     query = (
         HELD.join(stock_market, stock_market.c.market_id == stock_position.c.market_id)
@@ -258,21 +240,20 @@ def held_position(row: Any) -> HeldPosition:
 
 
 def _round(number: int | None, answer: int | None, at: int | None) -> Round | None:
-    """Make a round. Return None for the zeros of a market that was settled without a round."""
+    """Return None for the zeros of a market that was settled without a round."""
     return None if not number or answer is None or at is None else Round(number, answer, at)
 
 
 PAUSE_SECONDS = 0.1
-
 # The largest market id that the database can hold.
 MAX_ID = 2**63 - 1
-
 # After this long without news from a node, or without reading the index, every answer is stale.
 STALE_AFTER_SECONDS = 10
 
 
 class StockIndex(FollowedIndex[MarketsSnapshot]):
-    """The stock markets as last read, and an archive of settled ones."""
+    """The stock markets as last read, and an archive of settled ones. They are stale while the database is unavailable,
+    when the indexer has not reached a node for a while, and when it has stopped at a contradiction."""
 
     def __init__(self, url: str, engine: AsyncEngine, chain_id: int, *, replica: bool = False) -> None:
         self._archive: Archive[int, ListedMarket] = Archive(engine, partial(read_settled, chain_id))
@@ -290,23 +271,20 @@ class StockIndex(FollowedIndex[MarketsSnapshot]):
 
     @property
     def read_at(self) -> int:
-        """Return when the indexer last read the chain, by our clock. Return 0 before the first read."""
+        """Return when the indexer last read the chain, by our clock, or 0 before the first read."""
         return 0 if self.snapshot is None else self.snapshot.head.seen_at
 
     def required(self) -> MarketsSnapshot:
-        """Return the state as last read. Raise a 503 before the first read."""
+        """Return the snapshot, or raise a 503 before the first read."""
         if self.snapshot is None:
             raise unavailable("The chain has not been read yet; try again shortly.")
         return self.snapshot
-
-    # ------------------------------------------------------------ of any age
 
     async def market(self, number: int) -> ListedMarket | None:
         return (await self.markets((number,))).get(number)
 
     async def markets(self, numbers: Iterable[int]) -> dict[int, ListedMarket]:
-        """Return those of the markets that the index has. Raise a 503 if some must be read and the database is
-        unavailable."""
+        """Return those of these markets that the index has, of any age. Raise a 503 if some cannot be read."""
         present = {} if self.snapshot is None else self.snapshot.markets
         possible = {number for number in numbers if number <= MAX_ID}
         markets = {number: present[number] for number in possible if number in present}
@@ -314,8 +292,7 @@ class StockIndex(FollowedIndex[MarketsSnapshot]):
             return markets | await self._archive.get(possible - markets.keys())
 
     async def page(self, before: int | None, limit: int) -> list[ListedMarket]:
-        """Return at most `limit` markets, the highest id first. With `before`, only markets with a lower id are
-        returned."""
+        """Return at most `limit` markets, the highest id below `before` first."""
         present = {} if self.snapshot is None else self.snapshot.markets
         top = MAX_ID if before is None else before
         async with reading("The settled markets"), self._engine.connect() as connection:

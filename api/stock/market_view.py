@@ -74,8 +74,7 @@ _NO_ROUND = RoundBody(answer="0", round_id="0", at=0)
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """The three readings that a market shows: at its strike, at its final time (None before the bell), and the
-    latest."""
+    """The readings that a market shows: at its strike, at its final time (None before the bell), and the latest."""
 
     strike: Round | None
     strike_problem: str | None
@@ -85,7 +84,6 @@ class Prices:
 
 
 def listed_body(market: ListedMarket, snapshot: MarketsSnapshot, oracle: Oracle) -> MarketBody:
-    """Build a market's body in the form that /api/markets lists."""
     return _listed(market, snapshot, oracle, market_view(market.market, snapshot.head.moment))
 
 
@@ -98,7 +96,6 @@ def detail_body(
     read_at: int,
     stale: bool,
 ) -> MarketDetailBody:
-    """Build a market's detailed body: with its books, every position and, after the bell, both rounds."""
     now = snapshot.head.moment
     view = market_view(market.market, now)
     prices = prices_of(market, oracle, market.phase(now.timestamp))
@@ -133,8 +130,7 @@ def detail_body(
 
 
 def has_stale_feed(listed: MarketBody, oracle: Oracle) -> bool:
-    """Return whether the market is unsettled while its feed is unreadable, so that only the feed's last good round is
-    known."""
+    """Return whether an unsettled market shows only the last good round, because its feed is unreadable."""
     return listed.feed in oracle.unreadable and listed.phase not in (Phase.RESOLVED.value, Phase.VOID.value)
 
 
@@ -180,7 +176,7 @@ def outcome_name(market: ListedMarket, settled: MarketResult) -> OutcomeName:
 
 
 def void_reason(settled: MarketResult) -> VoidReasonName | None:
-    """Return the reason why a market is void. Return None if its rounds decided it."""
+    """Return why a market is void, or None if its rounds decided it."""
     return "timeout" if settled.reason is None else _REASONS[StockReason(settled.reason)]
 
 
@@ -278,11 +274,8 @@ def _resolution(market: ListedMarket) -> ResolutionBody | None:
 
 
 def _finder(market: ListedMarket, prices: Prices, preview: PreviewBody) -> FinderBody:
-    """Build the body of the two rounds that the finder proved. `expected` is null while a round is missing.
-
-    The resolver's preview is needed as well, because only the resolver knows of pauses, splits and outages between the
-    rounds.
-    """
+    """Build the body of the two rounds that the finder proved. It needs the resolver's preview, because only the
+    resolver knows of pauses, splits and outages between the rounds."""
     strike, final = prices.strike, prices.final
     missing = strike is None or final is None
     expected: OutcomeName | None = None
@@ -308,8 +301,7 @@ def _finder(market: ListedMarket, prices: Prices, preview: PreviewBody) -> Finde
 
 
 def _preview(market: ListedMarket, reading: MarketReadings | None) -> PreviewBody:
-    """Build the body of the resolver's preview. For a market that rounds settled, it has what the resolver would have
-    answered; otherwise it has the resolver's answer."""
+    """Build the body of the resolver's preview, or of what it would have been for a market that rounds settled."""
     settled = market.result
     if settled is not None and settled.strike is not None and settled.final is not None:
         preview = ResolverPreview(
@@ -358,7 +350,7 @@ def position_body(market: ListedMarket, entry: HeldPosition, now: Moment) -> Pos
 def owner_bodies(
     positions: Sequence[HeldPosition], markets: Mapping[int, ListedMarket], now: Moment
 ) -> list[OwnedPositionBody]:
-    """Build the bodies of an address's positions. A position is left out while its market is not known yet."""
+    """Build the bodies of an address's positions whose markets are known."""
     rows = []
     for entry in positions:
         market = markets.get(entry.position.market_id)

@@ -1,7 +1,6 @@
-"""The reads of one address's positions: a page of them, and the totals of all.
+"""The reads of one address's positions: a page of them, and the totals of all, whose sums the indexer keeps.
 
-The indexer keeps the sums, so an address with a hundred thousand positions costs the API as much as one with ten. The
-query repeats `core.stock.vested` in SQL; a test compares the results.
+The query repeats `core.stock.vested` in SQL; a test compares the results.
 """
 
 from __future__ import annotations
@@ -78,14 +77,12 @@ SELECT coalesce(sum(offered), 0) AS staked,
 FROM seen
 """)  # noqa: S608 - constants only
 
-
 NO_TOTALS = OwnerTotalsBody(staked="0", accrued="0", paid="0", accepted="0", deliverable="0", open=0)
 
 
 @dataclass(frozen=True, slots=True)
 class OwnerPage:
-    """A page of an address's positions, the newest first, and the totals of all its positions, as of the block
-    `number`."""
+    """A page of an address's positions, newest first, and the totals of all, as of the block `number`."""
 
     number: int
     positions: Sequence[HeldPosition]
@@ -96,8 +93,8 @@ class OwnerPage:
 async def read_owner_page(
     connection: AsyncConnection, chain_id: int, owner: bytes, limit: int, before: int | None, now: Moment
 ) -> OwnerPage | None:
-    """Return the address's positions that were entered before the position `before`. Return None if the address has no
-    position `before`. Call this function within one snapshot."""
+    """Return the address's positions entered before the position `before`, or None if the address has no such position.
+    Call this within one snapshot."""
     cursor = select(chain_cursor.c.number, chain_cursor.c.summed).where(chain_cursor.c.chain_id == chain_id)
     chain = (await connection.execute(cursor)).one_or_none()
     if chain is not None and not chain.summed:

@@ -7,9 +7,8 @@ section keeps its last content and is named in `missing`.
 from __future__ import annotations
 
 import asyncio
-import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -27,6 +26,7 @@ from api.stock.proof_facts import (
     AuditProof,
     BettingTotals,
     BettorsProof,
+    ChainWatch,
     ContractProof,
     CounterProof,
     FeedProof,
@@ -37,7 +37,7 @@ from api.stock.proof_facts import (
     RefundProof,
     SafeProof,
     SettledProof,
-    SolvencyWatch,
+    SolvencyProof,
     UsdgProof,
     has_history,
     read_audit,
@@ -48,29 +48,21 @@ from api.stock.proof_facts import (
     read_totals,
 )
 from api.stock.sources import STOCK_TOKEN_SYMBOL, StockSources
-from core.chain import Contract, RpcError, values
-from core.contracts.abi import abi
 from core.db.engine import consistent_read
 from core.log import get_logger
 
 log = get_logger(__name__)
-
 PROOF_CACHE = public(60)
 PAUSE_SECONDS = 2.0
 # Until the index is read there is nothing to show.
 FIRST_PAUSE_SECONDS = 0.1
-# The Safe and the audit change without the index.
+# The audit changes without the index.
 OLDEST_SECONDS = 10.0
 # A gathering takes longer the longer the history; it may take at most a fifth of the time.
 PAUSE_PER_GATHERING = 4
-CHAIN_TIMEOUT_SECONDS = 3.0
-# The owners of the Safe seldom change, but an unreachable chain must be shown soon.
-SAFE_SECONDS = 10.0
 # The newest; `newestOnly` says when there are more.
 SETTLED_SHOWN = SWEEPS_SHOWN = 500
-
 LOG_SECTIONS = ("settled", "refundDrill", "feeSweeps", "bettors", "usdg", "counters", "audit")
-CHAIN_SECTIONS = ("safe",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,28 +80,31 @@ class Gathered:
     refunds: tuple[RefundProof, ...] = ()
     drill_undelivered: bool = True
     audit: AuditProof | None = None
-    safe: SafeProof | None = None
     logs_missing: bool = True
-    chain_missing: bool = True
     snapshot: MarketsSnapshot | None = field(default=None, compare=False)
 
 
 class Proof:
-    """The proof of the stock markets, gathered from the chain and the index."""
+    """The proof of the stock markets. solvency: the watches of the contracts that hold money on both chains. safe: the
+    watch of the operator's Safe; None without a node or a Safe."""
 
-    def __init__(self, context: Context, sources: StockSources, solvency: Mapping[str, SolvencyWatch]) -> None:
-        """Make the proof. `solvency`: the watches of the contracts that hold money on both chains, by contract name."""
+    def __init__(
+        self,
+        context: Context,
+        sources: StockSources,
+        solvency: Sequence[ChainWatch[SolvencyProof]],
+        safe: ChainWatch[SafeProof] | None,
+    ) -> None:
         self._solvency = solvency
+        self._safe = safe
         self._attester = context.attester
         self._settings = context.settings
         self._deployment = sources.deployment
         self._contracts = sources.contracts
-        self._client = sources.client
         self._index = sources.index
         self._oracle = sources.oracle
         self._engine = context.engine
         self._gathered = Gathered()
-        self._safe_read_at = -math.inf
         self._version = 0
         self._shown: VersionedCache[None, RenderedBody[ProofBody]] = VersionedCache(1)
 
@@ -128,7 +123,7 @@ class Proof:
         return shown.body, shown.rendered.tag
 
     async def run(self) -> None:
-        """Gather the proof whenever the index changes, and at least every `OLDEST_SECONDS`."""
+        """Gather the proof whenever the index changes, or after `OLDEST_SECONDS`."""
         while True:
             started, tick = time.monotonic(), 0 if self._index is None else self._index.tick
             await self.refresh()
@@ -140,12 +135,10 @@ class Proof:
                 await self._index.changed(tick, OLDEST_SECONDS)
 
     async def refresh(self) -> None:
-        gathered = await self._read_chain(await self._read_logs(self._gathered))
+        gathered = await self._read_logs(self._gathered)
         if gathered != self._gathered or gathered.snapshot is not self._gathered.snapshot:
             self._version += 1
         self._gathered = gathered
-
-    # ------------------------------------------------------------ gathering
 
     async def _read_logs(self, gathered: Gathered) -> Gathered:
         if self._index is None:
@@ -187,40 +180,12 @@ class Proof:
                 log.warning("failed to read the proof's numbers", action="proof.index_unreadable", why=error)
             return replace(gathered, logs_missing=True)
 
-    async def _read_chain(self, gathered: Gathered) -> Gathered:
-        client, safe = self._client, self._deployment.safe
-        if self._contracts is None or safe is None:
-            return replace(gathered, chain_missing=False)
-        is_fresh = not gathered.chain_missing and time.monotonic() - self._safe_read_at < SAFE_SECONDS
-        if client is None or is_fresh:
-            return gathered
-        try:
-            async with asyncio.timeout(3 * CHAIN_TIMEOUT_SECONDS):
-                block = (await client.head(timeout_seconds=CHAIN_TIMEOUT_SECONDS)).number
-                wallet = Contract(safe.address, abi("Safe"))
-                calls = [wallet.call("getThreshold"), wallet.call("getOwners")]
-                answers = await client.read_many(calls, block, timeout_seconds=CHAIN_TIMEOUT_SECONDS)
-            threshold, owners = values(answers)
-            self._safe_read_at = time.monotonic()
-        except (RpcError, TimeoutError) as error:
-            if not gathered.chain_missing:
-                log.warning("failed to read the Safe for the proof", action="proof.chain_unreadable", why=error)
-            return replace(gathered, chain_missing=True)
-        return replace(
-            gathered,
-            chain_missing=False,
-            safe=SafeProof(address=safe.address, threshold=threshold, owners=len(owners)),
-        )
-
     def _operators(self, openers: Sequence[str]) -> list[str]:
-        """Return the operator's own wallets: those that the deployment names, its Safe, and every opener that was ever
-        allowed."""
+        """Return the operator's wallets: those that the deployment names, its Safe, and every opener ever allowed."""
         named = [*self._deployment.operator_wallets.values(), *openers]
         if self._deployment.safe is not None:
             named.append(self._deployment.safe.address)
         return sorted(set(named))
-
-    # ------------------------------------------------------------ rendering
 
     def _stamp(self) -> object:
         index, oracle = self._index, self._oracle
@@ -228,7 +193,8 @@ class Proof:
             self._version,
             None if index is None else index.stale,
             None if oracle is None else oracle.oracle.version,
-            tuple((each.latest, each.missing) for each in self._solvency.values()),
+            None if self._safe is None else (self._safe.latest, self._safe.missing),
+            [(each.latest, each.missing) for each in self._solvency],
         )
 
     async def _body(self) -> ProofBody:
@@ -237,11 +203,11 @@ class Proof:
         snapshot = gathered.snapshot
         if deployed and snapshot is None:
             raise unavailable("The chain has not been read yet; try again shortly.")
-        missing = [
-            *(LOG_SECTIONS if gathered.logs_missing else ()),
-            *(CHAIN_SECTIONS if gathered.chain_missing else ()),
-        ]
-        if deployed and (not self._solvency or any(each.missing for each in self._solvency.values())):
+        missing = [*LOG_SECTIONS] if gathered.logs_missing else []
+        has_safe = self._contracts is not None and self._deployment.safe is not None
+        if has_safe and (self._safe is None or self._safe.missing):
+            missing.append("safe")
+        if deployed and (not self._solvency or any(each.missing for each in self._solvency)):
             missing.append("solvency")
         drill, betting = gathered.drill, gathered.betting or BettingTotals()
         return ProofBody(
@@ -257,7 +223,7 @@ class Proof:
                 for name, contract in self._deployment.contracts.items()
             ],
             feeds=self._feeds(),
-            safe=gathered.safe,
+            safe=None if self._safe is None else self._safe.latest,
             counters=self._counters(gathered),
             settled=_settled(gathered.settled[:SETTLED_SHOWN]),
             refund_drill=None if drill is None else self._refund_drill(drill, gathered),
@@ -269,7 +235,7 @@ class Proof:
                 bets=betting.bets,
             ),
             usdg=_usdg(gathered),
-            solvency=[body for name, each in self._solvency.items() if (body := each.body(name)) is not None],
+            solvency=[each.latest for each in self._solvency if each.latest is not None],
             audit=gathered.audit,
             attester=self._attester,
             newest_only=_newest_only(gathered),
@@ -342,7 +308,6 @@ class Proof:
 
 
 def _newest_only(gathered: Gathered) -> list[Literal["settled", "feeSweeps"]]:
-    """Return the names of the sections that list only their newest entries."""
     names: list[Literal["settled", "feeSweeps"]] = []
     if len(gathered.settled) > SETTLED_SHOWN:
         names.append("settled")

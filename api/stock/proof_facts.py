@@ -1,12 +1,12 @@
-"""The body of /api/proof, and the sources of its numbers: sums in the index, and the balances of the
-contracts that hold money."""
+"""The body of /api/proof, and the sources of its numbers: sums in the index, and the contracts' own state."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Final, Literal
+from functools import partial
+from typing import Annotated, Any, Final, Generic, Literal, TypeVar
 
 from msgspec import Meta
 from sqlalchemy import BigInteger, func, or_, select
@@ -26,10 +26,10 @@ from api.stock.bodies import (
     UnixSeconds,
     UsdgUnits,
 )
-from core.chain import ChainClient, Contract, RpcError, checksum, values
+from core.chain import Call, ChainClient, Contract, RpcError, checksum, values
 from core.config import ChainName
 from core.contracts.abi import abi
-from core.contracts.deployments import load_deployment
+from core.contracts.deployments import Deployment, load_deployment
 from core.db.schema.index import chain_audit, chain_cursor
 from core.db.schema.index_stock import (
     stock_betting,
@@ -196,8 +196,8 @@ class BettingTotals:
 
 @dataclass(frozen=True, slots=True)
 class MarketTotals:
-    """The sums over all listed markets, with amounts in token units. `pool`: the sum of both books, in which finished
-    batches count as matched."""
+    """The sums over all listed markets, with amounts in token units. `pool`: both books, with finished batches as
+    matched."""
 
     markets: int = 0
     settled: int = 0
@@ -209,12 +209,12 @@ class MarketTotals:
 
 
 async def has_history(connection: AsyncConnection, chain_id: int) -> bool:
-    """Return whether the index has read the chain's history. Before that, the index has no sums."""
+    """Return whether the index has read the chain's history. Before that, it has no sums."""
     return bool(await connection.scalar(select(chain_cursor.c.summed).where(chain_cursor.c.chain_id == chain_id)))
 
 
 async def read_openers(connection: AsyncConnection) -> list[str]:
-    """Return every wallet that was ever allowed to list markets."""
+    """Return the wallets that were ever allowed to list markets."""
     return [checksum(each) for each in await connection.scalars(select(stock_opener.c.opener))]
 
 
@@ -264,8 +264,8 @@ async def read_sweeps(connection: AsyncConnection, limit: int) -> list[FeeSweepP
 
 
 async def read_refunds(connection: AsyncConnection, market_id: int) -> list[RefundProof]:
-    """Return the refunds of a void market's positions, in the order of entry. Each refund is of the position's accepted
-    part, its refused part or both. If nothing of a position was accepted, all of it is the refused part."""
+    """Return the refunds of a void market's positions, in the order of entry: of the accepted part, the refused part or
+    both."""
     sent = or_(stock_position.c.claimed, stock_position.c.refunded)
     query = (
         select(stock_position).where(stock_position.c.market_id == market_id, sent).order_by(stock_position.c.ordinal)
@@ -296,13 +296,11 @@ async def read_audit(connection: AsyncConnection, chain_id: int) -> AuditProof |
 
 
 log = get_logger(__name__)
+B = TypeVar("B", bound=Body)
 
-
-# Each process makes two calls to each chain this often; the page is cached for a minute.
-PAUSE_SECONDS = 15.0
-
+# Each process makes two calls for each contract this often; the page is cached for a minute.
+PAUSE_SECONDS = 10.0
 CHAIN_TIMEOUT_SECONDS = 3.0
-
 # Chain, the contract that holds money, and its token.
 HOLDERS: Final[tuple[tuple[ChainName, str, str], ...]] = (
     ("stock", "VestedMarkets", "USDG"),
@@ -310,29 +308,18 @@ HOLDERS: Final[tuple[tuple[ChainName, str, str], ...]] = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Solvency:
-    """A contract's balance and liabilities at the end of a block, in token units."""
+class ChainWatch(Generic[B]):
+    """A contract's state, read again every few seconds. While its chain does not respond, the last state stays and
+    `missing` is set.
 
-    balance: int
-    liabilities: int
-    block: int
-
-
-class SolvencyWatch:
-    """One contract's solvency, read every few seconds. While the contract's chain does not answer, the last reading
-    stays and `missing` is set.
-
-    Each contract has its own watch, so that one silent chain does not delay the numbers of the other.
+    Each contract has its own watch, so that one silent chain does not delay the numbers of the other. what: the state's
+    name in the log.
     """
 
-    def __init__(self, client: ChainClient, chain: ChainName, contract: Contract, token: Contract, symbol: str) -> None:
-        self._client = client
-        self._contract = contract
-        self._token = token
-        self._chain = chain
-        self._symbol = symbol
-        self.latest: Solvency | None = None
+    def __init__(self, what: str, read: Callable[[], Awaitable[B]]) -> None:
+        self.what = what
+        self._read = read
+        self.latest: B | None = None
         self.missing = True
 
     async def run(self) -> None:
@@ -348,44 +335,57 @@ class SolvencyWatch:
         except (RpcError, TimeoutError) as error:
             if not self.missing:
                 log.warning(
-                    "failed to read the contract's balance and liabilities",
-                    action="proof.no_solvency",
-                    chain=self._chain,
-                    why=error,
+                    "failed to read a contract for the proof", action="proof.no_chain", what=self.what, why=error
                 )
             self.missing = True
 
-    async def _read(self) -> Solvency:
-        """Read the balance and the liabilities at the newest block."""
-        block = (await self._client.head(timeout_seconds=CHAIN_TIMEOUT_SECONDS)).number
-        calls = [self._token.call("balanceOf", self._contract.address), self._contract.call("liabilities")]
-        balance, owed = values(await self._client.read_many(calls, block, timeout_seconds=CHAIN_TIMEOUT_SECONDS))
-        # SettlementWallet returns open stakes, unpaid money and fees separately; VestedMarkets returns the sum.
-        return Solvency(balance, sum(owed) if isinstance(owed, tuple) else owed, block)
 
-    def body(self, name: str) -> SolvencyProof | None:
-        if self.latest is None:
-            return None
-        return SolvencyProof(
-            contract=name,
-            chain=self._chain,
-            token=self._symbol,
-            address=self._contract.address,
-            balance=str(self.latest.balance),
-            liabilities=str(self.latest.liabilities),
-            block=str(self.latest.block),
-        )
-
-
-async def solvency_watches(context: Context) -> dict[str, SolvencyWatch]:
-    """Return a watch for each contract, by contract name. Chains without contracts or without a node are left out."""
-    watches = {}
+async def solvency_watches(context: Context) -> list[ChainWatch[SolvencyProof]]:
+    """Return a watch for each contract. Chains without contracts or without a node are left out."""
+    watches = []
     for chain, name, symbol in HOLDERS:
         deployment = load_deployment(context.settings.chain(chain).deployment_file)
         client = await context.chains.client(chain)
-        if client is None or name not in deployment.contracts:
-            continue
-        contract = Contract(deployment.contract(name).address, abi(name))
-        token = Contract(deployment.token(symbol).address, abi(f"Local{symbol}"))
-        watches[name] = SolvencyWatch(client, chain, contract, token, symbol)
+        if client is not None and name in deployment.contracts:
+            read = partial(_solvency, client, chain, deployment, name, symbol)
+            watches.append(ChainWatch(f"solvency of {name}", read))
     return watches
+
+
+async def _solvency(
+    client: ChainClient, chain: ChainName, deployment: Deployment, name: str, symbol: str
+) -> SolvencyProof:
+    contract = Contract(deployment.contract(name).address, abi(name))
+    token = Contract(deployment.token(symbol).address, abi(f"Local{symbol}"))
+    block, (balance, owed) = await _read_newest(
+        client, token.call("balanceOf", contract.address), contract.call("liabilities")
+    )
+    # SettlementWallet returns open stakes, unpaid money and fees separately; VestedMarkets returns the sum.
+    liabilities = sum(owed) if isinstance(owed, tuple) else owed
+    return SolvencyProof(
+        contract=name,
+        chain=chain,
+        token=symbol,
+        address=contract.address,
+        balance=str(balance),
+        liabilities=str(liabilities),
+        block=str(block),
+    )
+
+
+def safe_watch(client: ChainClient | None, deployment: Deployment) -> ChainWatch[SafeProof] | None:
+    if client is None or deployment.safe is None:
+        return None
+    return ChainWatch("the Safe", partial(_safe, client, deployment.safe.address))
+
+
+async def _safe(client: ChainClient, address: str) -> SafeProof:
+    wallet = Contract(address, abi("Safe"))
+    _, (threshold, owners) = await _read_newest(client, wallet.call("getThreshold"), wallet.call("getOwners"))
+    return SafeProof(address=address, threshold=threshold, owners=len(owners))
+
+
+async def _read_newest(client: ChainClient, *calls: Call) -> tuple[int, list[Any]]:
+    """Return the number of the newest block, and the results of the calls at this block."""
+    block = (await client.head(timeout_seconds=CHAIN_TIMEOUT_SECONDS)).number
+    return block, values(await client.read_many(calls, block, timeout_seconds=CHAIN_TIMEOUT_SECONDS))

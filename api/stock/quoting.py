@@ -19,7 +19,7 @@ from api.problems import Problem
 from api.requests import read_query
 from api.stock.bets import ADDRESS, BYTES32, NONCE_FORMULA, StockBet, Uint256Text
 from api.stock.bodies import BetQuoteBody, HexAddress, HexHash, Integer, QuoteBasisBody, QuoteBody, QuotesBody
-from api.stock.checks import MAX_BET, MIN_BET, check_amount, check_halt
+from api.stock.checks import MAX_BET, MIN_BET, check_amount, check_halt, not_deployed
 from api.stock.facts import FAMILIES, SIDES, ListedMarket, MarketsSnapshot, Phase
 from api.stock.sources import STOCK_TOKEN_SYMBOL, StockSources
 from core.chain import checksum
@@ -87,7 +87,7 @@ def quote(listed: ListedMarket, snapshot: MarketsSnapshot, outcome: int, amount:
 
 
 def example_quotes(listed: ListedMarket, snapshot: MarketsSnapshot, *, accepting: bool) -> QuotesBody:
-    """Quote some example stakes on either side. Stakes outside the market's limits are left out."""
+    """Quote the example stakes that the market's limits allow, on either side."""
     terms, basis = listed.market.terms, _basis(listed, snapshot)
     stakes = [each for each in EXAMPLE_STAKES if accepting and terms.min_entry <= each <= terms.max_entry]
     bets = [_quoted(listed, snapshot, outcome, stake, basis) for stake in stakes for outcome in range(len(SIDES))]
@@ -131,11 +131,10 @@ ZERO_ADDRESS = "0x" + "00" * 20
 
 
 async def typed_data(sources: StockSources, request: web.Request) -> web.StreamResponse:
-    """Answer with the typed data of a bet, which a wallet signs, and the request body without the signature."""
     contracts, index = sources.contracts, sources.index
     query = read_query(request, TypedDataQuery)
     if contracts is None or index is None:
-        raise Problem(503, "not_deployed", "The stock markets are not deployed yet; there is nothing to bet on.")
+        raise not_deployed()
     snapshot = index.required()
     market = await index.market(int(query.market_id))
     if market is None:

@@ -1,8 +1,8 @@
-"""The read endpoints: prices, markets, a market, an address's positions. Answers come from memory and are rendered once
+"""The read endpoints: prices, markets, a market, an address's positions. Bodies come from memory and are rendered once
 per change.
 
 No request waits for a node. The database is read only for the positions of a market that changed, or of one owner.
-While the database is unavailable, the positions that were read last are served.
+While it is unavailable, the positions that were read last are served.
 """
 
 from __future__ import annotations
@@ -60,37 +60,25 @@ class MarketsQuery(BaseModel):
 
 
 PRICES_CACHE = public(15)
-
 MARKETS_CACHE = public(15)
-
 MARKET_CACHE = public(5)
-
 POSITIONS_CACHE = private(5)
-
-
 POSITIONS_RATE = parse("30/minute")
-
-
 # The most settled markets in a list without a limit, a bound for clients that do not page.
 MARKETS_LISTED = 1_000
-
 # The page size when only `before` is given.
 MARKETS_PAGE = 200
-
 CACHED_LISTED = MARKETS_LISTED
-
 CACHED_MARKETS_BYTES = 4_000_000
-
 # The most positions cached for markets, and for owners' pages. An entry counts as POSITIONS_EACH more.
 CACHED_POSITIONS, POSITIONS_EACH = 20_000, 20
-
 # The bodies of more positions than this are made in a thread, so that other requests do not wait.
 MADE_INLINE = 200
 
 
 @dataclass(frozen=True, slots=True)
 class _Page:
-    """The positions of a market, and their bodies, for one version of the market and one generation of the index."""
+    """The positions of a market, and their bodies, for one version of the market and one index generation."""
 
     version: tuple[int, int]
     generation: int
@@ -123,8 +111,6 @@ class StockReads:
             CACHED_POSITIONS, lambda owned: POSITIONS_EACH + len(owned[1].positions)
         )
 
-    # ------------------------------------------------------------ handlers
-
     async def prices(self, request: web.Request) -> web.StreamResponse:
         return await self._prices.answer(request, None, self._render_prices)
 
@@ -147,7 +133,6 @@ class StockReads:
         return snapshot is not None and _is_id(text) and int(text) in snapshot.markets
 
     async def _one_market(self, text: str) -> RenderedBody[MarketDetailBody]:
-        """Return the details of the market with this id. Raise a 404 if there is no such market."""
         if not _is_id(text) or self._index is None:
             raise _never_listed()
         market_id = int(text)
@@ -171,13 +156,12 @@ class StockReads:
         return (await Rendered.make(to_json(body), POSITIONS_CACHE)).response(request)
 
     async def shown(self, text: str) -> tuple[MarketDetailBody, str]:
-        """Return a market's details for the pages, and a tag that changes with the details."""
+        """Return a market's details for the pages, and a tag that changes with them."""
         shown = await self._one_market(text)
         return shown.body, shown.rendered.tag
 
     async def owner_body(self, given: str, limit: int = POSITIONS_LISTED, before: int | None = None) -> OwnerBody:
-        """Return a page of an address's positions, and the totals of all its positions. `given`: the address, in any
-        case."""
+        """Return a page of an address's positions, and the totals of all. `given`: the address, in any case."""
         owner = checksum(given.lower())
         if self._index is None:
             return OwnerBody(
@@ -203,27 +187,22 @@ class StockReads:
         return self._listing(bodies, None), snapshot.head.timestamp
 
     async def listed(self, numbers: Iterable[int]) -> dict[int, ListedMarket]:
-        """Return those markets with these ids that the index has, however old they are."""
+        """Return those of these markets that the index has, however old they are."""
         return {} if self._index is None else await self._index.markets(numbers)
 
     @property
     def _read(self) -> Oracle:
-        """Return the last reading of the feeds."""
         return market_view.EMPTY_ORACLE if self._oracle is None else self._oracle.oracle
-
-    # ------------------------------------------------------------ freshness
 
     @property
     def stale(self) -> bool:
-        """Return whether the index or the chain was last read too long ago."""
         return self._index is not None and (
             self._index.stale or not self._index.readable or (self._oracle is not None and self._oracle.stale)
         )
 
     @property
     def read_at(self) -> int:
-        """Return the time of the older of the two reads that a body is made from (index and chain), in Unix seconds of
-        our clock."""
+        """Return the time of the older of the last reads of index and chain, in Unix seconds by our clock."""
         times = [] if self._index is None else [self._index.read_at]
         if self._read.read_at:
             times.append(self._read.read_at)
@@ -231,24 +210,20 @@ class StockReads:
 
     @property
     def stamp(self) -> Hashable:
-        """Return a value that changes whenever an answer of these endpoints may have changed."""
+        """Return a value that changes whenever a body of these endpoints may have changed."""
         return None if self._index is None else self._index.tick, self._read.version, self.stale
 
     @property
     def generation(self) -> int:
-        """Return a number that changes whenever the whole index is read again."""
         return 0 if self._index is None else self._index.generation
 
     @property
     def _indexed(self) -> StockIndex:
-        """Return the index. Only call this where the markets are deployed."""
         assert self._index is not None
         return self._index
 
     def _snapshot(self) -> MarketsSnapshot:
         return self._indexed.required()
-
-    # ------------------------------------------------------------ prices
 
     def _prices_stamp(self) -> Hashable:
         return self._read.version, self._read.read_at, self._oracle is not None and self._oracle.stale
@@ -274,15 +249,12 @@ class StockReads:
             status = "live"
         return to_json(PricesBody(status=status, read_at=self._read.read_at, readings=readings))
 
-    # ------------------------------------------------------------ markets
-
     async def _render_markets(self) -> bytes:
         return to_json(await self._markets_body(None, None))
 
     async def _markets_body(self, limit: int | None, before: int | None) -> MarketsBody:
-        """Build a page of markets, the newest first. Without `limit` and `before`, the page has all unsettled markets
-        and the newest settled ones, and the next page starts below the lowest of the settled ones. While the database
-        is unavailable, only markets in memory are listed."""
+        """Build a page of markets, newest first. Without `limit` and `before`, it has all unsettled markets and the
+        newest settled ones, and the next page starts below the lowest settled one."""
         if self._index is None:
             return self._listing([], None)
         snapshot = self._snapshot()
@@ -294,9 +266,8 @@ class StockReads:
         return self._listing(bodies, None if goes_on_at is None else str(goes_on_at))
 
     async def _newest(self, snapshot: MarketsSnapshot, limit: int | None) -> tuple[list[ListedMarket], int | None]:
-        """Return the newest markets, at most `limit`, and the id below which the list continues. With a limit, only
-        markets in memory are returned. Without a limit, older markets are read as well, unless the database is
-        unavailable."""
+        """Return the newest markets, and the id below which the list continues: with a limit from memory, without one
+        also from the database, unless it is unavailable."""
         settled = heapq.nlargest(MAX_SETTLED, (each.id for each in snapshot.markets.values() if each.market.settled))
         lowest = settled[-1] if settled else 0
         goes_on_at = lowest if len(settled) == MAX_SETTLED and lowest > 1 else None
@@ -329,8 +300,8 @@ class StockReads:
         )
 
     def _listed_body(self, market: ListedMarket, snapshot: MarketsSnapshot) -> MarketBody:
-        """Return a market's body as listed. The body is cached for a market that was settled by its rounds, because
-        only deliveries change it."""
+        """Return a market's body as listed. It is cached if rounds settled the market, because then only deliveries
+        change it."""
         if market.result is None or market.result.strike is None:
             return market_view.listed_body(market, snapshot, self._read)
         listed = self._listed.get(market.id)
@@ -340,8 +311,6 @@ class StockReads:
             self._listed[market.id] = listed
         return listed[1]
 
-    # ------------------------------------------------------------ one market
-
     async def _detail_body(self, market_id: int) -> MarketDetailBody:
         snapshot, market, positions = await self._positions_of(market_id)
         if self._oracle is not None and market_id not in snapshot.markets:
@@ -349,7 +318,7 @@ class StockReads:
         return market_view.detail_body(market, snapshot, self._read, positions, read_at=self.read_at, stale=self.stale)
 
     async def _positions_of(self, market_id: int) -> tuple[MarketsSnapshot, ListedMarket, list[PositionBody]]:
-        """Return the snapshot, the market and the bodies of its positions, all as of the same block."""
+        """Return the snapshot, the market and the bodies of its positions, as of the same block."""
         for _ in range(5):
             snapshot = self._snapshot()
             market = await self._indexed.market(market_id)
@@ -375,7 +344,7 @@ class StockReads:
     async def _position_bodies(
         self, market: ListedMarket, page: _Page, snapshot: MarketsSnapshot
     ) -> list[PositionBody]:
-        # Without a new row a position changes only when its batch is finished.
+        # Without a new row, a position changes only when its batch is finished.
         key = (page.generation, page.version, finished(market.market, snapshot.head.moment))
         if page.shown_key == key:
             return page.shown
@@ -387,8 +356,6 @@ class StockReads:
         shown = make() if len(page.positions) <= MADE_INLINE else await asyncio.to_thread(make)
         self._pages[market.id] = replace(page, shown_key=key, shown=shown)
         return shown
-
-    # ------------------------------------------------------------ one owner
 
     async def _owner_body(self, owner: str, limit: int, before: int | None) -> OwnerBody:
         snapshot, page, is_old = await self._owned(bytes_of(owner), limit, before)
@@ -409,8 +376,7 @@ class StockReads:
 
     async def _owned(self, owner: bytes, limit: int, before: int | None) -> tuple[MarketsSnapshot, OwnerPage, bool]:
         """Return the snapshot, a page of an owner's positions, and whether the page is an older one because the
-        database is unavailable. The page is as of the snapshot's block, unless five tries fail to get both from the
-        same block."""
+        database is unavailable. After five tries, the page may be of another block than the snapshot."""
         tries, asked = 0, (owner, limit, before)
         while True:
             tries += 1

@@ -19,12 +19,12 @@ from api.database import reading
 from api.head import Head, head_of
 from api.limits import caller_ip
 from api.operations import Body
-from api.problems import Problem
 from api.requests import read_query
 from api.stock.bets import ADDRESS, BYTES32
 from api.stock.bodies import HeadBody, HexHash, Integer, PositionBody, ReadAt, Stale
+from api.stock.checks import not_deployed
 from api.stock.facts import HeldPosition
-from api.stock.index import HELD, StockIndex, held_position
+from api.stock.index import HELD, held_position
 from api.stock.market_view import head_body, position_body
 from api.stock.sources import StockSources
 from core.chain.heads import final_block
@@ -82,60 +82,44 @@ class EntryReceipt:
 RECEIPTS_RATE = parse("60/minute")
 
 
-class BetReceipts:
-    """The receipts of signed bets, by signer and nonce."""
-
-    def __init__(self, context: Context, sources: StockSources) -> None:
-        self._settings = context.settings
-        self._chain_id = sources.deployment.chain_id
-        self._finality_blocks = context.settings.chain("stock").finality_blocks
-        self._contracts = sources.contracts
-        self._index = sources.index
-        self._engine = context.engine
-        self._limits = context.limits
-
-    async def get(self, request: web.Request) -> web.StreamResponse:
-        caller = caller_ip(request, self._settings)
-        await self._limits.take(RECEIPTS_RATE, "receipts", caller, "Receipts are limited to 60 requests a minute.")
-        query = read_query(request, ReceiptQuery)
-        if self._contracts is None or self._index is None:
-            raise Problem(503, "not_deployed", "The stock markets are not deployed yet; there are no bets.")
-        signer, nonce = bytes_of(query.from_), bytes_of(query.nonce, 32)
-        receipt = await self._receipt(self._index, self._contracts.settler.address, signer, nonce)
-        entry = receipt.position
-        market = None if entry is None else await self._index.market(entry.position.market_id)
-        return json_response(
-            ReceiptBody(
-                receipt=receipt.state,
-                tx_hash=receipt.tx,
-                block_number=None if receipt.block is None else str(receipt.block),
-                position=None if entry is None or market is None else position_body(market, entry, receipt.head.moment),
-                head=head_body(receipt.head),
-                final_block=str(max(0, receipt.final_block)),
-                read_at=self._index.read_at,
-                stale=self._index.stale or not self._index.readable,
-            )
+async def bet_receipt(context: Context, sources: StockSources, request: web.Request) -> web.StreamResponse:
+    caller = caller_ip(request, context.settings)
+    await context.limits.take(RECEIPTS_RATE, "receipts", caller, "Receipts are limited to 60 requests a minute.")
+    query = read_query(request, ReceiptQuery)
+    contracts, index = sources.contracts, sources.index
+    if contracts is None or index is None:
+        raise not_deployed()
+    finality_blocks = context.settings.chain("stock").finality_blocks
+    key = (sources.deployment.chain_id, contracts.settler.address, bytes_of(query.from_), bytes_of(query.nonce, 32))
+    # Read at the block of the markets in memory, from which the accepted part of a batch is computed. After five tries,
+    # the block may be another one.
+    for _ in range(5):
+        async with reading("This bet"), consistent_read(context.engine) as connection:
+            receipt = await read_receipt(connection, *key, finality_blocks)
+        snapshot = index.snapshot
+        if receipt.position is None or (snapshot is not None and snapshot.head.number == receipt.head.number):
+            break
+        await index.refresh()
+    entry = receipt.position
+    market = None if entry is None else await index.market(entry.position.market_id)
+    return json_response(
+        ReceiptBody(
+            receipt=receipt.state,
+            tx_hash=receipt.tx,
+            block_number=None if receipt.block is None else str(receipt.block),
+            position=None if entry is None or market is None else position_body(market, entry, receipt.head.moment),
+            head=head_body(receipt.head),
+            final_block=str(max(0, receipt.final_block)),
+            read_at=index.read_at,
+            stale=index.stale or not index.readable,
         )
-
-    async def _receipt(self, index: StockIndex, settler: str, signer: bytes, nonce: bytes) -> EntryReceipt:
-        """Read the receipt at the block of the markets in memory, because the accepted part of a batch is computed from
-        its market at that block. After five tries, return the last receipt, whatever its block."""
-        tries = 0
-        while True:
-            tries += 1
-            async with reading("This bet"), consistent_read(self._engine) as connection:
-                receipt = await read_receipt(connection, self._chain_id, settler, signer, nonce, self._finality_blocks)
-            snapshot = index.snapshot
-            is_same = snapshot is not None and snapshot.head.number == receipt.head.number
-            if receipt.position is None or is_same or tries == 5:
-                return receipt
-            await index.refresh()
+    )
 
 
 async def read_receipt(
     connection: AsyncConnection, chain_id: int, settler: str, signer: bytes, nonce: bytes, finality_blocks: int
 ) -> EntryReceipt:
-    """Return the state, as of the last indexed block, of the bet that `signer` signed with this nonce."""
+    """Return the state, as of the last indexed block, of a bet."""
     spent = token_authorization.c
     paid = and_(
         spent.chain_id == chain_cursor.c.chain_id,

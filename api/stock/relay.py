@@ -1,10 +1,8 @@
 """POST /api/relay/enter: checks a signed bet, the cheapest checks first, sends it once, and returns its outcome.
 
-A bet that is submitted again is never booked twice, whoever sends it, because the contract takes an authorization only
-once. The table `relay_bet` serves another purpose: by it, a repeated bet finds its first transaction.
-
-A bet is "accepted" once its row is written, and has "landed" once it is on the chain, whoever sent it. The bettor is
-told that the bet is confirmed, pending or reverted, as the specification names these outcomes.
+A bet is never booked twice, whoever sends it, because the contract takes an authorization only once. The table
+`relay_bet` serves another purpose: by it, a repeated bet finds its first transaction. A bet is "accepted" when its row
+is written, and has "landed" when it is on the chain, whoever sent it.
 """
 
 from __future__ import annotations
@@ -77,34 +75,20 @@ class RelayBody(Body):
 
 
 log = get_logger(__name__)
-
-
-ANSWERS = Counter("vpm_stock_relay_answers", "Answers of the relay, by result or error code", ("answer",))
-
-
+ANSWERS = Counter("vpm_stock_relay_answers", "Relay responses, by result or error code.", ("answer",))
 RELAY_RATE = parse("10/minute")
-
 RECEIPT_WAIT_SECONDS = 10.0
-
 BODY_LIMIT = 16 * 1024
-
-
-# The metric label of a 502 when all nodes answer but contradict each other about the bet.
+# The metric label of a 502 when all nodes respond but contradict each other about the bet.
 UNPROVEN = "unproven"
-
-
 # A signer with this many bets in an hour that were accepted with less than the smallest bet gets no more bets sent:
-# each costs us gas twice, to book it and to refund it, and costs the bettor nothing.
+# each costs gas twice, to book and to refund it, and costs the bettor nothing.
 RETURNED_BETS = 5
-
-
 SPENT = "AuthorizationSpent"
 """The relayer's reason when the token reports the bet's authorization as used."""
 
 
 class Relay:
-    """The relay that sends signed bets to the chain."""
-
     def __init__(self, context: Context, sources: StockSources) -> None:
         self.settings = context.settings
         self.sources = sources
@@ -125,8 +109,8 @@ class Relay:
             raise
         ANSWERS.labels(body.receipt).inc()
         response = json_response(body)
-        # Later answers may say that the signature is used only after this one was delivered: if the connection is lost,
-        # the same body is answered with its first transaction again.
+        # Later responses may say that the signature is used only after this one was delivered: if the connection is
+        # lost, the same body gets its first transaction again.
         if body.receipt == "confirmed" and await _written(request, response):
             await self._mark_confirmation_sent(submission.key)
         return response
@@ -146,7 +130,7 @@ class Relay:
         content = await read_json(request, limit=BODY_LIMIT)
         signer = content.get("from") if isinstance(content, dict) else None
         if isinstance(signer, str):
-            # Only checked here and counted once the signature is verified: a stranger cannot use up a signer's limit.
+            # Counted only after the signature is verified: a stranger cannot use up a signer's limit.
             await self.limits.check(RELAY_RATE, "relay-signer", signer.lower(), checks.TOO_MANY)
         body = validated_body(RelayRequest, content)
         relayed = RelayedBet.of(body, self.sources.contracts, self.token, self.chain_id)
@@ -163,7 +147,7 @@ class Relay:
 
 class RelaySubmission(Submission[RelayBody]):
     """A bet submitted to the relay. `blocked`: the refusal of its sender's region, if that is blocked. `until`: the
-    time, by the loop's clock, when the request must be answered."""
+    request deadline by the loop's clock."""
 
     def __init__(self, relay: Relay, relayed: RelayedBet, blocked: Problem | None, until: float) -> None:
         self.key = relayed.key
@@ -190,8 +174,7 @@ class RelaySubmission(Submission[RelayBody]):
         async with self._database(checks.relayer_unavailable) as connection:
             known = await ATTEMPTS.find(connection, self.key)
         self._attempts = 0 if known is None else known.number
-        # A bet accepted before is answered from its transaction, even if its market has closed, it has expired or its
-        # bettor is in a blocked region now.
+        # An earlier attempt decides, even if the market has closed, the bet has expired or the region is blocked now.
         if known is not None and known.intent.may_land and relayed.is_signed:
             checks.check_domain(relayed)
             return await self._accepted(known)
@@ -210,7 +193,7 @@ class RelaySubmission(Submission[RelayBody]):
             checks.check_halt(self._halt_reason())
             checks.check_room(bet, facts)
         except Problem:
-            # The index may have it in a block that is newer than that of the facts.
+            # The index may have the bet in a newer block than that of the facts.
             if relayed.is_signed and not facts.authorization_used and facts.market is not None:
                 checks.check_domain(relayed)
                 if (tx := await self._find_transaction(facts.block)) is not None:
@@ -235,7 +218,7 @@ class RelaySubmission(Submission[RelayBody]):
         if self._client is None or self._contracts is None:
             raise checks.relayer_unavailable()
         try:
-            # An unverified signature would let a stranger run a contract wallet's code on our node.
+            # With an unverified signature a stranger could run a contract wallet's code on the node.
             call = self._relayed.signed.call if self._relayed.is_signed else None
             return await read_facts(self._client, self._contracts, self._relayed.bet, call, self._request_seconds)
         except RpcError as error:
@@ -249,7 +232,7 @@ class RelaySubmission(Submission[RelayBody]):
         return oracle.halt_reason(index.snapshot.markets.get(self._relayed.bet.market_id))
 
     async def _check_lanes(self) -> None:
-        """Refuse a bet if no lane would send it now, or if too many bets of its wallet were returned."""
+        """Refuse a bet that no lane would send now, or whose wallet had too many bets returned."""
         async with self._database(checks.relayer_unavailable) as connection:
             lanes = await report(connection, self._relay.chain_id, RELAY)
             returned = await bets.count_recent_returns(connection, self.key)
@@ -262,13 +245,10 @@ class RelaySubmission(Submission[RelayBody]):
             raise checks.busy(waiting)
 
     async def _enqueue(self, funds: Funds) -> Attempt:
-        """Store an attempt for the relayer, unless another request has already stored one."""
+        """Store an attempt for the relayer, unless another request has stored one."""
         relayed = self._relayed
         try:
-            async with (
-                self._database(checks.outcome_unknown) as connection,
-                connection.transaction(),
-            ):
+            async with self._database(checks.outcome_unknown) as connection, connection.transaction():
                 return await ATTEMPTS.add(
                     connection, self.key, relayed.row, relayed.signed, after=self._attempts, funds=funds
                 )
@@ -287,7 +267,7 @@ class RelaySubmission(Submission[RelayBody]):
     async def _accepted(self, attempt: Attempt) -> Intent:
         self._attempts = attempt.number
         (confirmation_sent_at,) = attempt.details
-        # A fork may have undone the block reported to the bettor: then the bet is pending again, and not used up.
+        # If a fork has undone the block reported to the bettor, the bet is pending again.
         if confirmation_sent_at is not None and attempt.intent.succeeded:
             assert attempt.intent.tx_hash is not None
             position = await self._position(attempt.intent.tx_hash)
@@ -313,8 +293,8 @@ class RelaySubmission(Submission[RelayBody]):
             raise checks.outcome_unknown()
         if intent.reason_code in PAYER_REASONS:
             raise checks.payer_limited(intent)
-        # A block no older than the one that refused the bet does not have it, so it was not refused because someone
-        # else had already sent it. If the relayer's nodes did not agree on such a block, that may be the reason.
+        # The bet is not in this block, which is no older than the one that refused it: someone else's transaction was
+        # not the reason. If the relayer's nodes did not agree on such a block, it may be.
         if intent.block_number is None:
             raise checks.nodes_disagree()
         raise checks.not_sent(intent)
@@ -326,7 +306,7 @@ class RelaySubmission(Submission[RelayBody]):
 
     def is_settled(self, refusal: Problem) -> bool:
         # Without an attempt, a retriable refusal needs no mark, and a stranger's signature can never place the bet. But
-        # another request may have made an attempt since this one looked for it.
+        # another request may have made an attempt in the meantime.
         is_clear = not self._attempts and (is_retriable(refusal) or not self._relayed.is_signed)
         return is_clear or refusal.extra.get("receipt") == "confirmed"
 
@@ -334,8 +314,7 @@ class RelaySubmission(Submission[RelayBody]):
 
     async def _find_transaction(self, seen: int | None, *, spent: bool = False) -> bytes | None:
         """Return the transaction that placed the bet, or None if the bet is certainly not on the chain. Raise a 502 if
-        neither is known (see `find_landing`). This must be called before any answer that says that a bet was refused or
-        not sent."""
+        neither is known. Call this before any response that says that a bet was refused or not sent."""
         if self._client is None or self._contracts is None:
             raise checks.outcome_unknown()
         bet, primary = self._relayed.bet, self._relay.primary
@@ -352,7 +331,7 @@ class RelaySubmission(Submission[RelayBody]):
         return relay_body(self._relayed, tx, "confirmed", block=block, position=await self._position(tx))
 
     async def _position(self, tx: bytes) -> str | None:
-        """Return the id of the bet's position, or None if no node returns the transaction's receipt quickly."""
+        """Return the position's id, or None if no node returns the transaction's receipt quickly."""
         if self._client is None or self._contracts is None:
             return None
         try:
@@ -386,7 +365,7 @@ def relay_body(
 
 
 async def _written(request: web.Request, response: web.StreamResponse) -> bool:
-    """Write the whole answer now. Return False if the request's connection is closed."""
+    """Write the whole response now. Return False if the connection is closed."""
     try:
         await response.prepare(request)
         await response.write_eof()

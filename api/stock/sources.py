@@ -1,9 +1,7 @@
 """The data sources of the stock surface: its contracts, its index, and a watch of its feeds.
 
-The watch keeps in memory the latest round of each feed, and the finder's and resolver's answers for started markets.
 All reads of one pass see the same block. A market is read again when its feed has a new round, when its strike or bell
-passes, and every `REREAD_SECONDS`. The last case is needed because the stock's oracle may be paused or resumed without
-a new round.
+passes, and every `REREAD_SECONDS`, because the stock's oracle may be paused or resumed without a new round.
 """
 
 from __future__ import annotations
@@ -69,26 +67,19 @@ def feed_call(feed: str, name: str, *arguments: int) -> Call:
 
 
 log = get_logger(__name__)
-
-
 # Between passes. A pass is one batch over the feeds, and a second one only for markets that need it.
 PAUSE_SECONDS = 2.0
-
 REREAD_SECONDS = 10.0
-
 TIMEOUT_SECONDS = 3.0
-
 MAX_OLD_MARKETS = 64
-
 STALE_AFTER_SECONDS = 10.0
-
 # An index that is further behind is not read at: a pause of a stock would be noticed late.
 CURRENT_SECONDS = 5
 
 
 @dataclass(frozen=True, slots=True)
 class _ReadState:
-    """The state under which a market was last read. When it changes, the market is read again."""
+    """The state under which a market was last read. If it changes, the market is read again."""
 
     latest: Round | None
     past_strike: bool
@@ -98,8 +89,8 @@ class _ReadState:
 
 
 class OracleWatch:
-    """A background reader of the feeds. `oracle` is the last reading. The reading's `version` grows with every
-    change."""
+    """A background reader of the feeds: their latest rounds, and the finder's and resolver's views of started
+    markets."""
 
     def __init__(
         self,
@@ -121,19 +112,16 @@ class OracleWatch:
         self._old_markets: LRUCache[int, ListedMarket] = LRUCache(MAX_OLD_MARKETS)
 
     def follow_old_market(self, market: ListedMarket) -> None:
-        """Make the next pass also read this market, which was settled long ago, unless its settlement names its
-        rounds."""
+        """Also read this market, which was settled long ago, unless its settlement names its rounds."""
         if not _settled_by_rounds(market):
             self._old_markets[market.id] = market
 
     def halt_reason(self, market: ListedMarket | None) -> str | None:
-        """Return why betting on a market is halted by its feed or stock. Return None if betting is not halted, or if
-        this is not known."""
+        """Return why betting on a market is halted, or None if it is not, or that is unknown."""
         return None if market is None else self.oracle.halts.get(market.feed)
 
     @property
     def stale(self) -> bool:
-        """Return whether the chain was never read, or was last read too long ago."""
         return time.time() - self.oracle.read_at > STALE_AFTER_SECONDS
 
     async def run(self) -> None:
@@ -159,8 +147,7 @@ class OracleWatch:
                 await self._load_from_index()
 
     async def _read(self) -> None:
-        """Read at the index's block. If the node does not have that block, or the index is behind, read at the node's
-        own head."""
+        """Read at the index's block, or at the node's head if the node lacks that block or the index is behind."""
         snapshot = None if self._index is None else self._index.snapshot
         if snapshot is not None and _is_current(snapshot.head):
             with contextlib.suppress(RpcError):
@@ -197,8 +184,7 @@ class OracleWatch:
         )
 
     async def _latest(self, block: int, now: int) -> tuple[dict[str, Round], dict[str, str]]:
-        """Read, in one batch, the latest round of every feed and why betting on the feed's markets is halted, if it
-        is."""
+        """Read, in one batch, the latest round of every feed, and why betting on its markets is halted, if it is."""
         feeds = self._deployment.price_feeds
         if not feeds:
             return {}, {}
@@ -295,17 +281,17 @@ class OracleWatch:
 
 
 def _is_current(head: Head) -> bool:
-    """Return whether a node reported, in the last seconds, that the indexed head is its newest block or close to it."""
+    """Return whether a node reported in the last seconds that the indexed head is close to its newest block."""
     return head.lag_seconds <= CURRENT_SECONDS and time.time() - head.seen_at <= CURRENT_SECONDS
 
 
 def _round(answer: Any) -> Round:
-    """Make a round from a feed's answer, which lists the id, the answer, the start time and the update time."""
+    """Make a round from the id, the answer, the start time and the update time."""
     return Round(answer[0], answer[1], answer[3])
 
 
 def _settled_by_rounds(market: ListedMarket) -> bool:
-    """Return whether the market's settlement names its rounds. Such a market needs no more reads."""
+    """Return whether the settlement names its rounds, so that the market needs no more reads."""
     return market.result is not None and market.result.strike is not None
 
 
@@ -321,7 +307,7 @@ def _read_state(market: ListedMarket, latest: Round | None, now: int, at: float)
 
 
 async def read_latest_rounds(connection: AsyncConnection, chain_id: int, feeds: Sequence[str]) -> dict[str, Round]:
-    """Return the last indexed round of each feed. These rounds are shown until the chain itself has been read."""
+    """Return the last indexed round of each feed."""
     latest: dict[str, Round] = {}
     for feed in feeds:  # a handful, each one index lookup
         query = (

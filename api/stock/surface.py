@@ -1,4 +1,4 @@
-"""The assembly of the stock surface: starts its parts and declares its operations."""
+"""The stock surface: its background readers and its operations."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from api.stock.index import StockIndex
 from api.stock.mcp import stock_mcp
 from api.stock.owned import OwnerQuery
 from api.stock.proof import Proof
-from api.stock.proof_facts import ProofBody, solvency_watches
+from api.stock.proof_facts import ProofBody, safe_watch, solvency_watches
 from api.stock.quoting import TypedDataBody, TypedDataQuery, typed_data
 from api.stock.reads import MarketPath, MarketsQuery, StockReads
-from api.stock.receipt import BetReceipts, ReceiptBody, ReceiptQuery
+from api.stock.receipt import ReceiptBody, ReceiptQuery, bet_receipt
 from api.stock.relay import Relay, RelayBody
 from api.stock.sources import OracleWatch, StockContracts, StockSources
 from core.contracts.deployments import load_deployment
@@ -85,7 +85,6 @@ the same body again would be a new attempt.
 
 @asynccontextmanager
 async def stock_surface(context: Context) -> AsyncIterator[Surface]:
-    """Make the surface. Its background readers run while the context is open."""
     settings = context.settings
     chain = settings.chain("stock")
     deployment = load_deployment(chain.deployment_file)
@@ -103,11 +102,13 @@ async def stock_surface(context: Context) -> AsyncIterator[Surface]:
         oracle = OracleWatch(client, deployment, contracts, index, context.engine)
         await oracle.refresh()
         context.spawn("stock oracle", oracle.run())
-    solvency = await solvency_watches(context)
-    for name, watch in solvency.items():
-        context.spawn(f"solvency of {name}", watch.run())
+    solvency, safe = await solvency_watches(context), safe_watch(client, deployment)
+    for watch in solvency:
+        context.spawn(watch.what, watch.run())
+    if safe is not None:
+        context.spawn(safe.what, safe.run())
     sources = StockSources(deployment, contracts, client, index, oracle)
-    proof = Proof(context, sources, solvency)
+    proof = Proof(context, sources, solvency, safe)
     context.spawn("stock proof", proof.run())
     cron = Cron(context.secrets.cron_secret, context.pool)
     quota = RequestQuota(context.limits, settings, _answers.refusal("`rate_limited`", 429))
@@ -116,7 +117,9 @@ async def stock_surface(context: Context) -> AsyncIterator[Surface]:
     operations = quota.counted(
         (
             *_market_operations(reads, proof, health),
-            *_relay_operations(Relay(context, sources), partial(typed_data, sources), BetReceipts(context, sources)),
+            *_relay_operations(
+                Relay(context, sources), partial(typed_data, sources), partial(bet_receipt, context, sources)
+            ),
             *_cron_operations(cron),
         )
     )
@@ -208,7 +211,7 @@ def _market_operations(reads: StockReads, proof: Proof, health: Health) -> tuple
     )
 
 
-def _relay_operations(relay: Relay, ready_to_sign: Handler, receipts: BetReceipts) -> tuple[Operation, ...]:
+def _relay_operations(relay: Relay, ready_to_sign: Handler, receipt: Handler) -> tuple[Operation, ...]:
     return (
         Operation(
             "POST",
@@ -250,7 +253,7 @@ def _relay_operations(relay: Relay, ready_to_sign: Handler, receipts: BetReceipt
         ),
         _get(
             "/api/relay/receipt",
-            receipts.get,
+            receipt,
             "The state of a signed bet",
             _answers(
                 "Its block and position, and whether they are final.",

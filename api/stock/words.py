@@ -22,10 +22,8 @@ _PROBLEMS: dict[int, str] = {
 
 
 def utc(at: int) -> str:
-    """Format a time for people, such as 21 Nov 2026 14:30 UTC. Seconds are included only if they are not zero.
-
-    A time beyond the calendar, which the contracts accept, becomes `Unix second 300000000000`.
-    """
+    """Format a time, such as 21 Nov 2026 14:30 UTC, with seconds only if they are not zero. A time beyond the calendar,
+    which the contracts accept, becomes `Unix second 300000000000`."""
     return f"{date_text(utc_datetime(at))} UTC" if at <= LAST_SECOND else f"Unix second {at}"
 
 
@@ -60,12 +58,12 @@ UNREADABLE = "the feed cannot be read right now; this is its last good round"
 
 
 def problem(code: int) -> str:
-    """Explain why a feed has no reading. `code`: the code that `findRound` returned."""
+    """Explain why a feed has no reading, by the code that `findRound` returned."""
     return _PROBLEMS.get(code, "unknown")
 
 
 def reading_problem(answer: int, age: int, max_age: int) -> str | None:
-    """Explain what is wrong with an existing round, or return None if nothing is. Ages are in seconds."""
+    """Explain what is wrong with a round, or return None. Ages are in seconds."""
     if not 0 < answer < TOO_HIGH:
         return f"the answer {answer} is not a price"
     if age > max_age:
@@ -78,15 +76,13 @@ def price(answer: int) -> str:
 
 
 def change_text(bps: int, difference: int) -> str:
-    """Format a change as `+0.42% (+0.79)`. `bps`: the change in basis points, rounded towards zero. `difference`: the
-    difference of the two answers."""
+    """Format a change as `+0.42% (+0.79)`. `bps`: basis points, rounded towards zero. `difference`: of the answers."""
     sign = "-" if difference < 0 else "+"
     percent = f"{sign}{abs(bps) // 100}.{abs(bps) % 100:02d}%"
     return f"{percent} ({sign}{price(abs(difference))})"
 
 
 def rules(market: ListedMarket) -> RulesBody:
-    """Describe how this market is decided and paid: in parts, and as one text."""
     terms = market.market.terms
     segments = [
         (
