@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from functools import cache
+from typing import Annotated, Any, Literal, TypeVar, get_args
 
-from msgspec import Meta
+from msgspec import Meta, structs
 
 from api.operations import Body
 
@@ -32,6 +33,28 @@ PhaseName = Literal["opens", "live", "frozen", "resolved", "void"]
 OutcomeName = Literal["UP", "DOWN", "FLAT", "VOID"]
 ReadAt = Annotated[int, Meta(ge=0, description="When the chain was last read, in Unix seconds; 0 if never.")]
 Stale = Annotated[bool, Meta(description="True while the chain or a feed cannot be read and older data is served.")]
+
+
+B = TypeVar("B", bound=Body)
+
+
+def body_from(body: type[B], *sources: object, **more: Any) -> B:
+    """Build a body from `more` and, for its other fields, the attributes of the same names: each of the first source
+    that has it. Integers become text where the field is text."""
+    for name, is_text in _fields(body):
+        if name not in more:
+            value = next(getattr(source, name) for source in sources if hasattr(source, name))
+            more[name] = str(value) if is_text and isinstance(value, int) else value
+    return body(**more)
+
+
+@cache
+def _fields(body: type[Body]) -> list[tuple[str, bool]]:
+    return [(field.name, _is_text(field.type)) for field in structs.fields(body)]
+
+
+def _is_text(kind: object) -> bool:
+    return kind is str or any(_is_text(each) for each in get_args(kind))
 
 
 class ErrorBody(Body):

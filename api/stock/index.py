@@ -153,8 +153,7 @@ async def _read_where(connection: AsyncConnection, reorgs: int, where: ColumnEle
 async def read_positions(
     connection: AsyncConnection, chain_id: int, market_id: int
 ) -> tuple[tuple[int, int], tuple[HeldPosition, ...]]:
-    """Return the market's `ListedMarket.version`, or (-1, -1) if there is none, and its positions in order of entry, the
-    seed first."""
+    """Return the market's version, or (-1, -1) if there is none, and its positions in order of entry, seed first."""
     query = (
         HELD.add_columns(stock_market.c.updated_block, last_reorg(chain_id).label("last_reorg"))
         .join(stock_market, stock_market.c.market_id == stock_position.c.market_id)

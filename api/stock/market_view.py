@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
-from msgspec import structs
-
 from api.head import Head
 from api.stock import words
 from api.stock.bodies import (
@@ -22,13 +20,13 @@ from api.stock.bodies import (
     OwnedPositionBody,
     PositionBody,
     PreviewBody,
-    PreviewName,
     ResolutionBody,
     RoundBody,
     SettlementBody,
     TotalsBody,
     UpDown,
     VoidReasonName,
+    body_from,
 )
 from api.stock.facts import (
     FAMILIES,
@@ -110,17 +108,7 @@ def detail_body(
         entries_paused=snapshot.entries_paused,
         vintage_block=None if view.vintage_block is None else str(view.vintage_block),
         kappa=str(market.market.terms.kappa),
-        books=[
-            BookBody(
-                principal=str(book.principal),
-                acc=str(book.acc),
-                capacity=str(book.capacity),
-                vested=str(book.vested),
-                demand=str(book.demand),
-                live=str(book.live),
-            )
-            for book in view.books
-        ],
+        books=[body_from(BookBody, book) for book in view.books],
         finder=None if preview is None else _finder(market, prices, preview),
         preview=preview,
         activity=True,
@@ -190,17 +178,14 @@ def _listed(market: ListedMarket, snapshot: MarketsSnapshot, oracle: Oracle, vie
     halted = oracle.halts.get(market.feed) if phase in (Phase.OPENS, Phase.LIVE) else None
     accepting = phase in (Phase.OPENS, Phase.LIVE) and not snapshot.entries_paused and halted is None
     never_null = phase is not Phase.OPENS  # as the specification demands of strike, live and change
-    return MarketBody(
-        id=str(market.id),
-        href=market.href,
-        ticker=market.ticker,
+    return body_from(
+        MarketBody,
+        market,
         family=FAMILIES[market.family],
         question=words.question(market),
         phase=phase.value,
         status=words.status(phase, winner),
         winner=None if winner is None else SIDES[winner],
-        strike_time=market.strike_time,
-        final_time=market.final_time,
         strike=round_body(prices.strike) or (_NO_ROUND if never_null else None),
         strike_problem=prices.strike_problem,
         live=round_body(prices.live) or (_NO_ROUND if never_null else None),
@@ -215,26 +200,11 @@ def _listed(market: ListedMarket, snapshot: MarketsSnapshot, oracle: Oracle, vie
             paid_out=str(market.market.paid),
         ),
         headroom=_pair(view.headroom),
-        limits=LimitsBody(
-            min_entry=str(terms.min_entry),
-            max_entry=str(terms.max_entry),
-            side_cap=str(terms.side_cap),
-            fee_bps=terms.fee_bps,
-        ),
+        limits=body_from(LimitsBody, terms),
         quotes=example_quotes(market, snapshot, accepting=accepting),
         accepting_bets=accepting,
         bets_halted=halted,
-        max_strike_age=market.max_strike_age,
-        max_final_age=market.max_final_age,
-        voidable_at=market.voidable_at,
         seed_per_leg=str(terms.seed_per_leg),
-        opener=market.opener,
-        opened_at=market.opened_at,
-        opened_tx=market.opened_tx,
-        spec_id=market.spec_id,
-        feed=market.feed,
-        stock_token=market.stock_token,
-        positions=market.positions,
         rules=words.rules(market),
     )
 
@@ -317,16 +287,7 @@ def _preview(market: ListedMarket, reading: MarketReadings | None) -> PreviewBod
         preview = reading.preview
     else:  # the chain has not been read since the bell
         preview = ResolverPreview(PreviewStatus.NOT_READY)
-    return PreviewBody(
-        status=preview.status,
-        name=cast("PreviewName", PreviewStatus(preview.status).name.replace("_", " ")),
-        strike_round=str(preview.strike_round),
-        strike_answer=str(preview.strike_answer),
-        strike_at=preview.strike_at,
-        final_round=str(preview.final_round),
-        final_answer=str(preview.final_answer),
-        final_at=preview.final_at,
-    )
+    return body_from(PreviewBody, preview, name=PreviewStatus(preview.status).name.replace("_", " "))
 
 
 def _settled_status(outcome: int | None, reason: int | None) -> PreviewStatus:
@@ -360,55 +321,31 @@ def owner_bodies(
         phase = market.phase(now.timestamp)
         winner = market.market.winner
         rows.append(
-            OwnedPositionBody(
-                **structs.asdict(_position(market, entry, view)),
+            body_from(
+                OwnedPositionBody,
+                _position(market, entry, view),
+                market,
+                view,
                 question=words.question(market),
-                ticker=market.ticker,
-                href=market.href,
                 phase=phase.value,
                 status=words.status(phase, winner),
                 winner=None if winner is None else SIDES[winner],
-                final_time=market.final_time,
-                open=view.open,
             )
         )
     return rows
 
 
 def _position(market: ListedMarket, entry: HeldPosition, view: PositionView) -> PositionBody:
-    position, due = entry.position, view.settlement
-    return PositionBody(
+    position = entry.position
+    return body_from(
+        PositionBody,
+        view,
+        entry,
+        position,
         id=str(position.position_id),
-        market_id=str(position.market_id),
-        owner=entry.owner,
-        entered_by=entry.entered_by,
         side=SIDES[position.outcome],
-        offered=str(view.offered),
-        accepted=_text(view.accepted),
-        refused=str(view.refused),
-        accrued=str(view.accrued),
-        payout=_text(view.payout),
-        classic_payout=_text(view.classic_payout),
-        seed=position.seed,
         opener=entry.entered_by == market.opener,
         finalized=view.accepted is not None,
-        refunded=position.refunded,
-        claimed=position.claimed,
         vintage=str(position.vintage),
-        settlement=SettlementBody(
-            gross=str(due.gross),
-            fee=str(due.fee),
-            net=str(due.net),
-            refund=str(due.refund),
-            total=str(due.total),
-            deliverable=due.deliverable,
-        ),
-        paid_out=_text(view.paid_out),
-        entered_at=entry.entered_at,
-        entry_tx=entry.entry_tx,
-        payout_tx=entry.payout_tx,
+        settlement=body_from(SettlementBody, view.settlement),
     )
-
-
-def _text(value: int | None) -> str | None:
-    return None if value is None else str(value)

@@ -19,6 +19,7 @@ from api.context import Context
 from api.database import DATABASE_ERRORS
 from api.problems import unavailable
 from api.stock import words
+from api.stock.bodies import body_from
 from api.stock.facts import ListedMarket, MarketsSnapshot
 from api.stock.index import read_drill, read_newest_settled, read_undelivered
 from api.stock.market_view import outcome_name, round_body, void_reason
@@ -213,14 +214,7 @@ class Proof:
         return ProofBody(
             status="deployed" if deployed else "not-deployed",
             contracts=[
-                ContractProof(
-                    name=name,
-                    role=contract.role,
-                    address=contract.address,
-                    deploy_tx=contract.deploy_tx,
-                    verified=contract.verified,
-                )
-                for name, contract in self._deployment.contracts.items()
+                body_from(ContractProof, contract, name=name) for name, contract in self._deployment.contracts.items()
             ],
             feeds=self._feeds(),
             safe=None if self._safe is None else self._safe.latest,
@@ -228,12 +222,7 @@ class Proof:
             settled=_settled(gathered.settled[:SETTLED_SHOWN]),
             refund_drill=None if drill is None else self._refund_drill(drill, gathered),
             fee_sweeps=list(gathered.sweeps[:SWEEPS_SHOWN]),
-            bettors=BettorsProof(
-                distinct=betting.distinct,
-                excluded=self._operators(gathered.openers),
-                operator_bets=betting.operator_bets,
-                bets=betting.bets,
-            ),
+            bettors=body_from(BettorsProof, betting, excluded=self._operators(gathered.openers)),
             usdg=_usdg(gathered),
             solvency=[each.latest for each in self._solvency if each.latest is not None],
             audit=gathered.audit,
@@ -247,14 +236,11 @@ class Proof:
     def _feeds(self) -> list[FeedProof]:
         latest = {} if self._oracle is None else self._oracle.oracle.latest
         return [
-            FeedProof(
+            body_from(
+                FeedProof,
+                feed,
                 name=f"{feed.name} ({feed.ticker} / USD)",
                 address=feed.proxy,
-                ticker=feed.ticker,
-                stock_token=feed.stock_token,
-                decimals=feed.decimals,
-                heartbeat_seconds=feed.heartbeat_seconds,
-                deviation_bps=feed.deviation_bps,
                 answer=None if feed.proxy not in latest else str(latest[feed.proxy].answer),
                 updated_at=None if feed.proxy not in latest else latest[feed.proxy].updated_at,
             )

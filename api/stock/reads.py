@@ -35,6 +35,7 @@ from api.stock.bodies import (
     PositionBody,
     PriceReading,
     PricesBody,
+    body_from,
 )
 from api.stock.facts import HeldPosition, ListedMarket, MarketsSnapshot, Oracle
 from api.stock.index import MAX_SETTLED, StockIndex, read_positions
@@ -232,9 +233,9 @@ class StockReads:
         watch, latest, unreadable = self._oracle, self._read.latest, self._read.unreadable
         live = watch is not None and not watch.stale
         readings = [
-            PriceReading(
-                ticker=feed.ticker,
-                name=feed.name,
+            body_from(
+                PriceReading,
+                feed,
                 feed=feed.proxy,
                 answer=str(newest.answer),
                 round_id=str(newest.id),

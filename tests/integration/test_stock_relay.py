@@ -21,7 +21,7 @@ from api.stock import bets
 from api.stock.bets import StockBet
 from api.stock.index import StockIndex
 from api.stock.quoting import TypedDataBody
-from api.stock.receipt import BetReceipts, ReceiptBody
+from api.stock.receipt import ReceiptBody, bet_receipt
 from api.stock.relay import RelayBody
 from core.chain import ChainClient, ChainProvider
 from core.config import Settings, load
@@ -106,7 +106,7 @@ async def test_a_receipt_is_of_one_block_even_if_the_markets_in_memory_lag(servi
     chain.mine()
     shown = await door.until(where, lambda b: b["position"] is not None and b["position"]["accepted"] is not None)
     try:
-        answer = await BetReceipts(context, sources).get(make_mocked_request("GET", where))
+        answer = await bet_receipt(context, sources, make_mocked_request("GET", where))
         assert isinstance(answer, web.Response)
         body = json.loads(bytes(answer.body))
     finally:
