@@ -30,7 +30,7 @@ from core.hexadecimal import hex_of
 from scripts._stack import wallets
 from scripts._stack.agent_pools import AgentPools, Walk, trade_once, trader
 from scripts._stack.chain_setup import LocalNode
-from scripts._stack.options import StackError
+from scripts._stack.state import StackError
 
 FIRST_BETS = 12
 RELAY_PAUSES = (7.0, 45.0)  # seconds, for the first bets and later: the relay allows an address ten requests a minute

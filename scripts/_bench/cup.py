@@ -165,7 +165,6 @@ async def _rounds(database_url: str, bettors: int) -> tuple[float, float]:
 
 
 def _frozen_clock(moment: datetime) -> Callable[[], datetime]:
-    """Return a clock that always shows this moment."""
     return lambda: moment
 
 
@@ -185,7 +184,6 @@ async def _bet(connection: Connection, live: RouletteRound, names: list[str]) ->
 
 
 async def _bare(database_url: str, query: str, times: int) -> float:
-    """Run one statement from many connections, each time in a separate transaction; return the rate per second."""
     left = iter(range(times))
 
     async def ask(connection: Connection) -> None:

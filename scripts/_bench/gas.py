@@ -21,7 +21,7 @@ from pathlib import Path
 
 from core.paths import REPOSITORY
 from scripts._bench.harness import Figure
-from scripts._stack import contracts
+from scripts._deploy import build
 from scripts._vpm.forge import compiling, forge
 
 BUILD = REPOSITORY / ".vpm" / "build" / "recorded"
@@ -99,10 +99,10 @@ def _forge(tests: str, first_day: int, days: int) -> subprocess.CompletedProcess
 
 def write_artifacts() -> None:
     """Write the build that is deployed as artifacts for forge. RecordedBuild.sol reads these artifacts."""
-    asyncio.run(contracts.compile_all())
+    asyncio.run(build.compile_all())
     shutil.rmtree(BUILD, ignore_errors=True)
     BUILD.mkdir(parents=True)
-    for name, artifact in contracts.compiled_contracts().items():
+    for name, artifact in build.compiled_contracts().items():
         code = (artifact.get("deploymentBytecode") or {}).get("bytecode")
         if code:
             (BUILD / f"{name}.json").write_text(json.dumps({"bytecode": {"object": code}}))

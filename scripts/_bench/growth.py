@@ -114,7 +114,6 @@ def measure(folder: Path, *, quick: bool) -> list[Figure]:
 
 @contextmanager
 def _filled(server: PostgresServer, folder: Path, name: str, size: HistorySize) -> Iterator[History]:
-    """Fill a database and yield it. Its API is not started yet."""
     # The default pool size, which tests reduce.
     env = {"VPM_AGENT_ENABLED": "1", "VPM_DATABASE_POOL_SIZE": "6", "VPM_LOG_LEVEL": "ERROR"}
     with fresh_database(server) as url, serving(Service, None, url, folder, folder / name, env) as api:
@@ -125,7 +124,6 @@ def _filled(server: PostgresServer, folder: Path, name: str, size: HistorySize) 
 
 
 def _start_seconds(api: Service[None]) -> float:
-    """Start the API and return how many seconds it takes until it answers."""
     began = time.perf_counter()
     api.start("api")
     paths = (f"{API}/markets", "/api/markets")

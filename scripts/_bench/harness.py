@@ -85,7 +85,6 @@ def _digits(value: float) -> int:
 
 @contextmanager
 def stopping(running: RunningProcess) -> Iterator[RunningProcess]:
-    """Stop a program when the context ends."""
     try:
         yield running
     finally:
@@ -104,7 +103,6 @@ def started(
 
 @contextmanager
 def postgres(folder: Path, settings: Mapping[str, str] | None = None) -> Iterator[PostgresServer]:
-    """Run an empty database server."""
     server = prepare_postgres(folder / "postgres", free_port(), settings=settings)
     with stopping(start_postgres(server, folder / "postgres.log")):
         yield server
@@ -112,7 +110,6 @@ def postgres(folder: Path, settings: Mapping[str, str] | None = None) -> Iterato
 
 @contextmanager
 def fresh_database(server: PostgresServer) -> Iterator[str]:
-    """Create a database with the current schema on a server and yield its URL; drop it afterwards."""
     name = f"bench_{secrets.token_hex(4)}"
     with psycopg.connect(server.url(), autocommit=True) as connection:
         connection.execute(f"CREATE DATABASE {name}".encode())
@@ -123,14 +120,12 @@ def fresh_database(server: PostgresServer) -> Iterator[str]:
 
 @contextmanager
 def database(folder: Path, settings: Mapping[str, str] | None = None) -> Iterator[str]:
-    """Create a database with the current schema on a new server, and yield its URL."""
     with postgres(folder, settings) as server, fresh_database(server) as url:
         yield url
 
 
 @asynccontextmanager
 async def local_chain(folder: Path, options: AnvilOptions) -> AsyncIterator[tuple[str, ChainProvider]]:
-    """Run a chain; yield its URL and a client."""
     with stopping(start_anvil(options, folder / "anvil.log")):
         async with ChainProvider((options.url,), chain_id=options.chain_id) as rpc:
             yield options.url, rpc

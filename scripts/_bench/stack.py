@@ -60,7 +60,6 @@ def _up(clone: Path, port: int, log: Path) -> Iterator[tuple[int, float]]:
 
 
 def _bare_environment() -> dict[str, str]:
-    """Return the environment of a shell outside this checkout."""
     ours = ("PYTHONPATH", "VIRTUAL_ENV", "SOLCX_BINARY_PATH", "APE_DATA_FOLDER", "DATABASE_URL")
     env = {name: value for name, value in os.environ.items() if name not in ours and not name.startswith("VPM_")}
     path = [part for part in env["PATH"].split(os.pathsep) if not part.startswith(str(REPOSITORY))]

@@ -28,8 +28,6 @@ ROLES = {
 
 @dataclass(frozen=True)
 class Holders:
-    """The accounts that the deployment gives roles to."""
-
     listers: Sequence[str]
     relayers: Sequence[str]
     creditors: Sequence[str]
@@ -49,7 +47,6 @@ class Holders:
 
 
 def contract_name(key: str) -> str:
-    """Return an observation feed's name in the deployment file: `ObservationFeed BNKR/market_cap`."""
     return f"ObservationFeed {key}"
 
 

@@ -18,7 +18,6 @@ EXECUTES = "execute with the keys in VPM_SAFE_OWNER_KEYS; without it, only print
 
 
 def connected(function: Callable[..., Any]) -> Any:
-    """Return a command that calls `function` with a connected `provider` and the path `deployment`."""
     file = click.option("--deployment", required=True, help="the network's deployment file")
     command: Any = click.command(cls=ConnectedProviderCommand)
     return command(network_option()(file(readable_errors(function))))

@@ -15,11 +15,10 @@ from hexbytes import HexBytes
 
 from core.contracts.deployments import ContractInfo, Deployment, Safe, load_deployment, write_deployment
 from core.contracts.feeds import AgentFeed
+from scripts._deploy import build
 from scripts._deploy import safe as safes
-from scripts._deploy.journal import Journal
-from scripts._deploy.sending import Sending, Step, Transactions, create_address, digest_of
+from scripts._deploy.sending import Journal, Sending, Step, Transactions, create_address, digest_of
 from scripts._deploy.session import DeploySession, Script, ScriptRefused
-from scripts._vpm import build_records
 
 
 def deployment_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -209,12 +208,10 @@ def prepare(script: Script, *, out: str | None, safe: str | None, safe_owners: S
 def require_recorded(project: Any) -> None:
     """Raise ScriptRefused unless this checkout builds the tested and published bytecode. Only that bytecode goes to
     live networks."""
-    codes = {
-        name: bytes(getattr(project, name).contract_type.get_deployment_bytecode()) for name in build_records.DEPLOYED
-    }
-    other = build_records.unrecorded(codes)
+    codes = {name: bytes(getattr(project, name).contract_type.get_deployment_bytecode()) for name in build.DEPLOYED}
+    other = build.unrecorded(codes)
     if other:
         raise ScriptRefused(
             f"{', '.join(other)}: this build differs from scripts/_deploy/bytecode.json. Deploy from a clean checkout "
-            "of the release, or after changing the sources run scripts._vpm.build_records and have it reviewed."
+            "of the release, or after changing the sources run scripts._deploy.build and have it reviewed."
         )

@@ -29,8 +29,6 @@ class _StrictModel(BaseModel):
 
 
 class PoolRequest(_StrictModel):
-    """A pool's address and display name."""
-
     address: AddressText
     name: Annotated[str, Field(min_length=1, max_length=80)]
 
@@ -68,7 +66,6 @@ def read(path: Path) -> dict[str, FeedRequest]:
 
 
 def contract_name(key: str) -> str:
-    """Return a pool feed's name in the deployment file: `PoolFeed BNKR/market_cap`."""
     return f"PoolFeed {key}"
 
 
@@ -182,7 +179,6 @@ def harmonic_liquidity(session: DeploySession, pool: str, window: int) -> int:
 
 
 def configuration(feed: PoolFeed) -> dict[str, Any]:
-    """Return the constructor's argument, an IPoolFeed.Config with its fields in order."""
     return {
         "description": f"{feed.key.partition('/')[0]} / USD market cap",
         "token": feed.token,
@@ -228,7 +224,6 @@ def _as_text(value: Any) -> Any:
 
 
 def with_feed(facts: Deployment, feed: PoolFeed, made: ContractInfo) -> Deployment:
-    """Return the deployment with this feed added."""
     standing = PoolFeed.model_validate(feed.model_dump() | {"address": made.address})
     changed = facts.model_copy(
         update={

@@ -51,8 +51,6 @@ def _abi(artifact: str) -> list[Any]:
 
 @dataclass(frozen=True)
 class SafeCall:
-    """A transaction for a Safe to make."""
-
     to: str
     data: bytes
     what: str  # a description for the people who sign

@@ -1,17 +1,22 @@
-"""The transactions of a deployment. All are known before the first is sent, and each is stored before it is sent.
+"""The transactions of a deployment, and the journal of those already signed.
 
-Each has its nonce from the start, so an interrupted deployment can continue: mined transactions are done, stored ones
-are sent again unchanged, and only those never stored are signed. The nonces also determine the addresses of the
-contracts, which reference each other at construction.
+All transactions are known before the first is sent, and each is stored in the journal before it is sent. Each has its
+nonce from the start, so an interrupted deployment can continue: mined transactions are done, stored ones are sent again
+unchanged, and only those never stored are signed. The nonces also determine the addresses of the contracts, which
+reference each other at construction.
 """
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
+import json
+import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import Any, BinaryIO
 
 import click
 import rlp
@@ -21,9 +26,80 @@ from eth_utils.crypto import keccak
 from core.chain import Contract
 from core.contracts.abi import abi
 from core.contracts.deployments import ContractInfo
-from core.hexadecimal import hex_of
-from scripts._deploy.journal import Journal
+from core.errors import DeploymentError
+from core.hexadecimal import bytes_of, hex_of
 from scripts._deploy.session import DeploySession, ScriptRefused
+
+
+class Journal:
+    """The journal of one deployment: a header, and each transaction, written before the transaction is sent. The file
+    is deleted once everything is recorded. An interrupted deployment continues from its journal."""
+
+    def __init__(self, target: Path) -> None:
+        self.path = target.with_name(f"{target.name}.unfinished")
+        self._file: BinaryIO | None = None
+        self._sent: dict[int, dict[str, bytes]] = {}
+
+    def read_header(self) -> dict[str, Any] | None:
+        """Return the header of an interrupted deployment: chain, deployer, first nonce, Safe, and a digest of its
+        transactions. Return None if no deployment was interrupted."""
+        if not self.path.exists():
+            return None
+        try:
+            lines = [json.loads(line) for line in _complete_lines(self.path.read_bytes())]
+        except (OSError, ValueError) as error:
+            raise DeploymentError(f"{self.path} cannot be read: {error}.") from None
+        self._sent = {}
+        for line in lines[1:]:
+            self._sent.setdefault(line["nonce"], {})[line["tx"]] = bytes_of(line["raw"])
+        return lines[0] if lines else None
+
+    def begin(self, deployment: dict[str, Any]) -> None:
+        """Open the file and lock it for this process, before anything is sent. For an interrupted deployment, check
+        that the header is the same."""
+        try:
+            self._file = self.path.open("ab+")
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise DeploymentError(
+                f"Another process is deploying with {self.path}.", hint="Wait until it has finished."
+            ) from None
+        except OSError as error:
+            raise DeploymentError(f"{self.path} cannot be written: {error.strerror}.") from None
+        # A transaction is only sent after its line is complete, so an incomplete last line can be dropped.
+        self._file.truncate(sum(map(len, _complete_lines(self.path.read_bytes()))))
+        if (before := self.read_header()) is None:
+            self._append(deployment)
+        elif before != deployment:
+            raise DeploymentError(
+                f"{self.path} belongs to another deployment, which was interrupted.",
+                hint="Use the options of that deployment, or move the file away and deploy again.",
+            )
+
+    def sent(self, nonce: int) -> dict[str, bytes]:
+        """Return the transactions that were signed with this nonce, by hash, the latest last."""
+        return dict(self._sent.get(nonce, {}))
+
+    def store(self, nonce: int, what: str, digest: str, raw: bytes) -> None:
+        self._append({"nonce": nonce, "what": what, "tx": digest, "raw": hex_of(raw)})
+
+    def end(self) -> None:
+        self.path.unlink()
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+
+    def _append(self, what: dict[str, Any]) -> None:
+        assert self._file is not None
+        self._file.write(json.dumps(what).encode() + b"\n")
+        self._file.flush()
+        os.fsync(self._file.fileno())
+
+
+def _complete_lines(content: bytes) -> list[bytes]:
+    return [line for line in content.splitlines(keepends=True) if line.endswith(b"\n")]
+
 
 MINED_SECONDS = 300.0
 ASKED_SECONDS = 0.2
@@ -49,7 +125,6 @@ class Step:
 
 
 def create_address(deployer: str, nonce: int) -> str:
-    """Return the address of the contract that `deployer` creates with `nonce`."""
     return str(to_checksum_address(keccak(rlp.encode([to_canonical_address(deployer), nonce]))[12:]))
 
 
@@ -96,7 +171,6 @@ class Transactions:
 
 
 def digest_of(steps: Sequence[Step]) -> str:
-    """Return a hash of all transactions' targets and data."""
     return hashlib.sha256("\n".join(f"{each.to} {each.data.hex()}" for each in steps).encode()).hexdigest()
 
 

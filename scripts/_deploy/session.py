@@ -66,7 +66,6 @@ class DeploySession:
         return self.send
 
     def ask(self, method: str, *params: Any) -> Any:
-        """Make a JSON-RPC request to the node."""
         return self.provider.make_request(method, list(params))
 
     def read(self, call: Call) -> Any:
@@ -90,8 +89,6 @@ T = TypeVar("T")
 
 
 def ask_node(url: str, ask: Callable[[ChainClient], Awaitable[T]]) -> T:
-    """Run a query with core's client of the node."""
-
     async def run() -> T:
         async with ChainProvider([url], chain_id=None, timeout_seconds=30.0) as rpc:
             return await ask(ChainClient(rpc))
@@ -158,7 +155,6 @@ class Script:
         return self.file.safe.address
 
     def contract(self, name: str) -> Any:
-        """Return one of the deployment file's contracts, bound to the chain."""
         return getattr(self.project, name).at(self.file.contract(name).address)
 
     def submit_to_safe(self, calls: Iterable[safes.SafeCall]) -> None:

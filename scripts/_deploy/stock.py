@@ -48,7 +48,6 @@ def is_svr_aggregator(proxy: str, aggregator_code: bytes) -> bool:
 
 
 def is_svr_proxy(provider: Any, proxy: str) -> bool:
-    """Return whether a feed is an SVR proxy. A feed without an aggregator is none."""
     from ape.exceptions import ApeException  # noqa: PLC0415 - only the environment of the ape scripts has it
 
     try:

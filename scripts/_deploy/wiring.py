@@ -50,7 +50,6 @@ class Finding:
 
 
 def check(provider: Any, project: Any, bind: Any, deployment: Deployment) -> list[Finding]:
-    """Check every fact of the deployment file that the chain can confirm."""
     findings = [_equal("chain id", provider.chain_id, deployment.chain_id)]
     if not deployment.is_deployed:
         return [*findings, Finding(False, f"{deployment.network} is not deployed, according to its file")]
@@ -71,8 +70,6 @@ def check(provider: Any, project: Any, bind: Any, deployment: Deployment) -> lis
 
 @dataclass(frozen=True)
 class _Chain:
-    """A node with our contracts on it by name, and their deployment file."""
-
     provider: Any
     bind: Any
     file: Deployment
@@ -103,7 +100,6 @@ class _Chain:
         return {each for each, allowed in last.items() if allowed}
 
     def logs(self, name: str, topics: Sequence[Any]) -> Iterator[Mapping[str, Any]]:
-        """Yield the logs of one of our contracts since its deployment."""
         info = self.file.contract(name)
         first, head = info.deploy_block or self.file.start_block, int(self.provider.get_block("latest").number)
         for start in range(first, head + 1, BLOCKS_A_REQUEST):
@@ -149,7 +145,6 @@ def _safe(provider: Any, bound: Any, deployment: Deployment) -> Iterator[Finding
 
 
 def _check_views(chain: _Chain, name: str, expected: Mapping[str, str]) -> Iterator[Finding]:
-    """Compare the addresses that a contract was constructed with, read from its views, with the file."""
     bound = chain.bound(name)
     for view, address in expected.items():
         yield _equal(f"{name} {view}", getattr(bound, view)(), address)
@@ -182,7 +177,6 @@ def _position(log: Mapping[str, Any]) -> tuple[int, int]:
 
 
 def _holders(what: str, named: Mapping[str, str], on_chain: Iterable[str]) -> Iterator[Finding]:
-    """Check that exactly the accounts of the file have a role."""
     holding = set(on_chain)
     for name, account in named.items():
         yield Finding(account in holding, f"{name} {account} may {what}")

@@ -40,7 +40,6 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def parse(argv: list[str] | None) -> argparse.Namespace:
-    """Read a command line."""
     parser = argparse.ArgumentParser(prog="vpm feed")
     commands = parser.add_subparsers(dest="command", required=True)
     moved = "show the cost of moving a pool's reading, and the cap that follows"
@@ -120,7 +119,6 @@ def _usdc(deployment: Deployment, folder: Path) -> str:
 
 
 def report_lines(cost: CostReport) -> list[str]:
-    """Return the lines of the report."""
     cap, asked = cost.cap, cost.asked
     shown = [
         f"{cost.token.symbol} at {cost.price:.6g} USD, on chain {cost.chain_id} at block {cost.head.number}",

@@ -129,7 +129,6 @@ async def find_due(chain: PinnedChain, feed: PoolFeed, since: int | None) -> lis
 
 
 async def _market_needs(chain: PinnedChain, feed: PoolFeed) -> list[Needs]:
-    """Return the readings that the feed's open markets need."""
     topics = [None, word(bytes_of(feed.address))]
     listed = [each.event for each in await chain.logs("AgentLister", topics, "MarketListed")]
     wallet = chain.contract("SettlementWallet")

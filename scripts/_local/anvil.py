@@ -55,7 +55,6 @@ class AnvilOptions:
 
 
 def anvil_plan(options: AnvilOptions) -> SpawnPlan:
-    """Return the plan that runs a chain with these options."""
     cache = options.cache or Path(tempfile.gettempdir(), f"vpm-anvil-{secrets.token_hex(8)}")
     flags: dict[str, object | None] = {
         "--host": HOST,

@@ -38,13 +38,11 @@ def free_port(preferred: int | None = None) -> int:
 
 
 def listens(port: int) -> bool:
-    """Return whether a program listens on a port of 127.0.0.1."""
     with socket.socket() as client:
         return client.connect_ex(("127.0.0.1", port)) == 0
 
 
 def answers(url: str, timeout_seconds: float) -> bool:
-    """Return whether a URL answers with status 200."""
     try:
         with DIRECT.open(url, timeout=timeout_seconds) as response:
             return bool(response.status == 200)

@@ -6,23 +6,26 @@ SIGTERM are handled.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Protocol
+from typing import IO, Any, TypeAlias
 
 from core.errors import ProcessError
 from core.paths import REPOSITORY
 from scripts._local import forking
-from scripts._local.forking import die_with_parent
+from scripts._local.forking import ForkedProcess, die_with_parent
 
 POLL_SECONDS = 0.03
+EXIT_POLL_SECONDS = 0.05
+READY_SECONDS = 120.0  # all parts of a stack start at once, possibly on a busy machine
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,23 +49,7 @@ class SpawnPlan:
     scratch: Path | None = None
 
 
-class Program(Protocol):
-    """A started process, with the part of `subprocess.Popen`'s interface that we use."""
-
-    returncode: int | None
-
-    @property
-    def pid(self) -> int: ...
-
-    def poll(self) -> int | None: ...
-
-    def wait(self, timeout: float | None = None) -> int: ...
-
-    def send_signal(self, sig: int, /) -> None: ...
-
-    def terminate(self) -> None: ...
-
-    def kill(self) -> None: ...
+Program: TypeAlias = subprocess.Popen[bytes] | ForkedProcess
 
 
 @dataclass(slots=True)
@@ -83,13 +70,11 @@ class RunningProcess:
         return self.program.poll() is None
 
     def tail(self, lines: int = 15) -> str:
-        """Return the end of the program's output, for an error message."""
         with contextlib.suppress(OSError):
             return "\n".join(self.log_path.read_text(errors="replace").splitlines()[-lines:])
         return ""
 
     def describe_exit(self) -> str:
-        """Describe how the program ended, with the end of its output."""
         code = self.program.poll()
         if code is not None and code < 0:
             how = f"was killed by {signal.Signals(-code).name}"
@@ -122,7 +107,6 @@ class RunningProcess:
 
 
 def stop_together(processes: Iterable[RunningProcess]) -> None:
-    """Stop several programs concurrently."""
     stopping = list(processes)
     for each in stopping:
         each.request_stop()
@@ -192,3 +176,62 @@ def wait_until(check: Callable[[], bool], running: RunningProcess, timeout_secon
 def _remove_scratch(plan: SpawnPlan) -> None:
     if plan.scratch is not None:
         shutil.rmtree(plan.scratch, ignore_errors=True)
+
+
+async def run_together(*parts: Coroutine[Any, Any, Any]) -> list[Any]:
+    """Run coroutines concurrently. When one fails, cancel the others and raise its error."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(part) for part in parts]
+    except ExceptionGroup as failed:
+        raise failed.exceptions[0] from None
+    return [task.result() for task in tasks]
+
+
+class Supervisor:
+    def __init__(self, log_dir: Path) -> None:
+        self._log_dir = log_dir
+        self._running: list[RunningProcess] = []
+        self._one_shot: set[str] = set()  # the names of parts that are expected to end
+
+    @property
+    def names(self) -> list[str]:
+        return [each.plan.name for each in self._running]
+
+    async def start(self, plan: SpawnPlan, answers: Callable[[], bool] | None = None) -> None:
+        """Start a part and wait until it answers. Raise ProcessError if the part exits first."""
+        running = self._begin(plan)
+        if answers is not None:
+            await asyncio.to_thread(wait_until, answers, running, READY_SECONDS, plan.name)
+
+    async def run_to_completion(self, plan: SpawnPlan) -> None:
+        """Run a part until it exits. Raise ProcessError if the part fails."""
+        self._one_shot.add(plan.name)
+        running = self._begin(plan)
+        while running.alive():
+            await asyncio.sleep(EXIT_POLL_SECONDS)
+        if running.program.returncode != 0:
+            raise ProcessError(running.describe_exit())
+        self._running.remove(running)
+
+    async def wait_for_exit(self) -> str:
+        """Wait until a part exits unexpectedly. Return which part exited and how."""
+        while True:
+            for running in self._running:
+                if running.plan.name not in self._one_shot and not running.alive():
+                    return running.describe_exit()
+            await asyncio.sleep(EXIT_POLL_SECONDS)
+
+    async def stop(self) -> None:
+        """Stop all parts, the last started first."""
+        while self._running:
+            await asyncio.to_thread(self._running.pop().stop)
+
+    def _begin(self, plan: SpawnPlan) -> RunningProcess:
+        log = self._log_dir / f"{plan.name}.log"
+        self._log_dir.mkdir(parents=True, exist_ok=True)
+        with log.open("a") as out:
+            out.write(f"\n--- {time.strftime('%Y-%m-%d %H:%M:%S')} start {plan.name}\n")
+        running = start_process(plan, log)
+        self._running.append(running)
+        return running

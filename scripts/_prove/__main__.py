@@ -12,8 +12,7 @@ from pathlib import Path
 
 from core.paths import REPOSITORY
 from scripts._prove import provers
-from scripts._prove.provers import REFUTED, Copy, Outcome
-from scripts._prove.theorems import Theorem, read_theorems
+from scripts._prove.provers import REFUTED, Copy, Outcome, Theorem, read_theorems
 from scripts._vpm.bootstrap import SetupError
 
 

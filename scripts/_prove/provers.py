@@ -1,7 +1,12 @@
-"""The provers: Halmos for theorems about compiled contracts, Z3 for lemmas over the integers.
+"""Reads the theorems from the tags above each `check_` function and at the head of each lemma, and proves them.
 
-They have a separate environment with exactly the packages of `locks/prove.txt`, because Halmos pins other versions of
-libraries than the product.
+`@custom:theorem` is the name and `@custom:bounds` the range of values and the assumptions; a contract's bounds hold for
+all its theorems. `@custom:slow` is a time limit in seconds, for theorems outside the quick run. `@custom:loops` limits
+the iterations of a loop. Each `@custom:guard` quotes code that occurs once in a contract, and its replacement. With the
+replacement, the theorem has to be refuted.
+
+Halmos proves the theorems about compiled contracts, and Z3 the lemmas over the integers. They have a separate
+environment with exactly the packages of `locks/prove.txt`, because Halmos pins other library versions than the product.
 
 Halmos runs each theorem symbolically, for all inputs. Its exit code for a theorem says more than its summary: if every
 path reverts, or if loops were cut off, nothing was proved, and the theorem does not count as proved.
@@ -21,16 +26,111 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from core.paths import REPOSITORY
 from scripts._local.packages import foundry_binary
-from scripts._prove.theorems import PROOFS, Guard, Theorem
 from scripts._vpm import bootstrap
 from scripts._vpm.forge import NICE
+
+PROOFS = Path("tests/contracts/proofs")
+_COMMENTED = re.compile(r"((?:^ *///.*\n)*)^ *(contract|function) (\w+)", re.MULTILINE)
+_TAG = re.compile(r"@custom:([a-z]+) ([^@]*)")
+_GUARD = re.compile(r"(\S+) `(.+)` becomes `(.*)`")
+
+
+@dataclass(frozen=True, slots=True)
+class Theorem:
+    """A statement about the contracts and its proof. The proof is a `check_` function, which Halmos runs on the
+    compiled contracts, or a lemma, which Z3 decides over the integers. For a lemma, `function` is empty."""
+
+    name: str
+    statement: str
+    source: Path
+    contract: str
+    function: str
+    bounds: str
+    seconds: int
+    quick: bool
+    loops: int
+    guards: tuple[Guard, ...]
+
+    @property
+    def is_lemma(self) -> bool:
+        return not self.function
+
+    @property
+    def proof(self) -> str:
+        return self.source.name if self.is_lemma else f"{self.contract}.{self.function}"
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """Code of a contract, and its replacement. With the replacement, the theorem has to be refuted."""
+
+    source: Path
+    code: str
+    without: str
+
+
+def read_theorems() -> list[Theorem]:
+    """Return all theorems, sorted by name. Raise ValueError for a proof without a name."""
+    folder = REPOSITORY / PROOFS
+    found = [each for file in folder.rglob("*.t.sol") for each in _theorems_in(file)]
+    found += [_theorem(file, "", "", _head(file), ()) for file in folder.rglob("*.smt2")]
+    return sorted(found, key=lambda each: each.name)
+
+
+def _theorems_in(file: Path) -> Iterator[Theorem]:
+    contract, common = "", []
+    for comment, kind, name in _COMMENTED.findall(file.read_text()):
+        text = " ".join(line.strip().removeprefix("///").strip() for line in comment.splitlines())
+        if kind == "contract":
+            contract, common = name, _tags(text)["bounds"]
+        elif name.startswith("check_"):
+            yield _theorem(file, contract, name, text, common)
+
+
+def _head(lemma: Path) -> str:
+    return lemma.read_text().partition("\n;\n")[0].replace("\n; ", " ").removeprefix("; ")
+
+
+def _theorem(file: Path, contract: str, function: str, text: str, common: Sequence[str]) -> Theorem:
+    tags = _tags(text)
+    if not tags["theorem"]:
+        raise ValueError(f"{file.name}: {function or 'the lemma'} has no @custom:theorem with its name.")
+    slow = tags["slow"]
+    return Theorem(
+        tags["theorem"][0],
+        text.partition("@")[0].strip(),
+        file.relative_to(REPOSITORY),
+        contract,
+        function,
+        bounds="; ".join([*common, *tags["bounds"]]) or "all values",
+        seconds=int(slow[0]) if slow else 60,
+        quick=not slow,
+        loops=int(tags["loops"][0]) if tags["loops"] else 2,
+        guards=tuple(_guard(each) for each in tags["guard"]),
+    )
+
+
+def _tags(text: str) -> dict[str, list[str]]:
+    tags = defaultdict(list)
+    for name, value in _TAG.findall(text):
+        tags[name].append(value.strip())
+    return tags
+
+
+def _guard(text: str) -> Guard:
+    parts = _GUARD.fullmatch(text)
+    if parts is None:
+        raise ValueError(f"A guard has the form `FILE `CODE` becomes `OTHER``, not {text!r}.")
+    return Guard(Path(parts[1]), parts[2], parts[3])
+
 
 HOME = bootstrap.ENV / "prove"
 BUILD = REPOSITORY / ".vpm" / "build" / "prove"
@@ -63,7 +163,6 @@ class BuildFailed(Exception):
 
 
 def prepare() -> None:
-    """Bring the provers' environment up to date."""
     with bootstrap.setup_lock():
         bootstrap.python_environment(HOME, bootstrap.LOCKS / "prove.txt", "the provers")
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from core.errors import VpmError
 from scripts._stack.ape import ape
-from scripts._stack.chains import LocalChain
+from scripts._stack.parts import LocalChain
 from scripts._stack.state import State
 
 

@@ -22,9 +22,9 @@ from core.contracts.abi import abi
 from core.feeds.uniswap import Q96, tick_at
 from keeper.sources.sample import ONE, LatestRound
 from keeper.sources.simulated import first_value, step
+from scripts._deploy.build import compiled_code, creation_code
 from scripts._stack import wallets
-from scripts._stack.chain_setup import LocalNode, place
-from scripts._stack.genesis import PlacedContract, compiled_code, creation_code
+from scripts._stack.chain_setup import LocalNode, PlacedContract, place
 from scripts._stack.uniswap import SPACINGS, Actor, Exchange, PoolKey, artifact, grow_cardinality, pool_abi
 
 WETH: Final = "0x4200000000000000000000000000000000000006"
@@ -45,8 +45,6 @@ _MAX_AMOUNT: Final = 2**100  # of a token: the limit of the price ends every swa
 
 @dataclass(frozen=True)
 class AgentToken:
-    """An agent's token, as on Base: 18 decimals and a round supply."""
-
     symbol: str
     name: str
     supply: int  # whole tokens
@@ -84,7 +82,6 @@ class LocalPool:
         return math.isqrt((price.numerator << 192) // price.denominator)
 
     def value(self, sqrt_price: int, quote_value: int) -> int:
-        """Return the walk's value for a sqrt price. This is the inverse of `sqrt_price`."""
         price = Fraction(sqrt_price * sqrt_price, 1 << 192)
         if self.place.token0 != self.base:
             price = 1 / price
@@ -150,7 +147,6 @@ def build(node: LocalNode, usdc: str) -> AgentPools:
 
 
 def exist(node: LocalNode, pools: AgentPools) -> bool:
-    """Return whether all pools have code on this chain."""
     return all(node.ask("eth_getCode", pool.address, "latest") != "0x" for pool in pools.all)
 
 
@@ -286,7 +282,6 @@ def make_history(node: LocalNode, pools: AgentPools, until: int | None, every: i
 
 
 def trade_once(node: LocalNode, walk: Walk, now: int) -> None:
-    """Send the swaps of one step, on a chain that mines blocks."""
     for call in walk.calls(now):
         walk.who.send(call)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from core.paths import REPOSITORY
 from scripts._local.forking import ForkServer, serving
 from scripts._local.process import spawn
-from scripts._stack.options import StackError
+from scripts._stack.state import StackError
 from scripts._vpm import bootstrap
 
 ACCOUNT = "vpm-local-deployer"

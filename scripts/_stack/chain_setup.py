@@ -1,24 +1,42 @@
-"""Prepares a fresh local chain or fork for the contracts: code at canonical addresses, funded wallets, first prices."""
+"""Prepares a fresh local chain or fork for our contracts: funded wallets, first prices, and the contracts that live
+chains have before ours (tokens, feeds, stock tokens and the Safe contracts).
+
+Each placed contract has its address on the live chain, so that EIP-712 domains and clients work unchanged. Its code is
+set with `anvil_setCode`, which suffices because it has no constructor and no immutables.
+"""
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
+
+from eth_utils.address import to_checksum_address
+from eth_utils.crypto import keccak
 
 from core.chain import Call, Contract
 from core.contracts.abi import abi
 from core.contracts.feeds import PriceFeed
+from scripts._deploy import safe
+from scripts._deploy.build import compiled_code
 from scripts._local.anvil import ask
 from scripts._stack import wallets
-from scripts._stack.genesis import PlacedContract, compiled_code, safe_contracts, usdc_contracts
-from scripts._stack.options import StackError
+from scripts._stack.state import StackError
 
 TOKENS_EACH = 1_000_000 * 10**6  # units a local wallet starts with
 ETH_EACH = 1_000 * wallets.ETH
 MINED_WITHIN_SECONDS = 30
 CALL_GAS = 3_000_000
+
+SAFE_THRESHOLD_SLOT = 4
+IMPLEMENTATION_SLOT = int.from_bytes(keccak(text="org.zeppelinos.proxy.implementation"))
+ADMIN_SLOT = int.from_bytes(keccak(text="org.zeppelinos.proxy.admin"))
+USDC_NAME_SLOT = 5  # `_name` of LocalUSDC, after LocalToken's storage
+USDC_IMPLEMENTATION = to_checksum_address(keccak(text="vpm local stack: USDC implementation")[12:])
+# Not the zero address: eth_call without a sender uses that one, and the proxy serves its admin no token calls.
+USDC_ADMIN = to_checksum_address(keccak(text="vpm local stack: USDC admin")[12:])
 
 # Roughly where these stocks trade; the simulated feeds start here. 8 decimals.
 FIRST_PRICES = {"NVDA": 187_40000000, "TSLA": 402_15000000, "COIN": 268_90000000}
@@ -93,3 +111,51 @@ def send_all(node: LocalNode, calls: Sequence[Call], sender: str = wallets.DEPLO
     node.ask("anvil_stopImpersonatingAccount", sender)
     for call, transaction in zip(calls, hashes, strict=True):
         node.wait_for_receipt(transaction, f"a call to {call.to}")
+
+
+# ---------------------------------------------------------------- placed contracts
+
+
+@dataclass(frozen=True)
+class PlacedContract:
+    address: str
+    code: str
+    storage: Mapping[int, int] = field(default_factory=dict)
+
+    def rpc(self) -> list[tuple[str, list[Any]]]:
+        calls: list[tuple[str, list[Any]]] = [("anvil_setCode", [self.address, self.code])]
+        for slot, value in self.storage.items():
+            calls.append(("anvil_setStorageAt", [self.address, f"0x{slot:064x}", f"0x{value:064x}"]))
+        return calls
+
+
+def safe_contracts() -> list[PlacedContract]:
+    return [
+        # The singleton's own constructor sets its threshold to 1, so it can never be set up as a wallet.
+        PlacedContract(safe.SINGLETON, _safe_code("SafeL2.sol/SafeL2"), {SAFE_THRESHOLD_SLOT: 1}),
+        PlacedContract(safe.PROXY_FACTORY, _safe_code("proxies/SafeProxyFactory.sol/SafeProxyFactory")),
+        PlacedContract(
+            safe.FALLBACK_HANDLER,
+            _safe_code("handler/CompatibilityFallbackHandler.sol/CompatibilityFallbackHandler"),
+        ),
+    ]
+
+
+def usdc_contracts(token: str) -> list[PlacedContract]:
+    """Return USDC behind a proxy. Its gas costs are those of the real USDC, because it reads its name for its domain
+    from storage."""
+    name = b"USD Coin"
+    stored = int.from_bytes(name.ljust(31, b"\0") + bytes([2 * len(name)]))  # a short string in one slot
+    storage = {
+        IMPLEMENTATION_SLOT: int(USDC_IMPLEMENTATION, 16),
+        ADMIN_SLOT: int(USDC_ADMIN, 16),
+        USDC_NAME_SLOT: stored,
+    }
+    return [
+        PlacedContract(USDC_IMPLEMENTATION, compiled_code("LocalUSDC")),
+        PlacedContract(token, compiled_code("LocalUSDCProxy"), storage),
+    ]
+
+
+def _safe_code(artifact: str) -> str:
+    return str(json.loads((safe.ARTIFACTS / f"{artifact}.json").read_text())["deployedBytecode"])

@@ -19,17 +19,17 @@ from core.hexadecimal import bytes_of
 from core.outbox import CREDIT, KEEPER, LISTER, OPENER, PUBLISHER, RELAY
 from core.paths import REPOSITORY
 from keeper.sources.simulated import first_value
-from scripts._deploy.journal import Journal
+from scripts._deploy.build import compile_all
 from scripts._deploy.safe import OWNER_KEYS_VARIABLE
+from scripts._deploy.sending import Journal
 from scripts._local.anvil import ask
+from scripts._local.process import run_together
 from scripts._stack import agent_pools, chain_setup, wallets
 from scripts._stack.agent_pools import AgentPools
 from scripts._stack.ape import ACCOUNT, Ape, ape_lock
 from scripts._stack.chain_setup import LocalNode
-from scripts._stack.chains import LocalChain
-from scripts._stack.contracts import compile_all
+from scripts._stack.parts import LocalChain
 from scripts._stack.state import State, write_atomically, write_json
-from scripts._stack.supervisor import run_together
 
 OBSERVED = "BNKR/daily_volume"
 """The published feed of a local Base, which pools cannot measure. A simulated source moves it."""
@@ -99,7 +99,6 @@ def _summary(chains: Sequence[LocalChain], state: State) -> dict[str, Any]:
 
 
 def _addresses(deployment: Deployment) -> dict[str, str]:
-    """Return a network's addresses by name: tokens, contracts, the Safe, price feeds and stock tokens."""
     addresses = {symbol: token.address for symbol, token in deployment.tokens.items()}
     addresses |= {name: contract.address for name, contract in deployment.contracts.items()}
     if deployment.safe is not None:
@@ -147,7 +146,6 @@ def facts(name: str) -> Deployment:
 
 
 def _prepare_chain(chain: LocalChain, state: State) -> None:
-    """Place the live chain's contracts, fund the local wallets, and write the scripts' deployment file."""
     node, live = LocalNode(chain.url), facts(chain.name)
     today = int(time.time()) if chain.today is None else chain.today
     token = live.token("USDC" if chain.name == "base" else "USDG").address

@@ -1,20 +1,67 @@
-"""The state folder of a stack. Only one stack uses a folder at a time."""
+"""The options and the state folder of a local stack. Only one stack uses a folder at a time."""
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import errno
 import fcntl
 import json
 import os
 import secrets
+import socket
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from core.errors import VpmError
+from core.paths import REPOSITORY
 from scripts._local.ports import free_port
-from scripts._stack.options import StackError
+
+DEFAULT_STATE = REPOSITORY / ".vpm" / "state"
+
+
+class StackError(VpmError):
+    """The local stack cannot start."""
+
+
+@dataclass(frozen=True)
+class Options:
+    port: int
+    state: Path
+    ready_file: Path | None
+    demo: bool
+    forks: Mapping[str, str | None]  # by chain, the node to fork or None
+
+
+def parse(argv: list[str]) -> Options:
+    parser = argparse.ArgumentParser(prog="vpm up", add_help=False)
+    parser.add_argument("--port", type=int, default=8400)
+    parser.add_argument("--state", type=Path, default=DEFAULT_STATE)
+    parser.add_argument("--ready-file", type=Path)
+    parser.add_argument("--no-demo", action="store_true")
+    parser.add_argument("--fork-base")
+    parser.add_argument("--fork-stock")
+    args = parser.parse_args(argv)
+    if not 1 <= args.port <= 65535:
+        parser.error(f"--port must be a number from 1 to 65535, not {args.port}")
+    return Options(
+        port=args.port,
+        state=args.state.resolve(),
+        ready_file=args.ready_file.resolve() if args.ready_file else None,
+        demo=not args.no_demo,
+        forks={"base": args.fork_base, "stock": args.fork_stock},
+    )
+
+
+def check_port(port: int) -> None:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            raise StackError(f"port {port} is in use by another program; choose another one with --port N.") from None
 
 
 def write_atomically(path: Path, content: bytes) -> None:
@@ -32,52 +79,18 @@ def write_json(path: Path, what: Mapping[str, Any]) -> None:
     write_atomically(path, json.dumps(what, indent=2).encode() + b"\n")
 
 
-@dataclass(frozen=True)
 class State:
-    """A stack's folder.
-
-    It has postgres/ (data), chains/ (saved chains), deployments/ (generated files), logs/, pools.json and pools.toml
-    (the local pools and the request for their feeds), remembered.json (ports and the cron secret), deployed.json (see
-    `deployed`) and ready.json (what a running stack publishes about itself).
-    """
-
-    root: Path
-
-    @property
-    def postgres(self) -> Path:
-        return self.root / "postgres"
-
-    @property
-    def logs(self) -> Path:
-        return self.root / "logs"
-
-    @property
-    def deployments(self) -> Path:
-        return self.root / "deployments"
-
-    @property
-    def ape(self) -> Path:
-        return self.root / "ape"
-
-    @property
-    def ready(self) -> Path:
-        """Return the path of the running stack's ready file. A stack that was killed leaves the file behind."""
-        return self.root / "ready.json"
-
-    @property
-    def deployed(self) -> Path:
-        """Return the path of the file in which the deployment leaves addresses, wallets and keys for `vpm up`."""
-        return self.root / "deployed.json"
-
-    @property
-    def pools(self) -> Path:
-        """Return the path of the file that describes the local pools and their exchange. A fork has no such file."""
-        return self.root / "pools.json"
-
-    @property
-    def pool_feeds(self) -> Path:
-        """Return the path of the request from which `deploy_pools` makes feeds."""
-        return self.root / "pools.toml"
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.postgres = root / "postgres"
+        self.logs = root / "logs"
+        self.deployments = root / "deployments"
+        self.ape = root / "ape"
+        self.ready = root / "ready.json"  # what `vpm up` publishes about a stack; a stack that was killed leaves it
+        self.deployed = root / "deployed.json"  # addresses, wallets and keys from the deployment, for `vpm up`
+        self.pools = root / "pools.json"  # the local pools and their exchange; a fork has no such file
+        self.pool_feeds = root / "pools.toml"  # the request from which `deploy_pools` makes feeds
+        self._remembered = root / "remembered.json"  # survives a restart: ports, each chain's origin, the cron secret
 
     def chain(self, name: str) -> Path:
         return self.root / "chains" / f"{name}.json"
@@ -85,20 +98,17 @@ class State:
     def deployment(self, name: str) -> Path:
         return self.deployments / f"{name}.json"
 
-    # Values that must survive a restart: ports, so that addresses stay the same, and the cron secret.
-
     def remembered(self) -> dict[str, str]:
         try:
-            return dict(json.loads((self.root / "remembered.json").read_text()))
+            return dict(json.loads(self._remembered.read_text()))
         except (OSError, ValueError):
             return {}
 
     def remember(self, **values: str) -> None:
-        write_json(self.root / "remembered.json", {**self.remembered(), **values})
+        write_json(self._remembered, {**self.remembered(), **values})
 
     def port(self, of: str) -> int:
-        """Return a port for a part, and remember it. This is the part's former port if that one is free, else
-        another."""
+        """Return a part's former port if that port is free, otherwise a new one."""
         remembered = self.remembered().get(f"{of}_port")
         port = free_port(int(remembered) if remembered else None)
         self.remember(**{f"{of}_port": str(port)})
@@ -114,8 +124,7 @@ class State:
 
 @contextlib.contextmanager
 def exclusive(root: Path) -> Iterator[State]:
-    """Create the folder and hold its lock. If another stack holds the lock, raise StackError with that stack's process
-    id."""
+    """Create the folder and hold its lock. Raise StackError if another stack holds the lock."""
     state = State(root)
     try:
         for folder in (root, state.logs, state.deployments, root / "chains"):
@@ -130,7 +139,8 @@ def exclusive(root: Path) -> Iterator[State]:
             handle.seek(0)
             holder = handle.read().strip() or "unknown"
             raise StackError(
-                f"another stack (process {holder}) uses the state folder {root}; choose another with --state DIR."
+                f"another stack (process {holder}) uses the state folder {root}; choose another folder with "
+                "--state DIR."
             ) from None
         try:
             handle.seek(0)
@@ -144,7 +154,6 @@ def exclusive(root: Path) -> Iterator[State]:
 
 
 def running(root: Path) -> bool:
-    """Return whether a stack is running on this folder."""
     try:
         with (root / "lock").open() as handle:
             fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)

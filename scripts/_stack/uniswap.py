@@ -20,7 +20,7 @@ from core.feeds.uniswap import MAX_TICK
 from core.hexadecimal import bytes_of, hex_of
 from scripts._local.packages import NODE_MODULES
 from scripts._stack.chain_setup import LocalNode
-from scripts._stack.options import StackError
+from scripts._stack.state import StackError
 
 SPACINGS = {500: 10, 3_000: 60, 10_000: 200}
 """Tick spacing by fee, for the fees that a new factory knows; the live factory's 0.01% was enabled later."""
@@ -32,8 +32,6 @@ _NEXT_CARDINALITY_BIT = 216  # in the pool's first slot, 16 bits, after price, t
 
 
 class Artifact(NamedTuple):
-    """The ABI and creation code of a published contract."""
-
     abi: Abi
     creation: bytes
 
@@ -90,8 +88,6 @@ class PoolKey(NamedTuple):
 
 @dataclass(frozen=True)
 class Exchange:
-    """The Uniswap v3 contracts of a local chain."""
-
     factory: str
     router: str
     positions: str
@@ -108,7 +104,6 @@ class Exchange:
         return cls(factory, router, positions, to_checksum_address(weth))
 
     def open_pool(self, who: Actor, key: PoolKey, sqrt_price: int) -> str:
-        """Open a pool and return its address."""
         who.send(self._manager().call("createAndInitializePoolIfNecessary", *key, sqrt_price))
         factory = Contract(self.factory, artifact("UniswapV3Factory").abi)
         return to_checksum_address(who.read(factory.call("getPool", *key)))

@@ -21,11 +21,9 @@ from typing import Any
 from core.errors import ProcessError, VpmError
 from scripts._local import forking
 from scripts._local.postgres import is_ready, prepare_postgres, remove_stale_lock
-from scripts._stack.chains import CHAIN_IDS, LocalChain, check_fork, start_chain
-from scripts._stack.daemons import module, start_daemons
-from scripts._stack.options import Options, StackError
-from scripts._stack.state import State, write_json
-from scripts._stack.supervisor import Supervisor, run_together
+from scripts._local.process import Supervisor, run_together
+from scripts._stack.parts import CHAIN_IDS, LocalChain, check_fork, module, start_chain, start_daemons
+from scripts._stack.state import Options, StackError, State, write_json
 from scripts._vpm.bootstrap import step
 
 
@@ -86,7 +84,6 @@ async def _bring_up(options: Options, state: State, supervisor: Supervisor) -> N
 
 
 def _check_options(options: Options) -> None:
-    """Check the database and the nodes to fork, before anything is started."""
     check_database_url()
     for name in CHAIN_IDS:
         if (fork := options.forks[name]) is not None:
@@ -152,7 +149,6 @@ def _ready_files(options: Options, state: State) -> list[Path]:
 
 
 def _write_ready(path: Path, ready: dict[str, Any]) -> None:
-    """Write the ready file so that only its owner can read it: it has keys and the database's password."""
     try:
         write_json(path, ready)
     except OSError as error:

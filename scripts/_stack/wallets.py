@@ -23,8 +23,6 @@ DEV_WALLETS = 8
 
 @dataclass(frozen=True)
 class Wallet:
-    """A wallet of the local stack."""
-
     role: str
     address: str
     private_key: str

@@ -23,7 +23,6 @@ from core.errors import VpmError
 
 
 def _tables(*modules: ModuleType) -> list[str]:
-    """Return the names of the modules' tables. Each table comes before the tables that it references."""
     declared = [each for module in modules for each in vars(module).values() if isinstance(each, Table)]
     return [table.name for table in reversed(metadata.sorted_tables) if table in declared]
 

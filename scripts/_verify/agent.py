@@ -48,8 +48,6 @@ _RULES = ("earlyResolvable", "published", "maxAge", "startAt", "endsAt", "earlyF
 
 @dataclass
 class AgentMarket:
-    """An agent market, read from its logs up to the pinned block."""
-
     key: bytes
     listing: DecodedLog
     spec: ev.MarketSpec
@@ -112,7 +110,6 @@ async def read_market(chain: PinnedChain, key: bytes) -> AgentMarket:
 
 
 def specification(listed: ev.MarketListed) -> Specification:
-    """Return the specification from which a market's texts are rendered."""
     return from_answer(
         Specification, {**asdict(listed.terms), **asdict(listed.spec), "kind": MarketKind(listed.spec.kind)}
     )

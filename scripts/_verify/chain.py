@@ -38,8 +38,6 @@ Topics: TypeAlias = Sequence[str | Sequence[str] | None]
 
 @dataclass(frozen=True, slots=True)
 class DecodedLog:
-    """A decoded log and its place on the chain."""
-
     event: Any
     block: int
     index: int
@@ -53,8 +51,6 @@ class DecodedLog:
 
 @dataclass
 class PinnedChain:
-    """A chain read at one block, `head`."""
-
     client: ChainClient
     deployment: Deployment
     head: Block
@@ -85,7 +81,6 @@ class PinnedChain:
 
     @property
     def name(self) -> str:
-        """Return `base` or `stock`, depending on the contracts that are deployed on the chain."""
         return "base" if "SettlementWallet" in self.deployment.contracts else "stock"
 
     def contract(self, name: str) -> Contract:
@@ -97,7 +92,6 @@ class PinnedChain:
         return Contract(self.deployment.token(symbol).address, abi(f"Local{symbol}"))
 
     async def read(self, call: Call) -> Any:
-        """Return a view's result at the pinned block."""
         return await self.client.read(call, self.head.number)
 
     async def time_of(self, block: int) -> int:
@@ -131,7 +125,6 @@ class PinnedChain:
         return [] if receipt is None else decode_logs(receipt.logs, *self._source(name, events))
 
     async def transferred(self, tx: str, sender: str, to: str, value: int) -> bool:
-        """Return whether a transaction transferred this amount of our token."""
         transfers = await self.logs_in(tx, "token", "Transfer")
         return any(is_transfer(one.event, sender, to, value) for one in transfers)
 
@@ -162,7 +155,6 @@ class PinnedChain:
         return below + await self.range(address, topics, middle + 1, last)
 
     def feed(self, address: str) -> FeedReader:
-        """Return a reader of the feed at this address, at the pinned block."""
         return self._feeds.setdefault(address, FeedReader(self.client, address, self.head.number))
 
 
@@ -183,7 +175,6 @@ def node_url(rpc: str | None, variable: str) -> str:
 
 
 def deployments_in(folder: Path) -> dict[int, Deployment]:
-    """Return a folder's deployment files by chain id."""
     files = [path for path in sorted(folder.glob("*.json")) if path.name != "schema.json"]
     return {each.chain_id: each for each in map(load_deployment, files)}
 
@@ -208,7 +199,6 @@ def is_transfer(moved: Transfer, sender: str, to: str, value: int) -> bool:
 
 
 def word(value: int | bytes) -> str:
-    """Return a value as a log topic."""
     return hex_of(value.to_bytes(32) if isinstance(value, int) else value.rjust(32, b"\0"))
 
 

@@ -12,8 +12,6 @@ from core.money import decimal_text, units_from_json
 
 
 class ClaimVerdict(StrEnum):
-    """The result of checking a claim."""
-
     HOLDS = "holds"
     FAILS = "does not hold"
     UNKNOWN = "cannot be checked"
@@ -44,7 +42,6 @@ class Findings:
     source: str = ""
 
     def about(self, of: str, source: str = "") -> Findings:
-        """Return findings about one subject. Their claims are added to the same list."""
         return Findings(self.claims, of, source)
 
     def check(self, what: str, holds: bool, shown_by: str = "", detail: str = "") -> bool:
@@ -104,7 +101,6 @@ class Findings:
 
     @property
     def exit_code(self) -> int:
-        """Return 0 if everything holds, 1 if a claim fails, 3 if none fails but some cannot be checked."""
         return 1 if self.failed else 3 if self.unchecked else 0
 
     def lines(self) -> list[str]:
@@ -136,14 +132,12 @@ def integer_or_none(value: Any) -> int | None:
 
 
 def objects(rows: Any) -> list[dict[str, Any]]:
-    """Return the rows of a document's positions. Raise NotCheckable if they are not a list of objects."""
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise NotCheckable("The document's positions are not a list of objects.")
     return rows
 
 
 def decimal_units(value: Any, decimals: int) -> int | None:
-    """Return a JSON number in smallest units. Return None if it is not a number or has too many decimals."""
     try:
         return units_from_json(value, decimals)
     except MoneyError:

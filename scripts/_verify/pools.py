@@ -1,23 +1,62 @@
-"""Computes a pool feed's readings again from the observations of its pools."""
+"""Computes a pool feed's readings again from its pools' history, with the integer arithmetic of
+`contracts/feeds/PoolFeed.sol`. The history comes from each pool's own `observe`, not from the feed."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Final
 
-from core.chain import Contract, checksum
+from core.agent.fixed import WAD, ln_wad, sdiv
+from core.chain import Contract, ContractReverted, checksum
 from core.contracts.events.shared import FEED_EVENTS
 from core.contracts.statuses import Quality
+from core.feeds.cost import THIN
 from core.feeds.live import POOL, TOKEN
 from scripts._verify.chain import PinnedChain, word
 from scripts._verify.claims import Findings
-from scripts._verify.pool_readings import Observation, PoolFeedTerms, PoolState, SourceTerms, measure
+
+LN_TICK: Final = 99_995_000_333_308_335_333_166_680_951_131  # ln 1.0001, times 1e36
+LN_MAX_ANSWER: Final = 66_542_129_333_754_749_704  # ln 2**96, times 1e18
+MAX_ANSWER: Final = 2**96 - 1
+DECIMALS: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class SourceTerms:
+    """A pool of a feed, with the fields of IPoolFeed.Source."""
+
+    base_is_token0: bool
+    reference_liquidity: int
+
+
+@dataclass(frozen=True, slots=True)
+class PoolFeedTerms:
+    """A PoolFeed's constructor arguments."""
+
+    sources: tuple[SourceTerms, ...]
+    supply: int  # in the token's smallest units
+    quote_decimals: int
+    window: int
+    step: int
+
+
+@dataclass(frozen=True, slots=True)
+class PoolWindow:
+    """A pool's history over a window."""
+
+    start_cumulative: int
+    end_cumulative: int
+    seconds_per_liquidity: int  # over the window, times 2**128
+
+    @property
+    def ticks(self) -> int:
+        """Return the sum of the tick over the window's seconds. The cumulative values may have wrapped around."""
+        return wrapped(self.end_cumulative - self.start_cumulative, 56)
 
 
 @dataclass(frozen=True, slots=True)
 class PoolFeedFacts:
-    """A pool feed of the deployment file."""
-
     address: str
     terms: PoolFeedTerms
     pools: tuple[str, ...]
@@ -59,83 +98,91 @@ async def check_reading(chain: PinnedChain, feed: PoolFeedFacts, at: int, when: 
     if recorded is None:
         findings.check(claim, False, f"getRoundData({round_id}) of {feed.address}", "it was never recorded")
         return
-    pools, shown = [], []
+    windows, shown = [], []
     for address in feed.pools:
-        pool = await read_pool_state(chain, address, at, feed.terms.window)
-        shown.append(f"observations of {address}, to {at}")
-        if pool is None:
-            why = "the pool no longer has them; use an archive node with --block"
+        window = await _read_window(chain, address, at, feed.terms.window)
+        shown.append(f"observe() of {address}, up to {at}")
+        if window is None:
+            why = "the pool no longer has that history; use an archive node with --block"
             findings.unknown(claim, why, shown[-1])
             return
-        pools.append(pool)
-    again = measure(feed.terms, pools, at)
-    assert again is not None  # the observations reach back to the window's start
-    findings.same(claim, _describe(quality, recorded.answer), _describe(again.quality, again.answer), "; ".join(shown))
+        windows.append(window)
+    ours = _describe(*compute_reading(feed.terms, windows))
+    findings.same(claim, _describe(quality, recorded.answer), ours, "; ".join(shown))
+
+
+async def _read_window(chain: PinnedChain, pool: str, end: int, length: int) -> PoolWindow | None:
+    """Return a pool's history over the `length` seconds before `end`. Return None if the pool no longer has it."""
+    ago = chain.head.timestamp - end
+    try:
+        ticks, per_liquidity = await chain.read(Contract(pool, POOL).call("observe", [ago + length, ago]))
+    except ContractReverted:
+        return None
+    return PoolWindow(ticks[0], ticks[1], (per_liquidity[1] - per_liquidity[0]) % 2**160)
 
 
 def _describe(quality: int, answer: int) -> str:
     return f"{answer} ({Quality(quality).name.lower().replace('_', ' ')})"
 
 
-# ---------------------------------------------------------------- a pool's observations
+# ---------------------------------------------------------------- arithmetic
 
 
-async def read_pool_state(chain: PinnedChain, pool: str, at: int, length: int) -> PoolState | None:
-    """Read a pool's observations around both ends of the window. Return None if the ring no longer has the window's
-    start."""
-    ring = _Ring(chain, Contract(pool, POOL))
-    await ring.open()
-    first = await ring.last_until(at - length)
-    if first is None:
+def wrapped(value: int, bits: int) -> int:
+    """Wrap a value to a signed integer of this many bits, as unchecked arithmetic does."""
+    half = 1 << (bits - 1)
+    return (value + half) % (2 * half) - half
+
+
+def compute_reading(terms: PoolFeedTerms, windows: Sequence[PoolWindow]) -> tuple[Quality, int]:
+    """Return the quality and the answer that the feed records for these windows."""
+    for source, window in zip(terms.sources, windows, strict=True):
+        if window.seconds_per_liquidity > (THIN * terms.window << 128) // source.reference_liquidity:  # down
+            return Quality.THIN, 0
+    answer = market_cap(terms, [window.ticks for window in windows])
+    return (Quality.OUT_OF_RANGE, 0) if answer is None else (Quality.GOOD, answer)
+
+
+def exp_wad(x: int) -> int:
+    """Compute Solady's `FixedPointMathLib.expWad`, an approximation of e**(x / 1e18) * 1e18, rounded down."""
+    if x <= -41446531673892822313:
+        return 0
+    if x >= 135305999368893231589:
+        raise ValueError(f"exp_wad takes less than 135.3e18, not {x}")
+    # Convert x to base 2 and remove the powers of two, which are applied at the end.
+    x = sdiv(x << 78, 5**18)
+    k = (sdiv(x << 96, 54916777467707473351141471128) + 2**95) >> 96
+    x -= k * 54916777467707473351141471128
+
+    # A (6, 7)-term rational approximation.
+    y = x + 1346386616545796478920950773328
+    y = (y * x >> 96) + 57155421227552351082224309758442
+    p = y + x - 94201549194550492254356042504812
+    p = (p * y >> 96) + 28719021644029726153956944680412240
+    p = p * x + (4385272521454847904659076985693276 << 96)
+    q = x - 2855989394907223263936484059900
+    q = (q * x >> 96) + 50020603652535783019961831881945
+    q = (q * x >> 96) - 533845033583426703283633433725380
+    q = (q * x >> 96) + 3604857256930695427073651918091429
+    q = (q * x >> 96) - 14423608567350463180887372962807573
+    q = (q * x >> 96) + 26449188498355588339934803723976023
+    return (sdiv(p, q) * 3822833074963236453042738258902158003155416615667) >> (195 - k)
+
+
+def market_cap(terms: PoolFeedTerms, ticks: Sequence[int]) -> int | None:
+    """Return the feed's answer for the sources' sums of ticks over the window. Return None if the answer is out of
+    range.
+
+    A tick is a log price rounded down, so half a tick is added for each source. The exponent is rounded towards zero,
+    the answer down.
+    """
+    half_ticks = 0
+    for source, each in zip(terms.sources, ticks, strict=True):
+        log_price = 2 * each + terms.window
+        half_ticks += log_price if source.base_is_token0 else -log_price
+    supply = ln_wad(terms.supply * 10 ** (DECIMALS - terms.quote_decimals) * WAD)
+    exponent = sdiv(half_ticks * LN_TICK, 2 * terms.window * WAD) + supply
+    if exponent >= LN_MAX_ANSWER:
         return None
-    last = await ring.last_until(at)
-    assert last is not None
-    places = sorted({each for each in (first, first + 1, last, last + 1) if each <= ring.newest})
-    kept = [await ring.at(place) for place in places]
-    liquidity = await chain.read(ring.contract.call("liquidity"))
-    return PoolState(kept, ring.tick, liquidity)
-
-
-class _Ring:
-    """The observations of a pool. Place 0 is the oldest one."""
-
-    def __init__(self, chain: PinnedChain, contract: Contract) -> None:
-        self.contract = contract
-        self.tick = 0
-        self.newest = 0
-        self._chain = chain
-        self._size = 0
-        self._first = 0
-        self._read: dict[int, Observation] = {}
-
-    async def open(self) -> None:
-        _, self.tick, index, self._size, *_ = await self._chain.read(self.contract.call("slot0"))
-        self._first = (index + 1) % self._size
-        if not (await self._slot(self._first))[3]:
-            self._first = 0  # the ring, or its new part after growing, is not full yet
-        self.newest = (index - self._first) % self._size
-
-    async def last_until(self, time: int) -> int | None:
-        """Return the place of the last observation at or before a time. Return None if all observations are later."""
-        if (await self.at(0)).time > time:
-            return None
-        low, high = 0, self.newest
-        while low < high:
-            middle = (low + high + 1) // 2
-            if (await self.at(middle)).time <= time:
-                low = middle
-            else:
-                high = middle - 1
-        return low
-
-    async def at(self, place: int) -> Observation:
-        if place not in self._read:
-            time, ticks, per_liquidity, _ = await self._slot((self._first + place) % self._size)
-            head = self._chain.head.timestamp
-            self._read[place] = Observation(
-                head - (head - time) % 2**32, ticks, per_liquidity
-            )  # the pool stores 32 bits of the time
-        return self._read[place]
-
-    async def _slot(self, slot: int) -> Any:
-        return await self._chain.read(self.contract.call("observations", slot))
+    answer = exp_wad(exponent) // WAD
+    return answer if 0 < answer <= MAX_ANSWER else None

@@ -52,7 +52,6 @@ class StockMarket:
 
     @property
     def books(self) -> list[dict[str, int]]:
-        """Return the market's books, one per side, in the form in which the contract's `books` returns them."""
         return [camel_fields(book, *VIEWS) for book in market_view(self.folded, self.now).books]
 
     def view(self, position_id: int) -> PositionView:
@@ -118,13 +117,11 @@ def fold_into(market: StockMarket, logs: list[DecodedLog]) -> None:
 
 
 async def check_market(chain: PinnedChain, market: StockMarket, findings: Findings) -> None:
-    """Check the books and how the market was settled."""
     await check_books(chain, market, findings)
     await check_settlement(chain, market, findings)
 
 
 async def check_books(chain: PinnedChain, market: StockMarket, findings: Findings) -> None:
-    """Check that the logs are consistent, and that the contract's views agree with the logs at the pinned block."""
     findings = findings.about(f"market {market.id}:", f"VestedMarkets logs of market {market.id}, folded again")
     what = "every vintage, payout and refund follows from the entries before it"
     findings.check(what, not market.diverged, detail=market.diverged)

@@ -36,15 +36,12 @@ class SubjectKind(StrEnum):
 
     @property
     def chain(self) -> str:
-        """Return the chain whose node is needed: `base` or `stock`."""
         stock = (SubjectKind.RELAY, SubjectKind.MARKET, SubjectKind.POSITIONS, SubjectKind.PROOF)
         return "stock" if self in stock else "base"
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """The document to verify."""
-
     kind: SubjectKind
     body: Any
     name: str

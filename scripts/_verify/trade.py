@@ -105,20 +105,17 @@ async def check_positions(chain: PinnedChain, body: dict[str, Any], findings: Fi
 
 
 async def check_trade(chain: PinnedChain, trade_id: str, findings: Findings) -> None:
-    """Check a trade id against the chain."""
     market, stake = await _open(chain, trade_id, trade_id, findings, may_be_refund=True)
     await _check_bet(chain, stake, findings)
     await _check_all(chain, market, [stake], findings)
 
 
 async def check_market(chain: PinnedChain, market_id: Any, findings: Findings) -> None:
-    """Check a market, given by its readable id or its 32-byte key."""
     market = await _market(chain, market_id)
     await _check_all(chain, market, market.stakes.values(), findings)
 
 
 async def check_result_document(chain: PinnedChain, body: dict[str, Any], findings: Findings) -> None:
-    """Check a document about a market's result, and the market."""
     stated = body["result"] if isinstance(body.get("result"), dict) else body
     market = await _market(chain, stated.get("marketId"))
     await _check_all(chain, market, market.stakes.values(), findings)

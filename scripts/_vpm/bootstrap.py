@@ -132,7 +132,6 @@ def _python_stamp(venv: Path, lock: Path) -> _Stamp:
 
 
 def python_environment(venv: Path, lock: Path, what: str) -> Path:
-    """Bring an environment to exactly the packages of its lock if the lock changed. Return the environment's Python."""
     python, stamp = venv / "bin" / "python", _python_stamp(venv, lock)
     _virtual_environment(venv, stamp)
     if not stamp.matches():
@@ -264,8 +263,6 @@ def _activation() -> None:
 
 
 class _Stamp:
-    """A file that records the inputs of a step."""
-
     def __init__(self, name: str, *parts: bytes) -> None:
         self._path = ENV / f"{name}.stamp"
         self._value = hashlib.sha256(b"\0".join(parts)).hexdigest()
@@ -322,7 +319,6 @@ def setup_lock():  # type: ignore[no-untyped-def]
 
 
 def _output(argv: list[str]) -> str:
-    """Return a program's output, or an empty string if it is missing."""
     try:
         return subprocess.run(argv, capture_output=True, text=True, check=False).stdout
     except OSError:

@@ -69,8 +69,6 @@ class Stage:
 
 @dataclass(frozen=True)
 class StageResult:
-    """The result of a stage."""
-
     stage: Stage
     code: int
     seconds: float
@@ -128,7 +126,6 @@ def _run(chosen: Sequence[Stage], extra: Sequence[str]) -> list[StageResult]:
 
 
 def _one_run(stages: Sequence[Stage], extra: Sequence[str]) -> Stage:
-    """Return one stage that runs the tests of all these stages in one run of pytest."""
     names = ", ".join(stage.name for stage in stages)
     return Stage(names, "tests", partial(run_tests, stages, extra))
 

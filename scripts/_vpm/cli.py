@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import json
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from pathlib import Path
 
 from core.paths import REPOSITORY
 from scripts._vpm import manual
 
+IS_CHECKOUT = (REPOSITORY / "pyproject.toml").exists()
+SERVICE_SETTINGS = ("DATABASE_URL", "VPM_BASE_RPC_URLS", "VPM_STOCK_RPC_URLS", "VPM_DEPLOYMENTS_DIR")
+"""If one of these settings is set, no command uses the local stack."""
+
 
 def up(argv: list[str]) -> int:
     from scripts._local.forking import ForkServer, serving
-    from scripts._stack.daemons import IMPORTS
-    from scripts._stack.options import StackError, check_port, parse
-    from scripts._stack.state import exclusive
+    from scripts._stack.parts import IMPORTS
+    from scripts._stack.state import StackError, check_port, exclusive, parse
     from scripts._stack.up import run
 
     options = parse(argv)
@@ -67,7 +72,6 @@ def command(
 
 
 def local_command(package: str, *words: str) -> Callable[[list[str]], int]:
-    """Return a command that uses the local stack, if one runs and the settings name no other service."""
     return command(package, *words, is_local=lambda _argv: True)
 
 
@@ -78,12 +82,37 @@ def _has_rpc_option(argv: list[str]) -> bool:
 
 
 def _use_local_stack() -> None:
-    from scripts._stack.local_stack import local_stack
+    settings = local_stack(os.environ)
+    if settings is not None:
+        print(f"Using the local stack at {settings['VPM_PUBLIC_URL']}.", file=sys.stderr)
+        os.environ.update(settings)
 
-    stack = local_stack(os.environ)
-    if stack is not None:
-        print(f"No other service is set; using the local stack at {stack.base_url}.", file=sys.stderr)
-        os.environ.update(stack.variables)
+
+def local_stack(variables: Mapping[str, str], root: Path | None = None) -> dict[str, str] | None:
+    """Return the settings with which a command uses the running local stack.
+
+    Return None if no stack is ready, if `variables` name another service, or in the image, which has no stack.
+    """
+    if not IS_CHECKOUT:
+        return None
+    from core.config import environment
+    from scripts._stack.state import DEFAULT_STATE, State, running
+
+    root = root or DEFAULT_STATE
+    given = environment(variables)
+    if any(name in given for name in SERVICE_SETTINGS) or not running(root):
+        return None
+    try:
+        ready = json.loads(State(root).ready.read_text())
+    except (OSError, ValueError):
+        return None  # it is still starting
+    return {
+        "DATABASE_URL": ready["database_url"],
+        "VPM_BASE_RPC_URLS": ready["rpc"]["base"],
+        "VPM_STOCK_RPC_URLS": ready["rpc"]["stock"],
+        "VPM_DEPLOYMENTS_DIR": ready["deployments"],
+        "VPM_PUBLIC_URL": ready["base_url"],
+    }
 
 
 def _module(name: str, argv: list[str]) -> int:
@@ -126,7 +155,7 @@ def main() -> int:
     if exit_code is not None:
         return exit_code
     name, *argv = sys.argv[1:]
-    if name in CHECKOUT_ONLY and not (REPOSITORY / "pyproject.toml").exists():
+    if name in CHECKOUT_ONLY and not IS_CHECKOUT:
         print(
             f"vpm: '{name}' needs a checkout of the project; this is the image, which only runs the service.",
             file=sys.stderr,

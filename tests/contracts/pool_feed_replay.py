@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from eth_abi.abi import decode
 
 from core.contracts.statuses import Quality
-from scripts._verify.pool_readings import Observation, PoolFeedTerms, PoolState, SourceTerms
+from scripts._verify.pools import PoolFeedTerms, SourceTerms
 from tests.contracts.forge_runs import forge_test
+from tests.support.pool_readings import Observation, PoolState
 
 CASES = "tests/contracts/forge/feeds/Cases.t.sol"
 

@@ -13,11 +13,10 @@ import yaml
 
 from core.contracts.deployments import load_deployment
 from core.paths import REPOSITORY
+from scripts._deploy import build
+from scripts._deploy.build import compiled_code, creation_code
 from scripts._deploy.flow import require_recorded
 from scripts._deploy.session import ScriptRefused
-from scripts._stack import contracts
-from scripts._stack.genesis import compiled_code, creation_code
-from scripts._vpm import build_records
 from tests.support.genesis import Genesis
 
 MAX_CODE = 24_576  # EIP-170
@@ -28,14 +27,14 @@ IMPORT = re.compile(r'^import\b[^"]*"([^"]+)";', re.MULTILINE)
 @pytest.fixture
 def codes(local_genesis: Genesis) -> dict[str, bytes]:
     """Return the creation code of the build that the genesis was deployed from."""
-    assert contracts.is_compiled(contracts.sources_hash())
-    return {name: creation_code(name) for name in build_records.DEPLOYED}
+    assert build.is_compiled(build.sources_hash())
+    return {name: creation_code(name) for name in build.DEPLOYED}
 
 
 def test_this_checkout_builds_the_recorded_bytes(codes: dict[str, bytes]) -> None:
-    assert build_records.bytecode() == json.loads(build_records.BYTECODE.read_text())
-    assert build_records.unrecorded(codes) == []
-    assert build_records.abis() == {path.stem: path.read_text() for path in build_records.ABI.glob("*.json")}
+    assert build.bytecode() == json.loads(build.BYTECODE.read_text())
+    assert build.unrecorded(codes) == []
+    assert build.abis() == {path.stem: path.read_text() for path in build.ABI.glob("*.json")}
 
 
 @pytest.mark.thorough
@@ -43,8 +42,8 @@ def test_this_checkout_builds_the_recorded_bytes(codes: dict[str, bytes]) -> Non
 def test_the_recorded_build_is_what_the_sources_compile_to() -> None:
     """A local chain is given the record, so nothing else in these tests would notice a stale one. The compiler is
     run without ape, which made the record: anyone with the sources and the settings of ape-config.yaml can do this."""
-    recorded = contracts.recorded_build(contracts.sources_hash())
-    assert recorded is not None, "the sources changed: python -m scripts._vpm.build_records"
+    recorded = build.recorded_build(build.sources_hash())
+    assert recorded is not None, "the sources changed: python -m scripts._deploy.build"
     (compiler,) = recorded["compilers"]
     assert compiler["settings"] == _settings()
     parts = ["abi", "evm.bytecode.object", "evm.deployedBytecode.object", "evm.methodIdentifiers"]
@@ -121,12 +120,12 @@ def test_everything_that_is_deployed_is_recorded(local_genesis: Genesis) -> None
         for chain in ("base", "stock")
         for name in load_deployment(local_genesis.state.deployment(chain)).contracts
     }
-    assert deployed == set(build_records.DEPLOYED)
+    assert deployed == set(build.DEPLOYED)
 
 
 def test_no_contract_is_near_the_size_limit(codes: dict[str, bytes]) -> None:
     """Room to mend: what is at the limit can only be changed by taking something out."""
-    sizes = {name: len(compiled_code(name).removeprefix("0x")) // 2 for name in build_records.DEPLOYED}
+    sizes = {name: len(compiled_code(name).removeprefix("0x")) // 2 for name in build.DEPLOYED}
     assert {name: size for name, size in sizes.items() if size > MAX_CODE - ROOM} == {}
 
 

@@ -10,12 +10,13 @@ from pathlib import Path
 import pytest
 
 from core.paths import REPOSITORY
+from scripts._deploy import build
 from scripts._deploy.safe import OWNER_KEYS_VARIABLE
 from scripts._local.ports import free_port
 from scripts._local.process import SpawnPlan, start_process
-from scripts._stack import ape, contracts, wallets
-from scripts._stack.chains import CHAIN_IDS, LocalChain
+from scripts._stack import ape, wallets
 from scripts._stack.deploying import _prepare_chain
+from scripts._stack.parts import CHAIN_IDS, LocalChain
 from scripts._stack.state import State
 from scripts._vpm import bootstrap
 from tests.conftest import StartAnvil, TestPostgres
@@ -50,7 +51,7 @@ def _script(ape_folder: Path) -> str:
 def test_a_newcomer_reaches_a_running_deployment_with_the_document_alone(
     anvil: StartAnvil, postgres: TestPostgres, tmp_path: Path
 ) -> None:
-    asyncio.run(contracts.compile_all())  # for the tokens that are placed; ape finds it done
+    asyncio.run(build.compile_all())  # for the tokens that are placed; ape finds it done
     state = State(tmp_path / "state")
     for folder in (state.root, state.deployments):
         folder.mkdir(parents=True, exist_ok=True)

@@ -15,9 +15,8 @@ from collections import Counter
 import pytest
 
 from core.contracts.statuses import Quality
-from scripts._verify.pool_readings import measure
 from tests.contracts.pool_feed_replay import Case, Step, play
-from tests.support.pool_readings import NotRecordedYet, reading_at
+from tests.support.pool_readings import NotRecordedYet, measure, reading_at
 
 HISTORIES = int(os.environ.get("VPM_TEST_HISTORIES", "150"))
 SEED = int(os.environ.get("VPM_TEST_SEED", "17"))

@@ -10,8 +10,7 @@ import pytest
 
 from core.paths import REPOSITORY
 from scripts._prove import __main__ as command
-from scripts._prove.provers import REFUTED, Copy, prepare
-from scripts._prove.theorems import read_theorems
+from scripts._prove.provers import REFUTED, Copy, prepare, read_theorems
 
 THEOREMS = read_theorems()
 LONG = os.environ.get("VPM_TEST_LONG") == "1"

@@ -17,12 +17,12 @@ from core.chain import Contract
 from core.contracts.abi import abi
 from core.paths import REPOSITORY
 from scripts._deploy import safe
+from scripts._deploy.build import creation_code
 from scripts._deploy.safe import OWNER_KEYS_VARIABLE, safe_abi
 from scripts._deploy.sending import create_address
 from scripts._local.anvil import ask
 from scripts._stack import ape, wallets
 from scripts._stack.chain_setup import LocalNode, send_all
-from scripts._stack.genesis import creation_code
 from scripts._vpm import bootstrap
 from tests.support import programs
 from tests.support.genesis import Genesis, RunningChain

@@ -31,7 +31,7 @@ from core.db.engine import connect, conninfo
 from core.hexadecimal import bytes_of
 from core.money import USD
 from core.service.cancelling import cancel_and_wait
-from scripts._stack.chains import CHAIN_IDS
+from scripts._stack.parts import CHAIN_IDS
 from tests.support.cup_check import cup_faults, read_cup
 from tests.support.cup_rig import UNACCOUNTED
 from tests.support.faulty_proxy import FaultyProxy, Mood

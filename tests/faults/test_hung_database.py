@@ -20,7 +20,7 @@ from core.db.migrate import migrate
 from core.paths import REPOSITORY
 from scripts._local.ports import free_port
 from scripts._local.postgres import UNSAFE_BUT_FAST, PostgresServer, prepare_postgres, start_postgres
-from scripts._stack.daemons import CUP_WINDOW
+from scripts._stack.parts import CUP_WINDOW
 from tests.support.cup_rig import UNACCOUNTED
 from tests.support.hung_servers import hung, pid_of_postgres
 from tests.support.service import Service, serving

@@ -30,7 +30,7 @@ from keeper.agent.record import FRESH_SECONDS
 from scripts._stack import wallets
 from scripts._stack.agent_pools import AgentPools, trader
 from scripts._stack.chain_setup import LocalNode
-from scripts._stack.chains import CHAIN_IDS
+from scripts._stack.parts import CHAIN_IDS
 from scripts._stack.wallets import Wallet
 from tests.support.agent_chain import AgentChain
 from tests.support.fleet import Fleet, FleetSize, children, fleet, ran

@@ -10,7 +10,8 @@ import pytest
 
 from keeper.sources.sample import ONE
 from scripts import _demo as demo
-from scripts._stack import agent_pools, chain_setup, contracts
+from scripts._deploy import build
+from scripts._stack import agent_pools, chain_setup
 from scripts._stack.agent_pools import AgentPools, Walk
 from scripts._stack.chain_setup import LocalNode
 from tests.conftest import StartAnvil
@@ -23,7 +24,7 @@ PAST = 7_200
 @pytest.fixture(scope="module")
 def chain(module_anvil: StartAnvil) -> tuple[LocalNode, AgentPools]:
     """A chain that began two hours ago, and its pools with swaps up to now."""
-    asyncio.run(contracts.compile_all())
+    asyncio.run(build.compile_all())
     node = LocalNode(module_anvil(8453, timestamp=int(time.time()) - PAST).url)
     chain_setup.place_base(node, USDC)
     agent_pools.place_weth(node)

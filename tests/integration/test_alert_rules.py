@@ -16,7 +16,7 @@ from core.service.cancelling import cancel_and_wait
 from relayer.leases import LaneSpec, Leases
 from relayer.signing import LocalSigner
 from scripts._local.ports import free_port
-from scripts._stack.daemons import DAEMONS
+from scripts._stack.parts import DAEMONS
 from tests.support.promtool import firing
 
 NONE: Sequence[str] = ()

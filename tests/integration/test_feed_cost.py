@@ -19,9 +19,9 @@ from core.feeds.cost import SECONDS_PER_YEAR, PricedPool, price_after_move
 from core.feeds.live import CostReport, read_pool
 from core.feeds.uniswap import MAX_TICK, Q96, sqrt_price_at
 from core.paths import REPOSITORY
+from scripts._deploy import build
+from scripts._deploy.build import creation_code
 from scripts._feed import __main__ as feed
-from scripts._stack import contracts
-from scripts._stack.genesis import creation_code
 from scripts._stack.uniswap import PoolKey, pool_abi
 from tests.conftest import StartAnvil
 from tests.support.uniswap_world import World
@@ -44,7 +44,7 @@ class Played:
 
 @pytest.fixture(scope="module")
 def played(module_anvil: StartAnvil, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Played]:
-    asyncio.run(contracts.compile_all())
+    asyncio.run(build.compile_all())
     url = module_anvil().url
     world = World.make(url, 3_000, int(sqrt_price_at(-30_000) * Q96))
     opened = world.now

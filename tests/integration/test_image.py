@@ -13,10 +13,9 @@ import pytest
 from core.db.engine import conninfo
 from scripts._local.ports import free_port
 from scripts._stack import wallets
-from scripts._stack.daemons import DAEMONS, metrics_variable
 from scripts._stack.deploying import lanes
-from scripts._stack.local_stack import local_stack
-from scripts._vpm.cli import CHECKOUT_ONLY
+from scripts._stack.parts import DAEMONS, metrics_variable
+from scripts._vpm.cli import CHECKOUT_ONLY, local_stack
 from tests.support.genesis import Genesis
 from tests.support.image import Image
 from tests.support.stack import stack_of
@@ -72,7 +71,7 @@ def settings(local_genesis: Genesis, tmp_path_factory: pytest.TempPathFactory) -
         found = local_stack({}, stack.state)
         assert found is not None
         with stack.standing_still():
-            yield dict(found.variables) | {
+            yield dict(found) | {
                 "VPM_RELAYER_KEYS": ",".join(lanes()),
                 "VPM_ATTESTATION_KEY": wallets.ATTESTATION.private_key,
                 "CRON_SECRET": "sixteen characters",

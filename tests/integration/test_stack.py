@@ -21,7 +21,7 @@ from core.db.engine import conninfo
 from core.paths import REPOSITORY
 from scripts._local.anvil import ask
 from scripts._local.ports import free_port
-from scripts._stack.local_stack import local_stack
+from scripts._vpm.cli import local_stack
 from tests.support.genesis import Genesis, RunningChain
 from tests.support.stack import Stack, gone, tree
 from tests.waiting import PATIENCE, wait
@@ -94,7 +94,7 @@ def test_a_stack_prints_everything_and_stops_without_a_trace(new_stack: Callable
     assert found is not None, "commands in the checkout would not find it"
     audit = [sys.executable, "-m", "indexer", "audit"]
     said = subprocess.run(
-        audit, env={"PATH": os.environ["PATH"], **found.variables}, cwd=REPOSITORY, check=False, capture_output=True
+        audit, env={"PATH": os.environ["PATH"], **found}, cwd=REPOSITORY, check=False, capture_output=True
     )
     assert said.returncode == 0, said.stdout + said.stderr
 

@@ -13,7 +13,7 @@ import random
 import pytest
 
 from core.feeds.uniswap import MAX_TICK, Q96, sqrt_price_at, tick_at
-from scripts._stack import contracts
+from scripts._deploy import build
 from scripts._stack.uniswap import SPACINGS
 from tests.conftest import StartAnvil
 from tests.support.uniswap_world import World, any_price, any_ticks
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.timeout(3_600 if LONG else 600)
 
 @pytest.fixture(scope="module", autouse=True)
 def _compiled() -> None:
-    asyncio.run(contracts.compile_all())
+    asyncio.run(build.compile_all())
 
 
 @pytest.mark.parametrize("fee_pips", SPACINGS)

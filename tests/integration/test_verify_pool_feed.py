@@ -120,7 +120,7 @@ def test_a_true_market_holds_and_a_lying_feed_is_found_out(
     code, again = settled.again(settled.honest, capsys)
     assert code == 0
     assert [each["verdict"] for each in again] == ["holds", "holds"]
-    assert all(f"observations of {pool.address}" in each["shownBy"] for pool in played.feed.pools for each in again)
+    assert all(f"observe() of {pool.address}" in each["shownBy"] for pool in played.feed.pools for each in again)
     code, again = settled.again(settled.lied, capsys)
     assert code == 1
     assert [each["verdict"] for each in again] == ["does not hold", "does not hold"]

@@ -14,8 +14,8 @@ from core.paths import REPOSITORY
 from scripts._local.anvil import AnvilOptions, ask, start_anvil
 from scripts._local.ports import free_port
 from scripts._stack.ape import ape
-from scripts._stack.chains import CHAIN_IDS, HISTORY_SECONDS, LocalChain
 from scripts._stack.deploying import deploy_all
+from scripts._stack.parts import CHAIN_IDS, HISTORY_SECONDS, LocalChain
 from scripts._stack.state import State
 from tests.support.genesis import Genesis, built, sources_key
 

@@ -17,8 +17,8 @@ from core.contracts.deployments import write_deployment
 from core.contracts.feeds import PublishedFeed
 from core.contracts.statuses import MarketKind
 from core.money import USD
+from scripts._deploy.build import compiled_code
 from scripts._stack import wallets
-from scripts._stack.genesis import compiled_code
 from tests.support.agent_chain import CAP, HOUR, AgentChain
 
 KEY = "DEGEN/market_cap"

@@ -37,9 +37,8 @@ from scripts._local.ports import free_port
 from scripts._local.postgres import PostgresServer, prepare_postgres, start_postgres
 from scripts._local.process import RunningProcess, SpawnPlan, start_process, stop_together
 from scripts._stack import wallets
-from scripts._stack.chains import CHAIN_IDS
-from scripts._stack.daemons import metrics_variable
 from scripts._stack.deploying import lanes
+from scripts._stack.parts import CHAIN_IDS, metrics_variable
 from scripts._stack.state import State
 from tests.support.faulty_proxy import FaultyProxy
 from tests.support.prometheus import samples

@@ -8,7 +8,7 @@ import time
 from core.agent.bet import idem_hash
 from core.chain import checksum
 from core.hexadecimal import bytes_of, hex_of
-from scripts._stack.chains import CHAIN_IDS
+from scripts._stack.parts import CHAIN_IDS
 from tests.support.fleet import DidNotHappen, Fleet, ran
 from tests.support.fleet_load import Load, LoadReport, Promise
 

@@ -27,7 +27,7 @@ from core.contracts.statuses import Form
 from core.cup.wheel import OUTCOMES
 from core.hexadecimal import hex_of
 from core.money import USD
-from scripts._stack.chains import CHAIN_IDS
+from scripts._stack.parts import CHAIN_IDS
 from scripts._stack.wallets import Wallet
 from scripts._stack.wallets import wallet as wallet_of
 from tests.support.fleet import Fleet

@@ -23,15 +23,14 @@ from pathlib import Path
 from core.contracts.deployments import Deployment, load_deployment
 from core.errors import ProcessError
 from core.paths import REPOSITORY
+from scripts._deploy import build
 from scripts._local.anvil import AnvilOptions, start_anvil
 from scripts._local.ports import free_port
-from scripts._local.process import RunningProcess
-from scripts._stack import contracts
+from scripts._local.process import RunningProcess, Supervisor
 from scripts._stack.ape import ape
-from scripts._stack.chains import CHAIN_IDS, start_chain
 from scripts._stack.deploying import deploy_all
+from scripts._stack.parts import CHAIN_IDS, start_chain
 from scripts._stack.state import State
-from scripts._stack.supervisor import Supervisor
 
 CACHE = REPOSITORY / ".vpm" / "build" / "genesis"
 DAY = 86_400
@@ -146,7 +145,7 @@ async def _build(state: State) -> None:
 
 def sources_key() -> str:
     """Hash the inputs of the genesis: contracts, deployment facts, scripts, and which chains are forked."""
-    digest = hashlib.sha256(contracts.sources_hash().encode() + repr(FORKS).encode())
+    digest = hashlib.sha256(build.sources_hash().encode() + repr(FORKS).encode())
     for folder in ("deployments", "scripts/_deploy", "scripts/_stack"):
         for path in sorted((REPOSITORY / folder).glob("*")):
             if path.suffix in (".py", ".json"):

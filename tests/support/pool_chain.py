@@ -15,10 +15,10 @@ from core.contracts.statuses import MarketKind
 from core.feeds.grid import grid_time
 from core.feeds.live import POOL
 from core.money import USD
+from scripts._deploy.build import creation_code
 from scripts._stack import agent_pools, wallets
 from scripts._stack.agent_pools import AgentPools, Walk
 from scripts._stack.chain_setup import LocalNode
-from scripts._stack.genesis import creation_code
 from scripts._stack.uniswap import Actor, PoolKey, artifact
 from tests.support.agent_chain import AgentChain
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from core.paths import REPOSITORY
 from scripts._local.ports import free_port
-from scripts._stack.daemons import DAEMONS
+from scripts._stack.parts import DAEMONS
 from tests.support.genesis import Genesis
 from tests.support.postgres_cleanup import forget_postgres
 

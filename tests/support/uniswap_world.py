@@ -14,8 +14,8 @@ from core.chain import Abi, Contract
 from core.chain.contract import CODEC
 from core.contracts.abi import abi
 from core.feeds.uniswap import MAX_TICK, MIN_TICK, Q96, Pool, sqrt_price_at
+from scripts._deploy.build import creation_code
 from scripts._stack.chain_setup import ETH_EACH, LocalNode
-from scripts._stack.genesis import creation_code
 from scripts._stack.uniswap import SPACINGS, Actor, Exchange, PoolKey, artifact, pool_abi
 
 SUPPLY = 2**120

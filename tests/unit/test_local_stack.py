@@ -11,13 +11,11 @@ from pathlib import Path
 import pytest
 
 from scripts._feed import __main__ as feed
-from scripts._stack import local_stack as discovery
-from scripts._stack.local_stack import Stack, local_stack
-from scripts._stack.options import StackError
-from scripts._stack.state import State, exclusive
+from scripts._stack.state import StackError, State, exclusive
 from scripts._stack.up import check_database_url
 from scripts._verify import __main__ as verify
 from scripts._vpm import cli
+from scripts._vpm.cli import local_stack
 
 READY = {
     "base_url": "http://127.0.0.1:8400",
@@ -36,8 +34,7 @@ def folder(tmp_path: Path) -> Path:
 def test_a_running_stack_is_found(folder: Path) -> None:
     with exclusive(folder):
         stack = local_stack({"PATH": "/bin"}, folder)
-    assert stack is not None
-    assert stack.variables == {
+    assert stack == {
         "DATABASE_URL": READY["database_url"],
         "VPM_BASE_RPC_URLS": "http://127.0.0.1:1",
         "VPM_STOCK_RPC_URLS": "http://127.0.0.1:2",
@@ -80,10 +77,10 @@ def test_commands_go_to_it_and_say_so(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], words: list[str], program: list[str]
 ) -> None:
     begun: list[tuple[list[str], str | None]] = []
-    stack = Stack("http://127.0.0.1:8400", {"DATABASE_URL": "its own"})
+    stack = {"VPM_PUBLIC_URL": "http://127.0.0.1:8400", "DATABASE_URL": "its own"}
     monkeypatch.delenv("DATABASE_URL", raising=False)
     monkeypatch.setattr(os, "environ", dict(os.environ))
-    monkeypatch.setattr(discovery, "local_stack", lambda _given: stack)
+    monkeypatch.setattr(cli, "local_stack", lambda _given: stack)
     monkeypatch.setattr(os, "execv", lambda _path, argv: begun.append((argv[2:], os.environ.get("DATABASE_URL"))))
     cli.COMMANDS[words[0]](words[1:])
     assert begun == [(program, "its own")]
@@ -101,10 +98,10 @@ def test_commands_go_to_it_and_say_so(
 def test_what_names_its_own_service_is_left_alone(monkeypatch: pytest.MonkeyPatch, words: list[str]) -> None:
     begun: list[list[str]] = []
 
-    def never(_given: object) -> Stack:
+    def never(_given: object) -> None:
         raise AssertionError("it was asked for another service")
 
-    monkeypatch.setattr(discovery, "local_stack", never)
+    monkeypatch.setattr(cli, "local_stack", never)
     monkeypatch.setattr(os, "execv", lambda _path, argv: begun.append(argv[3:]))
     cli.COMMANDS[words[0]](words[1:])
     assert begun == [words[1:]]

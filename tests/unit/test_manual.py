@@ -7,8 +7,8 @@ import re
 import pytest
 
 from core.paths import REPOSITORY
-from scripts._stack import local_stack as discovery
 from scripts._vpm import manual
+from scripts._vpm.cli import SERVICE_SETTINGS
 
 PROGRAMS = {
     "audit": ("indexer/cli.py",),
@@ -21,7 +21,7 @@ PROGRAMS = {
     "status": ("scripts/_status/__main__.py",),
     "switch": ("scripts/_status/switch.py",),
     "test": ("scripts/_vpm/checks.py",),
-    "up": ("scripts/_stack/options.py",),
+    "up": ("scripts/_stack/state.py",),
     "verify": ("scripts/_verify/__main__.py", "scripts/_verify/chain.py"),
 }
 OPTION = re.compile(r'add_argument\(\s*"(--[a-z-]+)"(?![^\n]*SUPPRESS)')
@@ -39,4 +39,4 @@ def test_every_option_is_documented(command: str) -> None:
 def test_a_command_that_falls_back_on_the_local_stack_says_what_goes_before_it(command: str) -> None:
     (said,) = re.findall(r"^Commands for a running service \((.+?)\) use the local\n", manual.OVERVIEW, re.MULTILINE)
     assert command in said
-    assert all(name in manual.OVERVIEW for name in discovery.NAMES)
+    assert all(name in manual.OVERVIEW for name in SERVICE_SETTINGS)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts._stack.options import StackError
+from scripts._stack.state import StackError
 from scripts._stack.up import _write_ready
 
 

@@ -1,4 +1,4 @@
-"""The ABIs of our contracts, generated from the build by `python -m scripts._vpm.build_records`."""
+"""The ABIs of our contracts, generated from the build by `python -m scripts._deploy.build`."""
 
 from __future__ import annotations
 
