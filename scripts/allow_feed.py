@@ -18,10 +18,10 @@ from scripts._deploy.command import command
 from scripts._deploy.session import Script
 
 
-@command(send="record readings, and execute with the keys in VPM_SAFE_OWNER_KEYS; without it, only print")
-@click.option("--feed", "keys", multiple=True, help="like BNKR/market_cap (repeatable; default: all of the file)")
-@click.option("--evidence", metavar="FILE|URL", help="justifies a larger cap for the pools of --feed")
-@click.option("--drop", is_flag=True, help="remove it from the list instead; listed markets go on")
+@command(send="record readings, and execute with the owners' keys in VPM_SAFE_OWNER_KEYS instead of printing")
+@click.option("--feed", "keys", multiple=True, help="a feed such as BNKR/market_cap (repeatable; default: all)")
+@click.option("--evidence", metavar="FILE|URL", help="a document that justifies a larger cap for --feed")
+@click.option("--drop", is_flag=True, help="remove the feeds from the list instead; listed markets go on")
 def cli(script: Script, keys: tuple[str, ...], evidence: str | None, drop: bool) -> None:
     """Allow feeds for agent markets, or remove them from the list."""
     deployment, session, safe = script.file, script.session, script.safe
@@ -29,7 +29,7 @@ def cli(script: Script, keys: tuple[str, ...], evidence: str | None, drop: bool)
     if drop and not keys:
         raise click.UsageError("--drop needs --feed KEY")
     if evidence is not None and (drop or len(keys) != 1):
-        raise click.UsageError("--evidence applies to one feed to allow: give one --feed KEY and no --drop")
+        raise click.UsageError("--evidence applies to a single feed: give one --feed KEY and no --drop")
     shown = None if evidence is None else feeds.evidence_of(evidence)
     sources = [deployment.agent_feed(key) for key in keys] or deployment.agent_feeds
     for one in () if drop else sources:
@@ -45,6 +45,6 @@ def cli(script: Script, keys: tuple[str, ...], evidence: str | None, drop: bool)
     made = [feeds.drop(lister, one) if drop else feeds.allow(lister, one, safe) for one in sources]
     calls = [call for call in made if call is not None]
     if not calls:
-        click.echo("nothing to do: the list matches the file")
+        click.echo("nothing to do: the list already matches the file")
         return
     script.submit_to_safe(calls)

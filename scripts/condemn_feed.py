@@ -13,11 +13,11 @@ from scripts._deploy.session import Script
 
 
 @command(send=EXECUTES)
-@click.option("--feed", "key", required=True, help="the feed, like BNKR/market_cap")
+@click.option("--feed", "key", required=True, help="the feed, such as BNKR/market_cap")
 def cli(script: Script, key: str) -> None:
     """Condemn a feed for good."""
     call = feeds.condemn(script.contract("AgentLister"), script.file.agent_feed(key), script.safe)
     if call is None:
-        click.echo(f"nothing to do: {key} is condemned already")
+        click.echo(f"nothing to do: {key} is already condemned")
         return
     script.submit_to_safe([call])

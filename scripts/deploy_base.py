@@ -24,15 +24,15 @@ UINT32 = click.IntRange(1, 2**32 - 1)
 @click.option("--guardian", "guardians", multiple=True, help="an account that may stop new stakes (repeatable)")
 @click.option("--publisher", required=True, help="the account that posts observations")
 @click.option("--attester", help="the address of the API's attestation key, recorded for verifiers")
-@click.option("--observe", "feeds", multiple=True, help="a feed to deploy, like BNKR/market_cap (repeatable)")
+@click.option("--observe", "feeds", multiple=True, help="a feed to deploy, such as BNKR/market_cap (repeatable)")
 @click.option(
-    "--lag", type=UINT32, default=600, show_default=True, help="oldest observation that can be posted, seconds"
+    "--lag", type=UINT32, default=600, show_default=True, help="maximum age of a posted observation, in seconds"
 )
-@click.option("--memory", type=int, help="longest silence of a feed, seconds (default: the lag)")
-@click.option("--max-age", type=int, default=3_600, show_default=True, help="oldest reading that may decide, seconds")
-@click.option("--pot-cap", type=int, default=500, show_default=True, help="cap of each market, USD")
+@click.option("--memory", type=int, help="maximum silence of a feed, in seconds (default: the lag)")
+@click.option("--max-age", type=int, default=3_600, show_default=True, help="maximum age of a deciding reading")
+@click.option("--pot-cap", type=int, default=500, show_default=True, help="cap of each market, in USD")
 @click.option(
-    "--feed-cap", type=int, default=12_000, show_default=True, help="cap of all unsettled markets of a feed, USD"
+    "--feed-cap", type=int, default=12_000, show_default=True, help="cap of a feed's unsettled markets together, in USD"
 )
 def cli(
     script: Script,
@@ -82,4 +82,4 @@ def cli(
         sources=sources,
     )
     if plan.execute(script.project, recipe):
-        click.echo("once their publisher has posted, let the Safe allow the feeds: ape run allow_feed")
+        click.echo("next, after the publisher has posted readings, have the Safe allow the feeds: ape run allow_feed")

@@ -17,7 +17,10 @@ from scripts._deploy.session import Script, ScriptRefused
 
 @command(account="the alias of the ape account that sends the transactions", send=SENDS)
 @click.option(
-    "--pools", "asked_for", required=True, help="the feeds and their pools, see deployments/pools.example.toml"
+    "--pools",
+    "asked_for",
+    required=True,
+    help="the feeds and their pools; see deployments/pools.example.toml",
 )
 def cli(script: Script, asked_for: str) -> None:
     """Deploy the pool feeds of a file that are not deployed yet."""
@@ -27,7 +30,7 @@ def cli(script: Script, asked_for: str) -> None:
         raise ScriptRefused(f"{path} says that {deployment.network} is not deployed. Run deploy_base first.")
     keys = pools.missing(deployment, asked)
     if not keys:
-        click.echo("nothing to do: every feed of the file is deployed")
+        click.echo("nothing to do: every feed of the file is already deployed")
         return
     if not session.local:
         pools.require_long_windows({key: asked[key] for key in keys})
@@ -51,4 +54,4 @@ def cli(script: Script, asked_for: str) -> None:
         write_deployment(deployment, path)  # at once, so that no deployed feed is lost
         click.echo(f"{pools.contract_name(feed.key)} at {made.address}, recorded in {path}")
         pools.record_latest_reading(session, project, made.address)
-    click.echo("now let the Safe allow them: ape run allow_feed")
+    click.echo("next, have the Safe allow them: ape run allow_feed")

@@ -16,11 +16,11 @@ from scripts._deploy.session import Script, ScriptRefused
 
 
 @command(
-    account="the alias of the ape account of a guardian, or of the one that pays for gas",
-    send="send the transactions; without it, only print what would be done on a live network",
+    account="the alias of a guardian's ape account, or of the account that pays for gas",
+    send="send the transactions; without this option, live networks get a dry run",
 )
-@click.option("--resume", is_flag=True, help="accept bets again; only the Safe can")
-@click.option("--put-off", "feed", metavar="KEY", help="postpone this feed's settlements by a day, once")
+@click.option("--resume", is_flag=True, help="accept bets again (only the Safe can)")
+@click.option("--put-off", "feed", metavar="KEY", help="postpone this feed's settlements by a day (once per feed)")
 def cli(script: Script, resume: bool, feed: str | None) -> None:
     """Stop new bets, accept them again, or postpone a published feed's settlements."""
     session, pauser = script.session, script.contract("Pauser")
@@ -33,7 +33,7 @@ def cli(script: Script, resume: bool, feed: str | None) -> None:
     if not resume and is_guardian:
         if session.confirm():
             receipt = pauser.pause(sender=session.sender)
-            click.echo(f"done by a guardian: {what}, in {receipt.txn_hash}")
+            click.echo(f"done by the guardian: {what} ({receipt.txn_hash})")
         return
     data = bytes((pauser.resume if resume else pauser.pause).encode_input())
     script.submit_to_safe([safe.SafeCall(pauser.address, data, what)])
@@ -51,4 +51,4 @@ def _put_off(script: Script, key: str, *, is_guardian: bool) -> None:
         lister = script.contract("AgentLister")
         receipt = lister.putOff(source.address, sender=session.sender)
         until = lister.standing(source.address).putOffUntil
-        click.echo(f"no market on {key} settles before {until}, by {receipt.txn_hash}")
+        click.echo(f"no market on {key} settles before {until} ({receipt.txn_hash})")

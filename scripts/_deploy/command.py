@@ -13,8 +13,8 @@ from ape.cli import ConnectedProviderCommand, network_option
 from core.contracts.deployments import load_deployment
 from scripts._deploy.session import Script, open_session, readable_errors
 
-SENDS = "send the transactions; without it, a live network gets a dry run"
-EXECUTES = "execute with the keys in VPM_SAFE_OWNER_KEYS; without it, only print"
+SENDS = "send the transactions; without this option, live networks get a dry run"
+EXECUTES = "execute with the owners' keys in VPM_SAFE_OWNER_KEYS instead of printing"
 
 
 def connected(function: Callable[..., Any]) -> Any:

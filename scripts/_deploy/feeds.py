@@ -45,7 +45,7 @@ def condemn(lister: Any, source: AgentFeed, safe: str) -> SafeCall | None:
         return None
     lister.condemn.call(source.address, sender=safe)
     data = bytes(lister.condemn.encode_input(source.address))
-    return SafeCall(lister.address, data, f"condemn {source.key}: void every unsettled market on it, for good")
+    return SafeCall(lister.address, data, f"condemn {source.key} permanently and void every unsettled market on it")
 
 
 def matches_record(feed: Any, source: AgentFeed) -> bool:
@@ -89,18 +89,18 @@ def check_cap(feed: PoolFeed, limit: PoolLimit, *, local: bool, evidence: str | 
     """Return a sentence that compares a feed's cap with the limit. On a live network without evidence, raise
     ScriptRefused if the cap is over the limit."""
     asked = (
-        f"{feed.key}: the cap is {_dollars(feed.feed_cap_units)} USD for all markets and "
-        f"{_dollars(feed.pot_cap_units)} for each; the pools support {limit.text}"
+        f"{feed.key}: the caps are {_dollars(feed.feed_cap_units)} USD for all markets together and "
+        f"{_dollars(feed.pot_cap_units)} USD for each; the pools support {limit.text}"
     )
     if limit.covers(feed):
         return asked
     if evidence is not None:
-        return f"{asked}. Allowed because of this evidence, recorded in the deployment file: {evidence}"
+        return f"{asked}. This is allowed because of the evidence recorded in the deployment file: {evidence}"
     if local:
-        return f"{asked}. That is allowed on a local chain, where the money is not real."
+        return f"{asked}. A local chain allows this because its money is not real."
     raise ScriptRefused(
-        f"{asked}. Lower feedCapUnits in the deployment file, or name with --evidence a document that shows that "
-        "other venues are arbitraged against these pools; see docs/pool-feeds.md."
+        f"{asked}. Lower feedCapUnits in the deployment file, or use --evidence to name a document which shows that "
+        "these pools are arbitraged against other venues; see docs/pool-feeds.md."
     )
 
 

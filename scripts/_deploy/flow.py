@@ -25,11 +25,11 @@ def deployment_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options that both deployments have. They are passed on to `prepare`."""
     for option in (
         click.option(
-            "--threshold", type=int, default=2, show_default=True, help="signatures that the new Safe requires"
+            "--threshold", type=int, default=2, show_default=True, help="how many owners of the new Safe must sign"
         ),
         click.option("--safe-owner", "safe_owners", multiple=True, help="an owner of a new Safe (repeatable)"),
         click.option("--safe", help="the address of an existing Safe (default: create one)"),
-        click.option("--out", help="the deployment file to write (default: the one read)"),
+        click.option("--out", help="the deployment file to write (default: the --deployment file)"),
     ):
         function = option(function)
     return function
@@ -90,18 +90,18 @@ class Plan:
         """
         if not self.existing_safe and len(set(self.safe_owners)) < self.threshold:
             raise ScriptRefused(
-                f"a new Safe needs at least {self.threshold} different --safe-owner, not {len(set(self.safe_owners))}. "
-                "Or give an existing Safe with --safe."
+                f"a new Safe needs at least {self.threshold} different owners, but --safe-owner names "
+                f"{len(set(self.safe_owners))}. Name more owners, or give an existing Safe with --safe."
             )
         if self.existing_safe and not self._has_code(self.existing_safe):
             raise ScriptRefused(
-                f"--safe {self.existing_safe} has no code on chain {self.session.chain_id}, so there is no Safe there. "
+                f"there is no contract at --safe {self.existing_safe} on chain {self.session.chain_id}. "
                 "Give the address of a Safe on this chain, or omit --safe to create one."
             )
         if self.existing_safe and (code := self._singleton(self.existing_safe)) != safes.SINGLETON:
             raise ScriptRefused(
                 f"{self.existing_safe} runs {code}, not SafeL2 1.4.1 ({safes.SINGLETON}). On a rollup only logs show "
-                "what a Safe does, and only SafeL2 writes them. Create the Safe with SafeL2."
+                "what a Safe does, and only SafeL2 writes them. Use a Safe made with SafeL2."
             )
         journal = Journal(self.out)
         begun = journal.read_header()
@@ -111,8 +111,8 @@ class Plan:
             owner = Safe(address=safes.ZERO, threshold=self.threshold, owners=tuple(self.safe_owners))
         if owner.threshold < safes.MIN_THRESHOLD and not self.session.local:
             raise ScriptRefused(
-                f"a Safe that requires only {owner.threshold} signature depends on one key. On a live network at least "
-                f"{safes.MIN_THRESHOLD} owners must sign: give --threshold and as many --safe-owner."
+                f"a Safe that requires only {owner.threshold} signature depends on a single key. On a live network, at "
+                f"least {safes.MIN_THRESHOLD} owners must sign; for a new Safe, give --threshold {safes.MIN_THRESHOLD}."
             )
         write_deployment(recipe.rehearsed(self.facts, owner), self.out, rehearse=True)
         sending, owner = self._sending(project, recipe, owner, begun)
@@ -195,10 +195,12 @@ def prepare(script: Script, *, out: str | None, safe: str | None, safe_owners: S
     """Return the plan to confirm. Raise ScriptRefused if there is a deployment already."""
     target, file = Path(out) if out else script.path, script.file
     if file.is_deployed:
-        raise ScriptRefused(f"{script.path} says that {file.network} is deployed already. It cannot be deployed again.")
+        raise ScriptRefused(
+            f"{script.path} says that {file.network} is already deployed, and it can only be deployed once."
+        )
     if target.exists() and load_deployment(target).is_deployed:
         raise ScriptRefused(
-            f"{target} already records a deployment and is not overwritten. Move it away to start again."
+            f"{target} already records a deployment and is not overwritten. Move the file away to deploy again."
         )
     if not script.session.local:
         require_recorded(script.project)
@@ -212,6 +214,6 @@ def require_recorded(project: Any) -> None:
     other = build.unrecorded(codes)
     if other:
         raise ScriptRefused(
-            f"{', '.join(other)}: this build differs from scripts/_deploy/bytecode.json. Deploy from a clean checkout "
-            "of the release, or after changing the sources run scripts._deploy.build and have it reviewed."
+            f"this build of {', '.join(other)} differs from scripts/_deploy/bytecode.json. Deploy from a clean "
+            "checkout of the release. After a change, run python -m scripts._deploy.build and have it reviewed."
         )

@@ -96,8 +96,8 @@ def _is_deployed(facts: Deployment, key: str, asked: FeedRequest) -> bool:
     ):
         if has != wants:
             raise ScriptRefused(
-                f"{key} is deployed with another {name} ({has}, the file has {wants}), and a feed cannot be changed. "
-                "Request it under another key. To change max_age, pot_cap or feed_cap, which the Safe sets, edit the "
+                f"{key} is already deployed with a different {name} ({has}; the file says {wants}), and cannot change. "
+                "Use another key for a new feed. The Safe can change max_age, pot_cap and feed_cap: edit the "
                 "deployment file and run ape run allow_feed."
             )
     return True
@@ -109,8 +109,8 @@ def require_long_windows(asked: Mapping[str, FeedRequest]) -> None:
     for key, each in asked.items():
         if each.window < MIN_LIVE_WINDOW:
             raise ScriptRefused(
-                f"the window of {key} is {each.window} s; the Safe allows none under {MIN_LIVE_WINDOW} s on a live "
-                "network; docs/pool-feeds.md explains why."
+                f"the window of {key} is {each.window} s, but a live network needs at least {MIN_LIVE_WINDOW} s; "
+                "docs/pool-feeds.md explains why."
             )
 
 
@@ -144,7 +144,7 @@ def feed_of(session: DeploySession, facts: Deployment, key: str, asked: FeedRequ
             feed_cap_units=asked.feed_cap * USD,
         )
     except ValidationError as error:
-        raise ScriptRefused(f"{key} cannot be made: {error.errors()[0]['msg']}.") from None
+        raise ScriptRefused(f"{key} cannot be deployed: {error.errors()[0]['msg']}.") from None
 
 
 def pool_fault(url: str, facts: Deployment, pool: str) -> str | None:
@@ -169,7 +169,7 @@ def harmonic_liquidity(session: DeploySession, pool: str, window: int) -> int:
     except Exception as error:  # ape and the decoder raise many types; each means that the pool did not answer
         raise ScriptRefused(
             f"{pool} cannot report its last {window} s ({error}). Either it is not a Uniswap v3 pool, or its history "
-            "is too short: grow its cardinality first, see docs/pool-feeds.md."
+            "is too short. docs/pool-feeds.md shows how to grow its cardinality first."
         ) from None
     slowness = (int(cumulatives[1]) - int(cumulatives[0])) % 2**160  # wraps like the accumulator
     return max(1, (window << 128) // max(1, slowness))

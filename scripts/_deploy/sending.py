@@ -73,7 +73,7 @@ class Journal:
         elif before != deployment:
             raise DeploymentError(
                 f"{self.path} belongs to another deployment, which was interrupted.",
-                hint="Use the options of that deployment, or move the file away and deploy again.",
+                hint="Use that deployment's options, or move the file away and deploy again.",
             )
 
     def sent(self, nonce: int) -> dict[str, bytes]:
@@ -213,12 +213,13 @@ class Sending:
             receipt = self._ensure_mined(journal, nonce, step)
             if int(receipt["status"], 16) != 1:
                 raise ScriptRefused(
-                    f"{step.what} reverted in {receipt['transactionHash']}. This deployment cannot be used: move "
-                    f"{journal.path} away and deploy again."
+                    f"the transaction to {step.what} reverted ({receipt['transactionHash']}). This deployment "
+                    f"cannot go on: move {journal.path} away and deploy again."
                 )
             if step.address is not None and len(self.session.ask("eth_getCode", step.address, "latest")) <= 2:
                 raise ScriptRefused(
-                    f"{step.what}: the node shows no code at {step.address}. Run this again, or use another node."
+                    f"the node shows no code at {step.address} after the transaction to {step.what}. Run this "
+                    "again, or use another node."
                 )
             if step.contract is not None:
                 assert step.address is not None
@@ -243,8 +244,8 @@ class Sending:
                 return receipt
         if self._count("latest") > nonce:
             raise ScriptRefused(
-                f"nonce {nonce} of {self.session.address} was meant to {step.what}, but another transaction used it. "
-                f"This deployment cannot be used: move {journal.path} away and deploy again."
+                f"another transaction used nonce {nonce} of {self.session.address}, which was meant to {step.what}. "
+                f"This deployment cannot go on: move {journal.path} away and deploy again."
             )
         if not stored or not self._resend(list(stored.values())[-1]):
             raw = self.session.signed(step.to, step.data, nonce)
@@ -271,7 +272,8 @@ class Sending:
                     return receipt
             time.sleep(ASKED_SECONDS)
         raise ScriptRefused(
-            f"{step.what}: {', '.join(stored)} is not mined after {MINED_SECONDS:.0f} s. Run this again to continue."
+            f"the transaction to {step.what} was not mined within {MINED_SECONDS:.0f} s ({', '.join(stored)}). Run "
+            "this again to continue."
         )
 
     def _receipt(self, digest: str) -> Any:

@@ -53,14 +53,14 @@ class DeploySession:
         return str(self.provider.http_uri)
 
     def announce(self, what: str) -> None:
-        mode = "sending" if self.send else "dry run (add --send to do it)"
+        mode = "sending" if self.send else "dry run (use --send to send)"
         click.echo(f"{what} on chain {self.chain_id} as {self.address}: {mode}")
 
     def confirm(self) -> bool:
         """Return whether to send transactions: False for a dry run. If the money is real, first ask for confirmation
         and unlock the account, each only once."""
         if self.send and not self.local and not self._confirmed:
-            click.confirm("Send all of this?", abort=True)
+            click.confirm("Send these transactions?", abort=True)
             unlock(self.sender)
             self._confirmed.append(True)
         return self.send
@@ -106,7 +106,7 @@ def unlock(sender: Any) -> None:
         sender.set_autosign(True, passphrase=Path(file).read_text().rstrip("\r\n") if file else None)
     except OSError as error:
         raise ScriptRefused(
-            f"{file}, with the passphrase of '{sender.alias}', cannot be read: {error.strerror}."
+            f"the passphrase file of '{sender.alias}', {file}, cannot be read: {error.strerror}."
         ) from None
     except AccountsError:
         raise ScriptRefused(f"The passphrase of '{sender.alias}' is wrong. Nothing was sent.") from None
@@ -151,7 +151,7 @@ class Script:
         if not self.file.is_deployed:
             raise ScriptRefused(f"{self.path} says that {self.file.network} is not deployed.")
         if self.file.safe is None:
-            raise ScriptRefused(f"{self.path} names no Safe.")
+            raise ScriptRefused(f"{self.path} does not name a Safe.")
         return self.file.safe.address
 
     def contract(self, name: str) -> Any:
@@ -197,7 +197,7 @@ def readable_errors(function: Callable[..., Any]) -> Callable[..., Any]:
         except VpmError as error:
             raise ScriptRefused(error.sentence()) from None
         except ValidationError as error:
-            raise ScriptRefused(f"This would not be a valid deployment file: {validation_sentences(error)}.") from None
+            raise ScriptRefused(f"The deployment file would be invalid: {validation_sentences(error)}.") from None
         except Exception as error:
             reason = _revert_reason(error)
             if reason is None:

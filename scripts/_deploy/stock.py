@@ -86,7 +86,7 @@ def add(new: Transactions, facts: Deployment, safe: str, *, openers: Sequence[st
         terms = (*ages, feed.side_cap_units, True)
         new.call(lister, f"allow {feed.ticker} with feed {feed.proxy}", "setFeed", *named, *terms)
     for opener in openers:
-        new.call(lister, f"let {opener} list", "setOpener", opener, True)
+        new.call(lister, f"let {opener} list markets", "setOpener", opener, True)
     for guardian in guardians:
         new.call(pauser, f"let {guardian} stop new bets", "setGuardian", guardian, True)
     for name, owned in (("MarketLister", lister), ("Pauser", pauser)):

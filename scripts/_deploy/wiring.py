@@ -52,7 +52,7 @@ class Finding:
 def check(provider: Any, project: Any, bind: Any, deployment: Deployment) -> list[Finding]:
     findings = [_equal("chain id", provider.chain_id, deployment.chain_id)]
     if not deployment.is_deployed:
-        return [*findings, Finding(False, f"{deployment.network} is not deployed, according to its file")]
+        return [*findings, Finding(False, f"according to its file, {deployment.network} is not deployed")]
     for name, info in deployment.contracts.items():
         findings.append(Finding(len(provider.get_code(info.address)) > 0, f"{name} has code at {info.address}"))
     if not all(one.ok for one in findings):
@@ -130,18 +130,18 @@ def _code(provider: Any, project: Any, name: str, info: ContractInfo) -> Finding
 
 def _safe(provider: Any, bound: Any, deployment: Deployment) -> Iterator[Finding]:
     assert deployment.safe is not None
-    yield _equal("Safe singleton, SafeL2 1.4.1,", safe.singleton_of(provider, bound.address), safe.SINGLETON)
+    yield _equal("Safe singleton (SafeL2 1.4.1)", safe.singleton_of(provider, bound.address), safe.SINGLETON)
     threshold = int(bound.getThreshold())
     enough = threshold >= safe.MIN_THRESHOLD
-    whose = " (local: the money is not real)" if is_local(provider) and not enough else ""
+    whose = " (a local chain may have less)" if is_local(provider) and not enough else ""
     yield Finding(
         enough or is_local(provider),
-        f"{threshold} owners of the Safe must sign, {safe.MIN_THRESHOLD} at least{whose}",
+        f"{threshold} owners of the Safe must sign; the minimum is {safe.MIN_THRESHOLD}{whose}",
     )
     yield _equal("Safe threshold", int(bound.getThreshold()), deployment.safe.threshold)
     yield _equal("Safe owners", tuple(sorted(bound.getOwners())), tuple(sorted(deployment.safe.owners)))
     modules = ", ".join(bound.getModulesPaginated(FIRST_MODULE, MODULES_NAMED)[0])
-    yield Finding(not modules, "no module may act for the Safe" + (f", but {modules} may" if modules else ""))
+    yield Finding(not modules, f"{modules} may act for the Safe" if modules else "no module may act for the Safe")
 
 
 def _check_views(chain: _Chain, name: str, expected: Mapping[str, str]) -> Iterator[Finding]:
@@ -169,7 +169,7 @@ def _nothing_listed_before_handover(chain: _Chain, name: str, events: Sequence[s
     topics = [hex_of(each.topic) for each in EVENTS[name].values() if each.name in events]
     before = [log for log in chain.logs(name, [topics]) if since is None or _position(log) < since]
     what = f"nothing was listed in {name} before the Safe owned it"
-    return Finding(not before, what + (f", but in {before[0]['transactionHash']}" if before else ""))
+    return Finding(not before, what + (f", except in {before[0]['transactionHash']}" if before else ""))
 
 
 def _position(log: Mapping[str, Any]) -> tuple[int, int]:
@@ -181,7 +181,7 @@ def _holders(what: str, named: Mapping[str, str], on_chain: Iterable[str]) -> It
     for name, account in named.items():
         yield Finding(account in holding, f"{name} {account} may {what}")
     others = sorted(holding - set(named.values()))
-    yield Finding(not others, f"no one else may {what}" + (f", but {', '.join(others)} may" if others else ""))
+    yield Finding(not others, f"no one else may {what}" + (f", except {', '.join(others)}" if others else ""))
 
 
 def _guardians(chain: _Chain) -> Iterator[Finding]:
@@ -213,9 +213,9 @@ def _stock(chain: _Chain) -> Iterator[Finding]:
         as_found = "is an SVR proxy, which publishes rounds late" if is_late else "is not an SVR proxy"
         yield Finding(not is_late, f"{feed.ticker} feed {as_found}")
         yield _equal(f"{feed.ticker} stock token", standing.stockToken, feed.stock_token)
-        yield _equal(f"{feed.ticker} oldest strike (s)", standing.maxStrikeAge, feed.max_strike_age_seconds)
-        yield _equal(f"{feed.ticker} oldest final (s)", standing.maxFinalAge, feed.max_final_age_seconds)
-        yield _equal(f"{feed.ticker} cap of a side (units)", standing.sideCap, feed.side_cap_units)
+        yield _equal(f"{feed.ticker} maximum strike age (s)", standing.maxStrikeAge, feed.max_strike_age_seconds)
+        yield _equal(f"{feed.ticker} maximum final age (s)", standing.maxFinalAge, feed.max_final_age_seconds)
+        yield _equal(f"{feed.ticker} side cap (units)", standing.sideCap, feed.side_cap_units)
     yield _no_other_feeds(chain, "MarketLister", [feed.proxy for feed in chain.file.price_feeds])
     listing = chain.allowed("MarketLister", "OpenerSet", "opener")
     yield from _holders("list stock markets", chain.wallets("opener"), listing)
@@ -292,9 +292,9 @@ def _check_pool_feed(feed: Any, source: PoolFeed) -> Iterator[Finding]:
     yield _equal(f"{source.key} pools and reference liquidity", made, recorded)
     yield _equal(f"{source.key} window (s)", feed.window(), source.window_seconds)
     yield _equal(f"{source.key} step (s)", feed.step(), source.step_seconds)
-    yield _equal(f"{source.key} longest silence (s)", feed.maxQuiet(), source.max_quiet_seconds)
+    yield _equal(f"{source.key} maximum silence (s)", feed.maxQuiet(), source.max_quiet_seconds)
 
 
 def _no_other_feeds(chain: _Chain, lister: str, recorded: Sequence[str]) -> Finding:
     others = sorted(chain.allowed(lister, "FeedSet", "feed") - set(recorded))
-    return Finding(not others, "no other feed is allowed" + (f", but {', '.join(others)} is" if others else ""))
+    return Finding(not others, "no other feed is allowed" + (f", except {', '.join(others)}" if others else ""))

@@ -33,7 +33,7 @@ def main(argv: list[str] | None = None) -> int:
             return record.main(options)
         print("\n".join(report_lines(asyncio.run(cost_of(options)))))
     except VpmError as error:
-        prefix = "the node does not answer: " if isinstance(error, RpcError) else ""
+        prefix = "the node failed: " if isinstance(error, RpcError) else ""
         print(f"vpm feed {options.command}: {prefix}{error.sentence()}", file=sys.stderr)
         return FAILED
     return 0
@@ -42,48 +42,44 @@ def main(argv: list[str] | None = None) -> int:
 def parse(argv: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="vpm feed")
     commands = parser.add_subparsers(dest="command", required=True)
-    moved = "show the cost of moving a pool's reading, and the cap that follows"
+    moved = "show what it costs to move a pool's reading, and the resulting cap"
     _cost_options(commands.add_parser("cost", help=moved, allow_abbrev=False))
-    recorded = "record readings of pool feeds with a key of your own"
+    recorded = "record pool feed readings with your own key"
     record.add_options(commands.add_parser("record", help=recorded, allow_abbrev=False))
     return parser.parse_args(argv)
 
 
 def _cost_options(parser: argparse.ArgumentParser) -> None:
     add_options(parser, f"the first in {record.RPC_URLS}")
-    parser.add_argument("pools", nargs="+", metavar="POOL", help="token/USDC alone, or token/WETH and then WETH/USDC")
+    parser.add_argument("pools", nargs="+", metavar="POOL", help="token/USDC, or token/WETH and then WETH/USDC")
     parser.add_argument(
         "--window", type=int, default=MIN_LIVE_WINDOW, metavar="SECONDS", help="the feed's window (default 1800)"
     )
-    parser.add_argument("--sigma", type=float, metavar="PERCENT", help="yearly volatility instead of the measured one")
+    parser.add_argument("--sigma", type=float, metavar="PERCENT", help="yearly volatility, instead of the measured one")
     parser.add_argument(
         "--own-share",
         type=float,
         default=100 * SAFE_SHARE,
         metavar="PERCENT",
-        help="share of the depth that may belong to the attacker (default 50)",
+        help="percentage of the depth that may belong to the attacker (default 50)",
     )
     parser.add_argument(
-        "--quote", metavar="TOKEN", help="the token that counts as one USD (default: USDC of the deployment file)"
+        "--quote", metavar="TOKEN", help="the token that counts as one USD (default: the deployment file's USDC)"
     )
 
 
 async def cost_of(options: argparse.Namespace) -> CostReport:
     if len(options.pools) > 2:
-        raise CostUnknown(
-            "A feed has one or two pools.", hint="Give token/USDC alone, or token/WETH and then WETH/USDC."
-        )
+        raise CostUnknown("A feed has one or two pools.", hint="Give token/USDC, or token/WETH and then WETH/USDC.")
     for address in (*options.pools, *([options.quote] if options.quote else [])):
         if not is_address(address):
             raise CostUnknown(f"{address} is not an address.", hint="An address is 0x and 40 hexadecimal digits.")
     if options.window < 60:
-        raise CostUnknown(f"A window of {options.window} s is too short.", hint="Give at least 60 s.")
+        raise CostUnknown(f"A window of {options.window} s is too short.", hint="Use at least 60 s.")
     if not 0 <= options.own_share < 100:
-        raise CostUnknown(f"--own-share cannot be {options.own_share:g}%.", hint="Give at least 0 and less than 100.")
+        raise CostUnknown(f"--own-share cannot be {options.own_share:g}%.", hint="Use at least 0 and less than 100.")
     if options.sigma is not None and not options.sigma > 0:
-        raise CostUnknown(
-            f"The volatility cannot be {options.sigma:g}%.", hint="Give a positive percentage for a year."
-        )
+        raise CostUnknown(f"--sigma cannot be {options.sigma:g}%.", hint="Use a positive percentage for a year.")
     async with ChainProvider([node_url(options.rpc, record.RPC_URLS)], chain_id=None, timeout_seconds=30.0) as rpc:
         client = ChainClient(rpc)
         deployment = _deployment(await client.eth.chain_id, options.deployments)
@@ -103,8 +99,8 @@ def _deployment(chain_id: int, folder: Path) -> Deployment:
     deployment = deployments_in(folder).get(chain_id)
     if deployment is None:
         raise CostUnknown(
-            f"No deployment file in {folder} names the pool factories of chain {chain_id}.",
-            hint="Give the folder with --deployments FOLDER.",
+            f"There is no deployment file for chain {chain_id} in {folder}.",
+            hint="Name another folder with --deployments FOLDER.",
         )
     return deployment
 
@@ -112,7 +108,7 @@ def _deployment(chain_id: int, folder: Path) -> Deployment:
 def _usdc(deployment: Deployment, folder: Path) -> str:
     if "USDC" not in deployment.tokens:
         raise CostUnknown(
-            f"No deployment file in {folder} names USDC on chain {deployment.chain_id}.",
+            f"The deployment file for chain {deployment.chain_id} in {folder} does not name USDC.",
             hint="Give its address with --quote TOKEN.",
         )
     return deployment.token("USDC").address
@@ -129,7 +125,7 @@ def report_lines(cost: CostReport) -> list[str]:
         remembers = (cost.head.timestamp - pool.oldest_at) / 3_600
         shown += [
             f"{source.name} {pool.address}, fee {pool.pool.fee_pips / 10_000:g}%",
-            f"  depth: {source.depth():,.0f} USD move it by 1%",
+            f"  depth: {source.depth():,.0f} USD moves the price by 1%",
             f"  history: {remembers:.1f} h; room for {pool.cardinality} observations "
             f"(growing to {pool.cardinality_next}); the last is {cost.head.timestamp - pool.newest_at} s old",
         ]
@@ -138,14 +134,15 @@ def report_lines(cost: CostReport) -> list[str]:
             shown.append(f"  liquidity: no push can leave less than {float(FLOOR):.0%} of it in range")
         else:
             shown.append(
-                f"  liquidity: {out.cost:,.0f} USD push it under {float(FLOOR):.0%} (tick {out.tick}, {out.seconds} s)"
+                f"  liquidity: pushing it below {float(FLOOR):.0%} costs {out.cost:,.0f} USD "
+                f"(tick {out.tick}, {out.seconds} s)"
             )
     shown += ["", f"{'the reading moves by':>22} {'without arbitrage':>24}"]
     shown += [f"{move:>21.1%}  {cost.cost(move):>20,.0f} USD" for move in MOVES]
     shown += [
         "",
-        f"cap of a feed, all its unsettled markets together: {math.floor(cap.dollars):,} USD",
-        f"  a market's, one part in {MARKETS} of it: {math.floor(cap.dollars / MARKETS):,} USD",
+        f"feed cap, for all unsettled markets together: {math.floor(cap.dollars):,} USD",
+        f"  for each market, 1/{MARKETS} of it: {math.floor(cap.dollars / MARKETS):,} USD",
         f"  = {cap.factor:g} * phi * D1 * sd, with phi * D1 = {cap.resistance:,.2f} USD over all pools,",
         f"    without {asked.own_share:.0%} of the depth, which may be the attacker's own,",
         f"    and sd = {cap.sd:.3%}, the reading's standard deviation while it is measured",

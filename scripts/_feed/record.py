@@ -50,13 +50,18 @@ class CannotRecord(VpmError):
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("feeds", nargs="*", metavar="FEED", help="like BNKR/market_cap (default: every pool feed)")
-    parser.add_argument("--since", metavar="TIME", help="every reading since then: 90m, 12h, 2d or 2026-11-22T15:00Z")
+    parser.add_argument("feeds", nargs="*", metavar="FEED", help="such as BNKR/market_cap (default: every pool feed)")
+    parser.add_argument(
+        "--since", metavar="TIME", help="record all readings since 90m, 12h or 2d ago, or since an ISO time"
+    )
     add_chain_options(parser, f"the first in {RPC_URLS}")
     parser.add_argument(
-        "--keystore", type=Path, metavar="FILE", help=f"the key that pays for gas (default: {KEY_VARIABLE})"
+        "--keystore",
+        type=Path,
+        metavar="FILE",
+        help=f"the key that pays for gas (default: {KEY_VARIABLE})",
     )
-    parser.add_argument("--dry-run", action="store_true", help="show what is due without sending; needs no key")
+    parser.add_argument("--dry-run", action="store_true", help="show the due readings without sending; needs no key")
 
 
 def main(options: argparse.Namespace) -> int:
@@ -169,7 +174,7 @@ async def send(client: ChainClient, chain_id: int, account: LocalAccount, call: 
         needed = await client.eth.estimate_gas(request)
     except RpcError as error:
         if error.kind is RpcErrorKind.INSUFFICIENT_FUNDS:
-            raise CannotRecord(f"{account.address} does not have enough ether for gas.", hint="Send it some.") from None
+            raise CannotRecord(f"{account.address} does not have enough ether for gas.", hint="Fund it.") from None
         raise
     tip = await client.eth.max_priority_fee
     head = await client.head()
@@ -205,7 +210,7 @@ def _account(keystore: Path | None) -> LocalAccount:
             ) from None
     secret = os.environ.get(KEY_VARIABLE, "")
     if not secret:
-        raise CannotRecord("There is no key to pay for gas.", hint=f"Give --keystore FILE, or set {KEY_VARIABLE}.")
+        raise CannotRecord("No key was given to pay for gas.", hint=f"Give --keystore FILE, or set {KEY_VARIABLE}.")
     if not re.fullmatch(r"(0x)?[0-9a-fA-F]{64}", secret):
         raise CannotRecord(f"{KEY_VARIABLE} is not a private key.", hint="A key is 0x and 64 hexadecimal digits.")
     return _to_account(bytes_of(secret))

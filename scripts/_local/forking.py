@@ -86,7 +86,7 @@ class ForkServer:
             self._socket.sendall(request)
             if pid := self._socket.recv(4, socket.MSG_WAITALL):
                 return ForkedProcess(struct.unpack("i", pid)[0])
-        raise RuntimeError(f"the process that forks {argv[2]} ended (exit code {self._server.poll()})")
+        raise RuntimeError(f"the fork server of {argv[2]} has ended (exit code {self._server.poll()})")
 
     def close(self) -> None:
         """Stop the server. The programs that it forked go on."""

@@ -43,8 +43,8 @@ def _on_path(tool: str) -> Path:
     program = shutil.which(tool)
     if program is None or pinned not in version_of(program):
         raise ProcessError(
-            f"There is no {tool} {pinned} on this machine.",
-            hint=f"./vpm up installs the pinned packages; where npm has none, put Foundry {pinned} on PATH.",
+            f"Foundry's {tool} {pinned} is missing.",
+            hint=f"./vpm up installs it from npm; where npm has no build, put Foundry {pinned} on PATH.",
         )
     return Path(program)
 

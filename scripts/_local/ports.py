@@ -34,7 +34,7 @@ def free_port(preferred: int | None = None) -> int:
         port = _bindable(candidate)
         if port and _claim(port):
             return port
-    raise ProcessError("no free port on 127.0.0.1.")
+    raise ProcessError("there is no free port on 127.0.0.1.")
 
 
 def listens(port: int) -> bool:

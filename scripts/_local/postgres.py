@@ -75,7 +75,7 @@ def prepare_postgres(
         if not _reachable(programs):
             programs = _copy_binaries(programs, private)
         state_dir = private
-        note = f"PostgreSQL runs as an unprivileged user who cannot enter this folder; its data is in {private}."
+        note = f"PostgreSQL runs as an unprivileged user who cannot enter this folder, so its data is in {private}."
     data_dir = state_dir / "data"
     password_file = state_dir / "password"
     try:
@@ -85,7 +85,7 @@ def prepare_postgres(
     except OSError as error:
         raise ProcessError(
             f"{error.filename or state_dir} cannot be used for PostgreSQL: {error.strerror}.",
-            hint="Was this state folder made by another user? Remove it or choose another one.",
+            hint="If another user made this state folder, remove it or choose another one.",
         ) from None
     options = {
         "listen_addresses": "127.0.0.1",
@@ -136,7 +136,7 @@ def remove_stale_lock(server: PostgresServer) -> None:
         return
     if _is_postgres(lock[0]):
         raise ProcessError(
-            f"A PostgreSQL (process {lock[0]}) already runs on {server.data_dir}.",
+            f"PostgreSQL (process {lock[0]}) is already running on {server.data_dir}.",
             hint="Stop the other stack, or use another state folder.",
         )
     (server.data_dir / LOCK).unlink(missing_ok=True)  # by now its process id may belong to another program
@@ -192,7 +192,7 @@ def _initialise(programs: Path, data_dir: Path, password_file: Path, user: int |
     if done.returncode != 0:
         shutil.rmtree(data_dir, ignore_errors=True)
         last = (done.stderr.strip() or done.stdout.strip()).splitlines()[-1:]
-        raise ProcessError(f"PostgreSQL could not make its data folder in {data_dir}: {' '.join(last)}")
+        raise ProcessError(f"PostgreSQL could not create its data folder {data_dir}: {' '.join(last)}")
 
 
 def _reachable(path: Path) -> bool:

@@ -18,8 +18,8 @@ from scripts._vpm.bootstrap import SetupError
 
 def main(argv: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="vpm prove", description="Prove the contracts' theorems.")
-    parser.add_argument("names", nargs="*", help="only theorems whose names begin with this")
-    parser.add_argument("--quick", action="store_true", help="only those that ./vpm test --thorough proves too")
+    parser.add_argument("names", nargs="*", help="prove only theorems whose names begin with this")
+    parser.add_argument("--quick", action="store_true", help="prove only those that ./vpm test --thorough also proves")
     parser.add_argument("--list", action="store_true", help="list them without proving them")
     parser.add_argument("--guards", action="store_true", help="remove each guard and check that its theorem fails")
     args = parser.parse_args(argv)
@@ -53,7 +53,7 @@ def prove(theorems: Sequence[Theorem]) -> int:
         print(f"{outcome.result:<8} {outcome.seconds:7.2f} s  {_describe(outcome.theorem)}", flush=True)
         if outcome.why:
             print(textwrap.indent(outcome.why, "    | "), flush=True)
-    print(f"theorems: {count - failed} proved, {failed} not, in {time.monotonic() - started:.0f} s")
+    print(f"theorems: {count - failed} proved, {failed} not proved, in {time.monotonic() - started:.0f} s")
     return 1 if failed else 0
 
 

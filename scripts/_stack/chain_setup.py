@@ -60,10 +60,10 @@ class LocalNode:
         deadline = time.monotonic() + MINED_WITHIN_SECONDS
         while (receipt := self.ask("eth_getTransactionReceipt", transaction)) is None:
             if time.monotonic() > deadline:
-                raise StackError(f"setting up the local chain failed: {what} was not mined.")
+                raise StackError(f"the local chain could not be set up: {what} was not mined.")
             time.sleep(0.05)
         if receipt["status"] != "0x1":
-            raise StackError(f"setting up the local chain failed: {what} reverted.")
+            raise StackError(f"the local chain could not be set up: {what} reverted.")
         return dict(receipt)
 
 

@@ -73,7 +73,7 @@ def check_fork(name: str, url: str) -> None:
     try:
         served = int(ask(url, "eth_chainId"), 16)
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise StackError(f"{option}: {url} does not answer as an Ethereum node ({error}).") from None
+        raise StackError(f"{option}: {url} is not an Ethereum node ({error}).") from None
     if served != chain_id:
         raise StackError(f"{option}: {url} serves chain {served}, not {chain_id}; give it a node of that chain.")
 
@@ -85,8 +85,8 @@ def _check_origin(name: str, fork_url: str | None, state: State, *, fresh: bool)
     remembered = state.remembered().get(key)
     if not fresh and remembered is not None and remembered != origin:
         raise StackError(
-            f"the state folder {state.root} holds a {remembered} chain {CHAIN_IDS[name]}; "
-            f"use another folder with --state DIR to run a {origin} one."
+            f"the state folder {state.root} was made with a {remembered} chain {CHAIN_IDS[name]}; "
+            f"to use a {origin} chain, choose another folder with --state DIR."
         )
     state.remember(**{key: origin})
 

@@ -68,7 +68,7 @@ async def _until_stopped(options: Options, state: State, supervisor: Supervisor,
         if supervisor.names:
             print("\n  stopping ...", end="", flush=True)
             await supervisor.stop()
-            print(" everything is stopped.", flush=True)
+            print(" everything has stopped.", flush=True)
 
 
 async def _bring_up(options: Options, state: State, supervisor: Supervisor) -> None:
@@ -136,7 +136,7 @@ async def _chains(options: Options, state: State, supervisor: Supervisor) -> dic
             return await start_chain(name, fork, state, supervisor)
 
     chains = {started.name: started for started in await run_together(*map(one, CHAIN_IDS))}
-    with step("contracts; a first start deploys them through ape"):
+    with step("contracts (a first start deploys them with ape)"):
         described = json.dumps([asdict(each) for each in chains.values()])
         await supervisor.run_to_completion(module("deploy", "scripts._stack", str(state.root), described))
     return chains

@@ -67,8 +67,8 @@ def read(url: str | None) -> Facts:
     except psycopg.OperationalError as error:
         reason = next(iter(str(error).split("\n")), "").strip().removeprefix("connection failed: ") or "no answer"
         raise DatabaseUnreachable(
-            f"The database does not answer: {reason}.",
-            hint="Until it is back, bets are refused and nothing is lost; see docs/operate.md, 'PostgreSQL is away'.",
+            f"The database does not respond: {reason}.",
+            hint="Until it is back, bets are refused, but nothing is lost; see docs/operate.md, 'PostgreSQL is away'.",
         ) from None
 
 
@@ -79,14 +79,14 @@ def concerns(facts: Facts) -> Iterator[str]:
         if not alive:
             yield f"no {name} has reported for 30 s"
         elif name in ("indexer", "keeper") and not any(row["is_leader"] for row in alive):
-            yield f"{len(alive)} {name} processes are on standby and none leads"
+            yield f"{len(alive)} {name} processes are on standby, but none is the leader"
     for row in facts["chains"]:
         if row["state"] == "halted":
             yield f"chain {row['name']} is halted and its data is stale: {row['problem']}"
         elif row["lag_blocks"] > 60:
             yield f"chain {row['name']} is {row['lag_blocks']:,} blocks behind its head ({row['state']})"
         if (row["head_silent_seconds"] or 0) > 60 and row["state"] != "backfill":  # backfill does not ask for the head
-            yield f"no node of chain {row['name']} has answered for {row['head_silent_seconds']} s"
+            yield f"no node of chain {row['name']} has responded for {row['head_silent_seconds']} s"
     for row in facts["lanes"]:
         lane = f"lane {row['address'][:10]} on {row['chain_id']} ({'+'.join(row['groups'])})"
         if is_gone(row["status"], is_leased=row["held"], in_flight=row["in_flight"]):
@@ -94,7 +94,7 @@ def concerns(facts: Facts) -> Iterator[str]:
         if row["status"] not in ("ready", "full", "starting"):
             yield f"{lane} is not signing: {', '.join(filter(None, (row['status'], row['detail'])))}"
         elif not row["held"]:
-            yield f"{lane} is held by no relayer"
+            yield f"no relayer holds {lane}"
     for row in facts["queues"]:
         if row["oldest_seconds"] > (120 if row["state"] == "queued" else 300):
             oldest = f"the oldest for {row['oldest_seconds']} s"
@@ -108,7 +108,7 @@ def concerns(facts: Facts) -> Iterator[str]:
             yield f"job {row['job']} has not run for {row['age_seconds']} s"
     for row in facts["requested"]:
         if row["waiting_seconds"] > 120:
-            yield f"a run of {row['job']} requested {row['waiting_seconds']} s ago has not finished"
+            yield f"job {row['job']} was requested {row['waiting_seconds']} s ago and has not finished"
     for row in facts["audits"]:
         if row["mismatches"]:
             yield f"the last audit of chain {row['chain_id']} found {row['mismatches']} differences"
@@ -140,8 +140,8 @@ def main(argv: list[str] | None = None) -> int:
     for section, rows in facts.items():
         for row in rows:
             print(f"{section:<12} " + "  ".join(f"{name} {value}" for name, value in row.items() if value is not None))
-    title = f"{len(worries)} need attention (docs/operate.md has the steps):" if worries else "nothing needs attention"
-    print("\n  - ".join([title, *worries]))
+    many = f"{len(worries)} problems need attention (docs/operate.md has the steps):"
+    print("\n  - ".join([many, *worries]) if worries else "nothing needs attention")
     return 1 if worries else 0
 
 

@@ -47,7 +47,7 @@ def delete_index(url: str, chain: str, chain_id: int) -> dict[str, int]:
         key = lock_key(f"indexer:{chain}")
         row = connection.execute("SELECT pg_try_advisory_xact_lock(%s)", (key,)).fetchone()
         if row is None or not row[0]:
-            raise IndexerRunning(f"an indexer follows {chain}; stop every indexer first.")
+            raise IndexerRunning(f"an indexer is following {chain}; stop every indexer first.")
         for table in (*SHARED, "chain_cursor"):
             delete = sql.SQL("DELETE FROM {} WHERE chain_id = %s").format(sql.Identifier(table))
             removed[table] = connection.execute(delete, (chain_id,)).rowcount
@@ -57,9 +57,9 @@ def delete_index(url: str, chain: str, chain_id: int) -> dict[str, int]:
 
 
 def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="vpm reindex", description="Index one chain again from its start.")
+    parser = argparse.ArgumentParser(prog="vpm reindex", description="Delete one chain's index, to build it again.")
     parser.add_argument("chain", choices=sorted(OWN))
-    parser.add_argument("--yes", action="store_true", help="do it; without this, only explain")
+    parser.add_argument("--yes", action="store_true", help="delete the index; without this option, only explain")
     options = parser.parse_args(argv)
     try:
         settings = load(Settings)
@@ -72,7 +72,7 @@ def main(argv: list[str] | None = None) -> int:
         print(f"vpm reindex: {error.sentence()}", file=sys.stderr)
         return 2
     except psycopg.Error as error:
-        print(f"vpm reindex: the database refused: {str(error).splitlines()[0]}", file=sys.stderr)
+        print(f"vpm reindex: the database reported an error: {str(error).splitlines()[0]}", file=sys.stderr)
         return 2
     print(f"deleted {sum(removed.values()):,} rows; start the indexers to read {deployment.name} from its first block")
     return 0

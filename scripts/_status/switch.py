@@ -28,7 +28,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--by", default=None, help="who changes it (default: your login name)")
     options = parser.parse_args(argv)
     if (options.name is None) != (options.state is None):
-        parser.error("give the switch's name and on or off")
+        parser.error("give both the switch's name and on or off")
     try:
         url = load(Settings).database_url.get_secret_value()
         asyncio.run(_apply(url, options, options.by or _login(parser)))
@@ -36,7 +36,7 @@ def main(argv: list[str] | None = None) -> int:
         print(f"vpm switch: {error.sentence()}", file=sys.stderr)
         return 2
     except psycopg.Error as error:
-        print(f"vpm switch: the database refused: {str(error).splitlines()[0]}", file=sys.stderr)
+        print(f"vpm switch: the database reported an error: {str(error).splitlines()[0]}", file=sys.stderr)
         return 2
     return 0
 
@@ -45,7 +45,7 @@ def _login(parser: argparse.ArgumentParser) -> str:
     try:
         return getpass.getuser()
     except (KeyError, OSError):  # a container may run as a numeric user without a name
-        parser.error("there is no login name here; give your name with --by")
+        parser.error("you have no login name here; give your name with --by")
 
 
 async def _apply(url: str, options: argparse.Namespace, by: str) -> None:

@@ -37,7 +37,7 @@ def main(argv: list[str] | None = None) -> int:
     try:
         chain, subject, findings = asyncio.run(run(options))
     except VpmError as error:
-        prefix = "the node does not answer: " if isinstance(error, RpcError) else ""
+        prefix = "the node failed: " if isinstance(error, RpcError) else ""
         print(f"vpm verify: {prefix}{error.sentence()}", file=sys.stderr)
         return CANNOT_CHECK
     chain_id, head = chain.deployment.chain_id, chain.head

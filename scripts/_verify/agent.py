@@ -124,9 +124,9 @@ async def check_listing(chain: PinnedChain, market: AgentMarket, findings: Findi
     listing, spec, given = market.listing, market.spec, market.lister_terms
     lister = chain.contract("AgentLister").address
     findings.check(
-        "the market's id is the one its specification gives",
+        "the market's id follows from its specification",
         market.document.verified,
-        f"AgentLister.MarketListed in {listing.tx}, named by core.agent.document",
+        f"AgentLister.MarketListed in {listing.tx}, rendered by core.agent.document",
         ""
         if market.document.verified
         else "its feed is not in the deployment file, or its key is the hash of another specification",
@@ -139,9 +139,9 @@ async def check_listing(chain: PinnedChain, market: AgentMarket, findings: Findi
         findings.check("the Safe had set bounds", bounds is not None, f"AgentLister.BoundsSet of {lister}")
         return
     listed = findings.about(
-        "", f"the Safe's BoundsSet and FeedSet before {listing.tx}, by core.agent.book.listing_terms"
+        "", f"the Safe's BoundsSet and FeedSet before {listing.tx}, applied by core.agent.book.listing_terms"
     )
-    ends_first = "stakes end before anything that decides it is measured"
+    ends_first = "staking ends before anything that decides the market is measured"
     try:
         due = listing_terms(
             from_answer(MarketSpec, {**asdict(spec), "kind": market.terms.kind}),
@@ -152,9 +152,9 @@ async def check_listing(chain: PinnedChain, market: AgentMarket, findings: Findi
     except Unlistable as error:
         listed.check(ends_first, False, detail=str(error))
         return
-    measured = f"stakes until {spec.closes_at}; what decides is at most {given.max_age} s old at its moment"
+    measured = f"staking ends at {spec.closes_at}; a deciding reading may be {given.max_age} s old at most"
     listed.check(ends_first, True, detail=measured)
-    what = "opening, fee, pot cap, age bound and times of settling are what the Safe's numbers give"
+    what = "opening, fee, pot cap, maximum age and settlement times follow from the Safe's numbers"
     listed.same(what, (spec.opens_at, *_LISTER_TERMS(given)), (due.opens_at, *_LISTER_TERMS(due)))
     await _check_stored_terms(chain, market, findings)
 
@@ -185,7 +185,7 @@ async def _before(chain: PinnedChain, moment: DecodedLog, topics: list[str], eve
 
 
 async def check_book(chain: PinnedChain, market: AgentMarket, findings: Findings) -> None:
-    what = "every stake of the market got the shares the formula gives, in order"
+    what = "every stake got the shares that the formula gives, in order"
     shown = f"SettlementWallet.Staked logs of {hex_of(market.key)}, priced again"
     findings.check(what, not market.diverged, shown, market.diverged)
     book = market.book
@@ -201,23 +201,23 @@ async def check_result(chain: PinnedChain, market: AgentMarket, findings: Findin
     if market.closed is None:
         return
     if market.decided is None:
-        findings.check("the resolver decided it", False, f"FeedResolver.MarketDecided of {hex_of(market.key)}")
+        findings.check("the resolver decided the market", False, f"FeedResolver.MarketDecided of {hex_of(market.key)}")
         return
     decided: ev.MarketDecided = market.decided.event
     closing = market.closed.event
     is_void = isinstance(closing, ev.MarketVoided)
     code = closing.reason if isinstance(closing, ev.MarketVoided) else closing.outcome
     shown = f"FeedResolver.MarketDecided in {market.decided.tx}"
-    what = "the settlement wallet closed it as the resolver decided"
+    what = "the settlement wallet closed the market as the resolver decided"
     findings.same(what, (is_void, code), (decided.is_void, decided.code), shown)
     closed_at = await chain.time_of(market.closed.block)
     if decided.is_void and decided.code == VoidReason.TIMEOUT:
         due = market.terms.voids_after
-        findings.check("void by timeout only after the void delay", closed_at > due, f"voidsAfter = {due}")
+        findings.check("a timeout voided the market only after the void delay", closed_at > due, f"voidsAfter = {due}")
     elif decided.is_void and decided.code == VoidReason.CONDEMNED:
         condemned = await _before(chain, market.decided, [word(market.spec.feed)], "FeedCondemned")
         right = condemned is not None and market.terms.published
-        what = "void because the Safe condemned its feed, which has a publisher"
+        what = "the market is void because the Safe condemned its feed, which has a publisher"
         findings.check(what, right, f"AgentLister.FeedCondemned of {checksum(market.spec.feed)}")
     elif not await _check_early_reading(chain, market, decided, closed_at, findings):
         await _check_final_reading(chain, market, decided, closed_at, findings)
@@ -252,7 +252,7 @@ async def _check_final_reading(
 ) -> None:
     terms, feed = market.terms, checksum(market.spec.feed)
     findings.check(
-        "it was settled only after the reading at its end could no longer change",
+        "the market was settled only after the reading at its end could no longer change",
         closed_at > terms.settles_after,
         f"settlesAfter = {terms.settles_after}, closed at {closed_at}",
     )
@@ -343,7 +343,7 @@ async def find_stake(chain: PinnedChain, trade_id: str, tx: Any = None) -> Decod
         if one.event.bet_hash == sought:
             return one
     wallet = chain.contract("SettlementWallet").address
-    raise NotCheckable(f"No stake of {wallet} carries the bet's hash {trade_id} at block {chain.head.number}.")
+    raise NotCheckable(f"No stake of {wallet} has the bet hash {trade_id} at block {chain.head.number}.")
 
 
 async def check_stake(chain: PinnedChain, market: AgentMarket, stake: DecodedLog, findings: Findings) -> None:
@@ -358,7 +358,9 @@ async def check_stake(chain: PinnedChain, market: AgentMarket, stake: DecodedLog
     paid = market.payments.get(event.stake_id)
     if paid is not None:
         right = (paid.event.amount, paid.event.refund) == (owed, back) and checksum(paid.event.wallet) == owner
-        findings.check("it was paid the amount due", right, f"SettlementWallet.Paid in {paid.tx}", f"{owed} units")
+        findings.check(
+            "the stake was paid the amount due", right, f"SettlementWallet.Paid in {paid.tx}", f"{owed} units"
+        )
         moved = await chain.transferred(paid.tx, chain.contract("SettlementWallet").address, owner, owed)
         findings.check("the payment reached the wallet", moved, f"Transfer of {chain.token.address} in {paid.tx}")
     elif owed:
@@ -370,7 +372,7 @@ async def _check_payment(chain: PinnedChain, stake: DecodedLog, findings: Findin
     amount). Check that no other stake or refund was booked for the same two logs."""
     event, wallet, owner = stake.event, chain.contract("SettlementWallet").address, checksum(stake.event.wallet)
     nonce = hex_of(event.nonce)
-    right, detail = False, "there is no such pair of logs before the stake"
+    right, detail = False, "no such pair of logs precedes the stake"
     if (pair := await _find_payment(chain, stake)) is not None:
         used, moved = pair
         # In one transaction the contract books the stake before it pulls; a separate payment is earlier.
@@ -378,7 +380,7 @@ async def _check_payment(chain: PinnedChain, stake: DecodedLog, findings: Findin
         right = in_time and is_transfer(moved.event, owner, wallet, event.amount)
         detail = f"{moved.event.value} units in {used.tx}, logs {used.index} and {moved.index}"
     shown = f"AuthorizationUsed({owner}, {nonce}) of {chain.token.address} and the log after it"
-    findings.check("the transfer that paid for it", right, shown, detail)
+    findings.check("a transfer paid for the stake", right, shown, detail)
     booked = await chain.logs("SettlementWallet", [None, None, word(event.wallet)], *STAKES)
     times = sum(one.event.nonce == event.nonce for one in booked)
     shown = f"logs of {wallet} for {owner}, nonce {nonce}"

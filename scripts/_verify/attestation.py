@@ -32,10 +32,10 @@ async def check_challenge(chain: PinnedChain, body: dict[str, Any], findings: Fi
     wallet, token = chain.contract("SettlementWallet").address, chain.token.address
     for accept in body.get("accepts") or []:
         findings.address("the challenge pays the settlement wallet", accept.get("payTo"), wallet, "the deployment file")
-        findings.address("the challenge asks for USDC", accept.get("asset"), token, "the deployment file")
+        findings.address("the challenge requires USDC", accept.get("asset"), token, "the deployment file")
     info = _info(body.get("extensions"))
     if info is None:
-        findings.unknown("the offer is signed", "the challenge carries no signature", "extensions")
+        findings.unknown("the offer is signed", "the challenge has no signature", "extensions")
         return
     for offer in info.get("offers") or []:
         payload = _signed(chain, info, offer, OFFER, findings)
@@ -46,7 +46,7 @@ async def check_challenge(chain: PinnedChain, body: dict[str, Any], findings: Fi
         terms = accepts[at]
         stated = (payload.get("amount"), str(payload.get("payTo")).lower(), str(payload.get("asset")).lower())
         asked = (terms.get("maxAmountRequired"), str(terms.get("payTo")).lower(), str(terms.get("asset")).lower())
-        findings.same("the signed offer is what the challenge asks", stated, asked, f"accepts[{at}]")
+        findings.same("the signed offer matches the challenge", stated, asked, f"accepts[{at}]")
         findings.same(
             "the signed offer is for this resource", payload.get("resourceUrl"), terms.get("resource"), "accepts"
         )
@@ -78,7 +78,7 @@ def _signed(
     if chain.attester is None:
         findings.unknown(
             f"{signer} is the service's attestation key",
-            "the deployment file does not name it; compare with the address the service publishes",
+            "the deployment file does not name it; compare it with the address that the service publishes",
             "--attester ADDRESS",
         )
     return payload

@@ -67,12 +67,12 @@ class PinnedChain:
         by_chain_id = deployments_in(deployments)
         if chain_id not in by_chain_id:
             listed = ", ".join(f"{each.chain_id} ({each.network})" for each in by_chain_id.values()) or "none"
-            raise NotCheckable(f"The node serves chain {chain_id}; {deployments} describes {listed}.")
+            raise NotCheckable(f"The node serves chain {chain_id}, but {deployments} describes {listed}.")
         deployment = by_chain_id[chain_id]
         if not deployment.is_deployed:
             raise NotCheckable(
-                f"{deployments / (deployment.network + '.json')} says nothing is deployed on chain {chain_id}. For a "
-                "local stack give --deployments DIR (its screen names the state folder; DIR is `deployments` in it)."
+                f"{deployments / (deployment.network + '.json')} says that nothing is deployed on chain {chain_id}. "
+                "For a local stack, give --deployments DIR, the folder `deployments` in its state folder."
             )
         head = await client.head() if block is None else await client.block(block)
         if head is None:
@@ -170,7 +170,7 @@ def node_url(rpc: str | None, variable: str) -> str:
     """Return the URL of the option or, without one, the first URL in the service's setting."""
     url = rpc or (setting(variable) or "").partition(",")[0].strip()
     if not url:
-        raise NotCheckable("No node is given.", hint=f"Give --rpc URL, or set {variable}.")
+        raise NotCheckable("No node was given.", hint=f"Give --rpc URL, or set {variable}.")
     return url
 
 

@@ -69,7 +69,7 @@ class Findings:
         """Check a number that only grows. An earlier document may state a lower number, but never a higher one."""
         given = integer_or_none(stated)
         fits = given is not None and 0 <= given <= actual
-        return self.check(what, fits, shown_by, f"the document says {stated}, now it is {actual}")
+        return self.check(what, fits, shown_by, f"the document says {stated}; it is now {actual}")
 
     def money(self, what: str, stated: Any, actual: int, shown_by: str = "", *, decimals: int = 6) -> bool:
         """Compare a JSON number of the agent surface with `actual`, an amount in the smallest unit."""

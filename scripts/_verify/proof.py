@@ -23,7 +23,9 @@ async def check_page(chain: PinnedChain, body: dict[str, Any], findings: Finding
         if stated == chain.name:
             await _check_solvency(chain, one, findings)
         elif stated not in _HOLDERS:
-            findings.check("solvency is for one of our chains", False, "the deployment files", f"{stated!r} is not one")
+            findings.check(
+                "the solvency entry is for a known chain", False, "the deployment files", f"{stated!r} is not known"
+            )
     if chain.name == "base":
         return
     await _check_contracts(chain, body, findings)
@@ -45,7 +47,7 @@ async def _check_contracts(chain: PinnedChain, body: dict[str, Any], findings: F
         info = chain.deployment.contracts.get(name)
         contract = findings.about(f"contract {name}", file)
         if info is None:
-            contract.check("is ours", False, detail="it lists no such contract")
+            contract.check("is in the deployment file", False)
             continue
         contract.address("", one.get("address"), info.address)
         code = await chain.client.eth.get_code(checksum(info.address), chain.head.number)
@@ -55,9 +57,9 @@ async def _check_contracts(chain: PinnedChain, body: dict[str, Any], findings: F
             made = None if receipt is None else receipt.contract_address
             shown = f"eth_getTransactionReceipt({one['deployTx']}).contractAddress"
             if made is None and receipt is not None:
-                contract.unknown("was deployed there", "it was created by another contract", shown)
+                contract.unknown("was created by its transaction", "it was created by another contract", shown)
             else:
-                contract.address("was deployed there", made, info.address, shown)
+                contract.address("was created by its transaction", made, info.address, shown)
     feeds = {feed.proxy for feed in chain.deployment.price_feeds}
     for one in body.get("feeds") or []:
         findings.check(f"feed {one.get('name')}", one.get("address") in feeds, file, str(one.get("address")))
@@ -80,7 +82,7 @@ async def _check_solvency(chain: PinnedChain, stated: dict[str, Any], findings: 
     document's block."""
     name = _HOLDERS[chain.name]
     holder, token = chain.contract(name), chain.token
-    findings.address(f"solvency is of {name}", stated.get("address"), holder.address, "the deployment file")
+    findings.address(f"the solvency entry names {name}", stated.get("address"), holder.address, "the deployment file")
     calls = (token.call("balanceOf", holder.address), holder.call("liabilities"))
     balance, owed = [_total(await chain.read(call)) for call in calls]
     shown = f"balanceOf({holder.address}) of {token.address} against {name}.liabilities()"

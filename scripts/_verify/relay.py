@@ -18,7 +18,7 @@ from scripts._verify.stock import check_market, check_view, read_market
 
 async def check_relay(chain: PinnedChain, body: dict[str, Any], findings: Findings) -> None:
     if not is_hash(body.get("txHash")):
-        raise NotCheckable("The relay's answer has no transaction hash.")
+        raise NotCheckable("The relay's response has no transaction hash.")
     signed = await _signed(chain, body, findings)
     receipt = await chain.receipt(body["txHash"])
     shown = f"eth_getTransactionReceipt({body['txHash']})"
@@ -31,7 +31,7 @@ async def check_relay(chain: PinnedChain, body: dict[str, Any], findings: Findin
         return
     mined = "confirmed" if receipt.succeeded else "reverted"
     if stated == "pending":
-        findings.check("receipt was pending", True, shown, f"now it is {mined}")
+        findings.check("receipt was pending", True, shown, f"it is now {mined}")
     else:
         findings.same("receipt", stated, mined, shown)
     if body.get("blockNumber") is not None:
@@ -71,7 +71,7 @@ async def _signed(chain: PinnedChain, body: dict[str, Any], findings: Findings) 
             raise ValueError
         bet = function.decode_inputs(data)
     except (ValueError, DecodingError):
-        findings.check("the escape kit is a bet", False, f"its data does not decode as {function.signature}")
+        findings.check("the escape kit holds a bet", False, f"its data does not decode as {function.signature}")
         return None
     named = (bet["marketId"], bet["outcome"], bet["amount"])
     nonce = await chain.read(settler.call("entryNonce", *named, bet["salt"]))

@@ -147,14 +147,14 @@ async def check_settlement(chain: PinnedChain, market: StockMarket, findings: Fi
         due = folded.terms.freeze_time + folded.terms.void_delay
         in_time = folded.voided and market.now.timestamp > due
         shown = f"VestedMarkets.market({market.id}).freezeTime + voidDelay = {due}"
-        findings.check("void without rounds only after its void delay", in_time, shown)
+        findings.check("the market was voided without rounds only after its void delay", in_time, shown)
         return
     if registered is None:
-        findings.unknown("what settles it", "no spec was registered for it")
+        findings.unknown("its settlement", "no spec was registered")
         return
     outcome = settled.outcome if settled.outcome in (StockOutcome.UP, StockOutcome.DOWN) else None
     closing = f"VestedMarkets.Resolved / Voided in {market.closing_tx} against {findings.source}"
-    findings.same("the settler closed it as the resolver found", outcome, folded.winner, closing)
+    findings.same("the settler closed the market as the resolver found", outcome, folded.winner, closing)
     feed = chain.feed(checksum(registered.feed))
     strike = await _prove_round(feed, settled.strike_round, registered.strike_time, "strike", findings)
     final = await _prove_round(feed, settled.final_round, registered.final_time, "final", findings)
@@ -181,7 +181,7 @@ async def _check_interruption(
     chain: PinnedChain, registered: ev.SpecRegistered, reason: int, strike: Round, final: Round, findings: Findings
 ) -> None:
     """Check with the resolver that a pause, split or outage over the two rounds voided the market."""
-    what, stock = "why its rounds decided nothing", checksum(registered.stock_token)
+    what, stock = "the reason why its rounds decided nothing", checksum(registered.stock_token)
     if reason == StockReason.OUTAGE:
         why = "the resolver read the uptime feed in that block"
         findings.unknown(what, why, "RoundResolver.sequencerFeed()")

@@ -29,7 +29,7 @@ class SubjectKind(StrEnum):
     RESULT = "market result"
     TRADE = "trade"
     AGENT_MARKET = "agent market"
-    RELAY = "relay answer"
+    RELAY = "relay response"
     MARKET = "stock market"
     POSITIONS = "stock positions"
     PROOF = "proof page"
@@ -81,8 +81,8 @@ def _id(word: str) -> Subject:
     if re.fullmatch(r"[a-z0-9]+(?:-[a-z0-9]+)*", word):
         return Subject(SubjectKind.AGENT_MARKET, word, word)
     raise NotCheckable(
-        f"{word} is neither a file, a URL, a stock market or position id (digits), a trade id (0x and 64 hexadecimal "
-        "digits) nor an agent market's id."
+        f"{word} is not a file, a URL, a stock market or position id (digits), a trade id (0x and 64 hexadecimal "
+        "digits) or an agent market's id."
     )
 
 
@@ -90,8 +90,8 @@ def _recognize(body: Any, name: str) -> Subject:
     kind = None if not isinstance(body, dict) else kind_of(body)
     if kind is None:
         raise NotCheckable(
-            f"{name} is not a known document: give a trade receipt, a 402 challenge, a trade proof, a "
-            "result, positions, a relay answer, a stock market or the proof page."
+            f"{name} is not a known document. Give a trade receipt, a 402 challenge, a trade proof, a "
+            "result, positions, a relay response, a stock market or the proof page."
         )
     return Subject(kind, body, name)
 
@@ -128,12 +128,12 @@ def _fetch_json(url: str) -> Any:
         with urllib.request.urlopen(url, timeout=FETCH_SECONDS) as answer:  # noqa: S310 (http and https only)
             content = answer.read(MAX_BYTES + 1)
     except urllib.error.HTTPError as error:
-        raise NotCheckable(f"{url} answered {error.code}.") from None
+        raise NotCheckable(f"{url} returned status {error.code}.") from None
     except (OSError, ValueError) as error:
         raise NotCheckable(f"{url} cannot be fetched: {error}.") from None
     if len(content) > MAX_BYTES:
-        raise NotCheckable(f"{url} answered more than {MAX_BYTES // 1_000_000} MB.")
+        raise NotCheckable(f"{url} returned more than {MAX_BYTES // 1_000_000} MB.")
     try:
         return loads(content)
     except ValueError as error:
-        raise NotCheckable(f"The answer of {url} is {error}.") from None
+        raise NotCheckable(f"The response of {url} is {error}.") from None

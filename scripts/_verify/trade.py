@@ -40,7 +40,7 @@ STAKED = "SettlementWallet.Staked"
 async def check_receipt(chain: PinnedChain, body: dict[str, Any], findings: Findings) -> None:
     receipt = body["receipt"] if isinstance(body.get("receipt"), dict) else body
     if receipt.get("simulated"):
-        raise NotCheckable("A simulated receipt has no trade on the chain to check.")
+        raise NotCheckable("A simulated receipt has no trade on the chain.")
     market, stake = await _open(chain, receipt.get("tradeId"), receipt.get("txHash"), findings)
     event: ev.Staked = stake.event
     _check_trade(market, stake, receipt, findings)
@@ -122,7 +122,7 @@ async def check_result_document(chain: PinnedChain, body: dict[str, Any], findin
     findings = findings.about("result", f"SettlementWallet.market({hex_of(market.key)})")
     status = "pending" if market.closed is None else "resolved"
     if stated.get("status") == "pending" and status == "resolved":
-        findings.check("status was pending", True, detail="now it is resolved")
+        findings.check("status was pending", True, detail="it is now resolved")
         return
     findings.same("status", stated.get("status"), status)
     if market.closed is None:
@@ -137,7 +137,7 @@ async def check_result_document(chain: PinnedChain, body: dict[str, Any], findin
     if "payoutPerShareUsd" not in stated:
         return
     if winner is None or book.refunds(winner) or not book.pays_alike(winner):
-        rule = "stakes are refunded in full, or the pool holds less than a dollar a share: payouts per share differ"
+        rule = "stakes are refunded in full, or the pool holds less than a dollar a share, so payouts per share differ"
         findings.same("payoutPerShareUsd", stated["payoutPerShareUsd"], None, rule)
     else:
         each = book.net_pool * 10**6 // shares  # down, like the document's
@@ -204,7 +204,7 @@ async def _check_bet(chain: PinnedChain, stake: DecodedLog, findings: Findings) 
     if isinstance(stake.event, ev.Staked):
         got, least = decimal_text(stake.event.shares), decimal_text(bet.min_shares)
         enough, shown = stake.event.shares >= bet.min_shares, f"minShares in the input of {stake.tx}"
-        findings.check("it got at least the minimum shares", enough, shown, f"{got}, the minimum was {least}")
+        findings.check("the stake got at least the minimum shares", enough, shown, f"{got}; the minimum was {least}")
 
 
 def _check_binding(authorization: Any, hashed: bytes, stake: DecodedLog, findings: Findings) -> None:

@@ -355,5 +355,5 @@ def _use_supported_python(argv: list[str]) -> None:
             os.execv(python, [python, str(REPOSITORY / "vpm"), *argv])
     supported = f"3.{OLDEST_PYTHON[1]} to 3.{NEWEST_PYTHON[1]}"
     raise SetupError(
-        f"Python {supported} is needed; this is {platform.python_version()} and there is no other on PATH."
+        f"Python {supported} is needed; this is {platform.python_version()} and PATH has no supported version."
     )

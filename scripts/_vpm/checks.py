@@ -85,7 +85,7 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--list", action="store_true")
     args = parser.parse_args(own)
     if args.paths and (args.only or args.quick or args.thorough):
-        parser.error("give paths or choose stages, not both: the given paths are run whole")
+        parser.error("give either paths or stages: the given paths are run whole")
     if args.paths:
         return _run_paths(args.paths, rest)
     if args.list:
@@ -106,7 +106,7 @@ def main(argv: list[str]) -> int:
     took = time.monotonic() - start
     print(f"stages: {len(results) - failed} passed, {failed} failed in {took // 60:.0f} min {took % 60:.0f} s")
     if ordinary:
-        print("an ordinary run; ./vpm test --thorough is what CI runs")
+        print("this was an ordinary run; CI runs ./vpm test --thorough")
     return 1 if failed else 0
 
 
@@ -172,7 +172,7 @@ def _problem_with(path: Path) -> str | None:
     place = REPOSITORY / name
     if not place.exists():
         return f"there is no {name} in {REPOSITORY}."
-    return "theorems are proved by ./vpm prove." if place.resolve().is_relative_to(PROOFS) else None
+    return "use ./vpm prove to prove theorems." if place.resolve().is_relative_to(PROOFS) else None
 
 
 def _call(output: Output, *argv: str | Path, env: dict[str, str] | None = None) -> int:

@@ -46,7 +46,7 @@ def bench(argv: list[str]) -> int:
 
     parser = argparse.ArgumentParser(prog="vpm bench")
     parser.add_argument("what", choices=NAMES)
-    parser.add_argument("--quick", action="store_true", help="the smallest form, to see that it runs")
+    parser.add_argument("--quick", action="store_true", help="a small run, to see that it works")
     args = parser.parse_args(argv)
     return run(args.what, quick=args.quick)
 

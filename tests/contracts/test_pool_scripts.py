@@ -72,13 +72,13 @@ def test_a_pool_feed_is_deployed_allowed_and_checked(pooled: Pooled, facts: Path
     with live_looking(url) as live:
         done = _ape(ape_folder, "deploy_pools", "--network", live, *sending[2:], "--pools", str(pooled.file))
     assert done.returncode != 0
-    assert f"the window of {KEY} is 120 s; the Safe allows none under 1800 s on a live network" in done.stderr
+    assert f"the window of {KEY} is 120 s, but a live network needs at least 1800 s" in done.stderr
     long = pooled.file.with_name("long.toml")
     long.write_text(pooled.file.read_text().replace("window = 120\nstep = 10", "window = 1800\nstep = 60"))
     with live_looking(url) as live:
         done = _ape(ape_folder, "deploy_pools", "--network", live, *sending[2:], "--pools", str(long))
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "dry run (add --send to do it)" in done.stdout
+    assert "dry run (use --send to send)" in done.stdout
     assert f"{KEY}: 1800 s, every 60 s, over Uniswap v3 WETH/USDC 0.05%" in done.stdout
     # The pools were made two hours before the genesis was.
     long.write_text(pooled.file.read_text().replace("window = 120\n", "window = 2000000\n"))
@@ -107,15 +107,15 @@ def test_a_pool_feed_is_deployed_allowed_and_checked(pooled: Pooled, facts: Path
 
     done = _ape(ape_folder, "deploy_pools", *sending, "--pools", str(pooled.file))
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "nothing to do: every feed of the file is deployed" in done.stdout
+    assert "nothing to do: every feed of the file is already deployed" in done.stdout
     longer = pooled.file.with_name("longer.toml")
     longer.write_text(pooled.file.read_text().replace("window = 120", "window = 180"))
     done = _ape(ape_folder, "deploy_pools", *sending, "--pools", str(longer))
     assert done.returncode != 0
-    assert f"{KEY} is deployed with another window (120, the file has 180)" in done.stderr
+    assert f"{KEY} is already deployed with a different window (120; the file says 180)" in done.stderr
 
     # With real money a cap beyond what the pools bear needs something to show for it.
-    capacity = f"{KEY}: the cap is 100.00 USD for all markets and 50.00 for each; the pools support "
+    capacity = f"{KEY}: the caps are 100.00 USD for all markets together and 50.00 USD for each; the pools support "
     with live_looking(url) as live:
         asking = ["--network", live, *sending[2:], "--feed", KEY]
         done = _ape(ape_folder, "allow_feed", *asking)

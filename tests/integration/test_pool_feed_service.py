@@ -166,7 +166,7 @@ def _recorded_by_a_stranger(
     options = ["record", KEY, "--rpc", played.agents.url, "--deployments", str(rig.folder / "deployments")]
     monkeypatch.delenv("VPM_RECORDER_KEY", raising=False)
     assert feed(options) == 2
-    assert "There is no key to pay for gas." in capsys.readouterr().err
+    assert "No key was given to pay for gas." in capsys.readouterr().err
     assert feed([*options, "--dry-run"]) == 0
     assert "the reading of" in capsys.readouterr().out
     assert not played.agents.read(played.contract.call("qualityOf", at))

@@ -216,9 +216,9 @@ def test_receipts_hold_down_to_the_signature_and_the_payout(traded: Traded, veri
         assert code == 0, failing(report)
         assert held(report, "signature is by") == ["holds"]
         assert held(report, "the trade id is the hash of the bet") == ["holds"]
-        assert held(report, "the transfer that paid for it") == ["holds"]
+        assert held(report, "a transfer paid for the stake") == ["holds"]
         assert held(report, "stakes and refunds booked for that transfer") == ["holds"]
-        assert held(report, "stakes end before anything that decides it is measured") == ["holds"]
+        assert held(report, "staking ends before anything that decides the market is measured") == ["holds"]
         assert held(report, "settled only after the reading at its end could no longer change") == ["holds"]
     _, report = verify(traded.unposted)
     assert held(report, "the payment reached the wallet") == ["holds"]
@@ -236,8 +236,8 @@ def test_results_of_every_kind_hold(market: str, traded: Traded, verify: Verify)
     assert code == 0, failing(report)
     code, report = verify(traded.service.chain.ids[market])
     assert code == 0, failing(report)
-    assert held(report, "the market's id is the one its specification gives") == ["holds"]
-    assert held(report, "the settlement wallet closed it as the resolver decided") == ["holds"]
+    assert held(report, "the market's id follows from its specification") == ["holds"]
+    assert held(report, "the settlement wallet closed the market as the resolver decided") == ["holds"]
 
 
 def test_how_firmly_a_payment_named_its_bet_is_said(traded: Traded, verify: Verify) -> None:
@@ -250,7 +250,7 @@ def test_how_firmly_a_payment_named_its_bet_is_said(traded: Traded, verify: Veri
 def test_a_payment_that_came_by_itself_holds_by_the_transfer_of_before(traded: Traded, verify: Verify) -> None:
     code, report = verify(traded.service.chain.ids["unposted"])
     assert code == 0, failing(report)
-    assert len(held(report, "the transfer that paid for it")) == 4
+    assert len(held(report, "a transfer paid for the stake")) == 4
 
 
 def test_a_stake_that_the_creditor_made_up_does_not_hold(traded: Traded, verify: Verify) -> None:
@@ -264,14 +264,14 @@ def test_a_stake_that_the_creditor_made_up_does_not_hold(traded: Traded, verify:
         trade = _sent_past_us(chain, traded.challenge, "thieved", DEV[4], 5, brought=1)
         code, report = verify(trade)
         assert code == 1
-        assert failing(report) == ["the transfer that paid for it: " + _detail(report)]
+        assert failing(report) == ["a transfer paid for the stake: " + _detail(report)]
         assert "1 units" in _detail(report)
     finally:
         chain.ask("evm_revert", before)
 
 
 def _detail(report: dict[str, Any]) -> str:
-    (detail,) = [one["detail"] for one in report["claims"] if one["claim"] == "the transfer that paid for it"]
+    (detail,) = [one["detail"] for one in report["claims"] if one["claim"] == "a transfer paid for the stake"]
     return str(detail)
 
 
@@ -399,7 +399,7 @@ def test_a_receipt_signed_by_another_key_does_not_hold(
 def test_a_trade_that_never_was_cannot_be_asked(verify: Verify) -> None:
     code, report = verify("0x" + "ab" * 32)
     assert code == 2
-    assert "carries the bet's hash" in report["error"]
+    assert "has the bet hash" in report["error"]
 
 
 def test_what_the_proof_page_says_of_the_agent_contract_holds_unless_it_was_changed(

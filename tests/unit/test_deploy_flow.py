@@ -102,9 +102,9 @@ def scene(tmp_path: Path) -> Scene:
         (lambda scene: {"plan": scene.plan(existing_safe="0x12")}, "--safe '0x12' is not an address"),
         (
             lambda scene: {"plan": scene.plan(existing_safe=EMPTY)},
-            f"--safe {EMPTY} has no code on chain 8453, so there is no Safe there",
+            f"there is no contract at --safe {EMPTY} on chain 8453",
         ),
-        (lambda scene: {"plan": scene.plan(existing_safe=None)}, "needs at least 2 different --safe-owner"),
+        (lambda scene: {"plan": scene.plan(existing_safe=None)}, "needs at least 2 different owners"),
         (
             lambda scene: {"plan": scene.plan(existing_safe=None, safe_owners=(OWNER, PUBLISHER.lower()))},
             r"owners\[1\]: not an address",

@@ -23,18 +23,18 @@ UNKNOWN = PoolLimit(None, "the pools did not move")
 @pytest.mark.parametrize("local", [True, False])
 def test_a_cap_that_the_pools_bear_is_plain(local: bool) -> None:
     said = check_cap(FEED, PoolLimit(CAP, ""), local=local, evidence=None)
-    assert said.startswith(f"{FEED.key}: the cap is ")
+    assert said.startswith(f"{FEED.key}: the caps are ")
     assert said.endswith(" USD")
 
 
 @pytest.mark.parametrize("found", [PoolLimit(CAP - 1, ""), PoolLimit(0, ""), UNKNOWN])
 def test_more_needs_evidence_where_the_money_is_real(found: PoolLimit) -> None:
-    with pytest.raises(ScriptRefused, match="name with --evidence"):
+    with pytest.raises(ScriptRefused, match="use --evidence to name"):
         check_cap(FEED, found, local=False, evidence=None)
-    assert "because of this evidence, recorded in the deployment file: ipfs://x" in check_cap(
+    assert "because of the evidence recorded in the deployment file: ipfs://x" in check_cap(
         FEED, found, local=False, evidence="ipfs://x"
     )
-    assert "the money is not real" in check_cap(FEED, found, local=True, evidence=None)
+    assert "its money is not real" in check_cap(FEED, found, local=True, evidence=None)
 
 
 def test_amounts_are_shown_in_dollars_and_cents() -> None:

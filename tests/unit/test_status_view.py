@@ -66,16 +66,16 @@ def test_nothing_needs_a_look_while_all_is_well() -> None:
     ("section", "changes", "words"),
     [
         ("daemons", {"silent_seconds": 45}, "no api has reported"),
-        ("daemons", {"is_leader": False}, "none leads"),
+        ("daemons", {"is_leader": False}, "none is the leader"),
         (
             "chains",
             {"state": "halted", "problem": "a reorganization beyond finality"},
             "halted and its data is stale: a reo",
         ),
         ("chains", {"lag_blocks": 1234}, "1,234 blocks behind"),
-        ("chains", {"head_silent_seconds": 300}, "no node of chain base has answered for 300 s"),
+        ("chains", {"head_silent_seconds": 300}, "no node of chain base has responded for 300 s"),
         ("lanes", {"status": "out_of_gas", "detail": "needs 0.02 ether"}, "is not signing: out_of_gas, needs 0.02"),
-        ("lanes", {"held": False}, "held by no relayer"),
+        ("lanes", {"held": False}, "no relayer holds"),
         ("queues", {"oldest_seconds": 4000}, "1 settle on 8453 are sent, the oldest for 4000 s"),
         ("queues", {"state": "queued", "oldest_seconds": 150}, "are queued"),
         ("jobs", {"ok": False, "errors": ["the feed is away"]}, "job resolve failed 5 s ago: the feed is away"),
@@ -112,6 +112,6 @@ def test_switches_and_requested_jobs_are_named() -> None:
         "requested": [{"job": "resolve", "waiting_seconds": 300}],
     }
     assert list(concerns(bad)) == [
-        "a run of resolve requested 300 s ago has not finished",
+        "job resolve was requested 300 s ago and has not finished",
         "the switch trading_paused has been on since noon, set by ops: drill",
     ]
