@@ -206,7 +206,7 @@ def test_forks_of_live_chains_get_contracts_and_funded_wallets_and_go_with_their
     stack.process.wait()
     assert gone(family, 5)
     local = Stack(stack.state, stack.ready_file.parent / "again", port=free_port())
-    _refused(local, "holds a fork chain", "--state")
+    _refused(local, "was made with a fork chain", "--state")
 
 
 @pytest.mark.thorough
