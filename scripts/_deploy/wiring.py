@@ -133,7 +133,7 @@ def _safe(provider: Any, bound: Any, deployment: Deployment) -> Iterator[Finding
     yield _equal("Safe singleton (SafeL2 1.4.1)", safe.singleton_of(provider, bound.address), safe.SINGLETON)
     threshold = int(bound.getThreshold())
     enough = threshold >= safe.MIN_THRESHOLD
-    whose = " (a local chain may have less)" if is_local(provider) and not enough else ""
+    whose = " (less is allowed on a local chain)" if is_local(provider) and not enough else ""
     yield Finding(
         enough or is_local(provider),
         f"{threshold} owners of the Safe must sign; the minimum is {safe.MIN_THRESHOLD}{whose}",

@@ -140,5 +140,5 @@ def test_another_build_is_not_deployed_to_a_live_network(codes: dict[str, bytes]
 
     require_recorded(project(codes))
     changed = {**codes, "RoundResolver": codes["RoundResolver"][:-1] + b"\xff"}
-    with pytest.raises(ScriptRefused, match=r"RoundResolver: this build differs from scripts/_deploy/bytecode\.json"):
+    with pytest.raises(ScriptRefused, match=r"this build of RoundResolver differs from scripts/_deploy/bytecode\.json"):
         require_recorded(project(changed))

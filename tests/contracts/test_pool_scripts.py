@@ -121,7 +121,7 @@ def test_a_pool_feed_is_deployed_allowed_and_checked(pooled: Pooled, facts: Path
         done = _ape(ape_folder, "allow_feed", *asking)
         assert done.returncode != 0
         assert capacity in done.stderr
-        assert "name with --evidence a document that shows" in done.stderr
+        assert "use --evidence to name a document" in done.stderr
         assert load_deployment(file).agent_feed(KEY) == source
         done = _ape(ape_folder, "allow_feed", *asking, "--evidence", "https://example.org/arbitrage")
     assert done.returncode == 0, done.stdout + done.stderr

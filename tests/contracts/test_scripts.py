@@ -145,7 +145,7 @@ def test_check_wiring_refuses_a_safe_of_one_signature_or_of_other_code(
         ask(url, "evm_revert", node)
     assert done.returncode == 1, done.stdout + done.stderr
     assert f"WRONG Safe singleton (SafeL2 1.4.1) is {other}, the file says {safe.SINGLETON}" in done.stdout
-    assert "WRONG 1 owners of the Safe must sign, 2 at least" in done.stdout
+    assert "WRONG 1 owners of the Safe must sign; the minimum is 2" in done.stdout
 
 
 @pytest.mark.thorough
@@ -206,7 +206,7 @@ def test_a_live_network_sees_a_dry_run(stock_chain: RunningChain, tmp_path: Path
     assert "dry run (use --send to send)" in done.stdout
     assert "a new Safe, 2 of 3" in done.stdout
     assert alone.returncode == 1
-    assert "a Safe that requires only 1 signature depends on one key" in alone.stderr
+    assert "a Safe that requires only 1 signature depends on a single key" in alone.stderr
     assert _standing(stock_chain) == before
     assert not out.exists()
 
@@ -217,7 +217,7 @@ def test_deploying_over_a_deployment_is_refused(stock_chain: RunningChain, facts
     options = _options(stock_chain.url, facts / "stock.json")
     done = _ape(ape_folder, "deploy_stock", *options, "--safe", wallets.DEPLOYER.address)
     assert done.returncode != 0
-    assert "cannot be deployed again" in done.stderr
+    assert "is already deployed" in done.stderr
     fresh = _options(stock_chain.url, REPOSITORY / "deployments/stock.json")
     done = _ape(
         ape_folder, "deploy_stock", *fresh, "--out", str(facts / "stock.json"), "--safe", wallets.DEPLOYER.address
@@ -339,7 +339,7 @@ def test_a_feed_that_was_kept_is_found_on_the_stock_chain(
         ask(chain.url, "evm_revert", before)
     assert done.returncode == 1, done.stdout + done.stderr
     for said in (
-        f"no other feed is allowed, but {kept} is",
+        f"no other feed is allowed, except {kept}",
         f"{one.ticker} ticker at the lister is OTHER, the file says {one.ticker}",
         f"{one.ticker} maximum strike age (s) is {ages[0]}, the file says {ages[0] - 1}",
         f"{one.ticker} maximum final age (s) is {ages[1]}, the file says {ages[1] + 2}",

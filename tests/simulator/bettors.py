@@ -27,8 +27,6 @@ REFUSALS = frozenset(
 
 @dataclass(kw_only=True)
 class PaidBet(Bet):
-    """One bet that was paid for."""
-
     key: str
     market: str
     request: tuple[Any, Mapping[str, str]]
@@ -37,8 +35,6 @@ class PaidBet(Bet):
 
 @dataclass
 class Crowd(Clients[PaidBet]):
-    """The clients of the agent API."""
-
     judge: Callable[[Any, int], str | None] = lambda _market, _block: ""
     judge_receipt: Callable[[str, str, Any], str | None] = lambda _owner, _key, _answer: ""
 

@@ -18,8 +18,6 @@ _LENGTH = b"content-length: "
 
 
 class _Line:
-    """A connection to anvil with one question at a time."""
-
     def __init__(self, url: str) -> None:
         parts = urlsplit(url)
         # No separate timeout: an answer that comes after it would be taken for that of the next question.
@@ -119,7 +117,6 @@ class SimulatedChain:
         return self._forked_at >= moment
 
     def broadcast(self, body: dict[str, Any]) -> dict[str, Any]:
-        """Into the pool."""
         answer = self.post(body)
         if "result" in answer:
             self._raw[answer["result"]] = body["params"][0]

@@ -88,13 +88,11 @@ class Clients(ABC, Generic[B]):
         """Return whether a late answer settles the outcome of the bet."""
 
     async def play(self, pace: float) -> None:
-        """Place a bet about every `pace` seconds until cancelled; bets already begun go on."""
         while True:
             await asyncio.sleep(self.dice.expovariate(1 / pace))
             self.betting.append(asyncio.create_task(self.bet()))
 
     async def look(self, pace: float) -> None:
-        """Reads markets all the while."""
         while True:
             await asyncio.sleep(self.dice.expovariate(1 / pace))
             await self.look_once()
@@ -134,7 +132,6 @@ class Clients(ABC, Generic[B]):
     async def call(
         self, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None
     ) -> tuple[int, Any]:
-        """Status and JSON; 0 when there was none."""
         assert self.session is not None
         self.callers += 1
         caller = {"X-Forwarded-For": f"10.{self.callers >> 16 & 255}.{self.callers >> 8 & 255}.{self.callers & 255}"}

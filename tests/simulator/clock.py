@@ -50,7 +50,6 @@ class VirtualClock:
 
     @property
     def now(self) -> float:
-        """Seconds since 1970."""
         return (self._epoch_us + self._us - self._began_us) / 1e6
 
     @property
@@ -59,7 +58,6 @@ class VirtualClock:
 
     @property
     def elapsed(self) -> float:
-        """Seconds since the world began."""
         return (self._us - self._began_us) / 1e6
 
     def advance(self, seconds: float) -> None:

@@ -47,8 +47,6 @@ class ChainTruth:
 
 
 class Truth(ChainTruth):
-    """What Base says of the agent markets."""
-
     def __init__(self, chain: SimulatedChain, deployment: Deployment) -> None:
         found = AgentContracts.from_deployment(deployment)
         assert found is not None

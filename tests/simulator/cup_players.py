@@ -61,8 +61,6 @@ class SeenPool:
 
 @dataclass(frozen=True)
 class SeenBalance:
-    """What an answer said that a wallet holds."""
-
     wallet: str
     cents: int
 

@@ -23,8 +23,6 @@ SETTLES_WITHIN_SECONDS = 60
 
 
 class CupJudge(Judge[Truth, PaperBet]):
-    """The judge of the cup: it asks what the tables have of every trade and bet, and the chain what decides them."""
-
     chain = "base"
 
     def __init__(self, truth: Truth, crowd: CupCrowd, database_url: str) -> None:
@@ -113,7 +111,6 @@ class CupJudge(Judge[Truth, PaperBet]):
             self._round(row)
 
     def _market(self, row: Mapping[str, Any]) -> None:
-        """It ended as the listed one."""
         key = row["market_key"]
         listed = self.truth.market_if_listed(key)
         if listed is None:  # a fork undid it

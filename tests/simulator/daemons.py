@@ -84,18 +84,15 @@ class Fleet:
             process.kill_at = process.steps + 1 + int(self.dice.expovariate(1 / self.kill_every))
 
     def restart(self, daemon: str) -> None:
-        """Stop them and start them again, as for new settings."""
         for name, process in self.running.items():
             if name.partition("-")[0] == daemon and not process.dead:
                 (process.stop or process.kill)()
 
     def redraw(self) -> None:
-        """Draw again when the running processes will die."""
         for process in self.running.values():
             self._doom(process)
 
     def calm(self) -> None:
-        """Stop killing processes."""
         self.kill_every = None
         for process in self.running.values():
             process.kill_at = None

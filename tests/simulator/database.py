@@ -302,7 +302,6 @@ class SimulatedDatabase:
         return self._monitor.execute(query.encode(), values).fetchall()
 
     def forget(self, link: _Link) -> None:
-        """Give up waiting for its answer."""
         self._parked.pop(link, None)
 
     def gone(self, pid: int) -> None:
@@ -314,7 +313,6 @@ class SimulatedDatabase:
 
 
 def _query(gen: Any) -> str | None:
-    """Return the query it is about to send, if it is text."""
     frame = getattr(gen, "gi_frame", None)
     query = frame.f_locals.get("query") if frame is not None else None
     if isinstance(query, bytes):
@@ -323,7 +321,6 @@ def _query(gen: Any) -> str | None:
 
 
 def _may_notify(gen: Any, query: str | None) -> bool:
-    """Return whether its commit may notify a listener."""
     if query is None:
         return getattr(gen, "__name__", "") not in _ENDS
     return query not in _NOTHING and (not query.startswith(("SELECT ", "SET ")) or "pg_notify(" in query)

@@ -34,8 +34,6 @@ REFUSED = "i.outcome IS DISTINCT FROM 'succeeded' AND (i.outcome IS NOT NULL OR 
 
 
 class Judge(ABC, Generic[T, B]):
-    """A judge of one side, who asks the chain itself, past every node, and the database past every cache."""
-
     chain: ClassVar[str]  # by name
 
     def __init__(self, truth: T, crowd: Clients[B], database_url: str, began_with: int) -> None:

@@ -15,8 +15,6 @@ RAN = "the world ran"  # not of the service: of a world that shows nothing
 
 @dataclass
 class Judgement:
-    """What was found against each sentence, and how much there was to judge by."""
-
     found: list[tuple[str, str]] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
 

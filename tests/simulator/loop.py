@@ -63,7 +63,6 @@ def inside(process: Process) -> Iterator[None]:
 
 
 def _named(callback: Any) -> str:
-    """Name a step for the trace."""
     task = getattr(callback, "__self__", None)
     if isinstance(task, asyncio.Task):
         return f"{getattr(task.get_coro(), '__qualname__', '?')} {getattr(task, '_number', '')}"
@@ -98,8 +97,6 @@ class _Task(asyncio.Task[Any]):
 
 
 class _Future(asyncio.Future[Any]):
-    """The same of a future."""
-
     def __init__(self, *, loop: VirtualLoop) -> None:
         self._number = next(loop.numbers)
         super().__init__(loop=loop)

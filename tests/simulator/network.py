@@ -17,8 +17,6 @@ FIRST_PORT = 20_000
 
 
 class _Socket:
-    """The little that aiohttp asks of a socket."""
-
     def __init__(self, address: tuple[str, int]) -> None:
         self._address = address
 
@@ -27,8 +25,6 @@ class _Socket:
 
 
 class _End(asyncio.Transport):
-    """One end of a connection."""
-
     peer: _End
 
     def __init__(self, network: Network, protocol: asyncio.Protocol, extra: dict[str, Any]) -> None:

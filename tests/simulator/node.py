@@ -64,10 +64,7 @@ def moody(dice: random.Random, roughness: float) -> Mood:
 
 
 class SimulatedNode:
-    """One provider's URL."""
-
     def __init__(self, chain: SimulatedChain, dice: random.Random, *, is_whole: bool = True) -> None:
-        """`is_whole`: it leaves no log out."""
         self._is_whole = is_whole
         self.chain = chain
         self.mood = WELL

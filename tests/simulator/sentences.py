@@ -44,8 +44,6 @@ _DOUBLE_ROWS = {
 
 
 class AgentJudge(Judge[Truth, PaidBet]):
-    """The judge of the agent side: it asks what Base and the tables have of its markets."""
-
     chain = "base"
 
     def money(self) -> None:
@@ -79,7 +77,6 @@ class AgentJudge(Judge[Truth, PaidBet]):
         return bool(rows and rows[0][0])
 
     def _asked_again(self, bet: PaidBet, stake: Any, about: str) -> None:
-        """Check that the service's final word on a bet agrees with the chain."""
         status, answer = bet.last
         if (status == 200) != (stake is not None):
             self.judgement.against(TRUE, f"asked at the end it says {status} {answer}, there: {bool(stake)}: {about}")

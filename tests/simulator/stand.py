@@ -140,7 +140,6 @@ def _too_long(_signal: int, _frame: object) -> None:
 
 
 def _follow_virtual_time(connection: psycopg.Connection[Any], name: sql.Identifier) -> None:
-    """Apply a database's settings, which templates do not pass on."""
     for setting in ("search_path = public, pg_catalog", "deadlock_timeout = '10ms'"):
         connection.execute(sql.SQL("ALTER DATABASE {} SET ").format(name) + sql.SQL(setting))
 

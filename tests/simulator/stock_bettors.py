@@ -31,8 +31,6 @@ NUMBERS = ("value", "validAfter", "validBefore")
 
 @dataclass(kw_only=True)
 class RelayedBet(Bet):
-    """One bet that was signed."""
-
     market: int
     outcome: int
     nonce: str
@@ -42,7 +40,6 @@ class RelayedBet(Bet):
 
 
 def _is_booked(status: int, answer: Any) -> bool:
-    """Return whether an answer of the relay says that the bet is on the chain."""
     return status in (200, 409) and answer.get("receipt") == "confirmed"
 
 

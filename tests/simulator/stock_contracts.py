@@ -33,8 +33,6 @@ _USED = _topic("AuthorizationUsed(address,bytes32)")
 
 @dataclass(frozen=True)
 class Entry:
-    """A position as it was entered."""
-
     position: int
     market: int
     owner: str
@@ -45,8 +43,6 @@ class Entry:
 
 @dataclass(frozen=True)
 class Sent:
-    """One delivery to an owner."""
-
     position: int
     owner: str
     payout: int
@@ -76,8 +72,6 @@ class Ledger:
 
 
 class StockTruth(ChainTruth):
-    """What the stock chain says of its markets."""
-
     def __init__(self, chain: SimulatedChain, deployment: Deployment) -> None:
         found = StockContracts.of(deployment)
         assert found is not None
@@ -107,7 +101,6 @@ class StockTruth(ChainTruth):
         return int(total)
 
     def refund(self, position: int) -> int:
-        """Return the refused part of the stake."""
         _gross, _fee, _net, refund, *_ = self.read(self.call("settlement", position))
         return int(refund)
 
@@ -161,7 +154,6 @@ class StockTruth(ChainTruth):
     # ------------------------------------------------------------ money
 
     def withdraw(self, owner: str, position: int) -> None:
-        """Withdraw as the owner, as a client without the service does."""
         call = self.call("withdrawRefund", position)
         self.chain.ask("anvil_setBalance", owner, hex(10**18))
         self.chain.ask("anvil_impersonateAccount", owner)
@@ -169,7 +161,6 @@ class StockTruth(ChainTruth):
         self.chain.ask("eth_sendTransaction", given)
 
     def ledger(self) -> Ledger:
-        """Return the ledger of every log since the chain began."""
         made = Ledger()
         by_tx: dict[str, list[Entry]] = defaultdict(list)
         for log in self._logs(self.settler.address):

@@ -15,8 +15,6 @@ SETTLES_WITHIN_SECONDS = 60
 
 
 class StockJudge(Judge[StockTruth, RelayedBet]):
-    """The judge of the stock side: it asks what the stock chain and the tables have of its markets."""
-
     chain = "stock"
 
     def money(self) -> None:
@@ -51,7 +49,6 @@ class StockJudge(Judge[StockTruth, RelayedBet]):
         return bool(rows and rows[0][0])
 
     def _asked_again(self, bet: RelayedBet, entries: list[Entry], about: str) -> None:
-        """Check that the service's final word on a bet agrees with the chain."""
         relay, receipt = StockCrowd.says_booked(bet)
         there = bool(entries)
         if relay != there:

@@ -21,8 +21,6 @@ NODE_URLS = ",".join(f"http://127.0.0.1:{port}" for port in NODE_PORTS)
 
 
 class Story(Protocol):
-    """A world as a side sees it."""
-
     chain: SimulatedChain
     clock: VirtualClock
     database: SimulatedDatabase
@@ -70,7 +68,6 @@ class Side(ABC):
     async def judge(self, chain_url: str) -> Judgement: ...
 
     async def listed(self, query: str, second: float) -> None:
-        """Wait until this query finds a market, or until the time limit."""
         while not self.world.database.ask(query) and self.world.clock.elapsed < second:
             await asyncio.sleep(0.5)
 
@@ -83,12 +80,10 @@ class Side(ABC):
         await ended(betting)
 
     async def answers_until(self, second: float) -> None:
-        """Wait until every bet is answered, or until the time limit."""
         while self.crowd.somebody_waits and self.world.clock.elapsed < second:
             await asyncio.sleep(2)
 
     async def the_end(self, seconds: int) -> None:
-        """Wait until all is over, or until the time limit."""
         for _ in range(0, seconds, 2):
             await asyncio.sleep(2)
             if self._is_over():

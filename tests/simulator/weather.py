@@ -13,8 +13,6 @@ SPARES = ("indexer-1", "relayer-1", "keeper-1")  # some seeds have one of these 
 
 @dataclass
 class Weather:
-    """How rough a seed is: drawn from it, so that some are calm and some are not."""
-
     roughness: float  # share of a node's moods that are bad
     kill_every: int | None  # steps of a process between deaths
     fork_rate: float  # per block

@@ -51,7 +51,6 @@ def environment(database_url: str, deployments: Path) -> dict[str, str]:
 
 
 def follow_the_seed(dice: random.Random) -> None:
-    """Seed every source of randomness in this process."""
     random.seed(dice.getrandbits(64))
     draw = random.Random(dice.getrandbits(64))
     os.urandom = draw.randbytes
@@ -60,8 +59,6 @@ def follow_the_seed(dice: random.Random) -> None:
 
 @dataclass
 class SeedResult:
-    """The result of one seed."""
-
     seed: int
     found: list[tuple[str, str]]
     counts: dict[str, int]
@@ -85,7 +82,6 @@ class World:
         *,
         weather: str = "",
     ) -> None:
-        """`weather`: what of it is not drawn, see `Weather.but`."""
         self.seed = seed
         self.surface = surface
         self.url = f"http://127.0.0.1:{API_PORT}"
@@ -184,7 +180,6 @@ class World:
             node.mood = WELL
 
     def restart(self, daemon: str, **settings: str) -> None:
-        """Restart with other settings."""
         os.environ.update(settings)
         self.fleet.restart(daemon)
 

@@ -48,18 +48,15 @@ class AgentChain(ChainDriver[AgentContracts]):
 
     @property
     def names(self) -> dict[str, str]:
-        """Return the test's names of markets by id."""
         return {identity: name for name, identity in self.ids.items()}
 
     def balance(self, owner: str) -> int:
-        """Return an account's balance in token units."""
         return int(self.read(self.contracts.token.call("balanceOf", checksum(owner))))
 
     def give(self, owner: str, units: int, giver: Wallet = DEV[0]) -> None:
         self.send(self.contracts.token.call("transfer", checksum(owner), units), giver.address)
 
     def stake(self, owner: str, key: str) -> dict[str, Any] | None:
-        """Return what the contract has booked under a wallet's idempotency key."""
         number = self.read(self.contracts.settlement.call("stakeOf", checksum(owner), idem_hash(key)))
         return dict(self.read(self.contracts.settlement.call("stake", number))) if number else None
 
@@ -83,14 +80,12 @@ class AgentChain(ChainDriver[AgentContracts]):
         self.send(self.feed_of(key).call("post", value, self.now), self.deployment.operator_wallets["publisher"])
 
     def record(self, key: str) -> None:
-        """Record the newest reading of a pool feed."""
         self.warp_to(self.now + 1)
         feed = Contract(self.source(key).address, abi("PoolFeed"))
         at = grid_time(self.now - 1, self.source(key).step_seconds)
         self.send(feed.call("record", [at]), self.deployment.operator_wallets["lister"])
 
     def value(self, key: str | None = None) -> int:
-        """Return a feed's present value."""
         return int(self.read(self.feed_of(key).call("latestRoundData"))[1])
 
     def list(
@@ -148,7 +143,6 @@ class AgentChain(ChainDriver[AgentContracts]):
         return bytes.fromhex(identity[2:]) if identity.startswith("0x") else market_key(identity)
 
     def terms(self, name: str) -> Any:
-        """Return a market's terms at the resolver."""
         return self.read(self.contracts.resolver.call("terms", self.key(name)))
 
     def settle(self, name: str, value: int, *, resolve: bool = True) -> None:
@@ -168,7 +162,6 @@ class AgentChain(ChainDriver[AgentContracts]):
         return int(status) in (AgentMarketStatus.RESOLVED, AgentMarketStatus.VOID)
 
     def set_bounds(self, **changes: int) -> None:
-        """Set the bounds as the Safe, for markets listed from then on."""
         assert self.deployment.safe is not None
         bounds = dict(self.read(self.contracts.lister.call("bounds")))
         for name, value in changes.items():

@@ -74,8 +74,6 @@ def market(
     closes: int = 86_400,
     **more: Any,
 ) -> ListedMarket:
-    """An open market. `net`: USD on each outcome; `pool` puts all of it on the first; `closes`: seconds from now;
-    `more`: of its words."""
     bounds = (50_000_000 * 10**8, CAP) if kind is MarketKind.RANGE else ()
     count = len(bounds) + 1 if bounds else 2
     spec = specification(kind, closes_at=NOW + closes, bounds=bounds)
@@ -98,7 +96,6 @@ def market(
 
 
 def stake(outcome: int | None, amount: int, fee: int, shares: int, **changes: Any) -> Stake:
-    """Return a stake on the market `m`; without an outcome, a payment that came too late."""
     made = Stake(
         id=1,
         market_key=market_key("m"),
@@ -126,7 +123,6 @@ def stake(outcome: int | None, amount: int, fee: int, shares: int, **changes: An
 def snapshot(
     *markets: ListedMarket, volumes: Mapping[str, int] | None = None, latest: Mapping[str, FeedRound] | None = None
 ) -> MarketsSnapshot:
-    """Return a snapshot at `NOW`. `volumes`: token units of the last 24 hours, by market id."""
     held = {each.key: each for each in markets}
     return MarketsSnapshot(
         head=Head(1, NOW, NOW, "ok", 0, 0),

@@ -49,7 +49,6 @@ PLAIN_CODE = "0x3660c414600a575f5ffd5b" + YES_CODE[2:]
 
 
 def spending(chain: AgentChain, envelope: Mapping[str, Any], function: str = "transferWithAuthorization") -> Call:
-    """Return the token call that uses an authorization directly."""
     given = envelope["payload"]["authorization"]
     return chain.contracts.token.call(
         _SPEND.format(function),
@@ -84,7 +83,6 @@ def together(chain: AgentChain, calls: Sequence[Call], sender: str, at: str) -> 
 
 
 def cancelling_digest(signer: str, nonce: bytes, token: Token, chain_id: int) -> bytes:
-    """Return the digest to sign for cancelling an authorization."""
     fields = [{"name": "authorizer", "type": "address"}, {"name": "nonce", "type": "bytes32"}]
     signable = encode_typed_data(
         domain_data=eip3009.domain(token, chain_id),
@@ -95,7 +93,6 @@ def cancelling_digest(signer: str, nonce: bytes, token: Token, chain_id: int) ->
 
 
 def cancelling(chain: AgentChain, who: Wallet, nonce: bytes) -> Call:
-    """Return the token call that cancels an authorization, signed by its signer."""
     digest = cancelling_digest(who.address, nonce, chain.contracts.token_facts, chain.contracts.chain_id)
     signature = bytes(Account.unsafe_sign_hash(digest, who.private_key).signature)
     return chain.contracts.token.call("cancelAuthorization(address,bytes32,bytes)", who.address, nonce, signature)
@@ -106,7 +103,6 @@ def nonce_of(envelope: Mapping[str, Any]) -> bytes:
 
 
 async def keeper_job(service: AgentService, name: str = "agent-credit") -> RunReport:
-    """Run one of the keeper's jobs in this process."""
     settings = Settings.model_validate({k: v for k, v in service.env.items() if k in _aliases(Settings)})
     async with open_keeper(settings, KeeperSettings.model_validate({})) as keeper:
         return await Runner(keeper).run(BY_NAME[name])

@@ -16,8 +16,6 @@ _OURS = re.compile(r"\bvpm_[a-z0-9_]+")
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """An alert rule of Prometheus."""
-
     name: str
     expr: str
     severity: str
@@ -41,5 +39,4 @@ def alerts() -> list[Alert]:
 
 
 def metrics_in(expr: str) -> set[str]:
-    """Return the names of our metrics in an expression."""
     return set(_OURS.findall(expr))

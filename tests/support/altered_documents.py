@@ -20,7 +20,6 @@ def changed(document: Any, path: str, value: Any = None) -> Any:
 
 
 def another(value: Any) -> Any:
-    """Return another value of the same form."""
     if isinstance(value, bool):
         return not value
     if isinstance(value, int | float):

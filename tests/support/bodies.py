@@ -12,7 +12,6 @@ B = TypeVar("B", bound=Body)
 
 
 def hold(model: type[B], answer: Any) -> B:
-    """Return the answer as the struct, checking types, patterns, missing and unknown fields."""
     held = msgspec.convert(answer, model)
     assert msgspec.to_builtins(held) == answer
     return held

@@ -23,8 +23,6 @@ from tests.waiting import PATIENCE, until
 
 
 class Selling(Protocol):
-    """What a buyer needs to know of a service: its address, its API's, and the chain by whose clock she signs."""
-
     @property
     def api(self) -> str: ...
 
@@ -107,7 +105,6 @@ class Buyer:
     async def post(
         self, body: object, *, headers: Mapping[str, str] | None = None, ip: str | None = None
     ) -> tuple[aiohttp.ClientResponse, Any]:
-        """Request a trade, or pay for one."""
         if isinstance(body, dict) and isinstance(body.get("marketId"), str):
             body = {**body, "marketId": self._ids(body["marketId"])}
         return await self._door.post("/trade", body, headers=headers, ip=ip)
@@ -120,7 +117,6 @@ class Buyer:
         return found[1] + self.service.chain.ids.get(found[2], found[2])
 
     async def buy(self, body: Mapping[str, Any], who: Wallet, **changes: Any) -> tuple[aiohttp.ClientResponse, Any]:
-        """Buy: get the challenge, sign it, pay."""
         challenge = await self.challenged(body)
         now = self.service.chain.now
         envelope = sign(challenge["accepts"][0], who, now=max(now, min(int(time.time()), now + 60)), **changes)
@@ -139,8 +135,6 @@ class Buyer:
         return await until(asked, "trades to be taken again", seconds, pause=0.2)
 
     async def shows(self, market: str, *, seconds: float = PATIENCE) -> None:
-        """Wait until the index has the market."""
-
         async def shown() -> bool:
             return (await self.get(f"/markets/{market}"))[0].status == 200
 

@@ -53,7 +53,6 @@ class ChainDriver(Generic[K]):
         self.ask("anvil_mine", hex(blocks))
 
     def warp_to(self, timestamp: int) -> None:
-        """Mine the next block with this time."""
         self.ask("evm_setNextBlockTimestamp", hex(timestamp))
         self.ask("evm_mine")
 
@@ -87,7 +86,6 @@ class ChainDriver(Generic[K]):
             self.ask("anvil_removeBlockTimestampInterval")
 
     def until_sent(self) -> None:
-        """Waits until the node's pool holds a transaction, on a chain that mines on demand."""
         wait(lambda: int(self.ask("txpool_status")["pending"], 16) > 0, "a transaction to be sent")
 
     # ------------------------------------------------------------ reading and sending
@@ -106,7 +104,6 @@ class ChainDriver(Generic[K]):
         return self.receipt(sent)
 
     def receipt(self, transaction: str) -> dict[str, Any]:
-        """Waits for it; Reverted when it failed."""
         found = wait(
             lambda: self.ask("eth_getTransactionReceipt", transaction), f"{transaction} to be mined", pause=0.02
         )
@@ -117,11 +114,9 @@ class ChainDriver(Generic[K]):
     # ------------------------------------------------------------ pausing stakes
 
     def pause(self) -> None:
-        """Pause with a guardian's hot key."""
         self.send(self.pauser.call("pause"), self.deployment.operator_wallets["guardian"])
 
     def resume(self) -> None:
-        """Resume as the Safe."""
         assert self.deployment.safe is not None
         self.send(self.pauser.call("resume"), self.deployment.safe.address)
 

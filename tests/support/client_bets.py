@@ -21,8 +21,6 @@ from tests.support.client_libraries import async_strangers, node, strangers
 
 @dataclass(frozen=True)
 class Attempt:
-    """A bet on yes that may fail, through the service or a gateway at `base_url`."""
-
     base_url: str
     market: str
     size: float = 1
@@ -34,9 +32,6 @@ class Attempt:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The outcome of a bet: `placed`, or an error (the API's code, else the name of its class) with the state of its
-    payment."""
-
     placed: Any = None
     payment: str | None = None
     error: str = ""

@@ -58,7 +58,6 @@ def _run(*argv: str, cwd: Path) -> None:
 
 
 def node(order: dict[str, Any], *, seconds: float = SECONDS) -> Any:
-    """Return the driver's answer to an order."""
     done = subprocess.run(
         ["node", _driver()],
         input=json.dumps(order) + "\n",
@@ -73,7 +72,6 @@ def node(order: dict[str, Any], *, seconds: float = SECONDS) -> Any:
 
 
 def _driver() -> str:
-    """Copy the driver next to the modules it imports and return its path."""
     place = built() / "driver.mjs"
     shutil.copy(DRIVER, place)
     return str(place)
@@ -81,8 +79,6 @@ def _driver() -> str:
 
 @dataclass
 class Betting:
-    """A Node process in which wallets bet until it is stopped."""
-
     process: asyncio.subprocess.Process
     said: list[Any] = field(default_factory=list)
 

@@ -35,7 +35,6 @@ def description() -> Json:
 
 
 def files(described: Json) -> dict[Path, str]:
-    """Return the expected text of every generated file, the Python before formatting."""
     schemas = described["components"]["schemas"]
     by_hand = ("AgentEvent", "AgentChallenge", "AgentTradeAnswer", "AgentWebhookAnswer")
     shown = _reached(schemas, [*by_hand, *(model for _, _, model, _ in operations(described))])
@@ -52,13 +51,11 @@ def main() -> None:
 
 
 def is_current(path: Path, text: str) -> bool:
-    """Return whether a file has the expected content, ignoring Python formatting."""
     there = path.read_text()
     return ast.dump(ast.parse(there)) == ast.dump(ast.parse(text)) if path.suffix == ".py" else there == text
 
 
 def operations(described: Json) -> Iterator[tuple[str, str, str, frozenset[str]]]:
-    """Yield the method, path, answer model and query parameters of each simple operation."""
     for path, methods in described["paths"].items():
         short = path.removeprefix(PREFIX)
         for method, operation in methods.items():
@@ -97,7 +94,6 @@ def _extended(schemas: Json, shown: list[str]) -> dict[str, str]:
 
 
 def _own(schemas: Json, name: str, extended: Mapping[str, str]) -> list[tuple[str, Json]]:
-    """Return a schema's fields without those of the schema it extends."""
     begun = len(schemas[extended[name]]["properties"]) if name in extended else 0
     return list(schemas[name]["properties"].items())[begun:]
 
@@ -111,7 +107,6 @@ def _nullable(schema: Json) -> tuple[Json, bool]:
 
 
 def _words(schema: Json, schemas: Json) -> list[str]:
-    """Return the allowed values of a text, if they are listed."""
     one, _ = _nullable(schema)
     if "$ref" in one:
         one = schemas[one["$ref"].rpartition("/")[2]]
@@ -132,8 +127,6 @@ def _camel(name: str) -> str:
 
 @dataclass(frozen=True)
 class Language:
-    """The type syntax of a language. `words`: its syntax for one of several texts, if it has one."""
-
     plain: Mapping[str, str]
     null: str
     anything: str
@@ -142,7 +135,6 @@ class Language:
     words: str = ""
 
     def type(self, schema: Json, schemas: Json) -> str:
-        """Return the type of a schema."""
         one, nullable = _nullable(schema)
         if "$ref" in one:
             name = one["$ref"].rpartition("/")[2]

@@ -40,7 +40,6 @@ _QUERIES: Final[Mapping[str, str]] = {
 
 
 async def read_cup(connection: Connection) -> CupRows:
-    """Return every row of the tournament, by kind, from one snapshot."""
     async with snapshot(connection), connection.cursor(row_factory=dict_row) as cursor:
         return {kind: await (await cursor.execute(query.encode())).fetchall() for kind, query in _QUERIES.items()}
 
@@ -57,15 +56,11 @@ NEVER: Final = datetime.min.replace(tzinfo=UTC)
 
 @dataclass
 class _Gain:
-    """What a wallet realized on one board."""
-
     cents: int = 0
     at: datetime = NEVER
 
 
 class _Check:
-    """The recomputation, row by row."""
-
     def __init__(self, rows: CupRows) -> None:
         self.faults: list[str] = []
         self._rows = rows
@@ -111,7 +106,6 @@ class _Check:
             self._expect(made == stated, f"{account} has {made} cents by its entries, the table says {stated}")
 
     def _accounts(self) -> set[str]:
-        """Yield the mint's account, and those of each claim, market and round."""
         claims = (key.removeprefix("claim:") for key, row in self._posted.items() if row["kind"] == "claim")
         return {
             MINT,
@@ -121,7 +115,6 @@ class _Check:
         }
 
     def _posts(self, key: str, entries: Entries, transaction_id: int | None = None) -> None:
-        """Exactly these entries stand under this key."""
         row = self._posted.get(key)
         self._explained.add(key)
         if row is None:
@@ -317,7 +310,6 @@ class _Check:
 
 
 def _first(stakes: Iterable[CupRow]) -> dict[str, datetime]:
-    """Return when each wallet's first of these was made."""
     first: dict[str, datetime] = {}
     for row in stakes:
         at = row["at"]

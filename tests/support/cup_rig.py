@@ -69,7 +69,6 @@ def iso(moment: datetime) -> str:
 def specification(
     kind: MarketKind = MarketKind.THRESHOLD, outcomes: int = 2, opens: int = 0, closes: int = 4_000_000_000, **more: Any
 ) -> Specification:
-    """Return the specification of an agent market with Unix times in the order that the lister requires."""
     direction = kind is MarketKind.DIRECTION
     times = {"start_at": closes + 120 if direction else 0, "ends_at": closes + (240 if direction else 120)}
     return Specification(
@@ -102,7 +101,6 @@ def listing_named(slug: str, spec: Specification, outcomes: int = 2) -> PaperLis
 
 
 def agent_market_row(key: bytes, spec: Specification, outcomes: int = 2, slug: str | None = None) -> tuple[Any, ...]:
-    """Return the row of an open market."""
     return (
         key,
         int(spec.kind),
@@ -136,8 +134,6 @@ class Answer:
 
 @dataclass
 class Signer:
-    """A wallet and its key."""
-
     account: LocalAccount = field(default_factory=Account.create)
 
     @property
@@ -180,8 +176,6 @@ class Signer:
 
 @dataclass
 class Cup:
-    """The served surface."""
-
     url: str
     database_url: str
     session: aiohttp.ClientSession
@@ -234,7 +228,6 @@ class Cup:
         return opened
 
     async def close_round(self, round_no: int) -> None:
-        """Change the round as if its betting had ended a minute ago."""
         await self.run(
             "UPDATE cup_round SET opens_at = now() - interval '105 s', closes_at = now() - interval '60 s', "
             "ends_at = now() - interval '55 s' WHERE round_no = %s",

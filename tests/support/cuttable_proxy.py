@@ -29,7 +29,6 @@ class Cut:
         threading.Thread(target=self._accept, args=(listener,), daemon=True).start()
 
     def cut(self) -> None:
-        """Refuses new connections and breaks those there are."""
         listener, self._listener = self._listener, None
         if listener is not None:
             with contextlib.suppress(OSError):

@@ -53,14 +53,12 @@ class Metric:
 
     @property
     def samples(self) -> frozenset[str]:
-        """Names an expression may use."""
         if self.kind == "histogram":
             return frozenset(f"{self.name}_{part}" for part in ("bucket", "sum", "count"))
         return frozenset((self.exposed,))
 
 
 def declared() -> dict[str, Metric]:
-    """Return every metric by its exposed name."""
     metrics: dict[str, Metric] = {}
     listed = subprocess.run(
         [sys.executable, "-c", _LIST, *DAEMONS], capture_output=True, text=True, check=True, cwd=REPOSITORY

@@ -21,13 +21,11 @@ NOWHERE = "postgresql://nobody@127.0.0.1:9/nothing"
 
 
 async def documents() -> dict[str, dict[str, Any]]:
-    """Return each surface's OpenAPI document, by name, as the service would publish it."""
     async with _surfaces() as (surfaces, server):
         return {each.name: document([each], title=TITLE, server=server) for each in surfaces}
 
 
 async def tools() -> dict[str, list[dict[str, Any]]]:
-    """Return the tools of each surface's MCP server, by the surface's name, from its manifest."""
     found = {}
     async with _surfaces() as (surfaces, _):
         for surface in surfaces:
@@ -41,8 +39,6 @@ async def tools() -> dict[str, list[dict[str, Any]]]:
 
 @asynccontextmanager
 async def _surfaces() -> AsyncIterator[tuple[list[Surface], str]]:
-    """Yield all surfaces, open, and the address they would give."""
-
     def spawn(name: str, work: Coroutine[Any, Any, None]) -> object:
         work.close()  # nothing needs to keep up with anything
         return name

@@ -20,7 +20,6 @@ class Message:
 
 
 async def messages(response: aiohttp.ClientResponse) -> AsyncIterator[Message]:
-    """Yield each block of the stream until it ends."""
     kept: list[str] = []
     async for raw in response.content:
         line = raw.decode().rstrip("\n")

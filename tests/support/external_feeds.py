@@ -64,14 +64,12 @@ def with_unposted_feed(chain: AgentChain, deployments: Path, folder: Path) -> tu
 
 
 def push(chain: AgentChain, value: int, source: PublishedFeed = _SOURCE) -> None:
-    """Push a present reading."""
     chain.ask("evm_mine")
     feed = Contract(source.address, abi("LocalFeed"))
     chain.send(feed.call("push", value, chain.now), wallets.DEPLOYER.address)
 
 
 def list_unposted(chain: AgentChain, name: str, *, stakes_seconds: int = HOUR, target: int = CAP) -> str:
-    """Lists a market on whether the reading at its end is at or over the target; its id."""
     closes_at = chain.now + stakes_seconds
     ends_at = closes_at + MARGIN + _SOURCE.memory_seconds + stakes_seconds
     feed = bytes.fromhex(_SOURCE.address[2:])

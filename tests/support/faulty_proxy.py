@@ -13,8 +13,6 @@ from aiohttp import web
 
 
 class Mood(StrEnum):
-    """How a proxy behaves."""
-
     FAITHFUL = "faithful"
     GONE = "gone"  # the connection is closed without an answer
     SILENT = "silent"  # no answer at all

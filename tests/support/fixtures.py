@@ -20,13 +20,11 @@ from tests.support.stock_service import StockService, stock_service
 
 @pytest.fixture(scope="module")
 def local_genesis() -> Genesis:
-    """Return both chains with everything deployed, saved recently; start your own from it."""
     return genesis()
 
 
 @pytest.fixture(scope="module")
 def stock_chain(local_genesis: Genesis, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningChain]:
-    """Run the stock chain for one module, with a block for each transaction."""
     log: Path = tmp_path_factory.mktemp("stock") / "anvil.log"
     with chain(local_genesis, "stock", log) as running:
         yield running
@@ -34,7 +32,6 @@ def stock_chain(local_genesis: Genesis, tmp_path_factory: pytest.TempPathFactory
 
 @pytest.fixture(scope="module")
 def base_chain(local_genesis: Genesis, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningChain]:
-    """Base for one module, a block for each transaction."""
     log: Path = tmp_path_factory.mktemp("base") / "anvil.log"
     with chain(local_genesis, "base", log) as running:
         yield running
@@ -44,7 +41,6 @@ def base_chain(local_genesis: Genesis, tmp_path_factory: pytest.TempPathFactory)
 def base_service(
     base_chain: RunningChain, local_genesis: Genesis, database_url: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[AgentService]:
-    """Prepare the agent surface on Base for one module. Nothing runs yet, and there is no market."""
     chain = AgentChain.on(base_chain.url, base_chain.deployment)
     with agent_service(chain, database_url, local_genesis.deployments, tmp_path_factory.mktemp("agents")) as service:
         yield service
@@ -54,7 +50,6 @@ def base_service(
 def stock_venue(
     stock_chain: RunningChain, local_genesis: Genesis, database_url: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[StockService]:
-    """Prepare the stock surface for one module. Nothing runs yet, and there is no market."""
     chain = StockChain.on(stock_chain.url, stock_chain.deployment)
     with stock_service(chain, database_url, local_genesis.deployments, tmp_path_factory.mktemp("stock")) as service:
         yield service
@@ -62,21 +57,18 @@ def stock_venue(
 
 @pytest.fixture(scope="module")
 def service(base_service: AgentService) -> AgentService:
-    """Return the module's service: by default the agent surface, without a market yet."""
     base_service.start("indexer", "relayer", "api")
     return base_service
 
 
 @pytest.fixture
 async def door(service: Service[Any]) -> AsyncIterator[Door]:
-    """Return the public URL of the module's `service`."""
     async with aiohttp.ClientSession() as session:
         yield Door(session, service.url)
 
 
 @pytest.fixture
 async def buyer(service: AgentService) -> AsyncIterator[Buyer]:
-    """Return a buyer at the module's `service`, once it shows the newest market."""
     async with aiohttp.ClientSession() as session:
         made = Buyer(session, service)
         for newest in list(service.chain.ids)[-1:]:
@@ -102,7 +94,6 @@ def quick_service(
 
 @pytest.fixture
 async def quick_market(quick_service: AgentService) -> str:
-    """Return the id of its market, once the service shows it."""
     async with aiohttp.ClientSession() as session:
         await Buyer(session, quick_service).shows("ours")
     return quick_service.chain.ids["ours"]

@@ -55,15 +55,12 @@ CRON_SECRET = "a-secret-of-the-fleet"
 
 @dataclass(frozen=True, slots=True)
 class FleetSize:
-    """How many processes of each daemon."""
-
     api: int = 3
     indexer: int = 2
     keeper: int = 2
     relayer: int = 2
 
     def names(self) -> list[str]:
-        """Instances in the order they are started."""
         return [
             f"{daemon}-{number}"
             for daemon in ("indexer", "relayer", "api", "keeper")
@@ -145,7 +142,6 @@ class Fleet:
 
     @property
     def sources_file(self) -> Path:
-        """Return the keepers' sources file; empty: every feed is simulated."""
         return self.folder / "sources.toml"
 
     def ready_file(self, name: str) -> Path:
@@ -184,7 +180,6 @@ class Fleet:
             await asyncio.sleep(0.2)
 
     async def metric(self, instance: str, name: str) -> dict[tuple[tuple[str, str], ...], float]:
-        """Return the samples of one metric of one instance, by labels; none while it is down."""
         try:
             address = json.loads(self.ready_file(instance).read_text())["metrics"]
             async with self.session.get(address, timeout=aiohttp.ClientTimeout(total=3)) as answer:
@@ -194,11 +189,9 @@ class Fleet:
         return {tuple(sorted(one["labels"].items())): one["value"] for one in samples(text, [name])}
 
     def instances(self, daemon: str) -> list[str]:
-        """Return the running instances of a daemon."""
         return [name for name in self.running if name.startswith(daemon)]
 
     async def samples(self, daemon: str, name: str) -> list[tuple[tuple[tuple[str, str], ...], float]]:
-        """Samples of one metric, with their labels, of all running instances of a daemon."""
         return [sample for each in self.instances(daemon) for sample in (await self.metric(each, name)).items()]
 
     # ------------------------------------------------------------ database
@@ -217,7 +210,6 @@ class Fleet:
         self.postgres = await asyncio.to_thread(start_postgres, self.database, log)
 
     def pids(self) -> dict[str, int]:
-        """Return the programs' process ids from their ready files."""
         pids = {}
         for name in self.running:
             with contextlib.suppress(OSError, ValueError, KeyError):
@@ -225,7 +217,6 @@ class Fleet:
         return pids
 
     def stop_all(self) -> None:
-        """Stop the daemons, then their database."""
         stop_together(self.running.values())
         self.postgres.stop()
 
@@ -242,7 +233,6 @@ class Fleet:
         return Contract(self.deployment(chain).token(symbol).address, abi(f"Local{symbol}"))
 
     async def rpc(self, chain: str, method: str, *params: object) -> Any:
-        """Straight to the chain, past the proxy."""
         return await asyncio.to_thread(ask, self.urls[chain], method, *params, timeout_seconds=30.0)
 
     async def read(self, chain: str, call: Call) -> Any:
@@ -273,7 +263,6 @@ class Fleet:
             await self.until(partial(mined, *each), f"a transaction to {each[0]} mined", 60)
 
     async def warp(self, chain: str, seconds: int) -> None:
-        """Moves the chain's clock on."""
         await self.rpc(chain, "evm_increaseTime", hex(seconds))
         await self.rpc(chain, "evm_mine")
 
@@ -305,7 +294,6 @@ class Fleet:
         return await self.until(there, f"the index of {chain} at block {head}", seconds)
 
     async def index_stands(self, chain: str) -> tuple[int, str]:
-        """Return the number and hash of the block that the index of a chain has reached."""
         ((number, digest),) = await self.ask_database(
             "SELECT number, hash FROM chain_cursor WHERE chain_id = %s AND state = 'tail'", CHAIN_IDS[chain]
         )
@@ -313,13 +301,11 @@ class Fleet:
 
 
 def ran(module: str, *words: str, env: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-    """Run one of our commands, as an operator does."""
     command = [sys.executable, "-m", module, *words]
     return subprocess.run(command, env=env, cwd=str(REPOSITORY), capture_output=True, text=True, check=False)
 
 
 def children(pid: int) -> list[int]:
-    """Return the ids of a process's living descendants."""
     pids = []
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError, ValueError, IndexError):

@@ -61,7 +61,6 @@ async def faults(fleet: Fleet, load: Load | None) -> list[str]:
 
 
 async def _kept(fleet: Fleet, one: Promise) -> list[str]:
-    """Check that an accepted bet happened once and a refused one never did."""
     if one.report is LoadReport.WAITING:
         return []
     times = await times_there(fleet, one)
@@ -86,7 +85,6 @@ def _about(one: Promise) -> str:
 
 
 async def _outbox(fleet: Fleet) -> list[str]:
-    """Check that nothing is left unsent and no bet was entered twice."""
     broken = []
     try:
         await fleet.until(lambda: not _unfinished(fleet), "the outbox empty", SETTLED_WITHIN_SECONDS)
@@ -106,7 +104,6 @@ async def _outbox(fleet: Fleet) -> list[str]:
 
 
 async def _mined_once(fleet: Fleet) -> list[str]:
-    """Check that each intent that is final was mined in the transaction it names, and in none of its other ones."""
     broken = []
     rows = await fleet.ask_database(
         "SELECT i.chain_id, i.id, i.tx_hash, t.hash FROM outbox_intent i"
@@ -173,7 +170,6 @@ async def _audited(fleet: Fleet) -> list[str]:
 
 
 async def index_command(fleet: Fleet, *words: str) -> tuple[int, str]:
-    """`vpm audit` or `vpm rebuild`, as an operator runs them next to the daemons: exit code and what was said."""
     done = await asyncio.to_thread(ran, "indexer", *words, env=fleet.environment("indexer-0"))
     return done.returncode, done.stdout + done.stderr
 
@@ -213,7 +209,6 @@ async def bet_taken(fleet: Fleet, load: Load, seconds: float) -> float:
 
 
 async def times_there(fleet: Fleet, one: Promise) -> int:
-    """Count how often a bet happened: on its chain, or in the cup's ledger."""
     if one.surface == "stock":
         call = fleet.token("stock").call("authorizationState", one.wallet.address, bytes_of(one.key))
         return int(bool(await fleet.read("stock", call)))
@@ -236,7 +231,6 @@ async def times_there(fleet: Fleet, one: Promise) -> int:
 
 
 async def is_public(load: Load, bet: Promise) -> bool:
-    """Check that its owner's public page shows a stock bet."""
     assert bet.request is not None
     status, body = await load.call("GET", f"/api/positions?owner={bet.wallet.address}")
     return status == 200 and any(
@@ -246,7 +240,6 @@ async def is_public(load: Load, bet: Promise) -> bool:
 
 
 async def offered_by(fleet: Fleet, position: int) -> int:
-    """Return the amount that the contract has of a stock bet, 0 if it knows no such position."""
     contract = fleet.contract("stock", "VestedMarkets")
     try:
         return int((await fleet.read("stock", contract.call("position", position)))["offered"])

@@ -43,8 +43,6 @@ MIN_LEFT_SECONDS = 30  # a market that stops taking stakes sooner might do so be
 
 
 class LoadReport(StrEnum):
-    """What the load knows of a bet."""
-
     WAITING = "waiting"
     TAKEN = "taken"  # confirmed, or a receipt
     REFUSED = "refused"  # a definite no: it never happened and never will
@@ -179,7 +177,6 @@ class Load:
         return 0, None
 
     def caller(self) -> dict[str, str]:
-        """Return the headers of a new caller."""
         return _caller(next(self._callers))
 
     async def insist(
@@ -199,7 +196,6 @@ class Load:
             promise.busy = False
 
     async def again(self, promise: Promise) -> None:
-        """Send a bet again, as it was, until it is answered for good."""
         assert promise.request is not None
         path, body, refusals, headers = promise.request
         promise.report, promise.seconds = LoadReport.WAITING, 0.0
@@ -227,7 +223,6 @@ class Load:
     async def stock(
         self, wallet: Wallet | None = None, market: str | None = None, side: int | None = None
     ) -> Promise | None:
-        """Place a stock bet; return None when nothing was signed."""
         wallet = wallet or self._dice.choice(self.bettors)
         if market is None:
             status, listed = await self.call("GET", "/api/markets")

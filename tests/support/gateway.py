@@ -30,8 +30,6 @@ class Answer:
 
 @dataclass(frozen=True)
 class Change:
-    """A change of the JSON body of the service's answers with one status."""
-
     status: int
     change: Callable[[Any], object]
 

@@ -41,8 +41,6 @@ FORKS = {"base": os.environ.get("VPM_TEST_FORK_BASE"), "stock": os.environ.get("
 
 @dataclass(frozen=True)
 class Genesis:
-    """Saved chains and the deployment files that describe them."""
-
     state: State
 
     @property
@@ -63,7 +61,6 @@ class RunningChain:
 
 
 def genesis() -> Genesis:
-    """Return the genesis for the present sources, whose feeds have recent readings."""
     return built(sources_key(), _build, fresh_seconds=FRESH_SECONDS)
 
 

@@ -63,7 +63,6 @@ def wallet_of(number: int) -> str:
 def network(
     name: str, chain_id: int, token: str, contracts: Mapping[str, str], feeds: Sequence[AgentFeed] = ()
 ) -> Deployment:
-    """Describe a chain as a deployment file does: its stablecoin, and our contracts by their addresses."""
     address = to_checksum_address("0x" + "dd" * 20)
     dollar = Token(symbol=token, address=address, decimals=6, domain_name=token, domain_version="2")
     placed = {each: ContractInfo(address=to_checksum_address(at), role="A contract.") for each, at in contracts.items()}
@@ -244,7 +243,6 @@ def _agent(connection: psycopg.Connection[tuple[object, ...]], size: HistorySize
 
 
 def _stock(connection: psycopg.Connection[tuple[object, ...]], size: HistorySize, now: int) -> None:
-    """Fill stock markets, one ending every ten minutes; the last are open."""
     asked = {
         "all": size.stock + size.open_each,
         "settled": size.stock,
@@ -304,7 +302,6 @@ def _stock(connection: psycopg.Connection[tuple[object, ...]], size: HistorySize
 
 
 def _rounds(connection: psycopg.Connection[tuple[object, ...]], size: HistorySize, now: int) -> None:
-    """Fill a reading of every agent feed at each end of its markets."""
     connection.execute(
         "INSERT INTO oracle_round SELECT %(chain)s, (t - 1) / 2, f, decode('fe' || lpad(to_hex(f), 38, '0'), 'hex'),"
         " t, 9000000000000000, t, t, sha256(int8send(t)) FROM generate_series(0, %(feeds)s - 1) f,"

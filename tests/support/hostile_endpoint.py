@@ -19,7 +19,6 @@ Behaviour = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[Non
 
 
 async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Accept everything and answer nothing."""
     await reader.read()
 
 
@@ -33,7 +32,6 @@ async def dripping(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) 
 
 
 async def endless(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Send an endless answer."""
     writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\r\n")
     while True:
         writer.write(b"a" * 65_536)
@@ -71,8 +69,6 @@ def answering(head: str) -> Behaviour:
 
 @contextlib.asynccontextmanager
 async def endpoint(behaviour: Behaviour, tls: ssl.SSLContext | None = None) -> AsyncIterator[str]:
-    """Serve an endpoint and yield its URL."""
-
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(ConnectionError, asyncio.CancelledError, asyncio.IncompleteReadError):
             await behaviour(reader, writer)

@@ -20,7 +20,6 @@ REDIS = shutil.which("redis-server")
 
 
 def family(pid: int) -> list[int]:
-    """Return the process and its descendants, parents first."""
     found = [pid]
     for each in found:
         with contextlib.suppress(OSError):
@@ -52,8 +51,6 @@ def pid_of_postgres(server: PostgresServer) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Redis:
-    """A Redis server of a test's own."""
-
     url: str
     running: RunningProcess
 
@@ -63,7 +60,6 @@ class Redis:
 
 @contextlib.contextmanager
 def redis_server(folder: Path) -> Iterator[Redis]:
-    """Starts Redis (Debian: `apt install redis-server`) on a free port, and stops it afterwards."""
     assert REDIS is not None
     port = free_port()
     argv = (REDIS, "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", str(folder))

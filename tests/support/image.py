@@ -21,7 +21,6 @@ DOCKER = REPOSITORY / "deployments" / "docker"
 
 
 def instructions() -> list[tuple[str, str]]:
-    """Return the Dockerfile's instructions, each with its words."""
     joined = re.sub(r"\\\n", " ", (DOCKER / "Dockerfile").read_text())
     lines = [line.strip() for line in joined.splitlines() if line.strip() and not line.startswith("#")]
     return [(line.split(None, 1)[0], line.split(None, 1)[1]) for line in lines]
@@ -49,14 +48,12 @@ class Image:
         subprocess.run([sys.executable, "-m", "compileall", "-q", "-j0", self.app, packages], check=False)
 
     def variables(self, given: Mapping[str, str], ready_file: Path) -> dict[str, str]:
-        """Return a container's variables, given these."""
         own = dict(each.split("=", 1) for name, words in instructions() if name == "ENV" for each in words.split())
         own |= {"PATH": str(self._venv / "bin"), "PYTHONPATH": str(self.app)}
         own |= {"VPM_HOST": "127.0.0.1", "VPM_METRICS_HOST": "127.0.0.1", "VPM_READY_FILE": str(ready_file)}
         return {**own, **given}
 
     def argv(self, *words: str) -> list[str]:
-        """Return the command that starts in a container with these arguments."""
         return self.inside(*self.entry_point, *words)
 
     def inside(self, program: str, *words: str) -> list[str]:
@@ -89,7 +86,6 @@ def _copy(*words: str, into: Path) -> None:
 
 
 def _left_out(folder: str, names: list[str]) -> set[str]:
-    """Return the ignored names of this folder by the Dockerfile's ignore file."""
     listed = (DOCKER / "Dockerfile.dockerignore").read_text().split()
     return {name for name in names if str(Path(folder).relative_to(REPOSITORY) / name) in listed}
 

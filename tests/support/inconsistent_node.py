@@ -93,7 +93,6 @@ class InconsistentNode(FaultyProxy):
         return max(0, head - (self._dice.choice(self.views) if lag is None else lag))
 
     async def _unknown(self, method: str, params: list[Any], end: int) -> dict[str, Any] | None:
-        """Return an answer for a block hash that this view does not have yet."""
         at = _STATE.get(method)
         if at is None or len(params) <= at or not isinstance(params[at], dict):
             return None

@@ -29,8 +29,6 @@ GAS = hex(4_000_000)
 
 
 class Players(ABC):
-    """What both chains' traffic shares: sending, mining, warping, signing."""
-
     ODDS_AND_ENDS: ClassVar[int]
 
     def __init__(self, rpc: ChainProvider, deployment: Deployment, token: Token, seed: object) -> None:
@@ -94,14 +92,12 @@ class Players(ABC):
         return (await self.client.head()).timestamp
 
     async def reverted(self) -> int:
-        """Return how many of the transactions sent so far reverted."""
         receipts = await self.client.receipts(self.sent)
         return sum(receipt is not None and not receipt.succeeded for receipt in receipts)
 
     def authorization(
         self, kind: str, who: wallets.Wallet, to: str, value: int, valid_after: int, valid_before: int, nonce: bytes
     ) -> bytes:
-        """Sign an EIP-3009 authorization of the token, in one of its two forms."""
         values = (who.address, to, value, valid_after, valid_before, nonce)
         message = dict(zip((each["name"] for each in eip3009.FIELDS), values, strict=True))
         return self.signed(who, eip3009.digest(kind, message, self.token_facts, self.deployment.chain_id))
@@ -111,8 +107,6 @@ class Players(ABC):
 
 
 class StockPlayers(Players):
-    """Traffic on the stock chain."""
-
     ODDS_AND_ENDS = 5
 
     def __init__(self, rpc: ChainProvider, deployment: Deployment, seed: object) -> None:
@@ -134,7 +128,6 @@ class StockPlayers(Players):
         await self.mine()
 
     async def recount(self) -> None:
-        """Forgets markets that a reorganization took back."""
         self.markets = int(await self.client.read(self.settler.call("marketCount")))
         self.final = {market: final for market, final in self.final.items() if market <= self.markets}
         self.most = {market: self.most.get(market, 100 * UNIT) for market in range(1, self.markets + 1)}

@@ -31,7 +31,6 @@ def world_sources(kind: Any = "op-stack", start_block: int = 1) -> Sources:
 
 
 def bloom_of(values: Iterable[bytes]) -> str:
-    """Return the bloom of a block whose logs have these addresses and topics."""
     bits = 0
     for value in values:
         bits |= mask(value)
@@ -64,7 +63,6 @@ class SimChain:
         return self.blocks[-1]
 
     def moment(self, number: int) -> Moment:
-        """Return what contracts see in a block."""
         block_number = number if self.l1_every == 1 else 1_000 + number // self.l1_every
         return Moment(block_number, self.genesis_time + number * BLOCK_SECONDS)
 

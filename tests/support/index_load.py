@@ -51,13 +51,11 @@ class Venue:
         self.number = 0
 
     def do(self, what: str, *arguments: Any) -> list[Emission]:
-        """Run a transaction that does not revert; return its logs."""
         logs = self.world.run(Tx(0, what, arguments), Moment(self.number, self.number * BLOCK_SECONDS))
         assert logs is not None, what
         return logs
 
     def life(self) -> int:
-        """Draw for how many seconds a new market takes bets."""
         return BLOCK_SECONDS * self.rng.randint(MARKET_BLOCKS // 2, MARKET_BLOCKS)
 
 
@@ -70,7 +68,6 @@ class LoadVenue(Venue):
     running: list[int] = field(default_factory=list)
 
     def block(self, number: int, entries: int = ENTRIES_A_BLOCK) -> list[Emission]:
-        """Return the events of one block."""
         self.number, logs = number, []
         for market in list(self.running):
             if number * BLOCK_SECONDS >= self.world.ledger.markets[market].terms.freeze_time:

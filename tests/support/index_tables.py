@@ -34,7 +34,6 @@ Tables = dict[str, list[tuple[Any, ...]]]
 
 
 async def contents(connection: Connection) -> Tables:
-    """Return every row of every projection, the raw logs, and the blocks with logs."""
     found: Tables = {}
     for table in CONTENTS:
         key = ", ".join(column.name for column in table.primary_key.columns)
@@ -55,7 +54,6 @@ async def wipe(connection: Connection) -> None:
 
 
 async def fresh_index(url: str, node: RpcNode, sources: Sources, *, finality_blocks: int = 64) -> Tables:
-    """Return the content of a new index of the chain."""
     async with make_pool(url, size=1) as pool:
         async with pool.connection() as connection:
             await wipe(connection)
@@ -67,7 +65,6 @@ async def fresh_index(url: str, node: RpcNode, sources: Sources, *, finality_blo
 
 
 def differences(ours: Tables, theirs: Tables) -> list[str]:
-    """Return the first difference of each table that has one."""
     found = []
     for name, rows in ours.items():
         if rows != theirs[name]:
@@ -80,7 +77,6 @@ def differences(ours: Tables, theirs: Tables) -> list[str]:
 
 
 async def check_stock_against(connection: Connection, world: World) -> None:
-    """Compare the stock tables with the in-memory ledger."""
     ledger = world.ledger
     assert {row.market_id: market_of(row) for row in await all_rows(connection, MARKET)} == ledger.markets
     positions = await all_rows(connection, POSITION)

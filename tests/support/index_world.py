@@ -43,8 +43,6 @@ TREASURY = address_of("treasury")
 
 @dataclass(frozen=True, slots=True)
 class Emission:
-    """One log before it is in a block: emitter, joined topics, data."""
-
     address: bytes
     topics: bytes
     data: bytes
@@ -58,7 +56,6 @@ def _layout(role: Role, name: str) -> tuple[Layout, tuple[tuple[str, bool], ...]
 
 
 def emission(role: Role, name: str, *values: Any, address: bytes | None = None) -> Emission:
-    """Return a log of one of our contracts, its fields in the order of the event's declaration."""
     layout, kinds = _layout(role, name)
     indexed = [_word(value) for value, (_, is_indexed) in zip(values, kinds, strict=True) if is_indexed]
     plain = [(kind, value) for value, (kind, is_indexed) in zip(values, kinds, strict=True) if not is_indexed]
@@ -115,8 +112,6 @@ class AgentStake:
 
 @dataclass
 class World:
-    """The state of all contracts after some block."""
-
     ledger: Ledger = field(default_factory=Ledger)
     counts: dict[tuple[int, int], int] = field(default_factory=dict)
     agent: dict[bytes, AgentBook] = field(default_factory=dict)
@@ -145,7 +140,6 @@ class World:
         )
 
     def run(self, tx: Tx, now: Moment) -> list[Emission] | None:
-        """Return the transaction's logs, or None if it reverts."""
         method = getattr(self, f"_{tx.what}")
         found: list[Emission] | None = method(now, *tx.args)
         return found
@@ -603,7 +597,6 @@ class Crowd:
 
 
 def paid(payer: bytes, nonce: bytes, to: bytes, amount: int) -> list[Emission]:
-    """Return the token's logs for a used authorization."""
     return [
         emission(Role.TOKEN, "AuthorizationUsed", payer, nonce, address=TOKEN),
         emission(Role.TOKEN, "Transfer", payer, to, amount, address=TOKEN),

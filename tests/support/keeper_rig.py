@@ -106,7 +106,6 @@ class Rig:
 
     @contextmanager
     def no_blocks(self, name: str) -> Iterator[None]:
-        """Stop the chain and its clock."""
         self.ask(name, "evm_setIntervalMining", 0)
         try:
             yield
@@ -117,7 +116,6 @@ class Rig:
         return self.chains[name].deployment
 
     def send(self, name: str, sender: str, to: str, data: bytes) -> dict[str, Any]:
-        """Send a transaction from any account and mine it; return the receipt."""
         self.ask(name, "anvil_impersonateAccount", sender)
         sent = {"from": sender, "to": to, "data": "0x" + data.hex(), "gas": hex(5_000_000)}
         transaction = self.ask(name, "eth_sendTransaction", sent)
@@ -145,7 +143,6 @@ class Rig:
                 time.sleep(0.2)
 
     async def works(self) -> None:
-        """Waits until the index is at what is the head now and the relayer has said which lanes it has."""
         heads = {self.deployment(name).chain_id: int(self.ask(name, "eth_blockNumber"), 16) for name in self.chains}
 
         def read() -> bool:

@@ -27,7 +27,6 @@ def usdc(rig: Rig, owner: str) -> int:
 
 
 def stake(rig: Rig, bettor: wallets.Wallet, public_id: str, outcome: int, amount: int, key: str) -> None:
-    """Place a stake in token units, sent by another wallet."""
     deployment = rig.deployment("base")
     given = bound(deployment, rig.now("base"), bettor, public_id, outcome, amount, key)
     data = abi("SettlementWallet").function("settle").encode(given.bet, given.authorization)
@@ -36,8 +35,6 @@ def stake(rig: Rig, bettor: wallets.Wallet, public_id: str, outcome: int, amount
 
 @dataclass(frozen=True)
 class Bound:
-    """A bet and the payment that is bound to it, as `settle` and `credit` take them."""
-
     bet: tuple[Any, ...]
     authorization: tuple[Any, ...]
 

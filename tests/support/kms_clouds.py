@@ -82,7 +82,6 @@ class Aws:
     secret: str = field(default_factory=lambda: secrets.token_urlsafe(30))
 
     async def signature(self, name: str, digest: bytes, fault: Fault | None) -> bytes:
-        """Sign a request that was let through, rightly or wrongly."""
         if fault == "garbage":
             return secrets.token_bytes(70)
         if fault == "other":
@@ -103,7 +102,6 @@ class Aws:
 
     @property
     def env(self) -> dict[str, str]:
-        """Return the variables that an AWS client needs to reach it."""
         return {
             "AWS_ACCESS_KEY_ID": self.access,
             "AWS_SECRET_ACCESS_KEY": self.secret,

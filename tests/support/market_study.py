@@ -58,7 +58,6 @@ class Regime:
     until: float
 
     def measured(self, u: float) -> float:
-        """Return the share of the measured time that has passed at a moment of the betting time, both from 0 to 1."""
         return 0.0 if u <= self.before else self.until * (u - self.before) / (1 - self.before)
 
 
@@ -82,14 +81,11 @@ class Bettors:
 
     @property
     def mean_usd(self) -> float:
-        """Return the mean of a bet before limits."""
         return self.median_usd * exp(self.spread**2 / 2)
 
 
 @dataclass(frozen=True, slots=True)
 class Bettor:
-    """One of the crowd: when, how much, with what error, and how it would choose."""
-
     u: float
     amount: int
     error: float
@@ -99,8 +95,6 @@ class Bettor:
 
 @dataclass(frozen=True, slots=True)
 class Draw:
-    """One market of the study, as chance made it."""
-
     path: tuple[float, ...]
     """The probability of UP at each step of the measured time."""
     bettors: tuple[Bettor, ...]
@@ -136,7 +130,6 @@ def _above(x: float, left: float) -> float:
 
 
 def estimated(probability: float, error: float) -> float:
-    """Return a probability as seen by a bettor whose log-odds are off by `error`."""
     clipped = min(1 - 1e-9, max(1e-9, probability))
     return 1 / (1 + exp(-(log(clipped / (1 - clipped)) + error)))
 
@@ -197,8 +190,6 @@ class Play(ABC):
 
 
 class Vested(Play):
-    """A stock market as `VestedMarkets` has it."""
-
     def __init__(self, parameters: Parameters) -> None:
         super().__init__(parameters)
         p = parameters
@@ -345,8 +336,6 @@ SIDES: Final = (UP, DOWN)
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What is played: a kind of market, when bets are taken, the crowd, and the venue's parameters."""
-
     mechanism: str
     regime: Regime
     crowd: Bettors = field(default_factory=Bettors)
@@ -355,9 +344,6 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class PlayedBet:
-    """A bet of a closed market: when it came (by order, from 0 to 1), what was offered and taken, and what payout is
-    expected."""
-
     at: float
     offered: int
     taken: int
@@ -366,8 +352,6 @@ class PlayedBet:
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """A closed market."""
-
     crowd: list[PlayedBet]
     fees: float
     seed_gain: float
@@ -416,8 +400,6 @@ def _mean(chance: float, by_winner: Sequence[float]) -> float:
 
 @dataclass(slots=True)
 class Ratio:
-    """What is paid for each unit staked, over markets."""
-
     paid: float = 0.0
     staked: float = 0.0
 

@@ -31,7 +31,6 @@ PAYMENT, RESPONSE = "x402/payment", "x402/payment-response"
 
 
 def _environment(lock: Path) -> Path:
-    """Bring the environment of a lock up to date; return its Python."""
     with bootstrap.setup_lock():
         return bootstrap.python_environment(bootstrap.ENV / lock.stem, lock, f"the environment {lock.stem}")
 
@@ -60,7 +59,6 @@ class Call(Protocol):
 
 
 def shown(is_error: bool, structured: Any, text: str, meta: Any) -> dict[str, Any]:
-    """Return a result in one form for all clients."""
     parsed = json.loads(text)
     if is_error and structured is not None:
         assert structured == parsed
@@ -86,7 +84,6 @@ async def python_client(url: str) -> AsyncIterator[tuple[list[dict[str, Any]], C
 
 
 async def answered(client: Client, name: str, **arguments: Any) -> dict[str, Any]:
-    """Call a tool of the official Python client; return the structured result, which its text repeats."""
     result = await client.call_tool(name, arguments)
     assert not result.is_error, result
     return shown(False, result.structured_content, _text(result), None)
@@ -95,8 +92,6 @@ async def answered(client: Client, name: str, **arguments: Any) -> dict[str, Any
 async def fails(
     client: Client, name: str, status: int, code: str, *, meta: dict[str, Any] | None = None, **arguments: Any
 ) -> dict[str, Any]:
-    """Call a tool that must refuse; return the body. Clients hold structured content to the output schema and show
-    nothing else, so a refusal has none."""
     result = await client.call_tool(name, arguments, meta=cast("RequestParamsMeta | None", meta))
     assert result.is_error, result
     assert result.structured_content is None
@@ -170,7 +165,6 @@ async def inspector_2(url: str) -> AsyncIterator[tuple[list[dict[str, Any]], Cal
 
 
 def _inspected(command: list[str], *options: str, cwd: Path, home: str | None = None) -> dict[str, Any]:
-    """Make one request in a new process and return the answer."""
     env = without_proxies() | ({} if home is None else {"HOME": home})
     done = subprocess.run(
         [*command, *options], capture_output=True, text=True, timeout=60, cwd=cwd, env=env, check=False
@@ -197,7 +191,6 @@ async def _inspect(
 
 
 def paying_client(url: str, private_key: str, calls: Sequence[tuple[str, dict[str, Any]]]) -> list[dict[str, Any]]:
-    """Make these calls with x402's MCP client and the wallet of this key."""
     lines = [url, private_key, *(json.dumps({"tool": tool, "arguments": given}) for tool, given in calls)]
     done = subprocess.run(
         [str(_environment(CLIENTS / "pay_tools.lock")), str(CLIENTS / "pay_tools.py")],

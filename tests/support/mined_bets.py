@@ -31,7 +31,6 @@ def spent(asked: bytes) -> bytes:
 
 
 async def mined(pool: ConnectionPool, intent_id: int, block: int) -> None:
-    """Mine a queued intent successfully, on a new lane."""
     async with pool.connection() as connection:
         await connection.execute(_SIGNED, (intent_id.to_bytes(20), bytes(32), intent_id))
         await connection.execute(_MINED, (block, bytes(32), intent_id))

@@ -11,8 +11,6 @@ from core.outbox import IntentState
 
 @dataclass(frozen=True, slots=True)
 class HistoryEntry:
-    """One change of an intent's state."""
-
     from_state: IntentState | None
     to_state: IntentState
     tx_hash: bytes | None
@@ -21,7 +19,6 @@ class HistoryEntry:
 
 
 async def history(connection: Connection, intent_id: int) -> list[HistoryEntry]:
-    """Return every change of state, oldest first."""
     cursor = await connection.execute(
         "SELECT from_state, to_state, tx_hash, reason, at FROM outbox_history WHERE intent_id = %s ORDER BY id",
         (intent_id,),

@@ -23,7 +23,6 @@ CHAIN_ID = 8453
 
 
 def bound_header(offer: Mapping[str, Any], who: Wallet, now: int, form: Form) -> dict[str, str]:
-    """Return the X-PAYMENT header; `now` is the chain's time in seconds."""
     extra = offer["extra"]
     receive = form is Form.RECEIVE
     primary = extra["receivePrimaryType"] if receive else TRANSFER

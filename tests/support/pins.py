@@ -18,7 +18,6 @@ class Pin:
 
 
 def pins(lock: Path) -> list[Pin]:
-    """Return the pins in the file's order. A package may have several versions, each with its marker."""
     return [_pin(block) for block in re.split(r"\n(?=\S)", lock.read_text().strip())]
 
 

@@ -104,8 +104,6 @@ def _looked_up(curve: Floats, which: npt.NDArray[np.intp], moves: Floats) -> Flo
 
 @dataclass
 class Attacks:
-    """Attacks on markets of one kind, one to a place of each array."""
-
     curve: npt.NDArray[np.intp]
     arbitraged: npt.NDArray[np.bool_]
     kind: str
@@ -139,7 +137,6 @@ class Attacks:
 
     @classmethod
     def drawn(cls, dice: np.random.Generator, kind: str, count: int, factor: float | None = None) -> Attacks:
-        """`factor`: another one than the cap's, to show what it would let pass."""
         fees = Curves.measured().fees
         curve = dice.integers(0, len(fees), count)
         fee = fees[curve]
@@ -186,7 +183,6 @@ class Outcome:
 
 
 def tried(attacks: Attacks, dice: np.random.Generator, courses: int) -> Outcome:
-    """Try all attacks, each on separate price paths."""
     plain = _Play(attacks, dice, courses).play()
     edges = plain.edges()
     wins = plain.wins(edges)
@@ -304,7 +300,6 @@ class _Play:
     # ---------------------------------------------------------------- The attacker
 
     def _pushed(self, step: int, elsewhere: Floats, away: Floats, sums: list[Floats]) -> Floats:
-        """Return the price after the attacker's profitable pushes."""
         assert self.at is not None
         assert self.win is not None
         if self.early:
@@ -447,7 +442,6 @@ def _weights(attacks: Attacks) -> tuple[Floats, npt.NDArray[np.intp]]:
 
 
 def _between(low: Floats, high: Floats, expected: Floats, sd: Floats) -> Floats:
-    """Return the probability that a normal variable ends between two edges."""
     above = _normal((expected - low) / sd)
     between: Floats = above - np.where(np.isinf(high), 0.0, _normal((expected - high) / sd))
     return between

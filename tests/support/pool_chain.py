@@ -52,7 +52,6 @@ class PoolChain:
         return self.agents.now
 
     def trade(self, seconds: int, every: int = 30) -> None:
-        """Time passes, and the pools are traded in."""
         end = self.now + seconds
         while self.now + every <= end:
             self.agents.warp_to(self.now + every)
@@ -61,15 +60,12 @@ class PoolChain:
             self.agents.warp_to(end)
 
     def record(self, *times: int) -> dict[str, Any]:
-        """Record readings as a stranger."""
         return self.agents.send(self.contract.call("record", list(times)), STRANGER.address)
 
     def value(self) -> int:
-        """Return the feed's newest reading."""
         return int(self.agents.read(self.contract.call("latestRoundData"))[1])
 
     def reading(self, at: int) -> int:
-        """Return the recorded reading of a grid time."""
         return int(self.agents.read(self.contract.call("getRoundData", at // self.feed.step_seconds))[1])
 
     def list(

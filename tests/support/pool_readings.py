@@ -13,8 +13,6 @@ from scripts._verify.pools import PoolFeedTerms, PoolWindow, compute_reading, wr
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """An observation in a pool's ring."""
-
     time: int
     tick_cumulative: int  # int56, wraps
     seconds_per_liquidity: int  # times 2**128; uint160, wraps

@@ -94,7 +94,6 @@ def arbitraged(k: float, reach: float, width: float | None = None, steps: int = 
 
 
 def _spread(values: Floats, deviation: float) -> Floats:
-    """Return the expectation after a normal step of this many cells."""
     half = max(3, math.ceil(5 * deviation))
     edges = (np.arange(-half, half + 2) - 0.5) / deviation / math.sqrt(2)
     below = np.array([math.erf(edge) for edge in edges])

@@ -9,7 +9,6 @@ from scripts._local.postgres import MARK, private_path
 
 
 def forget_postgres(state_dir: Path) -> None:
-    """Deletes the data of a stopped server for good, wherever it had to be kept."""
     state_dir = state_dir.absolute()
     if (state_dir / MARK).exists():
         shutil.rmtree(private_path(state_dir), ignore_errors=True)

@@ -30,13 +30,11 @@ APE = [
 
 @contextlib.contextmanager
 def forked() -> Iterator[None]:
-    """Have daemons and ape's commands forked."""
     with serving(lambda: ForkServer(DAEMONS)), serving(lambda: ForkServer({ape.COMMAND[2]: APE}, ape.COMMAND[0])):
         yield
 
 
 def popen(argv: Sequence[str], env: Mapping[str, str], stdout: IO[bytes], stderr: IO[bytes]) -> Program:
-    """Start a program in the checkout, in its own session."""
     with Path(os.devnull).open("rb") as nothing:
         return spawn(argv, env, (nothing, stdout, stderr))
 

@@ -9,7 +9,6 @@ from prometheus_client.parser import text_string_to_metric_families
 
 
 def samples(text: str, names: Iterable[str]) -> Iterator[dict[str, Any]]:
-    """Yield the samples of some metrics in Prometheus text form."""
     chosen = set(names)
     for family in text_string_to_metric_families(text):
         for sample in family.samples:

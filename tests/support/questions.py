@@ -21,7 +21,6 @@ class Asking:
         self._connection: psycopg.Connection | None = None
 
     def rows(self, query: str, *values: object) -> list[tuple[Any, ...]]:
-        """Return a query's rows; each query is a separate transaction."""
         with self._lock:
             if self._connection is not None:
                 try:

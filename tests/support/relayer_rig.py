@@ -97,15 +97,12 @@ class Rig:
         return block.hash
 
     async def in_pool(self, signer: LocalSigner, count: int = 1) -> None:
-        """Wait until the node has so many transactions of the signer's, on a chain that mines on request."""
-
         async def are_there() -> bool:
             return await self.nonce(signer, "pending") == count
 
         await until(are_there, f"{count} transactions in the pool")
 
     async def mined(self, *intents: Intent) -> list[Intent]:
-        """Mine a block every 0.2 s until all intents have ended; return them."""
         ids = [each.id for each in intents]
 
         async def ended() -> bool:
@@ -137,7 +134,6 @@ class Rig:
         return await self.client.eth.get_transaction_count(checksum(signer.address), tag)
 
     async def dead_holder(self, signer: Signer, *, next_nonce: int, lease_seconds: float = 60.0) -> LaneStore:
-        """Return the statements of a process that holds the signer's lane and has died."""
         async with self.pool.connection() as connection:
             cursor = await connection.execute(
                 "INSERT INTO outbox_lane (chain_id, address, groups, next_nonce, epoch, holder, lease_until) VALUES "
@@ -149,7 +145,6 @@ class Rig:
         return LaneStore(self.pool, Lease(row[0], 1, self.chain_id, ("relay",), signer, valid_until=math.inf))
 
     async def prepared(self, store: LaneStore) -> list[Prepared]:
-        """Transfers that wait for this lane, ready to be signed."""
         queued = await LaneQueries(self.pool, store.lease).queued(10, [])
         return [Prepared(each, 21_000, Fees(50 * GWEI, GWEI)) for each in queued]
 
@@ -213,7 +208,6 @@ class Rig:
         return found
 
     async def reaches(self, intent: Intent, *states: IntentState, seconds: float = PATIENCE) -> Intent:
-        """Waits until the intent is in one of the states; fails the test when it is not in time."""
         found = await self.watch.wait(intent.id, frozenset(states), timeout_seconds=seconds)
         assert found.state in states, f"{found} is not {states} after {seconds} s"
         return found
@@ -227,7 +221,6 @@ class Rig:
         return [quantity(answer) for answer in answers if isinstance(answer, str)]
 
     def sign(self, signer: LocalSigner, nonce: int, *, to: bytes | None = None, gwei: int = 50) -> bytes:
-        """Sign a transfer of one wei outside the relayer."""
         fees = Fees(gwei * GWEI, min(gwei, 2) * GWEI)
         return signer.sign(
             Unsigned(self.chain_id, nonce, fees, 21_000, to or secrets.token_bytes(20), value_wei=1, data=b"")
@@ -246,7 +239,6 @@ async def rigged(database_url: str, rpc_url: str, chain_id: int, **changes: obje
 
 @contextlib.asynccontextmanager
 async def rigged_afresh(database_url: str, chain: Anvil) -> AsyncIterator[Rig]:
-    """Return a rig on a chain that mines on request, without transactions of earlier tests in its pool."""
     async with rigged(database_url, chain.url, chain.chain_id) as rig:
         await rig.ask("anvil_dropAllTransactions")
         await rig.ask("anvil_setNextBlockBaseFeePerGas", hex(GWEI))
@@ -256,7 +248,6 @@ async def rigged_afresh(database_url: str, chain: Anvil) -> AsyncIterator[Rig]:
 
 @pytest.fixture(scope="module")
 def chain(module_anvil: StartAnvil) -> Anvil:
-    """Run a chain for one module that mines only on request."""
     return module_anvil(chain_id=31338, mine_on_demand=True)
 
 
@@ -319,7 +310,6 @@ class Relayers:
         return (self.folder / f"relayer-{self.running.index(process)}.log").read_text(errors="replace")
 
     async def metrics_of(self, process: Program, seconds: float = PATIENCE) -> str:
-        """Return the URL of its metrics server, once it is ready."""
         file = self.folder / f"ready-{self.running.index(process)}.json"
 
         async def ready() -> bool:
@@ -334,7 +324,6 @@ class Relayers:
 
 @contextlib.asynccontextmanager
 async def relayer_processes(rig: Rig, folder: Path) -> AsyncIterator[Relayers]:
-    """Prepare two funded keys and a deployments folder; kill every started process afterwards."""
     write_deployment(
         Deployment(
             network="base",

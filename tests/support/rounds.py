@@ -23,8 +23,6 @@ class Preview:
 
 
 def memory(read: Callable[[int], Round | None]) -> ReadRound:
-    """Rounds from memory, for example `tape.get`, as the mirror reads them."""
-
     async def wait(asked_id: int) -> Round | None:
         return read(asked_id)
 
@@ -32,7 +30,6 @@ def memory(read: Callable[[int], Round | None]) -> ReadRound:
 
 
 def run(search: Coroutine[Any, Any, T]) -> T:
-    """Return what a search finds that waits for nothing."""
     try:
         search.send(None)
     except StopIteration as done:

@@ -42,7 +42,6 @@ class Service(Generic[C]):
         return f"http://127.0.0.1:{self.port}"
 
     def configure(self, **env: str) -> None:
-        """Add to what every daemon is given from now on."""
         self.env = {**self.env, **env}
 
     def start(self, *names: str, **env: str) -> None:
@@ -155,7 +154,6 @@ class Door:
             return response, json.loads(await response.read())
 
     async def until(self, path: str, holds: Any, *, seconds: float = PATIENCE) -> Any:
-        """Return the first body of `path` for which `holds(body)`."""
         last = ""
 
         async def read() -> Any:

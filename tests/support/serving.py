@@ -13,7 +13,6 @@ SHUTDOWN_SECONDS = 0.2
 
 @asynccontextmanager
 async def serving(app: web.Application | web.Server, port: int = 0) -> AsyncIterator[str]:
-    """Serve an application and yield its URL; a server without routes works, too. `port`: 0 for any free one."""
     if isinstance(app, web.Application):
         runner: web.BaseRunner = web.AppRunner(
             app, access_log=None, handle_signals=False, shutdown_timeout=SHUTDOWN_SECONDS

@@ -34,8 +34,6 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """A market's stakes in order, with the books between them."""
-
     book: Book
     steps: tuple[Step, ...] = ()
 
@@ -48,7 +46,6 @@ class History:
         return replace(self, book=after, steps=(*self.steps, Step(self.book, after, outcome, amount, quote)))
 
     def owed(self, winner: int | None) -> list[int]:
-        """Return what each stake in turn is due."""
         return [self.book.owed(winner, step.outcome, step.amount, step.quote.shares) for step in self.steps]
 
 

@@ -17,7 +17,6 @@ WALLET = checksum("0x" + "31" * 20)
 
 
 def relayed(salt: int, amount: int = 5_000_000) -> RelayedBet:
-    """Return a bet on a stock market."""
     bet = StockBet(CHAIN, SETTLER.address, WALLET, 1, 0, amount, 0, 2**40, salt.to_bytes(32))
     signed = SignedCall("enter", CHAIN, bet.call(SETTLER, bytes(65)), bet.authorization)
     return RelayedBet(bet, True, signed, bet_key(bet), None, None)

@@ -57,13 +57,11 @@ def document(name: str) -> str:
 
 
 def sections(name: str, heading: str) -> dict[str, str]:
-    """Return the subsections under a heading of the second level, by their own headings."""
     (chapter,) = re.findall(rf"^## {re.escape(heading)}\n(.*?)(?=^## |\Z)", document(name), re.DOTALL | re.MULTILINE)
     return dict(re.findall(r"^### ([^\n]+)\n(.*?)(?=^### |\Z)", chapter, re.DOTALL | re.MULTILINE))
 
 
 def resource(name: str, heading: str) -> str:
-    """Return the text of one resource; its heading begins with `heading`."""
     (found,) = [
         text for title, text in sections(name, "Resources and their fields").items() if title.startswith(heading)
     ]
@@ -71,7 +69,6 @@ def resource(name: str, heading: str) -> str:
 
 
 def body(name: str, endpoint: str) -> str:
-    """Return the fields between the braces of an endpoint's answer, which are the last braces in its section."""
     return str(re.findall(r"`\{([^`]*)\}`", sections(name, "Endpoints")[endpoint])[-1])
 
 
@@ -79,13 +76,11 @@ def body(name: str, endpoint: str) -> str:
 
 
 def rows(text: str) -> list[list[str]]:
-    """Return the cells of every row of the tables in a text, headers included."""
     lines = [line for line in text.splitlines() if line.startswith("|") and not re.fullmatch(r"[|\- ]+", line)]
     return [[cell.strip() for cell in re.split(r"(?:^|(?<= ))\|(?:(?= )|$)", line)[1:-1]] for line in lines]
 
 
 def table(text: str) -> Fields:
-    """Read the table of fields in a text."""
     found: Fields = {}
     for names, kind, *notes in rows(text)[1:]:
         said = notes[0] if notes else ""
@@ -165,7 +160,6 @@ def _split(text: str, at: str) -> Iterator[str]:
 
 
 def _without_brackets(text: str) -> tuple[str, list[tuple[str, str]]]:
-    """Separate a text from what it has in round brackets and braces."""
     own, groups, depth, start = "", [], 0, 0
     for position, letter in enumerate(text):
         if letter in "({":
@@ -200,7 +194,6 @@ class Held:
     seen: set[str] = field(default_factory=set)
 
     def hold(self, fields: Fields, answer: Any, at: str) -> None:
-        """Compare an object with what is written of its fields."""
         for name, one in fields.items():
             path = f"{at}.{name}"
             self.expected.add(path)

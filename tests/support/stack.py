@@ -24,8 +24,6 @@ READY_SECONDS = 300  # seconds on an idle machine; compilers may run at the same
 
 
 class Stack:
-    """A running `./vpm up`."""
-
     def __init__(
         self,
         state: Path,
@@ -68,7 +66,6 @@ class Stack:
         return self.process.wait(60)
 
     def end(self) -> None:
-        """Remove all of it, in any state."""
         family = tree(self.process.pid)
         if self.process.poll() is None:
             self.process.kill()

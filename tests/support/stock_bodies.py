@@ -13,7 +13,6 @@ STATUS_OPEN, STATUS_UP, STATUS_DOWN = 1, 2, 3
 
 
 def hold_detail(chain: StockChain, body: dict[str, Any]) -> None:
-    """Check every number of a market's body that a view call returns, at the body's block."""
     hold(MarketDetailBody, body)
     block = int(body["head"]["blockNumber"])
     settler, market = chain.contracts.settler, body["market"]
@@ -120,7 +119,6 @@ def hold_position(chain: StockChain, body: dict[str, Any], block: int, *, settle
 
 
 def round_of(chain: StockChain, at: int, ticker: str = "NVDA") -> dict[str, Any]:
-    """Return the round in effect at a time, according to the resolver's finder and the feed."""
     number, problem = chain.read(chain.contracts.resolver.call("findRound", chain.feed(ticker).proxy, at))
     assert problem == 0
     _, answer, _, updated_at, _ = chain.read(chain.feed_contract(ticker).call("getRoundData", number))

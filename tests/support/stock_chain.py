@@ -42,7 +42,6 @@ class StockChain(ChainDriver[StockContracts]):
         return Contract(self.feed(ticker).proxy, abi("LocalFeed"))
 
     def push(self, answer: int, at: int | None = None, ticker: str = "NVDA") -> None:
-        """Push a new round, in 8 decimals; at the chain's time by default."""
         self.send(
             self.feed_contract(ticker).call("push", answer, self.now if at is None else at), wallets.DEPLOYER.address
         )
@@ -56,7 +55,6 @@ class StockChain(ChainDriver[StockContracts]):
         self.send(token.call("setMultiplier", multiplier), wallets.DEPLOYER.address)
 
     def witness(self, ticker: str = "NVDA") -> None:
-        """Have the resolver remember what the stock says now, as anyone may."""
         call = self.contracts.resolver.call("witness", self.feed(ticker).stock_token)
         self.send(call, wallets.DEV[5].address)
 
@@ -97,7 +95,6 @@ class StockChain(ChainDriver[StockContracts]):
         return int(self.read(self.contracts.settler.call("marketCount")))
 
     def enter(self, wallet: Wallet, market_id: int, outcome: int, amount: int) -> None:
-        """Place a bet without the relay."""
         self.send(self.contracts.token.call("approve", self.contracts.settler.address, amount), wallet.address)
         self.send(self.contracts.settler.call("enter", market_id, outcome, amount), wallet.address)
 

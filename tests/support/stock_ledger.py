@@ -90,7 +90,6 @@ class Ledger:
 
     @property
     def fees_accrued(self) -> int:
-        """Fees taken and not swept yet."""
         return sum(market.fees for market in self.markets.values()) - self.fees_swept
 
     def vintage_of(self, position: Position) -> Vintage:

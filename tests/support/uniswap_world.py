@@ -121,7 +121,6 @@ class World:
 
 
 def any_ticks(dice: random.Random, world: World) -> tuple[int, int]:
-    """Return the ends of a position: often near the price, sometimes everywhere."""
     spacing = SPACINGS[world.key.fee_pips]
     edge = MAX_TICK // spacing
     if dice.random() < 0.15:

@@ -55,11 +55,9 @@ class Receiver:
         return f"http://127.0.0.1:{self.port}/hook"
 
     def events(self) -> list[Any]:
-        """Return the deliveries without handshakes."""
         return [each.event for each in self.deliveries if each.event["type"] != "webhook.verify"]
 
     async def until(self, holds: Callable[[], bool], *, seconds: float = PATIENCE) -> None:
-        """Wait like `waiting.until`; on a timeout the error shows what was sent instead."""
         await until(holds, lambda: f"other events than {[each['type'] for each in self.events()]}", seconds)
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
@@ -86,7 +84,6 @@ async def receiver() -> AsyncIterator[Receiver]:
 def registration(
     who: Wallet, url: str, *, service: str, issued: datetime | None = None, **changes: Any
 ) -> dict[str, Any]:
-    """Return a signed body; `changes` replace its fields afterwards."""
     message = registration_message(service, who.address.lower(), url, (issued or datetime.now(UTC)).isoformat())
     signature = Account.sign_message(encode_defunct(text=message), who.private_key).signature
     body = {"wallet": who.address, "url": url, "message": message, "signature": "0x" + bytes(signature).hex()}
@@ -94,7 +91,6 @@ def registration(
 
 
 async def registered(buyer: Buyer, who: Wallet, url: str) -> dict[str, Any]:
-    """Return the webhook of the 201 answer, including its secret."""
     async with buyer.session.post(
         f"{buyer.service.api}/webhooks", json=registration(who, url, service=buyer.service.url)
     ) as response:
@@ -104,8 +100,6 @@ async def registered(buyer: Buyer, who: Wallet, url: str) -> dict[str, Any]:
 
 
 async def active(buyer: Buyer, webhook_id: str, *, seconds: float = PATIENCE) -> dict[str, Any]:
-    """Wait until the webhook is active; return it."""
-
     async def read() -> dict[str, Any] | None:
         _, body = await buyer.get(f"/webhooks/{webhook_id}")
         return dict(body["webhook"]) if body["webhook"]["status"] == "active" else None
