@@ -98,7 +98,7 @@ def _forge(tests: str, first_day: int, days: int) -> subprocess.CompletedProcess
 
 
 def write_artifacts() -> None:
-    """Write the build that is deployed as artifacts for forge. RecordedBuild.sol reads these artifacts."""
+    """Write the deployed build as artifacts for forge, where RecordedBuild.sol reads it."""
     asyncio.run(build.compile_all())
     shutil.rmtree(BUILD, ignore_errors=True)
     BUILD.mkdir(parents=True)

@@ -161,8 +161,7 @@ async def _read(session: aiohttp.ClientSession, path: str, rng: random.Random, t
 
 
 async def _blocks(history: History, stop: asyncio.Event) -> None:
-    """Make a block a second on both chains. After each block, measure how long it takes until the API shows an open
-    agent market as of that block."""
+    """Make a block a second on both chains, and measure how long the API takes to show each one."""
     path = f"{API}/markets/{history.names[-1]}"
     with psycopg.connect(conninfo(history.database_url), autocommit=True) as connection:
         async with aiohttp.ClientSession(history.api.url) as session:

@@ -157,7 +157,6 @@ def memory_mb(root: int) -> float:
 
 
 def _tree(root: int) -> Iterator[int]:
-    """Yield the ids of a process and of all its descendants."""
     yield root
     for file in Path(f"/proc/{root}/task").glob("*/children"):
         with suppress(OSError):  # it has ended

@@ -46,8 +46,7 @@ def measure(folder: Path, *, quick: bool) -> list[Figure]:
 
 @contextmanager
 def _up(clone: Path, port: int, log: Path) -> Iterator[tuple[int, float]]:
-    """Run `./vpm up`. Yield its process id, and how many seconds passed until its screen was printed and the home page
-    answered."""
+    """Run `./vpm up`. Yield its process id and the seconds until its screen and the home page were there."""
     argv = (sys.executable, str(clone / "vpm"), "up", "--port", str(port))
     plan = SpawnPlan("vpm up", argv, env=_bare_environment(), cwd=str(clone), stop_seconds=120)
 

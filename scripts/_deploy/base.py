@@ -35,7 +35,6 @@ class Holders:
     publisher: str
 
     def wallets(self) -> dict[str, str]:
-        """Return the accounts by their names in the deployment file."""
         relays = {f"relay {number}": one for number, one in enumerate(self.relayers)}
         return {
             "publisher": self.publisher,
@@ -51,7 +50,6 @@ def contract_name(key: str) -> str:
 
 
 def bounds_of(facts: Deployment) -> dict[str, int]:
-    """Return the bounds of agent markets, keyed by the names of IAgentLister.Bounds."""
     return {
         "feeBps": facts.param("feeBps"),
         "minWeight": facts.param("minWeightUnits"),

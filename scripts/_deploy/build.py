@@ -52,8 +52,7 @@ OTHER_ABIS = ("IERC3009", "LocalFeed", "LocalStockToken", "LocalUSDC", "LocalUSD
 
 
 def sources_hash() -> str:
-    """Return a hash of everything that the build depends on: sources, settings, and the versions of libraries and
-    compiler."""
+    """Return a hash of the sources, the settings, and the versions of libraries and compiler."""
     digest = hashlib.sha256((REPOSITORY / "ape-config.yaml").read_bytes())
     locked = json.loads((REPOSITORY / "package-lock.json").read_text())["packages"]
     for name in COMPILED_WITH:
@@ -68,8 +67,7 @@ def _sources() -> list[Path]:
 
 
 def compiled_contracts() -> dict[str, Any]:
-    """Return each contract's ABI, creation code and code. They come from ape's build, or from the recorded build before
-    the first compilation."""
+    """Return each contract's ABI and code, from ape's build or, before the first compilation, from the recorded one."""
     return _contract_types(MANIFEST.stat().st_mtime_ns if MANIFEST.exists() else None)
 
 
@@ -88,8 +86,7 @@ def creation_code(name: str) -> bytes:
 
 
 def recorded_build(sources: str) -> dict[str, Any] | None:
-    """Return the recorded build as ape's manifest, or None if it was made from other sources. `sources` is the present
-    sources' hash."""
+    """Return the recorded build as ape's manifest, or None if it was made from sources with another hash."""
     record: dict[str, Any] = json.loads(gzip.decompress(RECORDED.read_bytes()))
     if record.pop("sourcesHash") != sources:
         return None
@@ -117,8 +114,7 @@ def is_compiled(sources: str) -> bool:
 
 
 async def compile_all() -> None:
-    """Bring ape's build up to date with the sources. Use the recorded build if it matches them, else run the
-    compiler."""
+    """Update ape's build to the sources. Use the recorded build if it matches them, else run the compiler."""
     sources = sources_hash()
     if is_compiled(sources):
         return
@@ -151,8 +147,7 @@ def bytecode() -> dict[str, Any]:
 
 
 def unrecorded(codes: Mapping[str, bytes]) -> list[str]:
-    """Return the contracts whose creation code differs from the recorded one. The codes are compared without
-    constructor arguments."""
+    """Return the contracts whose creation code, without arguments, differs from the recorded one."""
     recorded: dict[str, str] = json.loads(BYTECODE.read_text())["creationCodeKeccak256"]
     return sorted(name for name, code in codes.items() if _hash(code) != recorded.get(name))
 

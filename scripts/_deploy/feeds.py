@@ -30,8 +30,7 @@ def allow(lister: Any, source: AgentFeed, safe: str) -> SafeCall | None:
 
 
 def drop(lister: Any, source: AgentFeed) -> SafeCall | None:
-    """Return the Safe's call that removes a feed from the list; None if the feed is not on the list. Markets already
-    listed go on."""
+    """Return the Safe's call that removes a feed from the list, or None if it is not listed. Its markets go on."""
     if not lister.feed(source.address).allowed:
         return None
     data = bytes(lister.setFeed.encode_input(source.address, False, 0, 0, 0, 0))
@@ -39,8 +38,7 @@ def drop(lister: Any, source: AgentFeed) -> SafeCall | None:
 
 
 def condemn(lister: Any, source: AgentFeed, safe: str) -> SafeCall | None:
-    """Return the Safe's call that condemns a feed and so voids every unsettled market on it for good; None if the feed
-    is condemned already."""
+    """Return the Safe's call that condemns a feed and voids its unsettled markets, or None if it is condemned."""
     if lister.standing(source.address).condemned:
         return None
     lister.condemn.call(source.address, sender=safe)
@@ -49,7 +47,6 @@ def condemn(lister: Any, source: AgentFeed, safe: str) -> SafeCall | None:
 
 
 def matches_record(feed: Any, source: AgentFeed) -> bool:
-    """Return whether the lister allows a feed with the same numbers as in the file."""
     return bool(feed.allowed) and (feed.memory_, feed.maxAge, feed.potCap, feed.feedCap) == _numbers(source)
 
 
@@ -76,8 +73,7 @@ class PoolLimit:
 
 
 def pool_limit(url: str, facts: Deployment, feed: PoolFeed) -> PoolLimit:
-    """Return the cap for a feed's pools at the newest block. It assumes that half of the pools' depth belongs to the
-    attacker."""
+    """Return the present cap for a feed's pools, if half of their depth belongs to the attacker."""
     fee = int(facts.params.get("feeBps", 0))
     try:
         return PoolLimit(ask_node(url, lambda client: live_cap_units(client, facts.pool_factories, feed, fee)), "")
@@ -86,8 +82,8 @@ def pool_limit(url: str, facts: Deployment, feed: PoolFeed) -> PoolLimit:
 
 
 def check_cap(feed: PoolFeed, limit: PoolLimit, *, local: bool, evidence: str | None) -> str:
-    """Return a sentence that compares a feed's cap with the limit. On a live network without evidence, raise
-    ScriptRefused if the cap is over the limit."""
+    """Return a sentence that compares a feed's cap with the limit. On a live network, refuse a cap over the limit
+    without evidence."""
     asked = (
         f"{feed.key}: the caps are {_dollars(feed.feed_cap_units)} USD for all markets together and "
         f"{_dollars(feed.pot_cap_units)} USD for each; the pools support {limit.text}"
@@ -105,8 +101,7 @@ def check_cap(feed: PoolFeed, limit: PoolLimit, *, local: bool, evidence: str | 
 
 
 def evidence_of(given: str) -> str:
-    """Return the evidence as the deployment file records it: a URL as it is, or a file's name and hash. The hash shows
-    later changes to the file."""
+    """Return the evidence to record: a URL as it is, or a file's name and hash."""
     if given.startswith(("https://", "ipfs://")):
         return given
     try:
@@ -121,7 +116,6 @@ def evidence_of(given: str) -> str:
 
 
 def with_evidence(facts: Deployment, feed: PoolFeed, evidence: str, limit: PoolLimit) -> Deployment:
-    """Return the deployment with the evidence for a feed's cap and with the cap computed from the feed's pools."""
     shown = {"pot_cap_evidence": evidence, "supported_cap_units": limit.units or None}
     changed = PoolFeed.model_validate(feed.model_dump() | shown)
     feeds = tuple(changed if each == feed else each for each in facts.feeds)

@@ -22,7 +22,6 @@ from scripts._deploy.session import DeploySession, Script, ScriptRefused
 
 
 def deployment_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that both deployments have. They are passed on to `prepare`."""
     for option in (
         click.option(
             "--threshold", type=int, default=2, show_default=True, help="how many owners of the new Safe must sign"
@@ -37,8 +36,7 @@ def deployment_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 @dataclass(frozen=True)
 class Recipe:
-    """A description of what a deployment puts on its chain. `sources` returns the feeds, given the deployed
-    contracts."""
+    """What a deployment puts on its chain. `sources` returns the feeds, given the deployed contracts."""
 
     contracts: Sequence[str]
     roles: Mapping[str, str]  # of the contracts that reference each other
@@ -48,7 +46,6 @@ class Recipe:
     sources: Callable[[Mapping[str, ContractInfo]], Sequence[AgentFeed]] = lambda _contracts: ()
 
     def record(self, facts: Deployment, contracts: Mapping[str, ContractInfo], owner: Safe) -> Deployment:
-        """Return the network's deployment file with the deployed contracts, validated."""
         changed = facts.model_copy(
             update={
                 "status": "deployed",
@@ -72,8 +69,6 @@ class Recipe:
 
 @dataclass(frozen=True)
 class Plan:
-    """A deployment to be confirmed: the session, the network's facts, the output file, and the Safe."""
-
     session: DeploySession
     facts: Deployment
     out: Path
@@ -158,7 +153,7 @@ class Plan:
         return Sending(self.session, [*before, *new.steps], first), owner
 
     def _salt(self, nonce: int) -> int:
-        """Return a number unique to this deployment. A Safe's address depends on its owners and this salt."""
+        """Return a number unique to this deployment, because a Safe's address depends on its owners and this salt."""
         return int.from_bytes(keccak(text=f"{self.session.address} {nonce}"))
 
     def _show(self, recipe: Recipe, sending: Sending, broke_off: Journal | None) -> None:
@@ -186,8 +181,7 @@ class Plan:
 
 
 def binder(project: Any) -> Callable[[str, str], Any]:
-    """Return a function that binds a contract by its name in the deployment file, such as `PoolFeed BNKR/market_cap`,
-    and its address."""
+    """Return a function that binds a contract by its name in the deployment file and its address."""
     return lambda name, address: getattr(project, name.split(" ", 1)[0]).at(address)
 
 
@@ -208,8 +202,7 @@ def prepare(script: Script, *, out: str | None, safe: str | None, safe_owners: S
 
 
 def require_recorded(project: Any) -> None:
-    """Raise ScriptRefused unless this checkout builds the tested and published bytecode. Only that bytecode goes to
-    live networks."""
+    """Raise ScriptRefused unless this checkout builds the tested and published bytecode."""
     codes = {name: bytes(getattr(project, name).contract_type.get_deployment_bytecode()) for name in build.DEPLOYED}
     other = build.unrecorded(codes)
     if other:

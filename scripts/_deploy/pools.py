@@ -50,7 +50,6 @@ _FILE: TypeAdapter[dict[FeedKey, FeedRequest]] = TypeAdapter(dict[FeedKey, FeedR
 
 
 def read(path: Path) -> dict[str, FeedRequest]:
-    """Return the file's feeds by key. Raise DeploymentError and name the field if one is wrong."""
     try:
         return _FILE.validate_python(tomllib.loads(path.read_text()))
     except OSError as error:
@@ -73,8 +72,7 @@ def contract_name(key: str) -> str:
 
 
 def missing(facts: Deployment, asked: Mapping[str, FeedRequest]) -> list[str]:
-    """Return the keys of the requested feeds that are not deployed. Raise ScriptRefused if another feed has the same
-    key."""
+    """Return the keys of the feeds to deploy. Raise ScriptRefused if a different feed has one of the keys."""
     return [key for key, each in asked.items() if not _is_deployed(facts, key, each)]
 
 
@@ -104,8 +102,7 @@ def _is_deployed(facts: Deployment, key: str, asked: FeedRequest) -> bool:
 
 
 def require_long_windows(asked: Mapping[str, FeedRequest]) -> None:
-    """Raise ScriptRefused if a window is short. In a short window, moving the price is cheap enough to change a
-    result."""
+    """Raise ScriptRefused if a window is so short that moving the price is cheap enough to change a result."""
     for key, each in asked.items():
         if each.window < MIN_LIVE_WINDOW:
             raise ScriptRefused(
@@ -148,8 +145,7 @@ def feed_of(session: DeploySession, facts: Deployment, key: str, asked: FeedRequ
 
 
 def pool_fault(url: str, facts: Deployment, pool: str) -> str | None:
-    """Return what is wrong with a pool, or None. The address must be a pool made by a factory of the deployment
-    file."""
+    """Return why a pool was not made by a factory of the deployment file, or None if it was."""
 
     async def check(client: ChainClient) -> None:
         await require_genuine(client, pool, facts.pool_factories, (await client.head()).number)
@@ -162,8 +158,7 @@ def pool_fault(url: str, facts: Deployment, pool: str) -> str | None:
 
 
 def harmonic_liquidity(session: DeploySession, pool: str, window: int) -> int:
-    """Return a pool's harmonic mean liquidity over the last window, as a feed measures it. The result is rounded down
-    and at least 1."""
+    """Return a pool's harmonic mean liquidity over the last window, rounded down and at least 1."""
     try:
         cumulatives = session.read(Contract(pool, POOL).call("observe", [window, 0]))[1]
     except Exception as error:  # ape and the decoder raise many types; each means that the pool did not answer
@@ -193,7 +188,6 @@ def configuration(feed: PoolFeed) -> dict[str, Any]:
 
 
 def deploy(sender: Any, project: Any, feed: PoolFeed) -> ContractInfo:
-    """Deploy a feed. Return the contract's entry for the deployment file."""
     config = configuration(feed)
     made = sender.deploy(project.PoolFeed, tuple(config.values()))
     receipt = made.creation_metadata.receipt if made.creation_metadata else None
@@ -210,8 +204,7 @@ def deploy(sender: Any, project: Any, feed: PoolFeed) -> ContractInfo:
 
 
 def constructor_arguments(recorded: Mapping[str, Any]) -> list[Any]:
-    """Return the constructor's arguments as the deployment file records them. The file has numbers as text if they are
-    too large for JSON."""
+    """Return the recorded constructor's arguments. The file has numbers as text if they are too large for JSON."""
     config = recorded["config"]
     numbers = [int(each) for each in config["referenceLiquidity"]]
     return [tuple({**config, "supply": int(config["supply"]), "referenceLiquidity": numbers}.values())]
@@ -235,7 +228,6 @@ def with_feed(facts: Deployment, feed: PoolFeed, made: ContractInfo) -> Deployme
 
 
 def record_latest_reading(session: DeploySession, project: Any, address: str) -> None:
-    """Record the newest reading of a feed, because the Safe can only allow a feed that has one. Recording needs no
-    permission."""
+    """Record a feed's newest reading, as anyone may, because the Safe can only allow a feed that has one."""
     feed, now = project.PoolFeed.at(address), int(session.provider.get_block("latest").timestamp)
     feed.record([grid_time(now - 1, int(feed.step()))], sender=session.sender)

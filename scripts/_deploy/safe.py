@@ -60,14 +60,13 @@ class SafeCall:
 
 
 def singleton_of(provider: Any, safe: str) -> str:
-    """Return the address of the code that a Safe runs. The first storage slot of the Safe's proxy has this address."""
+    """Return the address of the code that a Safe runs, from the first storage slot of its proxy."""
     slot = provider.make_request("eth_getStorageAt", [safe, "0x0", "latest"])
     return str(to_checksum_address(bytes(HexBytes(slot))[-20:]))
 
 
 def creation(owners: Sequence[str], threshold: int, salt: int) -> Call:
-    """Return the call that creates a Safe and returns its address. The address depends on the owners, the threshold and
-    `salt`."""
+    """Return the call that creates a Safe. Its address depends on the owners, the threshold and `salt`."""
     given = (list(owners), threshold, ZERO, b"", FALLBACK_HANDLER, ZERO, 0, ZERO)
     setup = Contract(SINGLETON, Abi(safe_abi())).call("setup", *given).data
     return Contract(PROXY_FACTORY, Abi(factory_abi())).call("createProxyWithNonce", SINGLETON, setup, salt)
@@ -85,8 +84,8 @@ def execute(sender: Any, safe: Any, call: SafeCall, owner_keys: Sequence[str]) -
 
 
 def pending(contract: Any, deployment: Deployment, safe: str) -> Iterator[SafeCall]:
-    """Yield the calls with which the Safe accepts the ownership that was offered to it. `contract(name, address)` binds
-    one of our contracts."""
+    """Yield the calls with which the Safe accepts the ownership offered to it. `contract(name, address)` binds a
+    contract."""
     for name, info in deployment.contracts.items():
         bound = contract(name, info.address)
         if hasattr(bound, "pendingOwner") and bound.pendingOwner() == safe:
@@ -94,7 +93,6 @@ def pending(contract: Any, deployment: Deployment, safe: str) -> Iterator[SafeCa
 
 
 def execute_or_print(sender: Any, bound: Any, calls: Iterable[SafeCall], *, send: bool) -> None:
-    """Execute the Safe's calls if the owners' keys are known, or print what the owners have to sign."""
     keys = [key for key in os.environ.get(OWNER_KEYS_VARIABLE, "").split(",") if key] if send else []
     for call in calls:
         if keys:

@@ -32,8 +32,7 @@ from scripts._deploy.session import DeploySession, ScriptRefused
 
 
 class Journal:
-    """The journal of one deployment: a header, and each transaction, written before the transaction is sent. The file
-    is deleted once everything is recorded. An interrupted deployment continues from its journal."""
+    """A file with a deployment's header and each transaction before it is sent, deleted once all is recorded."""
 
     def __init__(self, target: Path) -> None:
         self.path = target.with_name(f"{target.name}.unfinished")
@@ -41,8 +40,7 @@ class Journal:
         self._sent: dict[int, dict[str, bytes]] = {}
 
     def read_header(self) -> dict[str, Any] | None:
-        """Return the header of an interrupted deployment: chain, deployer, first nonce, Safe, and a digest of its
-        transactions. Return None if no deployment was interrupted."""
+        """Return an interrupted deployment's header (chain, deployer, first nonce, Safe, digest), or None."""
         if not self.path.exists():
             return None
         try:
@@ -112,8 +110,7 @@ FEES_MAY_RISE = (3, 2)
 
 @dataclass(frozen=True)
 class Step:
-    """One transaction. It either creates `contract` (its name in the deployment file) with the arguments `args`, or
-    calls `to`."""
+    """One transaction. It creates `contract` (its name in the deployment file) with `args`, or calls `to`."""
 
     what: str
     data: bytes
@@ -129,8 +126,8 @@ def create_address(deployer: str, nonce: int) -> str:
 
 
 class Transactions:
-    """The transactions of a deployment in order. The contracts in `roles` come first, and `self[name]` is the future
-    address of one of them."""
+    """A deployment's transactions in order. `self[name]` is the future address of a contract in `roles`, which come
+    first."""
 
     def __init__(self, deployer: str, first_nonce: int, project: Any, roles: Mapping[str, str]) -> None:
         self.deployer = deployer
@@ -144,8 +141,7 @@ class Transactions:
         return self._at[name]
 
     def put(self, name: str, **given: Any) -> Contract:
-        """Create the next contract of `roles`. The constructor's arguments are given by name, so that two addresses
-        cannot be swapped."""
+        """Create the next contract of `roles`. Arguments are given by name, so that two addresses cannot be swapped."""
         container = getattr(self._project, name)
         names = [each.name.rstrip("_") for each in container.contract_type.constructor.inputs]
         if sorted(names) != sorted(given):
@@ -155,7 +151,6 @@ class Transactions:
         return made
 
     def create(self, kind: str, name: str, role: str, args: Mapping[str, Any]) -> Contract:
-        """Create a contract of this kind. The deployment file will have it under `name`."""
         address = create_address(self.deployer, self._next_nonce)
         data = bytes(getattr(self._project, kind).constructor.serialize_transaction(*args.values()).data)
         self._add(Step(f"create {name}", data, contract=name, address=address, role=role, args=args))
@@ -176,15 +171,12 @@ def digest_of(steps: Sequence[Step]) -> str:
 
 @dataclass(frozen=True)
 class Sending:
-    """The transactions of one deployment, and the nonce of the first."""
-
     session: DeploySession
     steps: Sequence[Step]
     first_nonce: int
 
     def show(self) -> None:
-        """List the remaining transactions and their maximum cost. Raise ScriptRefused if the account cannot pay the
-        cost."""
+        """List the remaining transactions and their maximum cost. Raise ScriptRefused if the account cannot pay it."""
         mined = self._mined()
         price = int(self.session.ask("eth_gasPrice"), 16) * FEES_MAY_RISE[0] // FEES_MAY_RISE[1]  # down, by a wei
         total = 0
@@ -256,8 +248,7 @@ class Sending:
         return self._wait(step, stored)
 
     def _resend(self, raw: bytes) -> bool:
-        """Send a stored transaction again. Return False if the node no longer accepts it because its fees are too
-        low."""
+        """Send a stored transaction again. Return False if the node rejects it because its fees are too low."""
         try:
             self.session.ask("eth_sendRawTransaction", hex_of(raw))
         except Exception as error:  # ape raises several types, and nodes' messages differ

@@ -35,8 +35,6 @@ class ScriptRefused(click.ClickException):
 
 @dataclass(frozen=True)
 class DeploySession:
-    """A connected chain and an account. It also says whether to send transactions or to make a dry run."""
-
     chain_id: int
     sender: Any
     send: bool
@@ -57,8 +55,8 @@ class DeploySession:
         click.echo(f"{what} on chain {self.chain_id} as {self.address}: {mode}")
 
     def confirm(self) -> bool:
-        """Return whether to send transactions: False for a dry run. If the money is real, first ask for confirmation
-        and unlock the account, each only once."""
+        """Return whether to send. If the money is real, first ask for confirmation and unlock the account, each
+        once."""
         if self.send and not self.local and not self._confirmed:
             click.confirm("Send these transactions?", abort=True)
             unlock(self.sender)
@@ -97,8 +95,8 @@ def ask_node(url: str, ask: Callable[[ChainClient], Awaitable[T]]) -> T:
 
 
 def unlock(sender: Any) -> None:
-    """Unlock the account for all transactions. The passphrase is in APE_ACCOUNTS_<alias>_PASSPHRASE, in the file that
-    APE_ACCOUNTS_<alias>_PASSPHRASE_FILE names, or typed by the user."""
+    """Unlock the account with APE_ACCOUNTS_<alias>_PASSPHRASE, the file in ..._PASSPHRASE_FILE, or a typed
+    passphrase."""
     from ape.exceptions import AccountsError  # noqa: PLC0415 - only the environment of the ape scripts has it
 
     file = os.environ.get(f"APE_ACCOUNTS_{sender.alias}_PASSPHRASE_FILE")
@@ -113,8 +111,8 @@ def unlock(sender: Any) -> None:
 
 
 def is_local(provider: Any) -> bool:
-    """Return whether the node is a development node. The client name shows this: anvil reports its own name even on
-    forks of live chains."""
+    """Return whether the node is a development node by its client name, which anvil keeps even on forks of live
+    chains."""
     return any(name in str(provider.client_version).lower() for name in LOCAL_CLIENTS)
 
 
@@ -137,8 +135,6 @@ def open_session(provider: Any, accounts: Any, alias: str, send: bool, expected_
 
 @dataclass(frozen=True)
 class Script:
-    """A running script with its deployment file, its chain and account, and ape's `project` and `Contract`."""
-
     path: Path
     file: Deployment
     session: DeploySession
@@ -158,8 +154,6 @@ class Script:
         return getattr(self.project, name).at(self.file.contract(name).address)
 
     def submit_to_safe(self, calls: Iterable[safes.SafeCall]) -> None:
-        """Execute the Safe's calls with the owners' keys if these are known. Otherwise print what the owners have to
-        sign."""
         bound = self.bind(self.safe, abi=safes.safe_abi())
         safes.execute_or_print(self.session.sender, bound, calls, send=self.session.send)
 

@@ -27,7 +27,6 @@ def numbered(name: str, accounts: Sequence[str]) -> dict[str, str]:
 
 
 def bounds_of(facts: Deployment) -> dict[str, int]:
-    """Return the terms that the lister fixes for all markets, keyed by the names of its constructor's arguments."""
     return {
         "kappa": facts.param("kappa"),
         "feeBps": facts.param("feeBps"),

@@ -163,7 +163,7 @@ def _owners(chain: _Chain) -> Iterator[Finding]:
 
 
 def _nothing_listed_before_handover(chain: _Chain, name: str, events: Sequence[str]) -> Finding:
-    """Check that nothing was listed or allowed before the Safe took over. Until then the deployer owned the lister."""
+    """Check that nothing was listed or allowed while the deployer still owned the lister."""
     accepted = chain.logs(name, [hex_of(OWNERSHIP_TRANSFERRED), None, hex_of(bytes(12) + bytes(HexBytes(chain.safe)))])
     since = min((_position(log) for log in accepted), default=None)
     topics = [hex_of(each.topic) for each in EVENTS[name].values() if each.name in events]

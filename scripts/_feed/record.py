@@ -65,7 +65,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def main(options: argparse.Namespace) -> int:
-    """Record every reading that is due and return 0. Raise CannotRecord or RpcError if that fails."""
     account = None if options.dry_run else _account(options.keystore)
     return asyncio.run(_run(options, account))
 
@@ -87,8 +86,7 @@ async def _run(options: argparse.Namespace, account: LocalAccount | None) -> int
 
 
 def select_feeds(deployment: Deployment, keys: Sequence[str]) -> list[PoolFeed]:
-    """Return the feeds with these keys, or all feeds if there are no keys. Raise CannotRecord for a feed that is not a
-    pool feed."""
+    """Return the feeds with these keys, or all. Raise CannotRecord for a feed that is not a pool feed."""
     if not keys:
         if not deployment.pool_feeds:
             raise CannotRecord(f"The deployment file of {deployment.network} names no pool feed.")
@@ -103,8 +101,7 @@ def select_feeds(deployment: Deployment, keys: Sequence[str]) -> list[PoolFeed]:
 
 
 def parse_since(text: str, now: int) -> int:
-    """Return the Unix time of an ISO time, or of an age before now such as `90m`, `12h` or `2d`. Raise CannotRecord for
-    any other text."""
+    """Return the Unix time of an ISO time, or of an age such as `90m`, `12h` or `2d`. Raise CannotRecord otherwise."""
     ago = re.fullmatch(r"([1-9][0-9]{0,5})([mhd])", text)
     if ago:
         return now - int(ago[1]) * UNITS[ago[2]]

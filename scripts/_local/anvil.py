@@ -81,8 +81,7 @@ def anvil_plan(options: AnvilOptions) -> SpawnPlan:
 
 
 def start_anvil(options: AnvilOptions, log_path: Path) -> RunningProcess:
-    """Start the chain and wait until it answers. Raise ProcessError if another program listens on its port: that could
-    be another node, mistaken for this one."""
+    """Start the chain and wait until it responds. Raise ProcessError if another program has its port."""
     if listens(options.port):
         raise ProcessError(f"Port {options.port} is in use.", hint="Stop the other process or choose another port.")
     running = start_process(anvil_plan(options), log_path)
@@ -95,7 +94,7 @@ def start_anvil(options: AnvilOptions, log_path: Path) -> RunningProcess:
 
 
 def anvil_answers(options: AnvilOptions) -> bool:
-    """Return whether the chain answers. Raise ProcessError if another chain answers on its port."""
+    """Return whether the chain responds. Raise ProcessError if another chain responds on its port."""
     try:
         chain_id = int(ask(options.url, "eth_chainId", timeout_seconds=2.0), 16)
     except (OSError, ValueError, KeyError):

@@ -78,7 +78,6 @@ class ForkServer:
     def fork(
         self, argv: Sequence[str], env: Mapping[str, str], files: Sequence[IO[bytes]], orphan_signal: int
     ) -> ForkedProcess:
-        """Fork a program with these files as its standard input, output and error."""
         parameters = {"argv": list(argv[2:]), "env": dict(env), "owner": os.getpid(), "orphan_signal": orphan_signal}
         request = json.dumps(parameters).encode()
         with self._lock, contextlib.suppress(OSError):

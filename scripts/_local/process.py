@@ -115,8 +115,7 @@ def stop_together(processes: Iterable[RunningProcess]) -> None:
 
 
 def start_process(plan: SpawnPlan, log_path: Path) -> RunningProcess:
-    """Start the program. The program ends with this process or, unless it was forked, with the thread that called this
-    function."""
+    """Start the program. It ends with this process or, unless it was forked, with the calling thread."""
     log_path.parent.mkdir(parents=True, exist_ok=True)
     _remove_scratch(plan)  # left by an earlier run that was killed
     with Path(os.devnull).open("rb") as nothing, log_path.open("ab") as output:
@@ -160,8 +159,7 @@ def spawn(
 
 
 def wait_until(check: Callable[[], bool], running: RunningProcess, timeout_seconds: float, what: str) -> None:
-    """Poll `check` until it is true. Raise ProcessError with the program's output if the program exits or takes too
-    long."""
+    """Poll `check` until it is true. Raise ProcessError if the program exits or takes too long."""
     deadline = time.monotonic() + timeout_seconds
     while not check():
         if not running.alive():
@@ -179,7 +177,6 @@ def _remove_scratch(plan: SpawnPlan) -> None:
 
 
 async def run_together(*parts: Coroutine[Any, Any, Any]) -> list[Any]:
-    """Run coroutines concurrently. When one fails, cancel the others and raise its error."""
     try:
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(part) for part in parts]
@@ -205,7 +202,6 @@ class Supervisor:
             await asyncio.to_thread(wait_until, answers, running, READY_SECONDS, plan.name)
 
     async def run_to_completion(self, plan: SpawnPlan) -> None:
-        """Run a part until it exits. Raise ProcessError if the part fails."""
         self._one_shot.add(plan.name)
         running = self._begin(plan)
         while running.alive():

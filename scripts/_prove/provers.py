@@ -70,8 +70,6 @@ class Theorem:
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """Code of a contract, and its replacement. With the replacement, the theorem has to be refuted."""
-
     source: Path
     code: str
     without: str
@@ -168,7 +166,7 @@ def prepare() -> None:
 
 
 def environment() -> dict[str, str]:
-    """Return the environment variables of a prover: its programs and ours on PATH, and a home folder for its caches."""
+    """Return a prover's environment: its programs and ours on PATH, and a home folder for its caches."""
     home = BUILD / "home"
     home.mkdir(parents=True, exist_ok=True)
     inherited = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME")}
@@ -191,7 +189,6 @@ def build(project: Path) -> None:
 
 
 def prove(theorems: Sequence[Theorem], project: Path) -> list[Outcome]:
-    """Prove theorems of the same contract in one run of Halmos."""
     (contract,) = {theorem.contract for theorem in theorems}
     names = "|".join(theorem.function for theorem in theorems)
     seconds = sum(theorem.seconds for theorem in theorems)

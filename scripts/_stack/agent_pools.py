@@ -74,8 +74,8 @@ class LocalPool:
     scale: Fraction  # quote units per base unit at a walk's value of 1 (8 decimals) and a quote token worth 1 USD
 
     def sqrt_price(self, value: int, quote_value: int) -> int:
-        """Return the pool's sqrt price for a value of the walk, rounded down. `quote_value` is in USD per quote token,
-        with 8 decimals."""
+        """Return the sqrt price for a value of the walk, rounded down. `quote_value` is USD per quote token, 8
+        decimals."""
         price = self.scale * Fraction(value, quote_value)
         if self.place.token0 != self.base:
             price = 1 / price
@@ -90,8 +90,7 @@ class LocalPool:
 
 @dataclass(frozen=True)
 class AgentPools:
-    """All local pools and their exchange. The pool `weth` prices ether in USDC. Each other pool prices its token in
-    ether."""
+    """All local pools and their exchange. `weth` prices ether in USDC, the others price their token in ether."""
 
     exchange: Exchange
     tokens: Mapping[str, str]  # symbol: address
@@ -122,8 +121,7 @@ def place_weth(node: LocalNode) -> None:
 
 
 def build(node: LocalNode, usdc: str) -> AgentPools:
-    """Deploy tokens, exchange and pools, and provide liquidity at the walks' first values. The chain must mine a block
-    for each transaction."""
+    """Deploy tokens, exchange and pools with liquidity at the walks' first values. The chain must automine."""
     who = trader(node)
     _fund_trader(who, usdc)
     code = creation_code("LocalAgentToken")
@@ -151,8 +149,7 @@ def exist(node: LocalNode, pools: AgentPools) -> bool:
 
 
 def feed_requests_toml(pools: AgentPools, numbers: Mapping[str, int]) -> str:
-    """Return, as TOML, the request for a pool feed of each token. The feed reads the token's WETH pool and the
-    WETH/USDC pool."""
+    """Return a request, in TOML, for a feed of each token over its WETH pool and the WETH/USDC pool."""
     tables = []
     for token in TOKENS:
         key = json.dumps(token.key)
@@ -224,8 +221,7 @@ class Walk:
         return pool.value(self._sqrt_price(pool), self._ether() if pool is not self.pools.weth else ONE)
 
     def calls(self, now: int) -> list[Call]:
-        """Return the swaps of one step, ether's first. A pool has no swap if the step is too small to move its
-        price."""
+        """Return the swaps of one step, ether's first, without those too small to move a price."""
         ether = self.pools.weth
         was = self.value(ether)
         to = was + (self._step(ether, was, now) - was) // ETH_DAMPING

@@ -38,8 +38,8 @@ class Ape:
         self._env = env
 
     async def run(self, arguments: Sequence[str], env: Mapping[str, str] | None = None) -> str:
-        """Run an ape command and return its output. If the command fails, raise StackError with the end of the output.
-        `env` has additional variables."""
+        """Run an ape command and return its output, or raise StackError with its end. `env` has additional
+        variables."""
         with tempfile.TemporaryFile() as nothing, tempfile.TemporaryFile() as output:
             files = (nothing, output, output)
             command = await asyncio.to_thread(spawn, (*COMMAND, *arguments), {**self._env, **(env or {})}, files)
@@ -69,8 +69,7 @@ def ape(folder: Path, *, eager: bool = True) -> Iterator[Ape]:
 
 @contextlib.asynccontextmanager
 async def ape_lock() -> AsyncIterator[None]:
-    """Hold ape's lock, because two ape processes in one checkout would write the same build folder and package
-    cache."""
+    """Hold ape's lock, because two ape processes in a checkout would write the same files."""
     with (REPOSITORY / ".vpm" / "env" / "ape.lock").open("w") as handle:
         while True:
             try:

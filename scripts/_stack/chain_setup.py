@@ -52,11 +52,11 @@ class LocalNode:
         return ask(self.url, method, *params)
 
     def send(self, sender: str, transaction: dict[str, Any], gas: int = CALL_GAS) -> str:
-        """Send a transaction from an account that the node impersonates. Return the transaction's hash."""
+        """Send a transaction from an impersonated account and return its hash."""
         return str(self.ask("eth_sendTransaction", {**transaction, "from": sender, "gas": hex(gas)}))
 
     def wait_for_receipt(self, transaction: str, what: str) -> dict[str, Any]:
-        """Wait for a transaction's receipt. Raise StackError if the transaction is not mined in time or reverts."""
+        """Return a transaction's receipt. Raise StackError if it is not mined in time or reverts."""
         deadline = time.monotonic() + MINED_WITHIN_SECONDS
         while (receipt := self.ask("eth_getTransactionReceipt", transaction)) is None:
             if time.monotonic() > deadline:
@@ -72,7 +72,7 @@ def place_base(node: LocalNode, usdc: str) -> None:
 
 
 def place_stock(node: LocalNode, usdg: str, feeds: Sequence[PriceFeed], now: int) -> None:
-    """Place tokens and feeds with their names. Each feed gets two rounds, so that a reading exists from the first block
+    """Place tokens and feeds with their names, and two rounds each, so that there are readings from the first block
     on."""
     placed = [*safe_contracts(), PlacedContract(usdg, compiled_code("LocalUSDG"))]
     feed_code, stock_code = compiled_code("LocalFeed"), compiled_code("LocalStockToken")
@@ -104,7 +104,7 @@ def place(node: LocalNode, placed: Sequence[PlacedContract]) -> None:
 
 
 def send_all(node: LocalNode, calls: Sequence[Call], sender: str = wallets.DEPLOYER.address) -> None:
-    """Send calls from an account that the node impersonates. Check that each call succeeded."""
+    """Send calls from an impersonated account and check that each succeeded."""
     node.ask("anvil_setBalance", sender, hex(ETH_EACH))
     node.ask("anvil_impersonateAccount", sender)
     hashes = [node.send(sender, call.parameters()) for call in calls]
@@ -142,8 +142,7 @@ def safe_contracts() -> list[PlacedContract]:
 
 
 def usdc_contracts(token: str) -> list[PlacedContract]:
-    """Return USDC behind a proxy. Its gas costs are those of the real USDC, because it reads its name for its domain
-    from storage."""
+    """Return USDC behind a proxy, with its name in storage, so that gas costs are those of the real one."""
     name = b"USD Coin"
     stored = int.from_bytes(name.ljust(31, b"\0") + bytes([2 * len(name)]))  # a short string in one slot
     storage = {

@@ -65,8 +65,7 @@ async def deploy_all(chains: Sequence[LocalChain], state: State, started: Ape) -
 
 
 async def _deploy_chain(chain: LocalChain, state: State, started: Ape) -> None:
-    """Deploy the contracts to one chain and save the chain. ape serves one chain at a time; all other work is
-    concurrent."""
+    """Deploy the contracts to one chain and save it. ape serves one chain at a time; the rest is concurrent."""
     file = state.deployment(chain.name)
     for old in (file, Journal(file).path):  # left by a start that was stopped during a deployment
         old.unlink(missing_ok=True)
@@ -85,8 +84,7 @@ def _save(chain: LocalChain, state: State) -> None:
 
 
 def _summary(chains: Sequence[LocalChain], state: State) -> dict[str, Any]:
-    """Return the data that `vpm up` shows and passes to daemons: addresses by name, public wallets, and keys by
-    setting."""
+    """Return addresses by name, public wallets, and keys by setting, for `vpm up`."""
     return {
         "addresses": {each.name: _addresses(load_deployment(state.deployment(each.name))) for each in chains},
         "dev_wallets": [{"address": w.address, "private_key": w.private_key} for w in wallets.DEV],
@@ -133,8 +131,8 @@ def _is_deployed(chain: LocalChain, state: State) -> bool:
 
 
 def _is_allowed(chain: LocalChain, record: Deployment, source: AgentFeed) -> bool:
-    """Return whether a feed was ever allowed. Allowing it is the last step of a deployment. A feed that was dropped or
-    condemned later keeps its numbers, so the result stays True."""
+    """Return whether a feed was ever allowed, which is the last step of a deployment. Its numbers stay if it is
+    dropped."""
     lister = Contract(record.contract("AgentLister").address, abi("AgentLister"))
     call = lister.call("feed", source.address)
     answer = ask(chain.url, "eth_call", call.parameters(), "latest")
@@ -167,7 +165,7 @@ def _prepare_chain(chain: LocalChain, state: State) -> None:
 
 
 def _place_pools(node: LocalNode, usdc: str, state: State, until: int | None) -> None:
-    """Deploy the agents' tokens and pools, make a history of swaps, and write the request for the pools' feeds."""
+    """Deploy the agents' tokens and pools with a history of swaps, and write the request for their feeds."""
     if state.pools.exists() and agent_pools.exist(node, AgentPools.load(state.pools)):
         return  # an earlier start got this far
     with _automining(node):
@@ -214,8 +212,7 @@ async def _deploy(chain: LocalChain, state: State, started: Ape) -> None:
 
 @contextmanager
 def _automining(node: LocalNode) -> Iterator[None]:
-    """Mine a block for each transaction in this context. Afterwards mine one block a second again, if the chain did so
-    before."""
+    """Mine a block for each transaction in this context, and afterwards one a second again if it was so before."""
     automined_before = node.ask("anvil_getAutomine")
     node.ask("evm_setAutomine", True)
     finished = Event()
@@ -232,9 +229,7 @@ def _automining(node: LocalNode) -> Iterator[None]:
 
 
 def _mine_stalled(node: LocalNode, finished: Event) -> None:
-    """Mine a block whenever a transaction stays pending while no block is mined. On a busy machine anvil's automining
-    can miss a transaction. Without this function the transaction would stay pending, and its sender would wait for
-    it."""
+    """Mine a block whenever a transaction stays pending, because anvil's automining can miss one on a busy machine."""
     last, since = None, 0.0
     while not finished.wait(STALL_POLL_SECONDS):
         try:

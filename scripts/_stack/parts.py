@@ -157,8 +157,7 @@ def _plan(daemon: str, env: Mapping[str, str]) -> SpawnPlan:
 
 
 def _only_its_keys(package: str, env: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment without the secrets of other programs. Keys that move money go only to the relayer, and
-    the API's secrets only to the API."""
+    """Return the environment without other programs' secrets, such as the relayer's keys."""
     of_api = dict.fromkeys(("VPM_ATTESTATION_KEY", "VPM_DEMO_WALLET_KEY", "CRON_SECRET"), "api")
     secret_of = {"VPM_RELAYER_KEYS": "relayer", **of_api}
     return {name: value for name, value in env.items() if secret_of.get(name, package) == package}

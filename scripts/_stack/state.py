@@ -65,8 +65,7 @@ def check_port(port: int) -> None:
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Write a file atomically and readable by its owner only. Other programs poll for the file, and a start may be
-    killed at any time."""
+    """Write a file atomically, readable by its owner only. Other programs poll for it, and a start may be killed."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(path.name + ".new")
     temporary.unlink(missing_ok=True)

@@ -58,7 +58,6 @@ class Actor:
     address: str
 
     def send(self, call: Call, value_wei: int = 0) -> dict[str, Any]:
-        """Send a call and wait until it has succeeded. Return its receipt."""
         return self._send_and_wait({**call.parameters(), "value": hex(value_wei)}, call.function.name)
 
     def deploy(self, name: str, creation: bytes, types: list[str], values: list[Any]) -> str:
@@ -74,8 +73,6 @@ class Actor:
 
 
 class PoolKey(NamedTuple):
-    """The key of a pool in the factory: the pool's tokens in order, and its fee."""
-
     token0: str
     token1: str
     fee_pips: int
@@ -144,8 +141,8 @@ class Exchange:
 
 
 def grow_cardinality(who: Actor, pool: str, cardinality: int) -> None:
-    """Set a pool's next cardinality, but do not write a slot for each observation as the pool itself would. Written
-    slots only make later swaps cheaper, but anvil goes through every slot of every contract for each block."""
+    """Set a pool's next cardinality without writing the slots, because anvil visits every written slot for each
+    block."""
     word = int(who.node.ask("eth_getStorageAt", pool, "0x0", "latest"), 16)
     wider = word & ~(0xFFFF << _NEXT_CARDINALITY_BIT) | cardinality << _NEXT_CARDINALITY_BIT
     who.node.ask("anvil_setStorageAt", pool, f"0x{0:064x}", f"0x{wider:064x}")

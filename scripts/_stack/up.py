@@ -28,10 +28,7 @@ from scripts._vpm.bootstrap import step
 
 
 async def run(options: Options, state: State) -> int:
-    """Run until Ctrl-C or SIGTERM and return the exit code 0, or until a part fails and return 1.
-
-    Raise StackError if the options or the machine do not allow a start.
-    """
+    """Run until Ctrl-C or SIGTERM. Return 0, 130 if it was still starting, or 1 if it cannot start or a part fails."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -102,7 +99,6 @@ async def _start_database(state: State, supervisor: Supervisor) -> tuple[str, st
 
 
 def check_database_url() -> None:
-    """Raise StackError if DATABASE_URL is set and its database cannot be used."""
     url = os.environ.get("DATABASE_URL")
     if not url:
         return
@@ -143,8 +139,7 @@ async def _chains(options: Options, state: State, supervisor: Supervisor) -> dic
 
 
 def _ready_files(options: Options, state: State) -> list[Path]:
-    """Return the paths of the ready files to write: one in the state folder, where other commands find it, and one that
-    the user named."""
+    """Return the ready files to write: the state folder's, where other commands find it, and the user's."""
     return [state.ready, *([options.ready_file] if options.ready_file else [])]
 
 

@@ -34,7 +34,6 @@ def wallet(role: str) -> Wallet:
 
 
 def import_account(folder: Path, alias: str, wallet: Wallet) -> None:
-    """Import a local key into ape as a keystore."""
     path = folder / "accounts" / f"{alias}.json"
     if path.exists():
         return

@@ -67,11 +67,10 @@ class AgentMarket:
 
     @property
     def sides(self) -> tuple[str, ...]:
-        """Return the outcome keys that trades use."""
         return tuple(each.key for each in outcomes_of(self.terms.kind, self.spec.bounds))
 
     def owed(self, stake: ev.Staked | ev.RefundBooked) -> tuple[int, bool]:
-        """Return the amount that is owed to a stake now, and whether that amount is a refund."""
+        """Return the amount due to a stake now, and whether it is a refund."""
         if isinstance(stake, ev.RefundBooked):
             return stake.amount, True
         if self.closed is None:
@@ -119,8 +118,7 @@ def specification(listed: ev.MarketListed) -> Specification:
 
 
 async def check_listing(chain: PinnedChain, market: AgentMarket, findings: Findings) -> None:
-    """Check the listing against the Safe's bounds at the time of listing, and check the times that follow from these
-    bounds."""
+    """Check the listing against the Safe's bounds at that time, and the times that follow from them."""
     listing, spec, given = market.listing, market.spec, market.lister_terms
     lister = chain.contract("AgentLister").address
     findings.check(
@@ -160,7 +158,6 @@ async def check_listing(chain: PinnedChain, market: AgentMarket, findings: Findi
 
 
 async def _check_stored_terms(chain: PinnedChain, market: AgentMarket, findings: Findings) -> None:
-    """Check that settler and resolver store the same terms as the lister's log."""
     spec, given, terms = market.spec, market.lister_terms, market.terms
     view, call = await chain.view("SettlementWallet", "market", market.key)
     findings.same(
@@ -197,7 +194,7 @@ async def check_book(chain: PinnedChain, market: AgentMarket, findings: Findings
 
 
 async def check_result(chain: PinnedChain, market: AgentMarket, findings: Findings) -> None:
-    """Check the readings in effect and their outcome. Check that the contracts closed the market with this outcome."""
+    """Check the readings in effect, their outcome, and that the contracts closed the market with it."""
     if market.closed is None:
         return
     if market.decided is None:
@@ -290,8 +287,7 @@ async def _check_final_reading(
 
 
 async def _in_effect(chain: PinnedChain, market: AgentMarket, pools: PoolFeedFacts | None, moment: int) -> RoundReading:
-    """Return the reading that counts at a moment. A pool feed's readings never change, and absent ones never appear, so
-    the feed answers now as it did when the market was decided."""
+    """Return the reading that counts at a moment. A pool feed returns the same reading as when it decided."""
     feed = chain.feed(checksum(market.spec.feed))
     try:
         return await feed.deciding_reading(moment, market.terms.max_age, of_pools=pools is not None)
@@ -347,7 +343,7 @@ async def find_stake(chain: PinnedChain, trade_id: str, tx: Any = None) -> Decod
 
 
 async def check_stake(chain: PinnedChain, market: AgentMarket, stake: DecodedLog, findings: Findings) -> None:
-    """Check the transfer that paid for a stake, check that it paid for nothing else, and check the payout."""
+    """Check the transfer that paid for a stake and for nothing else, and check the payout."""
     event, owner = stake.event, checksum(stake.event.wallet)
     view, call = await chain.view("SettlementWallet", "stake", event.stake_id)
     ours = (owner.lower(), event.amount, hex_of(event.market_id))
@@ -368,8 +364,8 @@ async def check_stake(chain: PinnedChain, market: AgentMarket, stake: DecodedLog
 
 
 async def _check_payment(chain: PinnedChain, stake: DecodedLog, findings: Findings) -> None:
-    """Check that the token logged AuthorizationUsed(payer, nonce) and, in the very next log, Transfer(payer, us,
-    amount). Check that no other stake or refund was booked for the same two logs."""
+    """Check that the token logged AuthorizationUsed and, in the next log, the Transfer, and that nothing else was
+    booked for the pair."""
     event, wallet, owner = stake.event, chain.contract("SettlementWallet").address, checksum(stake.event.wallet)
     nonce = hex_of(event.nonce)
     right, detail = False, "no such pair of logs precedes the stake"
@@ -388,8 +384,8 @@ async def _check_payment(chain: PinnedChain, stake: DecodedLog, findings: Findin
 
 
 async def _find_payment(chain: PinnedChain, stake: DecodedLog) -> tuple[DecodedLog, DecodedLog] | None:
-    """Return the log of an authorization's use and the Transfer in the next log of the same transaction. They are in
-    the stake's transaction or, if the payment came separately, in an earlier one."""
+    """Return an authorization's use and the Transfer in the next log, from the stake's transaction or an earlier
+    one."""
     event = stake.event
     own = await _find_payment_in(chain, stake.tx, event)
     if own is not None:
@@ -424,7 +420,6 @@ def status_of(market: AgentMarket, event: ev.Staked) -> str:
 
 
 def unix_seconds(text: Any) -> int | None:
-    """Return the Unix time of an ISO-8601 text, or None."""
     try:
         return int(datetime.fromisoformat(text).timestamp())
     except (TypeError, ValueError):

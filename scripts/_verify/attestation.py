@@ -28,7 +28,7 @@ def check_receipt(chain: PinnedChain, extensions: Any, trade_id: str, stake: Dec
 
 
 async def check_challenge(chain: PinnedChain, body: dict[str, Any], findings: Findings) -> None:
-    """Check a 402 answer: its payee, its token, and that the attestation key signed the same terms."""
+    """Check a 402 response: its payee, its token, and that the attestation key signed the same terms."""
     wallet, token = chain.contract("SettlementWallet").address, chain.token.address
     for accept in body.get("accepts") or []:
         findings.address("the challenge pays the settlement wallet", accept.get("payTo"), wallet, "the deployment file")
@@ -61,8 +61,7 @@ def _info(extensions: Any) -> dict[str, Any] | None:
 def _signed(
     chain: PinnedChain, info: dict[str, Any], statement: Any, primary: str, findings: Findings
 ) -> dict[str, Any] | None:
-    """Return the payload if the attester signed it. If no attester is known, the document's signer must have signed
-    it."""
+    """Return the payload if the attester signed it or, if none is known, the document's signer."""
     what = f"the {primary.lower()}'s signature"
     if not isinstance(statement, dict) or not isinstance(statement.get("payload"), dict):
         findings.check(what, False, "extensions.offer-receipt", "there is no payload")

@@ -45,7 +45,6 @@ class DecodedLog:
 
     @property
     def place(self) -> tuple[int, int]:
-        """Return the log's position in the order of the chain."""
         return self.block, self.index
 
 
@@ -60,8 +59,7 @@ class PinnedChain:
 
     @classmethod
     async def connect(cls, rpc: ChainProvider, deployments: Path, block: int | None) -> PinnedChain:
-        """Return the chain that the node serves, pinned at a block. Raise NotCheckable if no deployment file describes
-        the chain."""
+        """Return the node's chain, pinned at a block. Raise NotCheckable if no deployment file describes it."""
         client = ChainClient(rpc)
         chain_id = await client.eth.chain_id
         by_chain_id = deployments_in(deployments)
@@ -106,21 +104,19 @@ class PinnedChain:
         return self._headers[block]
 
     async def receipt(self, tx: Any) -> Receipt | None:
-        """Return a transaction's receipt. Return None if `tx` is not a transaction hash, or if it is not mined at the
-        pinned block."""
+        """Return a transaction's receipt, or None if `tx` is no hash or is not mined at the pinned block."""
         if not is_hash(tx):
             return None
         receipt = await self.client.receipt(tx)
         return receipt if receipt is not None and receipt.block_number <= self.head.number else None
 
     async def view(self, name: str, function: str, *arguments: Any) -> tuple[Any, str]:
-        """Call a view of one of our contracts at the pinned block. Return its result, and the call as text."""
+        """Call a view at the pinned block. Return its result, and the call as text."""
         written = ", ".join(hex_of(each) if isinstance(each, bytes) else str(each) for each in arguments)
         return await self.read(self.contract(name).call(function, *arguments)), f"{name}.{function}({written})"
 
     async def logs_in(self, tx: Any, name: str, *events: str) -> list[DecodedLog]:
-        """Return one contract's logs in a transaction. Return none if the transaction is not mined at the pinned
-        block."""
+        """Return one contract's logs in a transaction, or none if it is not mined at the pinned block."""
         receipt = await self.receipt(tx)
         return [] if receipt is None else decode_logs(receipt.logs, *self._source(name, events))
 
@@ -129,7 +125,6 @@ class PinnedChain:
         return any(is_transfer(one.event, sender, to, value) for one in transfers)
 
     async def logs(self, name: str, topics: Topics = (), *events: str) -> list[DecodedLog]:
-        """Return the logs of one of our contracts: all events, or only the named ones. See `logs_of`."""
         return await self.logs_of(*self._source(name, events), topics)
 
     async def logs_of(self, address: str, layouts: Mapping[bytes, Layout], topics: Topics = ()) -> list[DecodedLog]:
@@ -143,8 +138,7 @@ class PinnedChain:
         return contract.address, {t: each for t, each in EVENTS[name].items() if not events or each.name in events}
 
     async def range(self, address: str, topics: list[Any], first: int, last: int) -> list[Log]:
-        """Return the logs of one contract between two blocks. The request is split into ranges that the node
-        accepts."""
+        """Return a contract's logs between two blocks, in ranges that the node accepts."""
         try:
             return await self.client.logs(first, last, [address], topics)
         except RpcError as error:
@@ -167,7 +161,6 @@ def add_options(parser: argparse.ArgumentParser, node: str) -> None:
 
 
 def node_url(rpc: str | None, variable: str) -> str:
-    """Return the URL of the option or, without one, the first URL in the service's setting."""
     url = rpc or (setting(variable) or "").partition(",")[0].strip()
     if not url:
         raise NotCheckable("No node was given.", hint=f"Give --rpc URL, or set {variable}.")
@@ -180,7 +173,6 @@ def deployments_in(folder: Path) -> dict[int, Deployment]:
 
 
 def decode_logs(logs: Sequence[Log], address: str, layouts: Mapping[bytes, Layout]) -> list[DecodedLog]:
-    """Decode one contract's logs whose event is in `layouts`. Return them in chain order."""
     out = []
     for log in logs:
         if checksum(log.address) != checksum(address) or log.removed or not log.topics:

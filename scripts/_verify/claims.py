@@ -19,8 +19,7 @@ class ClaimVerdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A checked statement. `what` is a sentence or a field's name. `shown_by` is the call, log or arithmetic that shows
-    the actual value."""
+    """A checked statement. `shown_by` is the call, log or arithmetic that shows the actual value."""
 
     what: str
     verdict: ClaimVerdict
@@ -34,8 +33,8 @@ class NotCheckable(VpmError):
 
 @dataclass
 class Findings:
-    """The claims in the order in which they were checked. Each method accepts the document's values as they are, even
-    of wrong types. `of` begins the sentence of each claim. `source` is the default of `shown_by`."""
+    """The claims in the order of their checks, from values of any type. `of` begins each sentence, `source` is the
+    default of `shown_by`."""
 
     claims: list[Claim] = field(default_factory=list)
     of: str = ""

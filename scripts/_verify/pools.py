@@ -24,16 +24,12 @@ DECIMALS: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class SourceTerms:
-    """A pool of a feed, with the fields of IPoolFeed.Source."""
-
     base_is_token0: bool
     reference_liquidity: int
 
 
 @dataclass(frozen=True, slots=True)
 class PoolFeedTerms:
-    """A PoolFeed's constructor arguments."""
-
     sources: tuple[SourceTerms, ...]
     supply: int  # in the token's smallest units
     quote_decimals: int
@@ -43,8 +39,6 @@ class PoolFeedTerms:
 
 @dataclass(frozen=True, slots=True)
 class PoolWindow:
-    """A pool's history over a window."""
-
     start_cumulative: int
     end_cumulative: int
     seconds_per_liquidity: int  # over the window, times 2**128
@@ -83,14 +77,12 @@ async def pool_feed_at(chain: PinnedChain, address: str) -> PoolFeedFacts | None
 
 
 async def recorded_at(chain: PinnedChain, feed: PoolFeedFacts, round_id: int) -> int | None:
-    """Return the time of the block in which a reading was recorded, or None if it was not recorded."""
     layouts = {topic: each for topic, each in FEED_EVENTS.items() if each.name == "AnswerUpdated"}
     logs = await chain.logs_of(feed.address, layouts, [None, word(round_id)])
     return await chain.time_of(logs[0].block) if logs else None
 
 
 async def check_reading(chain: PinnedChain, feed: PoolFeedFacts, at: int, when: str, findings: Findings) -> None:
-    """Compare a recorded reading with the reading computed from the pools' history."""
     round_id, reader = at // feed.terms.step, chain.feed(feed.address)
     recorded = await reader.round(round_id)
     quality = await chain.read(reader.contract.call("qualityOf", at))
@@ -135,7 +127,6 @@ def wrapped(value: int, bits: int) -> int:
 
 
 def compute_reading(terms: PoolFeedTerms, windows: Sequence[PoolWindow]) -> tuple[Quality, int]:
-    """Return the quality and the answer that the feed records for these windows."""
     for source, window in zip(terms.sources, windows, strict=True):
         if window.seconds_per_liquidity > (THIN * terms.window << 128) // source.reference_liquidity:  # down
             return Quality.THIN, 0

@@ -16,8 +16,8 @@ _HOLDERS = {"stock": "VestedMarkets", "base": "SettlementWallet"}
 
 
 async def check_page(chain: PinnedChain, body: dict[str, Any], findings: Findings) -> None:
-    """Check the page's statements about this node's chain. On Base these are about the money of the agent markets, on
-    the stock chain about everything else."""
+    """Check the page's statements about this node's chain: on Base the agent markets' money, on the stock chain the
+    rest."""
     for one in body.get("solvency") or []:
         stated = one.get("chain")
         if stated == chain.name:
@@ -78,8 +78,7 @@ async def _check_safe(chain: PinnedChain, stated: Any, findings: Findings) -> No
 
 
 async def _check_solvency(chain: PinnedChain, stated: dict[str, Any], findings: Findings) -> None:
-    """Check solvency at the pinned block and at the block in the document. The node may lack the state of the
-    document's block."""
+    """Check solvency at the pinned block and, if the node has its state, at the document's block."""
     name = _HOLDERS[chain.name]
     holder, token = chain.contract(name), chain.token
     findings.address(f"the solvency entry names {name}", stated.get("address"), holder.address, "the deployment file")
@@ -104,14 +103,11 @@ async def _check_solvency(chain: PinnedChain, stated: dict[str, Any], findings: 
 
 
 def _total(answer: Any) -> int:
-    """Return an amount as one number. SettlementWallet returns its liabilities as open stakes, unpaid amounts and
-    fees."""
+    """Return an amount as one number. SettlementWallet's liabilities are open stakes, unpaid amounts and fees."""
     return sum(answer) if isinstance(answer, tuple) else int(answer)
 
 
 class _Venue:
-    """The totals of all markets, from the settler's logs."""
-
     def __init__(self, logs: list[DecodedLog]) -> None:
         self._of: dict[int, list[DecodedLog]] = {}
         self.offered = self.paid = self.fees = self.swept = self.seeded = 0
@@ -139,8 +135,7 @@ class _Venue:
 
     @property
     def totals(self) -> dict[str, int]:
-        """Return the totals that only grow. A page of an earlier moment may state lower totals, but never higher
-        ones."""
+        """Return the totals, which only grow, so that an earlier page may state lower ones."""
         return {
             "seeded": self.seeded,
             "staked": self.offered - self.seeded,

@@ -215,7 +215,7 @@ async def _prove_round(feed: FeedReader, proposed: int, time: int, which: str, f
 
 
 async def check_detail(chain: PinnedChain, body: dict[str, Any], findings: Findings) -> None:
-    """Check an answer of GET /api/markets/[id] at the block that the answer names."""
+    """Check a response of GET /api/markets/[id] at the block that it names."""
     listed: dict[str, Any] = body["market"] if isinstance(body.get("market"), dict) else body
     market_id = integer_or_none(listed.get("id"))
     if market_id is None:
@@ -346,7 +346,6 @@ async def check_positions(chain: PinnedChain, body: dict[str, Any], findings: Fi
 
 
 async def check_view(chain: PinnedChain, market: StockMarket, position_id: int, findings: Findings) -> None:
-    """Check the contract's settlement of a position against the logs, at the pinned block."""
     due = market.view(position_id).settlement
     ours = (due.gross, due.fee, due.net, due.refund, due.total, due.deliverable)
     stated, call = await chain.view("VestedMarkets", "settlement", position_id)

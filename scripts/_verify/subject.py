@@ -20,8 +20,6 @@ MAX_BYTES = 50_000_000
 
 
 class SubjectKind(StrEnum):
-    """The kind of a document that can be verified."""
-
     RECEIPT = "trade receipt"
     CHALLENGE = "payment challenge"
     TRADE_PROOF = "trade proof"

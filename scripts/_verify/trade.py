@@ -181,8 +181,8 @@ async def _check_time(chain: PinnedChain, stake: DecodedLog, stated: Any, findin
 
 
 async def _check_bet(chain: PinnedChain, stake: DecodedLog, findings: Findings) -> None:
-    """Check that the trade id is the hash of its bet, and that the payer's signature is bound to this bet. The hash is
-    computed from the call's data, so it is unknown if another contract called the settlement wallet."""
+    """Check that the trade id is the bet's hash and the payer's signature is bound to the bet. Both come from the
+    call's data, so they are unknown if another contract called."""
     what = "the trade id is the hash of the bet"
     transaction = await chain.client.transaction(stake.tx)
     wallet = chain.contract("SettlementWallet")

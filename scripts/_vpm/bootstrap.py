@@ -69,8 +69,7 @@ def launch(argv: list[str]) -> int:
 
 
 def environment() -> dict[str, str]:
-    """Return the environment variables of our commands: our tools are first on PATH, and stray Python settings are
-    removed."""
+    """Return our commands' environment: our tools first on PATH, without stray Python settings."""
     # Without bytecode caches Python compiles hundreds of ape's modules at each start, which takes seconds.
     stray = ("PYTHONHOME", "VIRTUAL_ENV", "PYTHONDONTWRITEBYTECODE")
     env = {k: v for k, v in os.environ.items() if k not in stray}
@@ -142,8 +141,7 @@ def python_environment(venv: Path, lock: Path, what: str) -> Path:
 
 
 def _python_environments() -> None:
-    """Install the product's packages and then ape's. Most packages are the same, so the second installation takes them
-    from uv's cache."""
+    """Install the product's packages and then ape's, most of which then come from uv's cache."""
     python_environment(VENV, LOCK, "Python packages")
     python_environment(APE_VENV, LOCKS / "ape.txt", "ape's Python packages")
 
@@ -177,8 +175,7 @@ def _system_python() -> str:
 
 
 def registry_settings(python: str) -> dict[str, str]:
-    """Return settings that give uv the mirror and certificate bundle of pip's configuration. uv does not read that
-    configuration."""
+    """Return uv's settings for the mirror and certificates of pip's configuration, which uv does not read."""
     listed = subprocess.run([*_pip(python), "config", "list"], capture_output=True, text=True, check=False).stdout
     configured: dict[str, str] = {}
     for line in listed.splitlines():

@@ -111,8 +111,7 @@ def main(argv: list[str]) -> int:
 
 
 def _run(chosen: Sequence[Stage], extra: Sequence[str]) -> list[StageResult]:
-    """Run the tests, the browser tests and the other programs in three concurrent queues. The first queue prints to the
-    screen."""
+    """Run tests, browser tests and other programs in three concurrent queues. The first prints to the screen."""
     unavailable = [stage for stage in chosen if stage.folders and not _can_run(stage)]
     tests = [stage for stage in chosen if stage.folders and stage not in unavailable]
     together, alone = ([stage for stage in tests if stage.alone == is_alone] for is_alone in (False, True))
@@ -149,8 +148,7 @@ def _line(stages: Sequence[Stage], *, on_screen: bool) -> list[StageResult]:
 
 
 def _run_paths(paths: Sequence[Path], extra: Sequence[str]) -> int:
-    """Run only these paths: Solidity tests with forge, all others with pytest. A folder may have tests of both
-    kinds."""
+    """Run only these paths, with forge for Solidity tests and pytest for the others. A folder may have both."""
     if why := next(filter(None, map(_problem_with, paths)), None):
         print(f"vpm test: {why}", file=sys.stderr)
         return 2
@@ -234,7 +232,6 @@ def _gas(output: Output) -> int:
 
 
 def run_tests(stages: Sequence[Stage], extra: Sequence[str], output: Output) -> int:
-    """Run the tests of several stages together."""
     folders = [folder for stage in stages for folder in stage.folders]
     count = workers(stages)
     if count > CORES and not (REPOSITORY / "tests" / "__pycache__").exists():

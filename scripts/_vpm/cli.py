@@ -60,8 +60,7 @@ def verify(argv: list[str]) -> int:
 def command(
     package: str, *words: str, is_local: Callable[[list[str]], bool] = lambda _argv: False
 ) -> Callable[[list[str]], int]:
-    """Return a command that runs another module. `is_local` decides whether the command uses the local stack, if one
-    runs and the settings name no other service."""
+    """Return a command that runs another module, on the local stack if `is_local` and no service is named."""
 
     def run(argv: list[str]) -> int:
         if is_local(argv):

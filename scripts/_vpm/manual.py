@@ -13,8 +13,7 @@ COMMANDS = dict(zip(_SECTIONS[::3], zip(_SECTIONS[1::3], _SECTIONS[2::3], strict
 
 
 def show_help(argv: list[str]) -> int | None:
-    """Print help if a command line asks for help or names an unknown command. Return the exit code, or None if the
-    command is to run."""
+    """Print help if the command line asks for it or is unknown, and return the exit code; None to run the command."""
     asked, *options = argv or ["--help"]
     if asked in ("-h", "--help", "help"):
         asked, *options = *options[:1], "--help"

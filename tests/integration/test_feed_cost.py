@@ -169,7 +169,7 @@ def test_two_pools_price_the_token_through_the_one_between(played: Played) -> No
         (["{pool}", "--quote", "{quote}", "--window", "86400"], "their volatility cannot be measured"),
         (["{pool}"], "does not name USDC"),
         (["{pool}", "--quote", "{quote}", "--own-share", "100"], "--own-share cannot be 100%"),
-        (["{pool}", "--quote", "{quote}", "--sigma", "0"], "The volatility cannot be 0%"),
+        (["{pool}", "--quote", "{quote}", "--sigma", "0"], "--sigma cannot be 0%"),
         (["{pool}", "--quote", "{quote}", "--window", "5"], "A window of 5 s is too short"),
     ],
 )
