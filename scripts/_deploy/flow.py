@@ -13,7 +13,7 @@ from eth_utils.address import is_address, to_checksum_address
 from eth_utils.crypto import keccak
 from hexbytes import HexBytes
 
-from core.contracts.deployments import ContractInfo, Deployment, Safe, load_deployment, write_deployment
+from core.contracts.deployments import ContractInfo, Deployment, Safe, write_deployment
 from core.contracts.feeds import AgentFeed
 from scripts._deploy import build
 from scripts._deploy import safe as safes
@@ -28,7 +28,6 @@ def deployment_options(function: Callable[..., Any]) -> Callable[..., Any]:
         ),
         click.option("--safe-owner", "safe_owners", multiple=True, help="an owner of a new Safe (repeatable)"),
         click.option("--safe", help="the address of an existing Safe (default: create one)"),
-        click.option("--out", help="the deployment file to write (default: the --deployment file)"),
     ):
         function = option(function)
     return function
@@ -185,20 +184,15 @@ def binder(project: Any) -> Callable[[str, str], Any]:
     return lambda name, address: getattr(project, name.split(" ", 1)[0]).at(address)
 
 
-def prepare(script: Script, *, out: str | None, safe: str | None, safe_owners: Sequence[str], threshold: int) -> Plan:
+def prepare(script: Script, *, safe: str | None, safe_owners: Sequence[str], threshold: int) -> Plan:
     """Return the plan to confirm. Raise ScriptRefused if there is a deployment already."""
-    target, file = Path(out) if out else script.path, script.file
-    if file.is_deployed:
+    if script.file.is_deployed:
         raise ScriptRefused(
-            f"{script.path} says that {file.network} is already deployed, and it can only be deployed once."
-        )
-    if target.exists() and load_deployment(target).is_deployed:
-        raise ScriptRefused(
-            f"{target} already records a deployment and is not overwritten. Move the file away to deploy again."
+            f"{script.path} says that {script.file.network} is already deployed, and it can only be deployed once."
         )
     if not script.session.local:
         require_recorded(script.project)
-    return Plan(script.session, file, target, script.bind, safe, safe_owners, threshold)
+    return Plan(script.session, script.file, script.path, script.bind, safe, safe_owners, threshold)
 
 
 def require_recorded(project: Any) -> None:

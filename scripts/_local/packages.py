@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import platform
 import shutil
 import subprocess
-import sys
 from functools import cache
 from pathlib import Path
 
@@ -16,23 +14,9 @@ from core.paths import REPOSITORY
 NODE_MODULES = REPOSITORY / "node_modules"
 
 
-def machine() -> tuple[str, str]:
-    """Return (system, processor) as ("linux" | "darwin", "x64" | "arm64")."""
-    system = {"linux": "linux", "darwin": "darwin"}.get(sys.platform)
-    processor = {"x86_64": "x64", "amd64": "x64", "aarch64": "arm64", "arm64": "arm64"}.get(platform.machine().lower())
-    if system is None or processor is None:
-        raise ProcessError(
-            f"There is no packaged build for {sys.platform} on {platform.machine()}.",
-            hint="Use Linux or macOS on x86-64 or arm64, or set DATABASE_URL and run your own nodes.",
-        )
-    return system, processor
-
-
 def foundry_binary(tool: str, node_modules: Path = NODE_MODULES) -> Path:
-    """Return anvil, forge or cast for this machine. It comes from the npm package, or from PATH if npm has none."""
-    system, processor = machine()
-    package = f"{tool}-{system}-{'amd64' if processor == 'x64' else 'arm64'}"
-    packaged = node_modules / "@foundry-rs" / package / "bin" / tool
+    """Return anvil, forge or cast from npm, which installs them on Linux on x86-64 only, or else from PATH."""
+    packaged = node_modules / "@foundry-rs" / f"{tool}-linux-amd64" / "bin" / tool
     return packaged if packaged.exists() else _on_path(tool)
 
 

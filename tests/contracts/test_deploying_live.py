@@ -7,6 +7,7 @@ import asyncio
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 from dataclasses import dataclass, field
@@ -42,7 +43,7 @@ class Operator:
     _running: subprocess.Popen[str] | None = field(default=None, repr=False)
 
     @property
-    def out(self) -> Path:
+    def file(self) -> Path:
         return self.folder / "stock.json"
 
     @property
@@ -68,9 +69,8 @@ class Operator:
     def _run(self, more: tuple[str, ...], answer: str, env: dict[str, str]) -> subprocess.CompletedProcess[str]:
         self.sent = 0
         with live_looking(self.chain.url, self._on_send) as node:
-            file = str(REPOSITORY / "deployments" / "stock.json")
-            options = ["--network", node, "--account", ALIAS, "--deployment", file]
-            options += ["--out", str(self.out), "--opener", wallets.OPENER.address, "--send"]
+            options = ["--network", node, "--account", ALIAS, "--deployment", str(self.file)]
+            options += ["--opener", wallets.OPENER.address, "--send"]
             for owner in wallets.SAFE_OWNERS:
                 options += ["--safe-owner", owner.address]
             self._running = subprocess.Popen(
@@ -107,6 +107,7 @@ def _folders(folder: Path) -> dict[str, str]:
 
 @pytest.fixture
 def operator(stock_chain: RunningChain, tmp_path: Path) -> Operator:
+    shutil.copy(REPOSITORY / "deployments" / "stock.json", tmp_path)
     made = Account.create()
     key = "0x" + made.key.hex().removeprefix("0x")
     wallets.import_account(tmp_path / "ape", ALIAS, wallets.Wallet("live", made.address, key))
@@ -120,7 +121,7 @@ def test_one_confirmation_and_one_unlock_deploy_everything(operator: Operator) -
     assert done.returncode == 0, done.stdout
     assert done.stdout.count("[y/N]") == 1, "it is confirmed once"
     assert done.stdout.count("passphrase") == 1, "the passphrase is typed once"
-    deployment = load_deployment(operator.out)
+    deployment = load_deployment(operator.file)
     assert deployment.is_deployed
     for name, one in deployment.contracts.items():
         assert f"create {name}: " in done.stdout.split("[y/N]")[0], "what is confirmed names it"
@@ -143,7 +144,7 @@ def test_nothing_is_sent_without_passphrase_money_or_consent(operator: Operator,
     assert "[y/N]" not in poor.stdout
     assert operator.nonce == 0
     assert not operator.journal.exists()
-    assert not operator.out.exists()
+    assert not load_deployment(operator.file).is_deployed
 
     operator.fund()
     (tmp_path / "passphrase").write_text(ape.PASSPHRASE + "\n")
@@ -157,11 +158,11 @@ def killed_at(operator: Operator, points: list[tuple[int, str]]) -> None:
         operator.kill_at = point
         broken = operator.deploy()
         assert broken.returncode == -signal.SIGKILL, broken.stdout
-        assert not operator.out.exists()
+        assert not load_deployment(operator.file).is_deployed
     operator.kill_at = None
     done = operator.deploy()
     assert done.returncode == 0, done.stdout
-    deployment = load_deployment(operator.out)
+    deployment = load_deployment(operator.file)
     (listed,) = {int(each) for each in re.findall(r"^\d+ of (\d+): ", done.stdout, re.MULTILINE)}
     assert operator.nonce == listed, "nothing was sent twice, or otherwise than by the list"
     assert len({one.address for one in deployment.contracts.values()}) == 4
