@@ -137,7 +137,7 @@ def test_a_pool_feed_is_deployed_allowed_and_checked(pooled: Pooled, facts: Path
     before = pooled.now
     done = _ape(ape_folder, "allow_feed", *sending, "--feed", KEY, owners=2)
     assert f"done by the Safe: allow agent markets on {KEY}" in done.stdout, done.stdout + done.stderr
-    assert "That is allowed on a local chain" in done.stdout
+    assert "A local chain allows this" in done.stdout
     newest = ask(url, "eth_call", {"to": source.address, "data": "0xfeaf968c"}, "latest")  # latestRoundData()
     assert before - source.step_seconds <= int(newest[2 + 3 * 64 : 2 + 4 * 64], 16) < pooled.now
 

@@ -28,7 +28,7 @@ from tests.conftest import TestPostgres
 from tests.support.index_chain import SimChain, SimNode, world_sources
 from tests.support.index_tables import contents, differences, following, fresh_index
 from tests.support.index_world import Crowd
-from tests.support.registry_metrics import measured
+from tests.support.prometheus import measured
 from tests.waiting import until
 
 FINALITY = 16

@@ -26,7 +26,7 @@ from scripts._local.ports import free_port
 from tests.conftest import Anvil, StartAnvil
 from tests.support.inconsistent_node import InconsistentNode
 from tests.support.outbox_history import history
-from tests.support.registry_metrics import measured
+from tests.support.prometheus import measured
 from tests.support.relayer_rig import GWEI, QUICK, Rig, rigged
 from tests.waiting import until
 

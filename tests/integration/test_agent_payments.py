@@ -28,7 +28,6 @@ from tests.support import questions
 from tests.support.agent_payments import (
     YES_CODE,
     cancelling,
-    keeper_job,
     nonce_of,
     offered,
     spending,
@@ -36,6 +35,7 @@ from tests.support.agent_payments import (
 )
 from tests.support.agent_service import AgentService
 from tests.support.buyer import Buyer, bet, header, sign
+from tests.support.keeper_rig import run_job
 from tests.waiting import PATIENCE, until
 
 pytestmark = pytest.mark.timeout(300)
@@ -110,7 +110,7 @@ async def never_asked_again(buyer: Buyer, service: AgentService, mine: Offer, *,
             return dict(body)
         assert time.monotonic() < deadline, body
         service.chain.mine(16)
-        await keeper_job(service)
+        await run_job(service.env, "agent-credit")
 
 
 async def taken_in(buyer: Buyer, service: AgentService, offers: Sequence[Offer]) -> list[asyncio.Task[Any]]:
@@ -164,7 +164,7 @@ async def settle_down(service: AgentService) -> None:
     """Let every payment become final, and the keeper book what it may, until there is nothing left."""
     await bury(service)
     for _ in range(6):
-        report = await keeper_job(service)
+        report = await run_job(service.env, "agent-credit")
         assert report.ok, report.body()
         if not report.actions:
             return
@@ -362,7 +362,7 @@ async def test_payments_are_accounted_for_before_a_bet_is_refused(buyer: Buyer, 
     assert "the market had closed" in refused["message"]
     booked = rows(service, "SELECT refund_reason, amount FROM agent_stake WHERE idem_hash = %s", mine.key)
     assert booked == [(RefundReason.CLOSED, 4 * USD)]
-    await keeper_job(service, "agent-pay")
+    await run_job(service.env, "agent-pay")
     await until(lambda: chain.balance(who.address) == before)
 
 

@@ -17,7 +17,7 @@ from relayer.leases import LaneSpec, Leases
 from relayer.signing import LocalSigner
 from scripts._local.ports import free_port
 from scripts._stack.parts import DAEMONS
-from tests.support.promtool import firing
+from tests.support.alert_rules import firing
 
 NONE: Sequence[str] = ()
 ONE: Sequence[str] = ("",)

@@ -19,7 +19,7 @@ from tests.conftest import TestPostgres
 from tests.support.index_chain import SimChain, SimNode, world_sources
 from tests.support.index_tables import contents, differences, following, fresh_index
 from tests.support.index_world import ADDRESSES, Crowd, address_of
-from tests.support.registry_metrics import measured
+from tests.support.prometheus import measured
 
 USD = 10**6
 OURS = ADDRESSES[Role.WALLET]

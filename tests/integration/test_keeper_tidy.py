@@ -12,7 +12,7 @@ from core.outbox import Intent, IntentConflict, IntentRequest, IntentState, enqu
 from tests.support.genesis import Genesis
 from tests.support.keeper_rig import Rig, body, rigged
 from tests.support.outbox_history import history
-from tests.support.registry_metrics import measured
+from tests.support.prometheus import measured
 
 pytestmark = pytest.mark.timeout(240)
 

@@ -14,8 +14,7 @@ import yaml
 from core.paths import REPOSITORY
 from scripts._status import __main__ as status
 from tests.support import declared_metrics as table
-from tests.support.alert_rules import ALERTS, Alert, alerts, metrics_in
-from tests.support.promtool import promtool
+from tests.support.alert_rules import ALERTS, Alert, alerts, metrics_in, promtool
 
 PAGE = REPOSITORY / "docs" / "metrics.md"
 DASHBOARD = REPOSITORY / "deployments" / "grafana" / "vpm.json"

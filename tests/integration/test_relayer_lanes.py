@@ -20,7 +20,7 @@ from relayer.signing import LocalSigner
 from relayer.store import LaneStore
 from relayer.transactions import LaneTransactions
 from tests.support.outbox_history import history
-from tests.support.registry_metrics import measured
+from tests.support.prometheus import measured
 from tests.support.relayer_rig import QUICK, Rig, chain, rig
 from tests.waiting import PATIENCE, until
 

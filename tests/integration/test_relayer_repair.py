@@ -15,7 +15,7 @@ from relayer.policy import LanePolicy
 from relayer.signing import LocalSigner, Signed, SignerUnavailable, Unsigned
 from scripts._local.ports import free_port
 from tests.support.outbox_history import history
-from tests.support.registry_metrics import measured
+from tests.support.prometheus import measured
 from tests.support.relayer_rig import ETHER, GWEI, QUICK, Rig, chain, refuse_first_offer, rig
 from tests.waiting import until
 

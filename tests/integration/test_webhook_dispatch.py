@@ -26,7 +26,7 @@ from core.agent.notices.log import Draft
 from core.agent.notices.reading import Notice, notices_from
 from core.db.engine import ConnectionPool, make_pool
 from tests.support import hostile_endpoint as hostile
-from tests.support.registry_metrics import measured
+from tests.support.prometheus import measured
 from tests.support.signed_bets import add_trade
 from tests.support.webhook_receiver import Receiver, receiver
 from tests.waiting import PATIENCE, running, until

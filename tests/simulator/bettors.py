@@ -10,7 +10,7 @@ from typing import Any
 from core.contracts.statuses import Form
 from core.money import USD
 from tests.simulator.clients import Bet, Clients, Outcome, Seen
-from tests.support.payments import bound_header
+from tests.support.buyer import bound_header
 
 API = "/api/agent/v1"
 REFUSALS = frozenset(

@@ -10,16 +10,10 @@ from eth_account.messages import encode_typed_data
 
 from core import eip3009
 from core.chain import Call
-from core.config import Settings
-from core.config.settings import KeeperSettings
 from core.contracts.deployments import Token
 from core.signatures import message_hash
-from keeper.jobs import BY_NAME, Runner
-from keeper.report import RunReport
-from keeper.service import open_keeper
 from scripts._stack.wallets import Wallet
 from tests.support.agent_chain import AgentChain
-from tests.support.agent_service import AgentService
 
 STRANGER_TIP = 5_000 * 10**9
 _SPEND = "{}(address,address,uint256,uint256,uint256,bytes32,bytes)"
@@ -100,13 +94,3 @@ def cancelling(chain: AgentChain, who: Wallet, nonce: bytes) -> Call:
 
 def nonce_of(envelope: Mapping[str, Any]) -> bytes:
     return bytes.fromhex(envelope["payload"]["authorization"]["nonce"][2:])
-
-
-async def keeper_job(service: AgentService, name: str = "agent-credit") -> RunReport:
-    settings = Settings.model_validate({k: v for k, v in service.env.items() if k in _aliases(Settings)})
-    async with open_keeper(settings, KeeperSettings.model_validate({})) as keeper:
-        return await Runner(keeper).run(BY_NAME[name])
-
-
-def _aliases(settings: Any) -> set[str]:
-    return {each.alias for each in settings.model_fields.values()}

@@ -83,6 +83,14 @@ def header(envelope: Mapping[str, Any]) -> dict[str, str]:
     return {"X-PAYMENT": base64.b64encode(json.dumps(envelope).encode()).decode()}
 
 
+def bound_header(offer: Mapping[str, Any], who: Wallet, now: int, form: Form) -> dict[str, str]:
+    """Return the X-PAYMENT header of a payment that is bound to its one bet; `now` is the chain's time in seconds."""
+    if form is Form.RECEIVE:
+        return header(sign(offer, who, now=now, form=form))
+    nonce, valid_after = offer["extra"]["intentNonce"], offer["extra"]["intentValidAfter"]
+    return header(sign(offer, who, now=now, nonce=bytes.fromhex(nonce[2:]), validAfter=valid_after))
+
+
 class Buyer:
     """A client of the API. Each call comes from `ip`, a new one unless given, so limits stay apart.
 

@@ -20,9 +20,7 @@ from typing import Any
 
 import aiohttp
 from eth_account import Account
-from eth_account.messages import encode_defunct
 
-from api.cup.requests import bet_message, trade_message
 from core.contracts.statuses import Form
 from core.cup.wheel import OUTCOMES
 from core.hexadecimal import hex_of
@@ -30,8 +28,9 @@ from core.money import USD
 from scripts._stack.parts import CHAIN_IDS
 from scripts._stack.wallets import Wallet
 from scripts._stack.wallets import wallet as wallet_of
+from tests.support.buyer import bound_header
+from tests.support.cup_rig import Signer
 from tests.support.fleet import Fleet
-from tests.support.payments import bound_header
 
 PATIENCE_SECONDS = 180.0  # until an unknown answer must have become a known one
 ANSWER_SECONDS = 25.0
@@ -295,22 +294,12 @@ class Load:
             return None
         market = self._dice.choice(listed["markets"])
         cents = self._dice.randrange(100, 2000)
-        body: dict[str, Any] = {
-            "walletAddress": wallet.address,
-            "slug": market["slug"],
-            "side": market["outcomes"][0]["key"],
-            "sizePaper": cents / 100,
-            "tradeId": f"fleet-{secrets.token_hex(8)}",
-            "issuedAt": datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
-        }
-        text = trade_message(
-            wallet.address, body["slug"], body["side"], cents, str(body["tradeId"]), str(body["issuedAt"])
-        )
-        signed = Account.sign_message(encode_defunct(text=text), wallet.private_key)
-        promise = Promise("cup", wallet, str(body["tradeId"]), cents)
+        signer = Signer(Account.from_key(wallet.private_key))
+        body = signer.trade(market["slug"], market["outcomes"][0]["key"], cents, f"fleet-{secrets.token_hex(8)}")
+        promise = Promise("cup", wallet, body["tradeId"], cents)
         self.promises.append(promise)
         refusals = frozenset({"market_closed", "invalid_signature", "insufficient_funds", "cup_closed"})
-        await self.insist(promise, "/api/cup/v1/trade", {**body, "signature": hex_of(signed.signature)}, refusals)
+        await self.insist(promise, "/api/cup/v1/trade", body, refusals)
         return promise
 
     async def wheel(self) -> Promise | None:
@@ -326,17 +315,7 @@ class Load:
         key = f"{live['roundNo']} {wallet.address.lower()} {bet_key}"
         if any(one.key == key for one in self.promises):
             return None
-        issued_at = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-        text = bet_message(wallet.address, live["roundNo"], bet_key, cents, issued_at)
-        signed = Account.sign_message(encode_defunct(text=text), wallet.private_key)
-        body = {
-            "walletAddress": wallet.address,
-            "roundNo": live["roundNo"],
-            "betKey": bet_key,
-            "stakePaper": cents / 100,
-            "issuedAt": issued_at,
-            "signature": hex_of(signed.signature),
-        }
+        body = Signer(Account.from_key(wallet.private_key)).bet(live["roundNo"], bet_key, cents)
         promise = Promise("wheel", wallet, key, cents)
         self.promises.append(promise)
         refusals = frozenset({"round_closed", "invalid_signature", "insufficient_funds", "stake_out_of_bounds"})

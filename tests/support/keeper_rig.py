@@ -7,7 +7,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -81,11 +81,7 @@ class Rig:
     # ---------------------------------------------------------------- the keeper in this process
 
     async def run(self, job: str, *, dry_run: bool = False, **variables: str) -> RunReport:
-        env = self.environment | variables
-        settings = Settings.model_validate({k: v for k, v in env.items() if k in _aliases(Settings)})
-        how = KeeperSettings.model_validate({k: v for k, v in env.items() if k in _aliases(KeeperSettings)})
-        async with open_keeper(settings, how) as keeper:
-            return await Runner(keeper).run(BY_NAME[job], dry_run=dry_run)
+        return await run_job(self.environment | variables, job, dry_run=dry_run)
 
     # ---------------------------------------------------------------- chains
 
@@ -169,6 +165,14 @@ class Rig:
         with contextlib.suppress(OSError):
             return "\n".join((self.folder / f"{name}.log").read_text().splitlines()[-25:])
         return ""
+
+
+async def run_job(env: Mapping[str, str], job: str, *, dry_run: bool = False) -> RunReport:
+    """Run one of the keeper's jobs in this process."""
+    settings = Settings.model_validate({k: v for k, v in env.items() if k in _aliases(Settings)})
+    how = KeeperSettings.model_validate({k: v for k, v in env.items() if k in _aliases(KeeperSettings)})
+    async with open_keeper(settings, how) as keeper:
+        return await Runner(keeper).run(BY_NAME[job], dry_run=dry_run)
 
 
 def relayer_keys() -> str:
