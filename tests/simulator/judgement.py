@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 LOST = "no money is lost"
 DOUBLED = "none is doubled"
-TRUE = "every answer is true at its block"
+TRUE = "every response is true at its block"
 PAID = "everything settled is paid"
 AUDIT = "the audit is clean"
 RAN = "the world ran"  # not of the service: of a world that shows nothing
