@@ -206,4 +206,4 @@ def test_an_account_that_sent_another_transaction_is_refused(operator: Operator)
     ask(operator.chain.url, "anvil_stopImpersonatingAccount", operator.address)
     refused = operator.deploy()
     assert refused.returncode == 1
-    assert "another transaction used it" in refused.stdout
+    assert "another transaction used nonce" in refused.stdout

@@ -54,7 +54,7 @@ def test_every_section_is_read_and_json_has_it(database_url: str, capsys: pytest
 def test_a_database_that_is_away_is_one_sentence(capsys: pytest.CaptureFixture[str]) -> None:
     assert status("postgresql://vpm:secret@127.0.0.1:9/vpm") == 2
     said = capsys.readouterr().err
-    assert "The database does not answer" in said
+    assert "The database does not respond" in said
     assert "secret" not in said
     assert "Traceback" not in said
 

@@ -1,7 +1,5 @@
-"""`python -m tests.simulator [--seeds N] [--from S]`: worlds from seeds, one after the other.
-
-A seed that fails says what it found and how to see it again. Each runs in its own process.
-"""
+"""`python -m tests.simulator [--seeds N] [--from S]` plays worlds one after the other, each in its own process. For a
+seed that fails it prints the violations and the command that repeats it."""
 
 from __future__ import annotations
 
@@ -67,7 +65,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _in_turn(
     stand: Stand, seeds: Sequence[int], prepare: Callable[[World], None], at_once: int
 ) -> Iterator[SeedResult]:
-    """Play the seeds in order, this many at a time."""
     running: deque[Callable[[], SeedResult]] = deque()
     for seed in seeds:
         running.append(stand.start(seed, prepare))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from core.contracts.deployments import load_deployment
 from core.money import USD
@@ -13,7 +14,10 @@ from tests.simulator.bettors import Crowd
 from tests.simulator.contracts import Truth
 from tests.simulator.judgement import Judgement
 from tests.simulator.sentences import AgentJudge
-from tests.simulator.stories import NODE_URLS, Side, Story
+from tests.simulator.stories import NODE_URLS, Side
+
+if TYPE_CHECKING:
+    from tests.simulator.world import World
 
 # Bets on the first market end 60 s after the world began; it is decided by the readings of 130 and 430 s, and settled
 # from 500 s on.
@@ -23,11 +27,9 @@ BEGAN_WITH = 10_000 * USD
 
 
 class AgentSide(Side):
-    """One world's bettors of the agent API, and how it is judged."""
-
     ends_within = 120  # seconds of calm
 
-    def __init__(self, world: Story, deployments: Path, database_url: str) -> None:
+    def __init__(self, world: World, deployments: Path, database_url: str) -> None:
         self.world = world
         self.truth = Truth(world.chain, load_deployment(deployments / "base.json"))
         self._database_url = database_url
@@ -61,8 +63,8 @@ class AgentSide(Side):
         self.truth.mint([each.address for each in self.crowd.wallets], BEGAN_WITH)
 
     async def story(self) -> None:
-        """The first market is listed; bets are made while everything goes wrong; calm; the round's readings;
-        settlement and payouts, rough again; calm until all is done."""
+        """List the first market, let clients bet in rough weather, then have calm, the round's readings, rough
+        settlement and payouts, and calm until all is done."""
         world = self.world
         await self.listed("SELECT 1 FROM agent_market", BETTING_SECONDS / 2)
         await self.bets_until(BETTING_SECONDS + 5)

@@ -1,4 +1,4 @@
-"""Clients of the agent side: they pay for bets, ask again until the answer is definite, and look at markets between."""
+"""Clients of the agent side. They pay for bets, repeat requests until the response is definite, and read markets."""
 
 from __future__ import annotations
 

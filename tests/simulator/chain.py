@@ -43,7 +43,7 @@ class _Line:
 
 
 class SimulatedChain:
-    """One chain, asked while the loop stands still."""
+    """A chain that runs only while the event loop stands still."""
 
     def __init__(self, url: str, clock: VirtualClock, dice: random.Random) -> None:
         self._line = _Line(url)
@@ -66,7 +66,8 @@ class SimulatedChain:
         self._oldest = 0  # forks reach no deeper
 
     def post(self, body: dict[str, Any]) -> dict[str, Any]:
-        """Return the node's answer; a repeated request is not sent again while the chain does not change."""
+        """Return the node's response. While the chain does not change, a repeated request gets the first response
+        again."""
         self.asked += 1
         method = body["method"]
         asked = orjson.dumps([method, body["params"]])
@@ -86,23 +87,22 @@ class SimulatedChain:
         return answer["result"]
 
     def begin(self) -> None:
-        """Start making blocks in virtual time; forks never undo earlier blocks."""
+        """Start making blocks in virtual time. Forks never undo earlier blocks."""
         self._mine(int(self._clock.now))
         self._oldest = self.head
 
     def stood_for(self, number: int, seconds: float) -> bool:
-        """Return whether no fork touched this block in the last seconds in which a process could have noticed."""
+        """Return whether no fork touched this block recently enough for a process to have missed it."""
         return self._awake - self._undone_at.get(number, -1e9) > seconds
 
     def undone_since(self, number: int, moment: float) -> bool:
         return self._undone_when.get(number, -1e9) >= moment
 
     def forked_within(self, seconds: float) -> bool:
-        """Return whether a fork came in the last seconds in which a process could have noticed."""
+        """Return whether there was a fork so recent that a process may have missed it."""
         return any(self._awake - at <= seconds for at in self._undone_at.values())
 
     def sleep(self, seconds: float) -> None:
-        """Suspend the whole machine for this long."""
         self._asleep += seconds
 
     @property
@@ -130,8 +130,8 @@ class SimulatedChain:
             self._mine(int(self._clock.now))
 
     def fork(self, depth: int) -> None:
-        """Other blocks in the place of the last ones. Of what was in them some is in the new ones, some comes later,
-        and some is forgotten by everybody but its sender."""
+        """Replace the last blocks. Some of their transactions are in the new blocks, some come later, and some are
+        dropped by everyone but their sender."""
         depth = min(depth, self.head - self._oldest)
         if depth < 1:
             return

@@ -1,4 +1,4 @@
-"""The common part of all clients: they send, repeat until the answer is definite, and record it."""
+"""The common part of all clients: they send a request, repeat it until the response is definite, and record it."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class Outcome(StrEnum):
 
 @dataclass
 class Seen:
-    """An answer about one market, judged when it came: `true` is empty when it was true at the block it names, a
-    sentence when it was not, and None when a fork undid that block about then."""
+    """A response about one market, judged when it came. `true` is empty if the response was true at the block it names,
+    a sentence if it was not, and None if a fork undid that block at about that time."""
 
     market: str
     true: str | None
@@ -55,7 +55,7 @@ B = TypeVar("B", bound=Bet)
 
 @dataclass
 class Clients(ABC, Generic[B]):
-    """All clients of a world. They sign by the clock; the answers they got are kept for the judgement."""
+    """All clients of a world. They sign by its clock, and their responses are kept for the judgement."""
 
     url: str
     clock: VirtualClock
@@ -69,23 +69,23 @@ class Clients(ABC, Generic[B]):
 
     @abstractmethod
     async def bet(self) -> None:
-        """Chooses, pays or signs, and places a bet."""
+        """Choose, sign and place a bet."""
 
     @abstractmethod
     async def look_once(self) -> None:
-        """Reads markets, and remembers what was seen."""
+        """Read markets, and record the responses."""
 
     @abstractmethod
     async def send(self, bet: B) -> tuple[int, Any]:
-        """Send the bet's request, always the same."""
+        """Send the bet's request, which is the same each time."""
 
     @abstractmethod
     def learn(self, bet: B, status: int, said: Mapping[str, Any]) -> None:
-        """Record what the bettor knows from this answer."""
+        """Record what the bettor learns from this response."""
 
     @abstractmethod
     def is_definite(self, status: int, said: Mapping[str, Any]) -> bool:
-        """Return whether a late answer settles the outcome of the bet."""
+        """Return whether a late response settles the outcome of the bet."""
 
     async def play(self, pace: float) -> None:
         while True:
@@ -105,7 +105,8 @@ class Clients(ABC, Generic[B]):
             await self.insist(bet)
 
     async def insist(self, bet: B) -> None:
-        """Repeat the request until the answer is definite; of two sent at once the first definite answer counts."""
+        """Repeat the request until the response is definite. Of two sent at once, the first definite response
+        counts."""
         while bet.reported is Outcome.WAITING:
             status, answer = await self.send(bet)
             said = answer if isinstance(answer, dict) else {}
@@ -118,7 +119,7 @@ class Clients(ABC, Generic[B]):
                 await asyncio.sleep(wait * self.dice.uniform(0.8, 1.2))
 
     async def ask_again(self, bet: B) -> None:
-        """Repeat the request much later, until the answer mentions the bet."""
+        """Repeat the request much later, until the response mentions the bet."""
         for _ in range(TIMES_AGAIN):
             bet.last = status, answer = await self.send(bet)
             if self.is_definite(status, answer if isinstance(answer, dict) else {}):

@@ -34,7 +34,7 @@ CREATE FUNCTION public.set_config(text, text, boolean) RETURNS text LANGUAGE sql
 
 
 class VirtualClock:
-    """The one clock of a simulated world. `path` is where PostgreSQL reads it."""
+    """The clock of a simulated world. PostgreSQL reads it from the file `path`."""
 
     def __init__(self, epoch: float, path: Path) -> None:
         self._epoch_us = round(epoch * 1e6)
@@ -64,14 +64,14 @@ class VirtualClock:
         self._us += max(1, -(-round(seconds * 1e7) // 10))
 
     def write(self) -> None:
-        """Set PostgreSQL's clock; called before each of its statements."""
+        """Set PostgreSQL's clock. This runs before each of its statements."""
         if self._written_us != self._us:
             self._written_us = self._us
             os.pwrite(self._file, f"{self.now:.6f}".encode(), 0)
 
 
 def install(clock: VirtualClock) -> None:
-    """Switch this process to virtual time, for good: each world has its own process."""
+    """Switch this process to virtual time for good; each world has its own process."""
 
     class VirtualDatetime(datetime, metaclass=_AnyDatetime):
         @classmethod
@@ -104,9 +104,9 @@ def install(clock: VirtualClock) -> None:
 
 @functools.cache
 def that_keep_a_clock() -> list[FunctionType]:
-    """The functions of loaded modules that have one of the machine's clocks as a default of a parameter or of a field:
-    bound when they were defined, so no module's name leads there. Found once, before the collector is made to forget
-    what there is."""
+    """Return the functions of loaded modules that have a clock of the machine as the default of a parameter or a field.
+    Such a default was bound at the definition, so replacing a module's name does not reach it. They are looked up once,
+    before the collector is frozen."""
     clocks = {time.time, time.time_ns, time.monotonic, time.perf_counter}
 
     def keeps(function: FunctionType) -> bool:
@@ -142,8 +142,8 @@ class _AnyDatetime(type):
 
 @functools.cache
 def that_ask() -> list[ModuleType]:
-    """The loaded modules that read the date: no others, for some make decoders of the type that they name. Found once,
-    before worlds are forked."""
+    """Return the loaded modules that read the date. Other modules are left alone, because some build decoders from the
+    type that they name. They are looked up once, before worlds are forked."""
     found = []
     for name, module in list(sys.modules.items()):
         path = getattr(module, "__file__", None) or ""
@@ -154,6 +154,6 @@ def that_ask() -> list[ModuleType]:
 
 
 def make_sql_follow(connection: psycopg.Connection[Any], folder: Path) -> None:
-    """Of a database without tables yet: their defaults and functions will follow as well. The time is read from the
-    file `clock-<database>` in this folder."""
+    """Make SQL's clock follow the file `clock-<database>` in this folder. The database must not have tables yet, so
+    that their defaults and functions follow too."""
     connection.execute(SQL.format(folder=folder).encode())

@@ -22,7 +22,7 @@ LOOKS_BACK_SECONDS = 40.0  # so long after a fork the service may still report t
 
 
 class ChainTruth:
-    """The chain's own state, independent of any node's or table's answers."""
+    """The chain's state, read without the simulated nodes and the tables."""
 
     def __init__(self, chain: SimulatedChain, deployment: Deployment, token: Contract) -> None:
         self.chain = chain
@@ -37,7 +37,7 @@ class ChainTruth:
         return int(self.read(self.token.call("balanceOf", owner), block))
 
     def mint(self, owners: list[str], amount: int) -> None:
-        """Before the world begins, in one block."""
+        """Mint tokens in one block before the world begins."""
         sender = wallets.DEPLOYER.address
         self.chain.ask("anvil_impersonateAccount", sender)
         for each in owners:
@@ -66,7 +66,7 @@ class Truth(ChainTruth):
             return None
 
     def answer(self, body: Any, block: int) -> str | None:
-        """Judges what an answer says of a market at a block; see `Seen.true`."""
+        """Judge what a response says about a market at a block; see `Seen.true`."""
         if block > self.chain.head or not self.chain.stood_for(block, LOOKS_BACK_SECONDS):
             return None
         held = self.market(market_key(body["id"]), block)
@@ -77,7 +77,7 @@ class Truth(ChainTruth):
         return ""
 
     def receipt(self, owner: str, idem_key: str, answer: Any) -> str | None:
-        """Judges a receipt by the stake as it stands now; see `Seen.true`."""
+        """Judge a receipt by the stake's present state; see `Seen.true`."""
         if self.chain.forked_within(LOOKS_BACK_SECONDS):
             return None
         identity = self.stake_of(owner, idem_key)

@@ -1,4 +1,5 @@
-"""Players of the cup: they claim, sign trades and bets on the wheel, ask until the answer is definite, and look."""
+"""Players of the cup. They claim, sign trades and bets on the wheel, repeat requests until the response is definite,
+and read."""
 
 from __future__ import annotations
 
@@ -37,7 +38,7 @@ STAKES = (10_00, 25_00, 500_00)
 
 @dataclass(kw_only=True)
 class PaperBet(Bet):
-    """A trade on a paper market, or a bet on the wheel: `row` is what names it in the tables, by kind."""
+    """A trade on a paper market, or a bet on the wheel. `row` identifies it in the tables of its kind."""
 
     path: str
     body: dict[str, Any]
@@ -51,7 +52,7 @@ class PaperBet(Bet):
 
 @dataclass(frozen=True)
 class SeenPool:
-    """What an answer said of a market, and how many trades on it were acknowledged before the question."""
+    """A market's state in a response, and how many trades on it had been acknowledged before the request."""
 
     slug: str
     trades: int
@@ -71,7 +72,7 @@ def cents(paper: Any) -> int:
 
 @dataclass
 class CupCrowd(Clients[PaperBet]):
-    """The players of the cup. What they see is judged when all is over, by the order in which the ledger has it."""
+    """The players of the cup. Their responses are judged at the end, in the order of the ledger."""
 
     claimed: set[str] = field(default_factory=set)
     pools: list[SeenPool] = field(default_factory=list)
@@ -158,6 +159,6 @@ class CupCrowd(Clients[PaperBet]):
         return status == 200 or said.get("error") in REFUSALS
 
     async def ask_again(self, bet: PaperBet) -> None:
-        """Repeat the request unless it was refused: that would be a new bet."""
+        """Repeat the request unless it was refused, because repeating a refused request would be a new bet."""
         if bet.reported is not Outcome.REFUSED:
             await super().ask_again(bet)

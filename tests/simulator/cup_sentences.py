@@ -55,8 +55,8 @@ class CupJudge(Judge[Truth, PaperBet]):
         return {row["id"] for row in self._rows["transaction"] if row["kind"] == "claim"}
 
     def _bet(self, bet: PaperBet, row: Mapping[str, Any] | None) -> None:
-        """What was taken is there, and what was refused is not. That it is there once, and as it was signed, is
-        recomputed."""
+        """Check that accepted bets are in the tables and refused ones are not. `cup_check` shows that each is there
+        once, as signed."""
         about = f"{bet.row} of {bet.wallet.address} for {bet.amount}: {'; '.join(bet.answers[-6:])}"
         self.check_reported(bet, row is not None, about)
         if row is not None and bet.reported is Outcome.REFUSED:
@@ -73,11 +73,12 @@ class CupJudge(Judge[Truth, PaperBet]):
                 self.judgement.against(TRUE, f"the receipt says {said}, the ledger {true}: {about}")
 
     def was_refused(self, bet: PaperBet) -> bool:
-        """Return False, as no fork undoes what is in a table."""
+        """Return False, because no fork undoes what is in a table."""
         return False
 
     def _pools(self) -> None:
-        """A market was seen as it was after so many trades, the seer's own and all that it knew of among them."""
+        """Check that a market was seen as it stood after some number of trades that includes all those the reader knew
+        of."""
         pools: dict[str, list[int]] = defaultdict(lambda: [0])
         for row in self._rows["trade"]:
             pools[row["slug"]].append(pools[row["slug"]][-1] + row["size_cents"])
@@ -126,7 +127,7 @@ class CupJudge(Judge[Truth, PaperBet]):
             self.judgement.against(TRUE, f"{row['slug']} was {ended} for {listed['winner']}, its paper market {row}")
 
     def _round(self, row: Mapping[str, Any]) -> None:
-        """It fell by the first block after its close, unless a fork undid that block since."""
+        """Check that the first block after its close decided the round, unless a fork has undone that block since."""
         number, now = row["round_no"], self.crowd.clock.now
         if row["settled_at"] is None:
             if row["ends_at"].timestamp() + SETTLES_WITHIN_SECONDS < now:
@@ -146,7 +147,7 @@ class CupJudge(Judge[Truth, PaperBet]):
 
 
 def _balances(transactions: Sequence[CupRow]) -> dict[str, dict[int, int]]:
-    """Of each account: what it held after each transaction that moved anything there, by its id."""
+    """Return each account's balance after each transaction that moved anything there, by transaction id."""
     held: dict[str, dict[int, int]] = defaultdict(dict)
     newest: Counter[str] = Counter()
     for row in transactions:

@@ -1,23 +1,26 @@
-"""A world of the cup: paper markets next to the agent side's, from the listing to the payout, and the wheel."""
+"""A world of the cup: paper markets that follow the agent side's, from the listing to the payout, and the wheel."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from scripts._stack.wallets import wallet
 from tests.simulator.agent_side import AgentSide
 from tests.simulator.cup_players import CupCrowd
 from tests.simulator.cup_sentences import CupJudge
 from tests.simulator.judgement import Judgement
-from tests.simulator.stories import Story
+
+if TYPE_CHECKING:
+    from tests.simulator.world import World
 
 
 class CupSide(AgentSide):
-    """One world's players of the cup, and how it is judged. The story is the agent side's, which it follows."""
+    """The cup in one world. Its story is the agent side's, whose markets it follows."""
 
     ends_within = 240  # a result pays when it is final: to anvil that is 64 blocks later
 
-    def __init__(self, world: Story, deployments: Path, database_url: str) -> None:
+    def __init__(self, world: World, deployments: Path, database_url: str) -> None:
         super().__init__(world, deployments, database_url)
         players = [wallet(f"simulated player {n}") for n in range(6)]
         self.players = CupCrowd(world.url, world.clock, world.dice("players"), players)
@@ -28,10 +31,10 @@ class CupSide(AgentSide):
         return {**super().environment(), **window}
 
     def begin(self) -> None:
-        """Paper is not minted on a chain."""
+        """Do nothing, because paper money is not minted on a chain."""
 
     def is_over(self) -> bool:
-        """Return whether every market with a trade is settled after its agent market, and every round with a bet."""
+        """Return whether every market with a trade and every round with a bet is settled."""
         (found,) = self.world.database.ask(
             "SELECT (SELECT count(*) FROM outbox_intent WHERE state IN ('queued', 'signed', 'sent')),"
             " (SELECT count(*) FROM cup_market c LEFT JOIN agent_market a ON a.market_id = c.market_key"

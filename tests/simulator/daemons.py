@@ -28,14 +28,14 @@ RESTART_SECONDS = (0.2, 5.0)
 
 
 def without_the_cup() -> None:
-    """Of worlds of another side: what a keeper does for it would be most of its runs."""
+    """Switch off the keeper's cup jobs in worlds of another side, where they would be most of its runs."""
     vars(keeper_service)["JOBS"] = tuple(each for each in JOBS if not each.name.startswith("cup-"))
 
 
 @dataclass
 class Fleet:
-    """The processes. `lives` keeps each that ever lived: nothing of the dead may be collected. `kill_every`: steps of
-    one's own after which it dies, drawn around this; None: no process is killed."""
+    """The processes. `lives` keeps every process that ever lived, because nothing of a dead one may be collected.
+    `kill_every`: the mean number of its own steps after which a process dies; None: no process is killed."""
 
     dice: random.Random
     kill_every: int | None = None
@@ -52,7 +52,7 @@ class Fleet:
             self._keeping.append(asyncio.create_task(self._keep(name)))
 
     async def _keep(self, name: str) -> None:
-        """Starts it again whenever it ended, as an init system would."""
+        """Start the process again whenever it ends, as an init system would."""
         while not self.stopping:
             await self._live(name)
             await asyncio.sleep(self.dice.uniform(*RESTART_SECONDS))

@@ -1,13 +1,13 @@
-"""PostgreSQL, real, and yet in virtual time.
+"""Real PostgreSQL in virtual time.
 
-A statement is sent and answered while the loop stands still, so that only one runs at a time and its answer never
-races anything; the time it takes before is drawn, and where it ended a transaction also the time until that is known.
-(Within one nothing has happened yet: dying then is the same as dying before.) One that waits for another's
-lock is parked; when a transaction has ended, those that it let go are waited for before anything else goes on.
-Signals are collected from every listener at one point, between two moments, behind a last one of ours.
+A statement is sent and completed while the loop stands still, so only one runs at a time and its result races nothing.
+The delay before it is random; after a statement that ends a transaction there is another delay until its sender knows.
+(Within a transaction nothing has happened yet, so dying then is the same as dying before.) A statement that waits for
+another's lock is parked. When a transaction has ended, the statements that it released complete before anything else
+continues.
 
-PostgreSQL ends nothing by the machine's clock, which is no clock of a world: how long a statement or a lock is waited
-for is counted here.
+Signals are collected from all listeners at one point, between two moments, after a last signal of ours. PostgreSQL's
+own timeouts would follow the machine's clock, so statement and lock timeouts are counted here.
 """
 
 from __future__ import annotations
@@ -41,8 +41,6 @@ _LOCK_TIMEOUT = "SET LOCAL lock_timeout = "
 
 
 class _Link:
-    """One connection of a simulated process."""
-
     def __init__(self, connection: Any, process: Process) -> None:
         self.connection = connection
         self.process = process
@@ -55,7 +53,7 @@ class _Link:
         process.on_kill.append(self.cut)
 
     def cut(self) -> None:
-        """Close a dead process's socket; its server process notices and rolls back."""
+        """Close a dead process's socket. Its server process notices and rolls back."""
         DATABASE[0].forget(self)
         if not self.connection.closed:
             pid = self.connection.pgconn.backend_pid
@@ -162,7 +160,7 @@ class SimulatedDatabase:
         return result
 
     async def _asked(self, gen: Any, file: int, link: _Link | None) -> Any:
-        """Sends, and waits for the answer, while all others stand still, unless it waits for a lock."""
+        """Send a statement and wait for its result while everything else stands still, unless it waits for a lock."""
         try:
             state = next(gen)
             while True:
@@ -176,7 +174,7 @@ class SimulatedDatabase:
             return end.value
 
     def _ended(self, link: _Link | None) -> None:
-        """Let those continue who waited for a transaction that may have ended."""
+        """Let statements continue that may have waited for the transaction that ended."""
         if link is None or link.may_notify:
             self._dirty = True
         if link is not None:
@@ -184,8 +182,8 @@ class SimulatedDatabase:
         self._settle()
 
     def _settle(self) -> None:
-        """Wait until each that is parked is done or waits again, so that none of them runs next to the loop. One that
-        is done may have let go others; all are notified in the order in which they came."""
+        """Wait until each parked statement is done or waits again, so that none runs next to the loop. A statement that
+        is done may have released others. All are reported in the order in which they came."""
         waiting, free = list(self._parked), []
         while found := [link for link in waiting if not self._still_waits(link)]:
             free += found
@@ -217,8 +215,8 @@ class SimulatedDatabase:
             self._parked.pop(link, None)
 
     def _waits_for_lock(self, link: _Link) -> bool:
-        """Whether it will not go on before another ends. Of two that wait for each other the last one learns it
-        by PostgreSQL, after a moment."""
+        """Return whether the statement waits for another to end. Of two that wait for each other, PostgreSQL fails the
+        later one after a moment."""
         pid = link.connection.pgconn.backend_pid
         blocking = self._blocking(pid)
         seen, ahead = set[int](), list(blocking)
@@ -251,7 +249,8 @@ class SimulatedDatabase:
         return taken
 
     def collect(self, seconds: float | None) -> bool:
-        """Before time moves on by so much: deliver notifications to their listeners. True if there were any."""
+        """Deliver notifications to their listeners before time moves by so many seconds. Return whether there were
+        any."""
         if not self._dirty:
             return False
         if seconds is not None and self.clock.monotonic + seconds < self._collected_at + NOTICE_GRID_SECONDS:
@@ -290,14 +289,15 @@ class SimulatedDatabase:
         return delivered
 
     def _committed(self) -> bytes:
-        """Changes with every transaction that wrote or notified, when it begins to and when it ends."""
+        """Return the current snapshot. It changes when a transaction that writes or notifies gets its id, and when that
+        transaction ends."""
         return self._quick(b"SELECT pg_current_snapshot()").get_value(0, 0) or b""
 
     def _quick(self, query: bytes) -> PGresult:
         return self._monitor.pgconn.exec_(query)
 
     def ask(self, query: str, *values: object) -> list[tuple[Any, ...]]:
-        """Query as the world itself, outside virtual time and random delays."""
+        """Query as the world itself, outside virtual time and without a delay."""
         self.clock.write()
         return self._monitor.execute(query.encode(), values).fetchall()
 
@@ -305,7 +305,7 @@ class SimulatedDatabase:
         self._parked.pop(link, None)
 
     def gone(self, pid: int) -> None:
-        """Returns when the backend has ended, so that its locks are free at a moment that is always the same."""
+        """Wait until the backend has ended, so that its locks are always freed at the same moment."""
         self._monitor.execute("SELECT pg_terminate_backend(%s, 5000)", (pid,))
         while self._monitor.execute("SELECT 1 FROM pg_stat_activity WHERE pid = %s", (pid,)).fetchone():
             REAL_SLEEP(0.001)
@@ -327,8 +327,8 @@ def _may_notify(gen: Any, query: str | None) -> bool:
 
 
 def _counts(gen: Any) -> bool:
-    """Whether the driver counts what this begins or ends, which it does before it first waits: it is sent by then,
-    even if the caller is cancelled. A pipeline begins and ends by steps of the same names."""
+    """Return whether the driver counts what this begins or ends before its first wait. Then it is sent even if the
+    caller is cancelled. A pipeline's steps that begin and end have the same names."""
     if getattr(gen, "__name__", "") not in _OF_TRANSACTIONS:
         return False
     frame = gen.gi_frame
@@ -336,7 +336,8 @@ def _counts(gen: Any) -> bool:
 
 
 def _says_nothing(gen: Any, connection: Any) -> bool:
-    """Whether PostgreSQL is not asked at all: the driver notes how the next transaction is to begin, or ends none."""
+    """Return whether this asks PostgreSQL nothing, because the driver only notes how the next transaction begins, or
+    ends none."""
     name: str = getattr(gen, "__name__", "")
     ends = name in ("_commit_gen", "_rollback_gen")
     idle = connection.pgconn.transaction_status == TransactionStatus.IDLE

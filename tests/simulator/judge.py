@@ -1,4 +1,4 @@
-"""The judge of each side: its checks at the end, in order."""
+"""The checks at a world's end, in order, for every side."""
 
 from __future__ import annotations
 
@@ -65,14 +65,15 @@ class Judge(ABC, Generic[T, B]):
 
     @abstractmethod
     def was_refused(self, bet: B) -> bool:
-        """Return whether the relayer recorded that the contract refuses it."""
+        """Return whether the relayer recorded that the contract refuses the bet."""
 
     def ask(self, query: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         with psycopg.connect(self._database_url, autocommit=True) as connection:
             return connection.execute(query.encode(), values).fetchall()
 
     def check_reported(self, bet: B, there: bool, about: str) -> None:
-        """A bet has an answer; one that was taken is there, unless a fork undid it; its receipt was true."""
+        """Check that a bet has an outcome, that an accepted one is there unless a fork undid it, and that its receipt
+        was true."""
         if bet.reported is Outcome.WAITING:
             self.judgement.against(PAID, f"a bet has no definite answer: {about}")
         if bet.reported is Outcome.TAKEN and not there:
@@ -81,22 +82,24 @@ class Judge(ABC, Generic[T, B]):
             self.judgement.against(TRUE, f"{fault}: {about}")
 
     def refused_and_there(self, bet: B, about: str) -> None:
-        """It was refused: only in a block that a fork undid may it have been taken, and only if that was said."""
+        """Check a refused bet that is there. This is allowed only if a fork undid the refusing block and the refusal
+        was not called final."""
         if bet.is_refused_for_now and self.truth.chain.forked_since(bet.reported_at):
             self.judgement.counts["refused for now and taken after a fork"] += 1
         else:
             self.judgement.against(DOUBLED, f"a bet that was refused is there: {about}")
 
     def _undone(self, bet: B, about: str) -> None:
-        """Of a bet that was taken nothing is left: only a fork can do that, when the contract refuses it in the new
-        blocks, as the relayer knows. Its money is then its bettor's, as the balances show."""
+        """Check that nothing is left of an accepted bet that is gone. This happens only if the contract refuses the bet
+        in a fork's blocks, as the relayer recorded. `_balances` shows that the bettor has the money."""
         if self.truth.chain.forked_since(bet.reported_at - LOOKS_BACK_SECONDS) and self.was_refused(bet):
             self.judgement.counts["taken and undone by a fork"] += 1
         else:
             self.judgement.against(LOST, f"a bet that was taken is not there: {about}")
 
     def _answers(self) -> None:
-        """What a market's answers say is the contract's at the very block that they name, while that block stood."""
+        """Check that what a market's responses say is what the contract had at the block that they name, while that
+        block stood."""
         for seen in self.crowd.seen:
             if seen.true is None:
                 self.judgement.counts["answers of an undone block"] += 1

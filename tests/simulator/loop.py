@@ -1,7 +1,7 @@
 """An event loop in virtual time, and the processes that live in it.
 
-A process is a context variable, inherited by all its tasks. Killing one drops every callback of its, between two
-steps of the loop and so between two awaits: no `finally` and no `except` runs, as with SIGKILL.
+A process is a context variable, which all its tasks inherit. Killing a process drops all its callbacks between two
+steps of the loop and so between two awaits. No `finally` and no `except` runs, as with SIGKILL.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ STEPS_AT_ONCE = 4_096
 
 @dataclass(eq=False)
 class Process:
-    """One life of a simulated process. `tasks` keeps what it ran, so that nothing of the dead is collected, for that
-    would run its `finally` blocks."""
+    """One life of a simulated process. `tasks` keeps what it ran, because collecting a dead task would run its
+    `finally` blocks."""
 
     name: str
     dead: bool = False
@@ -86,7 +86,7 @@ def _due(context: contextvars.Context | None, callback: Any) -> bool:
 
 
 class _Task(asyncio.Task[Any]):
-    """A task whose place in a set is not its address: that differs from run to run."""
+    """A task whose place in a set does not depend on its address, which differs between runs."""
 
     def __init__(self, work: Any, *, loop: VirtualLoop, **given: Any) -> None:
         self._number = next(loop.numbers)
@@ -118,7 +118,7 @@ class _TimerHandle(events.TimerHandle):
 
 
 class _Jump(selectors.SelectSelector):
-    """Nothing outside is waited for: when no task has anything to do, time moves on."""
+    """A selector that waits for nothing outside. When no task has anything to do, time moves on."""
 
     def __init__(self, clock: VirtualClock) -> None:
         super().__init__()
@@ -141,7 +141,8 @@ class _Jump(selectors.SelectSelector):
         return []
 
     def _go_on(self) -> None:
-        """Who waits for less than a clock shows, and looks again at once, waits for ever where no time passes."""
+        """Let time pass for a waiter that polls at intervals shorter than its clock shows; otherwise it would poll for
+        ever."""
         if self._clock.elapsed_us != self._at_us:
             self._at_us, self._rounds = self._clock.elapsed_us, 0
         self._rounds += 1
@@ -150,8 +151,8 @@ class _Jump(selectors.SelectSelector):
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
-    """The loop of a simulated world. `on_jump` is called before time moves, with the number of seconds: True if
-    there is something to do now."""
+    """The loop of a simulated world. `on_jump` gets the number of seconds before time moves, and returns True if there
+    is something to do now."""
 
     def __init__(self, clock: VirtualClock) -> None:
         self.clock = clock
@@ -175,7 +176,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         return _Future(loop=self)
 
     def note(self, who: str, what: str) -> None:
-        """Into the digest by which two runs of a seed are known to be the same."""
+        """Add to the digest by which two runs of a seed are compared."""
         self._steps.append(f"{self.clock.elapsed_us} {who} {what}\n")
         if len(self._steps) == STEPS_AT_ONCE:
             self.write_trace()
@@ -239,8 +240,8 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
 
 def _lost_as_it_was_taken_up(error: BaseException) -> bool:
-    """aiohttp's server looks for what makes a request of the next message after a connection was lost, which took that
-    away: there is no caller left to answer. Any other TypeError is a mistake."""
+    """Return whether this is aiohttp's TypeError for a request whose connection was lost just as its server began to
+    handle it. There is no caller left to respond to. Any other TypeError is a mistake."""
     if not isinstance(error, TypeError):
         return False
     last = traceback.extract_tb(error.__traceback__)[-1]

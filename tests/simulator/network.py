@@ -1,4 +1,4 @@
-"""TCP inside one process: connections with a delay, that break, and that die with the process at either end."""
+"""TCP inside one process: connections that have a delay, break, and die with the process at either end."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ class _End(asyncio.Transport):
             self._protocol.connection_lost(error)
 
     def _reset(self) -> None:
-        """Reset both ends; the dead process's callback is dropped with its others."""
+        """Reset both ends. The dead process's callback is dropped with its others."""
         self._closing = True
         error = ConnectionResetError(104, "Connection reset by peer")
         self._after(self.peer._end, error, context=self.peer._context)
@@ -151,7 +151,7 @@ class _Server(asyncio.AbstractServer):
 
 
 class Network:
-    """Everything that can be connected to. `break_rate`: the share of new connections that will break on the way."""
+    """Everything that accepts connections. `break_rate`: the share of new connections that will break later."""
 
     def __init__(self, loop: VirtualLoop, dice: random.Random) -> None:
         self.loop = loop

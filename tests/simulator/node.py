@@ -1,4 +1,4 @@
-"""A node as a provider sells it: the chain's answers over HTTP, late, behind, sometimes none, and not always true."""
+"""A node as a provider sells it: the chain's responses over HTTP, which are late, behind, missing or wrong at times."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _UNWELL = (
 
 @dataclass
 class Mood:
-    """How a node behaves for a while. Shares of all calls; `lag` in blocks."""
+    """How a node behaves for a while. The numbers are shares of all calls, except `lag`, in blocks."""
 
     lag: int = 0
     error: float = 0.0  # an error object in place of an answer
@@ -52,7 +52,7 @@ WELL = Mood()
 
 
 def moody(dice: random.Random, roughness: float) -> Mood:
-    """Change the mood; each bad mood is bad in one or two ways."""
+    """Draw a new mood. A bad mood is bad in one or two ways."""
     if dice.random() > roughness:
         return Mood(lag=dice.choice((0, 0, 0, 1)))
     made = Mood(lag=dice.choice((0, 0, 1, 2, 3)))
@@ -138,7 +138,7 @@ class SimulatedNode:
         return {"error": answer["error"]} if "error" in answer else {"result": answer["result"]}
 
     def _shifted(self, method: str, params: list[Any], end: int) -> dict[str, Any] | None:
-        """Puts this node's head in the place of "latest"; an answer when the node has no such block."""
+        """Replace "latest" by this node's head, or return a response if the node does not have the block."""
         if method == "eth_getLogs":
             for key in ("fromBlock", "toBlock"):
                 if str(params[0].get(key, "")).startswith("0x") and int(params[0][key], 16) > end:

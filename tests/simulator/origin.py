@@ -1,8 +1,5 @@
-"""The chain that every world begins with: the same wherever and whenever it is made.
-
-A genesis like that of other tests, deployed by the same scripts. But its days are given, and it makes a block for each
-transaction, a second after the last one, and none between: nothing in it is of the machine that made it.
-"""
+"""The chain with which every world begins. It is a genesis like that of other tests, deployed by the same scripts, but
+the same on every machine: its days are given, and it makes one block a second for each transaction and none between."""
 
 from __future__ import annotations
 
@@ -23,7 +20,7 @@ TODAY = 1_760_000_000
 
 
 def origin(name: str) -> Genesis:
-    """Return the origin for this chain and the present sources; build it if there is none."""
+    """Return the origin for this chain and the present sources. Build it if there is none."""
     return built(f"{sources_key()}-{TODAY}-{name}", functools.partial(_build, name))
 
 

@@ -108,7 +108,7 @@ class AgentJudge(Judge[Truth, PaidBet]):
             self.judgement.against(LOST, f"the settlement wallet holds {holds} and owes {due}")
 
     def _paid_to(self, owner: str) -> int:
-        """Return payouts by the index, whose stakes the audit compares with the contract's."""
+        """Return payouts according to the index, whose stakes the audit compares with the contract's."""
         query = "SELECT coalesce(sum(paid_amount), 0)::bigint FROM agent_stake WHERE wallet = %s"
         return int(self.ask(query, (bytes.fromhex(owner[2:]),))[0][0])
 

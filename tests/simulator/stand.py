@@ -1,7 +1,5 @@
-"""What seeds share: PostgreSQL with a migrated template that knows no time but a world's, and the saved origin.
-
-Each seed has its own process, database and chain: forked from this one, which has everything imported.
-"""
+"""What seeds share: PostgreSQL with a migrated template whose clock is the world's, and the saved origin. Each seed has
+its own database, chain and process, which is forked from this one because everything is imported here."""
 
 from __future__ import annotations
 
@@ -66,7 +64,7 @@ class Stand:
         migrate(self.database(TEMPLATE))
 
     def start(self, seed: int, prepare: Callable[[World], None]) -> Callable[[], SeedResult]:
-        """Start a process that ends with the seed; return a function that waits for its end."""
+        """Start a process that ends with the seed. Return a function that waits for its end."""
         reading, writing = os.pipe()
         sys.stdout.flush()
         pid = os.fork()
@@ -132,7 +130,7 @@ class Stand:
 
 
 class TooLong(KeyboardInterrupt):
-    """The end of a seed that would take for ever: the one kind of exception that an event loop lets through."""
+    """The end of a seed that takes too long. The event loop lets no other kind of exception through."""
 
 
 def _too_long(_signal: int, _frame: object) -> None:
@@ -146,8 +144,8 @@ def _follow_virtual_time(connection: psycopg.Connection[Any], name: sql.Identifi
 
 @contextlib.contextmanager
 def standing(surface: str, weather: str = "") -> Iterator[Stand]:
-    """Start a separate server, which ends with it. `surface`: the side of the service that its worlds are of;
-    `weather`: what of theirs no seed draws, see `Weather.but`."""
+    """Start a separate server that ends with the context. `surface`: the side that its worlds simulate; `weather`:
+    settings that no seed draws, see `Weather.but`."""
     with tempfile.TemporaryDirectory(prefix="vpm-simulator-") as made:
         folder = Path(made)
         folder.chmod(0o755)

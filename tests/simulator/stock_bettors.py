@@ -1,4 +1,5 @@
-"""Clients of the stock side: they sign bets, have them relayed, ask again until the answer is definite, and look."""
+"""Clients of the stock side. They sign bets, send them to the relay, repeat requests until the response is definite,
+and read."""
 
 from __future__ import annotations
 
@@ -111,7 +112,8 @@ class StockCrowd(Clients[RelayedBet]):
         return said.get("receipt") in ("confirmed", "reverted") or said.get("error") in REFUSALS
 
     async def ask_again(self, bet: RelayedBet) -> None:
-        """And for its receipt. One that was refused is not sent again: that would be to bet anew."""
+        """Repeat the request and ask for the receipt. A refused request is not repeated, because that would be a new
+        bet."""
         if bet.reported is not Outcome.REFUSED:
             await super().ask_again(bet)
         for _ in range(TIMES_AGAIN):
@@ -123,7 +125,7 @@ class StockCrowd(Clients[RelayedBet]):
 
     @staticmethod
     def says_booked(bet: RelayedBet) -> tuple[bool, bool]:
-        """Return whether the relay's last answer, and the receipt's, say that the bet is on the chain."""
+        """Return whether the relay's last response, and the receipt, say that the bet is on the chain."""
         status, answer = bet.last
         seen, receipt = bet.looked_up
         relay = isinstance(answer, dict) and _is_booked(status, answer)

@@ -51,7 +51,7 @@ class Sent:
 
 @dataclass
 class Ledger:
-    """All that the contract's logs say about money. Owners in lower case; `by_authorization` by owner and nonce."""
+    """What the contract's logs say about money. Owners are in lower case; `by_authorization` is by owner and nonce."""
 
     entries: dict[int, Entry] = field(default_factory=dict)
     by_authorization: dict[tuple[str, str], list[Entry]] = field(default_factory=dict)
@@ -107,7 +107,7 @@ class StockTruth(ChainTruth):
     # ------------------------------------------------------------ answers
 
     def answer(self, body: Any) -> str | None:
-        """Judges a market's detail at the block that it names; see `Seen.true`."""
+        """Judge a market's detail at the block that it names; see `Seen.true`."""
         block = int(body["head"]["blockNumber"])
         if block > self.chain.head or not self.chain.stood_for(block, LOOKS_BACK_SECONDS):
             return None
@@ -141,7 +141,7 @@ class StockTruth(ChainTruth):
         return ""
 
     def receipt(self, owner: str, outcome: int, amount: int, answer: Any) -> str | None:
-        """Check the answer to a confirmed bet against its position as it stands now; see `Seen.true`."""
+        """Check the response to a confirmed bet against the position's present state; see `Seen.true`."""
         if self.chain.forked_within(LOOKS_BACK_SECONDS):
             return None
         if answer["positionId"] is None:

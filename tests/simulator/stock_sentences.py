@@ -63,8 +63,8 @@ class StockJudge(Judge[StockTruth, RelayedBet]):
             self.judgement.against(TRUE, f"the receipt shows position {shown['id']}, it is {entries[0]}: {about}")
 
     def _balances(self, ledger: Ledger) -> None:
-        """Every bettor has what it began with, less its stakes, and what it was paid; the contract holds what it owes,
-        and owes what came in and did not go out."""
+        """Check that every bettor has the starting balance less stakes plus payouts. Check that the contract holds what
+        it owes, and owes what came in and has not gone out."""
         spent, paid = Counter[str](), Counter[str]()
         for entry in ledger.entries.values():
             spent[entry.owner] += entry.offered
@@ -91,7 +91,7 @@ class StockJudge(Judge[StockTruth, RelayedBet]):
             self.judgement.counts["positions paid"] += sum(1 for each in sent if each.payout)
 
     def settled(self) -> None:
-        """Also of markets without bets, and of those still open: a refused part is due at once."""
+        """Check also markets without bets, and open ones, because a refused part is due at once."""
         for market in self.truth.markets():
             held = self.truth.read(self.truth.call("market", market))
             is_open = held["status"] == StockMarketStatus.OPEN

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from core.contracts.deployments import load_deployment
 from core.money import USD
@@ -13,7 +14,10 @@ from tests.simulator.judgement import Judgement
 from tests.simulator.stock_bettors import StockCrowd
 from tests.simulator.stock_contracts import StockTruth
 from tests.simulator.stock_sentences import StockJudge
-from tests.simulator.stories import NODE_URLS, Side, Story
+from tests.simulator.stories import NODE_URLS, Side
+
+if TYPE_CHECKING:
+    from tests.simulator.world import World
 
 # A short market is listed within seconds, strikes two minutes later and ends five minutes after that; the next ticker's
 # follows after 45 s.
@@ -27,9 +31,7 @@ _BUSY = ("price", "open", "approve")
 
 
 class StockSide(Side):
-    """One world's bettors of the stock side, and how it is judged."""
-
-    def __init__(self, world: Story, deployments: Path, database_url: str) -> None:
+    def __init__(self, world: World, deployments: Path, database_url: str) -> None:
         self.world = world
         self.truth = StockTruth(world.chain, load_deployment(deployments / "stock.json"))
         self._database_url = database_url
@@ -60,9 +62,9 @@ class StockSide(Side):
         self.truth.mint([each.address for each in self.crowd.wallets], BEGAN_WITH)
 
     async def story(self) -> None:
-        """The first market is listed; bets are made while everything goes wrong; calm, some of what was refused is
-        withdrawn by its owners, and no more markets are listed; the readings at the strikes; the ends, settlement and
-        payouts, rough again; calm until all is done."""
+        """List the first market and let clients bet in rough weather. Then have calm, in which some owners withdraw
+        what was refused and no more markets are listed, the readings at the strikes, the ends, rough settlement and
+        payouts, and calm until all is done."""
         world = self.world
         await self.listed("SELECT 1 FROM stock_market WHERE family = 2", 40)
         await self.bets_until(BETTING_SECONDS)
@@ -91,8 +93,8 @@ class StockSide(Side):
                     self.truth.withdraw(each.wallet.address, each.position)
 
     def is_over(self) -> bool:
-        """Return whether every market with a bet that can have ended has ended, only new markets and prices are
-        pending, and all payouts are delivered, also in markets without a bet."""
+        """Return whether all markets with a bet that could end have ended, only new markets and prices are pending, and
+        every payout is delivered, also in markets without a bet."""
         markets = sorted({each.market for each in self.crowd.bets} & set(self.truth.markets()))  # others a fork undid
         (found,) = self.world.database.ask(
             "SELECT (SELECT count(*) FROM outbox_intent WHERE state IN ('queued', 'signed', 'sent')"

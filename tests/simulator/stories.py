@@ -3,66 +3,44 @@
 from __future__ import annotations
 
 import asyncio
-import random
 import sys
 from abc import ABC, abstractmethod
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-from tests.simulator.chain import SimulatedChain
 from tests.simulator.clients import Clients
-from tests.simulator.clock import VirtualClock
-from tests.simulator.database import SimulatedDatabase
 from tests.simulator.judgement import Judgement
-from tests.simulator.weather import Weather
+
+if TYPE_CHECKING:
+    from tests.simulator.world import World
 
 NODE_PORTS = (8545, 8546)
 NODE_URLS = ",".join(f"http://127.0.0.1:{port}" for port in NODE_PORTS)
 
 
-class Story(Protocol):
-    chain: SimulatedChain
-    clock: VirtualClock
-    database: SimulatedDatabase
-    weather: Weather
-    url: str
-
-    def dice(self, of: str) -> random.Random: ...
-
-    def storm(self) -> None: ...
-
-    def calm(self) -> None: ...
-
-    def restart(self, daemon: str, **settings: str) -> None: ...
-
-    async def until(self, second: float) -> None: ...
-
-    async def sleep_until(self, second: float) -> None: ...
-
-
 class Side(ABC):
-    """One side of the service in one world: who uses it, what happens, and whether all was well."""
+    """One side of the service in one world: its users, its story, and its judgement."""
 
-    world: Story
+    world: World
     crowd: Clients[Any]
     _looking: asyncio.Task[None]
 
     @abstractmethod
-    def __init__(self, world: Story, deployments: Path, database_url: str) -> None: ...
+    def __init__(self, world: World, deployments: Path, database_url: str) -> None: ...
 
     @abstractmethod
     def environment(self) -> dict[str, str]: ...
 
     @abstractmethod
     def begin(self) -> None:
-        """Before the first block of the story."""
+        """Prepare the side before the first block of the story."""
 
     @abstractmethod
     async def story(self) -> None: ...
 
     @abstractmethod
     def is_over(self) -> bool:
-        """Return whether nothing is left to do, as far as the world knows, once every bet is answered."""
+        """Return whether nothing is left to do, as far as the world knows, after every bet has an outcome."""
 
     @abstractmethod
     async def judge(self, chain_url: str) -> Judgement: ...
@@ -72,7 +50,7 @@ class Side(ABC):
             await asyncio.sleep(0.5)
 
     async def bets_until(self, second: float) -> None:
-        """While everything goes wrong. Who looks goes on looking."""
+        """Let clients bet in rough weather until this moment. Those who read go on reading afterwards."""
         self.world.storm()
         betting = asyncio.create_task(self.crowd.play(self.world.weather.pace))
         self._looking = asyncio.create_task(self.crowd.look(2.0))

@@ -19,7 +19,7 @@ SHORT = {"agent": "235", "cup": "17", "stock": "109"}  # of a thorough run: shor
 
 
 def _simulator(surface: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run it in a new process, since the result depends on Python's hash seed."""
+    """Run the simulator in a new process, because the result depends on Python's hash seed."""
     command = [sys.executable, "-m", "tests.simulator", "--surface", surface, *arguments]
     given = {**os.environ, "PYTHONHASHSEED": "0", **environment}
     return subprocess.run(command, cwd=REPOSITORY, env=given, capture_output=True, text=True, check=False)
@@ -36,7 +36,7 @@ def test_every_seed_ends_with_the_five_sentences(surface: str) -> None:
 @pytest.mark.skipif(not LONG, reason="VPM_TEST_LONG=1: a world twice")
 @pytest.mark.parametrize("surface", sorted(SIDES))
 def test_a_seed_replays_exactly(surface: str) -> None:
-    """Where everything in memory has another address, too."""
+    """Replay a seed in another process, where everything in memory has another address."""
     seed = SHORT[surface]
     digests = set()
     for allocator in ("pymalloc", "malloc"):

@@ -69,7 +69,7 @@ class SeedResult:
 
 
 class World:
-    """Everything of one seed, in this process: there can be one in a process's life."""
+    """Everything of one seed. A process has only one world."""
 
     def __init__(
         self,
@@ -110,7 +110,8 @@ class World:
         self._changing: list[asyncio.Task[None]] = []
 
     def dice(self, of: str) -> random.Random:
-        """Return a named random generator; the agent side's keep their old names so that its seeds stay the same."""
+        """Return a named random generator. The agent side's generators keep their old names so that its seeds stay the
+        same."""
         return random.Random(f"{self.seed} {of}" if self.surface == "agent" else f"{self.seed} {self.surface} {of}")
 
     def run(self) -> SeedResult:
@@ -187,7 +188,7 @@ class World:
         await asyncio.sleep(max(0.0, second - self.clock.elapsed))
 
     async def sleep_until(self, second: float) -> None:
-        """Suspend the machine and the chain; everything wakes up late at the same time."""
+        """Suspend the machine and the chain. Everything wakes up late at the same time."""
         seconds = max(0.0, second - self.clock.elapsed)
         self.chain.sleep(seconds)
         self.clock.advance(seconds)

@@ -27,8 +27,8 @@ HOUR, DAY = 3_600, 86_400
 
 @dataclass(frozen=True)
 class AgentChain(ChainDriver[AgentContracts]):
-    """Base with the contracts of the agent markets. `ids`: of the markets listed here, by the names the test gives
-    them."""
+    """Base with the contracts of the agent markets. `ids`: the ids of markets listed here, by their names in the
+    test."""
 
     ids: dict[str, str] = field(default_factory=dict)
     numbers: Iterator[int] = field(default_factory=itertools.count)
@@ -106,11 +106,12 @@ class AgentChain(ChainDriver[AgentContracts]):
         known: bool = True,
         metadata: str | None = None,
     ) -> str:
-        """Lists a market, by default a threshold one of 100M whose bets end in a day; returns its id.
+        """List a market and return its id. By default it is a threshold market of 100M whose bets end in a day.
 
-        feed: its key in the deployment file. virtual: weight of all outcomes together. Every market's bets end in
-        another second, so that no two are the same. early: it is won once its target is reached. known: False lists it
-        under a key that is not its own. metadata: what a hostile lister writes in its place.
+        feed: a key of the deployment file. virtual: the weight of all outcomes together. early: the market is won as
+        soon as its target is reached. known: False lists it under a key that is not its own. metadata: replaces the
+        service's metadata, as a hostile lister might. Each market's bets end in another second, so that no two
+        specifications are the same.
         """
         now, source = self.now, self.source(feed)
         chosen = MarketKind(kind)
@@ -146,7 +147,8 @@ class AgentChain(ChainDriver[AgentContracts]):
         return self.read(self.contracts.resolver.call("terms", self.key(name)))
 
     def settle(self, name: str, value: int, *, resolve: bool = True) -> None:
-        """Lets its feed read this value at its end, and settles it as soon as that counts, or leaves that to others."""
+        """Post a reading for the market's end, and settle the market as soon as that reading counts, or leave that to
+        others."""
         terms = self.terms(name)
         key = next(each.key for each in self.deployment.agent_feeds if each.address.lower() == terms["feed"])
         if self.now < terms["endsAt"]:

@@ -57,8 +57,8 @@ def promtool(*words: str) -> None:
 
 
 def firing(folder: Path, alert: str, series: Mapping[str, str], expected: Mapping[str, Sequence[str]]) -> None:
-    """Holds the rule to these series, a sample a minute: which of its alarms are on at each of these times, each by its
-    summary's labels, as Prometheus writes them."""
+    """Return which alarms of the rule are on at each of these times, by their summaries' labels as Prometheus writes
+    them. The series have a sample a minute."""
     on = f'ALERTS{{alertname="{alert}", alertstate="firing"}}'
     case = {
         "rule_files": [str(ALERTS)],

@@ -1,4 +1,4 @@
-"""Checks an answer against the struct that describes it."""
+"""Checks a body against the struct that describes it."""
 
 from __future__ import annotations
 

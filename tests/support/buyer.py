@@ -43,10 +43,8 @@ def sign(
     form: Form = Form.TRANSFER,
     **changes: Any,
 ) -> dict[str, Any]:
-    """The envelope a payer makes of an offer; `changes` replace fields of the authorization before it is signed.
-
-    form: what is signed; the receive form takes the offer's own nonce unless another is given.
-    """
+    """Return a payer's envelope for an offer. `changes` replace fields of the authorization before it is signed. form:
+    the signed form; the receive form uses the offer's own nonce unless another is given."""
     moment = int(time.time()) if now is None else now
     if nonce is None and form is Form.RECEIVE:
         nonce = bytes.fromhex(offer["extra"]["receiveNonce"][2:])
@@ -92,10 +90,8 @@ def bound_header(offer: Mapping[str, Any], who: Wallet, now: int, form: Form) ->
 
 
 class Buyer:
-    """A client of the API. Each call comes from `ip`, a new one unless given, so limits stay apart.
-
-    Markets may be named as the test listed them; what is sent is their id.
-    """
+    """A client of the API. Each call comes from `ip`, a new one unless given, so that rate limits stay apart. Calls may
+    name markets as the test listed them; requests have their ids."""
 
     def __init__(self, session: aiohttp.ClientSession, service: Selling) -> None:
         self.session = session

@@ -25,8 +25,8 @@ class Reverted(Exception):
 
 @dataclass(frozen=True)
 class ChainDriver(Generic[K]):
-    """A local chain that a test plays on. `mine_after`: for one that mines on demand, so that each transaction sent
-    here gets its block."""
+    """A local chain that a test drives. `mine_after`: mine a block for each transaction sent here, for a chain that
+    mines on demand."""
 
     url: str
     deployment: Deployment
@@ -58,11 +58,11 @@ class ChainDriver(Generic[K]):
 
     @contextmanager
     def held(self, block_seconds: int | None = None) -> Iterator[None]:
-        """Stop mining within the context, except on request; mine a block when it ends.
+        """Mine only on request within the context, and mine a block when it ends. block_seconds: the interval of a
+        chain with interval mining; None for one that automines.
 
-        block_seconds: the interval of a chain with interval mining; None for one that automines. Needed for reorgs and
-        snapshots while other programs send transactions: a block made by the node at that time would leave accounts
-        whose transactions are in no block.
+        Reorgs and snapshots need this while other programs send transactions: a block that the node made at that time
+        would leave accounts whose transactions are in no block.
         """
         mining: tuple[str, object, object] = ("evm_setAutomine", False, True)
         if block_seconds is not None:
@@ -78,7 +78,7 @@ class ChainDriver(Generic[K]):
 
     @contextmanager
     def one_second(self) -> Iterator[None]:
-        """Blocks within share the second of the head, as several do on a fast chain."""
+        """Give all blocks within the context the timestamp of the head, as a fast chain does."""
         self.ask("anvil_setBlockTimestampInterval", 0)
         try:
             yield

@@ -41,7 +41,7 @@ class Outcome:
 
 @dataclass
 class Library(ABC):
-    """One of the libraries behind a common interface. Sizes and shares are numbers, tickets plain JSON."""
+    """A client library behind a common interface. Sizes and shares are numbers, tickets plain JSON."""
 
     service: AgentService
 

@@ -1,8 +1,6 @@
-"""The generated part of the client libraries: the types of every answer, out of the published description of the agent
-surface. `python -m tests.support.client_models` writes it anew; a test holds the files to it.
-
-docs/decisions/0026-types-of-the-client-libraries.md says why no public generator does this.
-"""
+"""Generates the types of the client libraries from the published description of the agent surface: `python -m
+tests.support.client_models`. A test compares the files with it. docs/decisions/0026-types-of-the-client-libraries.md
+says why no public generator does this."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """Recomputes the tournament from its tables: every balance, book, spin, payout and board that follows from something
-else must be what it follows to, and every trade, bet and enrolment must carry its wallet's signature."""
+else, and the wallet's signature of every trade, bet and enrolment."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ async def read_cup(connection: Connection) -> CupRows:
 
 
 def cup_faults(rows: CupRows) -> list[str]:
-    """Return a sentence for everything that does not agree."""
+    """Return a sentence for each difference."""
     check = _Check(rows)
     check.run()
     return check.faults

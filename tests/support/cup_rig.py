@@ -1,4 +1,5 @@
-"""The tournament behind its real door: a served application over a real database, wallets that sign, rounds by hand."""
+"""The tournament behind its public interface: a served application over a real database, wallets that sign, and rounds
+made by hand."""
 
 from __future__ import annotations
 
@@ -216,8 +217,8 @@ class Cup:
         return slug
 
     async def open_round(self, betting_left: timedelta = timedelta(seconds=45), head: int = 100) -> RouletteRound:
-        """The next round, opened so long ago that betting lasts `betting_left` from now. One that a failed test left is
-        ended first, so that no other fails for it."""
+        """Open the next round so long ago that betting lasts `betting_left` seconds from now. A round that a failed
+        test left is ended first."""
         left = await self.value("SELECT round_no FROM cup_round WHERE pocket IS NULL")
         if left is not None:
             await self.finish_round(left)
@@ -282,7 +283,7 @@ def _application(surface: Surface, settings: Settings) -> web.Application:
 
 @asynccontextmanager
 async def cup_door(database_url: str, **changes: Any) -> AsyncIterator[Cup]:
-    """Serves the tournament alone; `changes` are settings by variable name, None to leave one out."""
+    """Serve the tournament alone. `changes` are settings by variable name; None leaves one out."""
     tasks: list[asyncio.Task[None]] = []
 
     def spawn(name: str, work: Coroutine[Any, Any, None]) -> object:

@@ -13,8 +13,7 @@ _CHUNK = 64 * 1024
 
 @dataclass
 class Cut:
-    """A line that can be cut: it listens on `port` and passes everything to the target, until `cut`; `mend` goes on
-    with new connections."""
+    """A line to the target that listens on `port`. `cut` breaks it and `mend` lets new connections through again."""
 
     target: tuple[str, int]
     port: int = 0

@@ -39,7 +39,7 @@ for name in sys.argv[1:]:
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """A metric as documentation shows it: `name` is as declared; a counter is exposed with `_total` after it."""
+    """A metric as documentation shows it. `name` is as declared; a counter is exposed with `_total` after it."""
 
     name: str
     kind: str

@@ -46,8 +46,8 @@ _SILENT = PublishedFeed.model_validate(
 
 
 def with_unposted_feed(chain: AgentChain, deployments: Path, folder: Path) -> tuple[AgentChain, Path]:
-    """The chain that knows the feeds, which the Safe has allowed, and a folder of deployment files that names them: a
-    test that lists on one starts its daemons with that folder."""
+    """Return the chain that knows the feeds, which the Safe has allowed, and a folder of deployment files that name
+    them. A test that lists on such a feed starts its daemons with that folder."""
     sources = (*chain.deployment.agent_feeds, _SOURCE, _SILENT)
     deployment = chain.deployment.model_copy(update={"feeds": sources})
     made = replace(chain, deployment=deployment)

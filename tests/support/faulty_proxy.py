@@ -21,8 +21,8 @@ class Mood(StrEnum):
 
 
 class FaultyProxy:
-    """A proxy of a node that can be made to fail: `async with FaultyProxy(target) as proxy`; `proxy.url` serves the
-    target's answers, with the faults of `proxy.mood`."""
+    """A proxy of a node that can be made to fail: `async with FaultyProxy(target) as proxy`. `proxy.url` serves the
+    target's responses, with the faults of `proxy.mood`."""
 
     def __init__(self, target: str, seed: int = 7) -> None:
         self.target = target
@@ -85,7 +85,7 @@ class FaultyProxy:
         return orjson.dumps(answers)
 
     def _spoiled(self, content: bytes) -> bytes:
-        """Return a faulty answer with status 200, as seen from real providers."""
+        """Return a faulty body with status 200, as real providers send."""
         kind = self._dice.randrange(5)
         if kind == 0:
             return b"<html><body>upstream error</body></html>"

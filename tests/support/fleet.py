@@ -1,7 +1,7 @@
 """A whole service for fault tests: PostgreSQL, two chains behind proxies, and several of each daemon.
 
-A daemon that dies is started again after a second, as systemd or Kubernetes would do; one that a test keeps down stays
-down until the test starts it. Everything listens on 127.0.0.1 and ends with the fleet.
+A daemon that dies is restarted after a second, as by systemd or Kubernetes; one that a test keeps down stays down until
+the test starts it. Everything listens on 127.0.0.1 and ends with the fleet.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class DidNotHappen(VpmError):
 
 @dataclass
 class Fleet:
-    """A running stack whose every process a test can end, stop and start."""
+    """A running stack, each process of which a test can end, stop and start."""
 
     folder: Path
     genesis: State
@@ -155,7 +155,7 @@ class Fleet:
         self.running[name] = start_process(plan, self.folder / f"{name}.log")
 
     def kill(self, name: str) -> None:
-        """Kill it with SIGKILL; it is restarted automatically."""
+        """Kill the daemon with SIGKILL; it is restarted automatically."""
         self.ready_file(name).unlink(missing_ok=True)
         self.running[name].kill()
 
@@ -246,7 +246,8 @@ class Fleet:
         return int((await self.head(chain))["timestamp"], 16)
 
     async def send(self, chain: str, *calls: Call, sender: str = wallets.DEPLOYER.address) -> None:
-        """Transactions of an account the node impersonates, all mined; DidNotHappen when one of them reverts."""
+        """Send transactions of an account that the node impersonates, and wait until all are mined. Raise DidNotHappen
+        if one reverts."""
         await self.rpc(chain, "anvil_impersonateAccount", sender)
         sent = []
         for call in calls:
@@ -271,7 +272,8 @@ class Fleet:
     async def until(
         self, holds: Callable[[], bool | Awaitable[bool]], what: str, seconds: float, pause: float = 0.1
     ) -> float:
-        """Seconds until it held; DidNotHappen after `seconds` (times our patience). What raises does not hold yet."""
+        """Wait until `holds` returns true, and return the seconds. Raise DidNotHappen after `seconds` times the fleet's
+        patience. Errors of `holds` count as false."""
         began, seconds = time.monotonic(), seconds * self.patience
         while True:
             with contextlib.suppress(psycopg.Error, OSError, ValueError, aiohttp.ClientError, LookupError):
@@ -283,7 +285,7 @@ class Fleet:
             await asyncio.sleep(pause)
 
     async def indexed(self, chain: str, seconds: float = 60.0, *, ahead: int = 0) -> float:
-        """Wait until the index has the present head, or `ahead` more blocks, of the chain as it is."""
+        """Wait until the index has the present head of the chain, or `ahead` more blocks."""
         head = int((await self.head(chain))["number"], 16) + ahead
 
         async def there() -> bool:
@@ -325,9 +327,9 @@ async def fleet(
     common: Mapping[str, str] = MappingProxyType({}),
     pair: Pair | None = None,
 ) -> AsyncIterator[Fleet]:
-    """Run everything, at the head of both chains. `folder` is emptied of logs and data of an earlier run. `proxy`
-    makes what stands before each chain; `common` are variables of every daemon, over the usual ones. `pair`: the two
-    PostgreSQL servers to use in place of one that belongs to the fleet."""
+    """Run everything, at the head of both chains. `folder` is emptied first. `proxy` makes the proxy before each chain.
+    `common` are variables of every daemon, over the usual ones. `pair`: two PostgreSQL servers to use instead of a new
+    one."""
     shutil.rmtree(folder, ignore_errors=True)
     os.makedirs(folder)
     (folder / "sources.toml").touch()

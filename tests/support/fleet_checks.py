@@ -119,7 +119,8 @@ async def _mined_once(fleet: Fleet) -> list[str]:
 
 
 async def lane_faults(fleet: Fleet) -> list[str]:
-    """Return a sentence for each lane with a nonce that no intent has, where no test used a lane's key itself."""
+    """Return a sentence for each lane with a nonce that no intent has. It is meant for tests that do not use a lane's
+    key themselves."""
     broken = []
     chains = {chain_id: name for name, chain_id in CHAIN_IDS.items()}
     for lane, chain_id, address in await fleet.ask_database("SELECT id, chain_id, address FROM outbox_lane"):
@@ -139,7 +140,7 @@ async def lane_faults(fleet: Fleet) -> list[str]:
 
 
 def _unfinished(fleet: Fleet) -> list[tuple[object, ...]]:
-    """Return what has waited longer than an ordinary transaction takes."""
+    """Return what has been waiting longer than an ordinary transaction takes."""
     return fleet.rows(
         "SELECT chain_id, kind, state, count(*) FROM outbox_intent WHERE state IN ('queued', 'signed', 'sent')"
         " AND created_at < now() - interval '20 s' GROUP BY 1, 2, 3"
@@ -159,7 +160,7 @@ async def _solvency(fleet: Fleet) -> list[str]:
 
 
 async def _audited(fleet: Fleet) -> list[str]:
-    """`vpm audit`: every table against the contracts' views. After a reorganization it tries once more."""
+    """Run `vpm audit`, which compares every table with the contracts' views. Try once more after a reorganization."""
     said = ""
     for _ in range(3):
         code, said = await index_command(fleet, "audit")
@@ -175,7 +176,8 @@ async def index_command(fleet: Fleet, *words: str) -> tuple[int, str]:
 
 
 async def warm(fleet: Fleet, load: Load) -> None:
-    """Wait until a bet was taken on every surface: a fault before that would hit something that does not work yet."""
+    """Wait until a bet was taken on every surface, because an earlier fault would hit something that does not work
+    yet."""
     surfaces = ("stock", "agent", "cup")
     what = "a bet taken on every surface"
     took = await fleet.until(lambda: all(load.taken(surface) for surface in surfaces), what, WARM_SECONDS)
@@ -183,10 +185,8 @@ async def warm(fleet: Fleet, load: Load) -> None:
 
 
 async def bet_taken(fleet: Fleet, load: Load, seconds: float) -> float:
-    """Wait until a new gasless bet is confirmed, on the chain once, and on its owner's page; return the seconds.
-
-    One that has to wait does not hold up the next.
-    """
+    """Wait until a new gasless bet is confirmed, on the chain once, and on its owner's page. Return the seconds. A bet
+    that has to wait does not delay the next."""
     trying: list[asyncio.Task[Promise | None]] = []
     tried = 0.0
 

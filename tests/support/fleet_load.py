@@ -1,7 +1,7 @@
-"""Bettors on all three surfaces during a fault test, through any API process that answers.
+"""Bettors on all three surfaces during a fault test, through any API process that responds.
 
-A bettor behaves as the specifications ask: after an unknown answer it sends the same body again, and never signs a new
-bet in its place. Its final answer is kept, for `checks` to hold to the chains and the ledger.
+A bettor behaves as the specifications ask: after an unknown outcome it sends the same body again, and never signs a new
+bet instead. `fleet_checks` compares its final response with the chains and the ledger.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class LoadReport(StrEnum):
 
 @dataclass
 class Promise:
-    """One bet and what became of it. `key` finds it again: a nonce, an idempotency key, a trade id."""
+    """A bet and its outcome. `key` finds it again: a nonce, an idempotency key, or a trade id."""
 
     surface: str
     wallet: Wallet
@@ -92,13 +92,14 @@ class Load:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _fund(self) -> None:
-        """Many bettors, because each may ask only ten times a minute: tokens on both chains, and no ether at all."""
+        """Give many bettors tokens on both chains and no ether. There are many because each may make only ten requests
+        a minute."""
         for chain in CHAIN_IDS:
             token = self.fleet.token(chain)
             await self.fleet.send(chain, *(token.call("mint", each.address, 10_000 * USD) for each in self.bettors))
 
     async def settle(self, seconds: float = 240.0) -> None:
-        """Stops new bets, and has each one that is still unknown asked about until it is answered for good."""
+        """Stop new bets, and repeat each unknown one until its outcome is final."""
         self.pace = 0.0
         began = time.monotonic()
         while self.waiting and time.monotonic() - began < seconds * self.fleet.patience:
@@ -117,13 +118,13 @@ class Load:
         return [one for one in self.promises if one.surface == surface and one.report is LoadReport.TAKEN]
 
     def adopt(self, tasks: Iterable[asyncio.Task[Any]]) -> None:
-        """Take over bets that were begun elsewhere: they go on, and end with the load."""
+        """Add bets that were begun elsewhere. They continue, and end with the load."""
         for task in tasks:
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
     def also(self, work: Callable[[], Awaitable[None]]) -> None:
-        """Run work next to the bets until the load ends; what it raises is unexpected."""
+        """Run other work until the load ends. Any error in it is unexpected."""
         self._spawn(self._guarded(work))
 
     def _spawn(self, work: Any) -> None:
@@ -157,7 +158,8 @@ class Load:
     async def call(
         self, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None
     ) -> tuple[int, Any]:
-        """Status and JSON of any API process that answers; 0 when none does. Each call has its own caller address."""
+        """Return status and JSON from any API process that responds, or 0 if none does. Each call has its own caller
+        address."""
         number = next(self._callers)
         given = {**_caller(number), **(headers or {})}
         patience = aiohttp.ClientTimeout(total=ANSWER_SECONDS)
@@ -181,7 +183,7 @@ class Load:
     async def insist(
         self, promise: Promise, path: str, body: Any, refusals: frozenset[str], headers: Mapping[str, str] | None = None
     ) -> None:
-        """Send the same body again until the answer is definite."""
+        """Repeat the same body until the response is definite."""
         promise.request, promise.busy = (path, body, refusals, headers), True
         began = time.monotonic()
         try:
@@ -201,7 +203,7 @@ class Load:
         await self.insist(promise, path, body, refusals, headers)
 
     async def _once(self, promise: Promise) -> float:
-        """Asks once; seconds to wait before asking again, as the answer wishes."""
+        """Send the request once. Return the seconds to wait before the next time, as the response asks."""
         assert promise.request is not None
         path, body, refusals, headers = promise.request
         promise.tries += 1
@@ -252,7 +254,8 @@ class Load:
     async def agent(
         self, wallet: Wallet | None = None, market: str | None = None, side: str | None = None
     ) -> Promise | None:
-        """None when nothing was signed. `market` and `side`: by their names in the API; one that is open otherwise."""
+        """Bet on an agent market; return None if nothing was signed. `market` and `side` are names in the API; by
+        default an open market is chosen."""
         wallet = wallet or self._dice.choice(self.bettors)
         latest = await self.fleet.now("base")
         if market is None:
@@ -303,8 +306,8 @@ class Load:
         return promise
 
     async def wheel(self) -> Promise | None:
-        """A roulette bet on the live round, one that its wallet has not placed there yet; None when nothing was
-        signed."""
+        """Bet on the live round of the wheel, differently from the wallet's other bets there. Return None if nothing
+        was signed."""
         wallet = self._dice.choice(self.bettors)
         if wallet.address not in self._claimed:
             return None

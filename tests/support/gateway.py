@@ -1,4 +1,4 @@
-"""A gateway in front of a service: passes calls on, and answers some itself or changes answers, as proxies do."""
+"""A gateway in front of a service, which passes calls on, or responds itself or changes responses, as proxies do."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CUT_OFF = 599
 
 @dataclass(frozen=True)
 class Answer:
-    """An answer that the gateway gives instead of the service; CUT_OFF gives none. passes_on: whether the service
+    """A response that the gateway gives instead of the service; CUT_OFF gives none. passes_on: whether the service
     still gets the call."""
 
     status: int

@@ -1,35 +1,17 @@
-"""Generated requests against a description a running service publishes: any request gets one of the answers
-described, with the body described, and none is a server error.
+"""Generated requests against the description that a running service publishes. Any request gets one of the described
+responses, with the described body, and none is a server error.
 
-Each operation of the document gets requests from four sources, POST as well as GET, always the same ones:
+Each operation gets the same requests in every run, from four sources, POST as well as GET: boundary values of one
+parameter or field at a time (too long, too small, of another type, missing, given twice) and methods that the path does
+not have; random requests that fit the description; random requests that break it; and fitting ones filled with values
+that the service knows, since random ids name nothing. `known` has these values by name of a parameter or field, or
+whole bodies by operation, which are sent as they are and then with one field changed. Every response is checked by
+`CHECKS`.
 
-1. boundary values, one parameter or field at a time: too long, too small, of another type, missing, given twice, and
-   methods the path does not have;
-2. random requests that fit the description, and 3. random ones that break it;
-4. requests that fit it and are filled with values the service knows, as random ids name nothing: without these, most
-   operations are only ever asked for what does not exist. A name may stand for a value wherever it appears. Whole
-   bodies are sent first as they are, then again with a field of them changed.
-
-Every answer is held to `CHECKS`. How to use it on a surface, with a service that has something to show::
-
-    def test_every_answer_is_documented(service: AgentService) -> None:
-        seen = generated_requests(
-            f"{service.url}/openapi/agent.json",
-            known={
-                "marketId": ["bnkr-100m", "bnkr-ladder"],       # a path, query or header parameter, or a field
-                "walletAddress": [wallets.DEV[1].address],
-                "POST /api/agent/v1/trade": [a_whole_body],     # or whole bodies of one operation
-            },
-            not_errors=[("GET", "/api/agent/v1/health", 503)],  # server errors that are this operation's true answer
-        )
-        seen.reached({"POST /api/agent/v1/trade": {400, 402, 404, 409, 422}})
-
-`seen.reached` fails for an operation that was never asked, for one that never answered 2xx (name those that cannot in
-`refuse`), and for a status asked for that never came: a generated test that reaches nothing proves nothing.
-
-Each request comes from its own address (`X-Forwarded-For`; the service needs VPM_TRUST_PROXY=1), so that rate
-limits stay out of the way; `headers` may add others, such as a credential. `examples` bounds each of the random
-sources. A failure prints the curl command that repeats it.
+`seen.reached` fails for an operation that was never requested or never returned 2xx, and for an expected status that
+never came, because a generated test that reaches nothing proves nothing. Each request comes from its own address
+(`X-Forwarded-For`; the service needs VPM_TRUST_PROXY=1), so that it meets no rate limit. `examples` bounds each of the
+random sources. A failure prints the curl command that repeats it.
 """
 
 from __future__ import annotations
@@ -74,12 +56,13 @@ _callers = itertools.count(1)
 
 @dataclass
 class Seen:
-    """How often each operation gave each status. Requests by methods a path does not have are not counted."""
+    """How often each operation returned each status. Requests by methods that a path does not have are not counted."""
 
     statuses: dict[str, dict[int, int]] = field(default_factory=lambda: defaultdict(lambda: defaultdict(int)))
 
     def reached(self, statuses: Mapping[str, Collection[int]] | None = None, *, refuse: Collection[str] = ()) -> None:
-        """Check that every operation except those in `refuse` answered 2xx, and each named one all its statuses."""
+        """Check that every operation except those in `refuse` returned 2xx, and that each named one returned all its
+        statuses."""
         assert self.statuses, "the document describes no operation"
         silent = [name for name, found in self.statuses.items() if not any(200 <= each < 300 for each in found)]
         assert set(silent) == set(refuse), f"never answered 2xx: {silent}; expected of {list(refuse)}"
@@ -97,7 +80,8 @@ def generated_requests(
     examples: int = 40,
     only: Collection[str] | None = None,
 ) -> Seen:
-    """Sends them all, and raises at the first answer that is not as described. `only`: names such as `GET /api/x`."""
+    """Send all requests, and raise at the first response that is not as described. `only`: names such as `GET
+    /api/x`."""
     seen, server = Seen(), document_url.partition("/openapi")[0]
     with requests.Session() as session:
         session.trust_env = False
@@ -175,10 +159,8 @@ def _random(asking: _Asking, cases: st.SearchStrategy[AnyCase], examples: int) -
 
 @st.composite
 def _filled(draw: st.DrawFn, case: AnyCase, known: Known) -> AnyCase:
-    """The request with each part that `known` names replaced by a value from there, most of the time.
-
-    A whole body mostly stays as it was given; now and then one field of it is replaced.
-    """
+    """Return the request with most of the parts that `known` names replaced by a value from there. A whole body usually
+    stays as given; sometimes one field of it is replaced."""
     parts: list[tuple[Any, list[str]]] = [
         (values, [name for name in values if name in known and draw(st.integers(0, 9)) > 0])
         for values in (case.path_parameters, case.query, case.headers)

@@ -1,9 +1,9 @@
-"""A local genesis: both chains with tokens, feeds, Safes and our contracts deployed by the real ape scripts.
+"""A local genesis: both chains with tokens, feeds, Safes and our contracts, deployed by the real ape scripts.
 
-Built for each state of the sources and kept in .vpm/build/genesis, because deploying takes half a minute; every test
-module then starts its own chains from the saved state. Those go by the present, in which what the feeds have read grows
-old: after FRESH_SECONDS another is built. With VPM_TEST_FORK_BASE and VPM_TEST_FORK_STOCK the genesis is deployed on
-forks of the live chains instead, with the genuine tokens and feeds.
+It is built for each state of the sources and kept in .vpm/build/genesis, because deploying takes half a minute; every
+test module then starts its own chains from the saved state. The chains use the present time, in which feeds' readings
+grow old, so after FRESH_SECONDS another is built. With VPM_TEST_FORK_BASE and VPM_TEST_FORK_STOCK the genesis is
+deployed on forks of the live chains, with the genuine tokens and feeds.
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ def genesis() -> Genesis:
 
 
 def built(name: str, build: Callable[[State], Awaitable[None]], *, fresh_seconds: float = math.inf) -> Genesis:
-    """The genesis of this name; builds it when there is none so fresh (one process at a time). What is older stays for
-    a day: a test that holds it still starts chains from it."""
+    """Return the genesis of this name. If none is so fresh, build it, one process at a time. Older ones stay for a day,
+    because a running test may still start chains from them."""
     kept, now = CACHE / name, int(time.time())
     kept.mkdir(parents=True, exist_ok=True)
     with (CACHE / "lock").open("w") as lock:

@@ -1,8 +1,6 @@
-"""A database with years of markets in it, made by COPY and by the database itself, as the indexer would have left it.
-
-Every agent market has the id its specification gives, so the service takes it for its own. Stakes and positions are
-spread evenly over the markets and over the wallets.
-"""
+"""A database with years of markets, filled by COPY and SQL as the indexer would have left it. Every agent market has
+the id that follows from its specification, so the service takes it for its own. Stakes and positions are spread evenly
+over the markets and wallets."""
 
 from __future__ import annotations
 
@@ -38,7 +36,8 @@ WEIGHT = 100 * USD
 
 @dataclass(frozen=True, slots=True)
 class HistorySize:
-    """How much has been. `open_each`: of either kind, unsettled; `stakes` and `positions`: in each market."""
+    """How large the history is. `open_each`: unsettled markets of either kind; `stakes` and `positions`: in each
+    market."""
 
     stock: int
     agent: int
@@ -100,8 +99,8 @@ def write_deployments(folder: Path) -> None:
 
 
 def fill(url: str, size: HistorySize) -> int:
-    """Everything in one transaction, then the statistics that plans are made from. Returns the time it is filled up to,
-    in Unix seconds."""
+    """Fill everything in one transaction, then update the planner's statistics. Return the time up to which it is
+    filled, in Unix seconds."""
     now = int(time.time())
     with psycopg.connect(conninfo(url)) as connection:
         _cursors(connection, now)
@@ -115,8 +114,7 @@ def fill(url: str, size: HistorySize) -> int:
 
 
 def next_block(connection: psycopg.Connection[object], chain_id: int, change: str | None = None) -> int:
-    """Add a block, which changes what the statement changes, and notify readers as the indexer does. Return its
-    number."""
+    """Add a block with this change to the tables, and notify readers as the indexer does. Return its number."""
     with connection.transaction():
         if change is not None:
             connection.execute(change.encode())

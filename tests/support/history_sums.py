@@ -1,4 +1,4 @@
-"""Sums over tables that a test filled, as the indexer makes them at the end of a chain's history."""
+"""Sums over tables that a test filled, made as the indexer makes them at the end of a chain's history."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ BOTH = Sources("both", 1, 1, "op-stack", {Role.SETTLER: bytes(20), Role.WALLET: 
 
 
 async def sum_all(url: str) -> None:
-    """Sum all that is stored of both sides, and say so of every chain."""
+    """Sum everything stored of both sides, and mark every chain as summed."""
     async with make_pool(url, size=1) as pool, pool.connection() as connection:
         await sums.fill(connection, BOTH)
         await connection.execute("UPDATE chain_cursor SET summed = true")

@@ -1,4 +1,5 @@
-"""Servers that hang: stopped as a whole by SIGSTOP, so that the kernel still accepts connections but never answers."""
+"""Servers that hang: SIGSTOP stops them as a whole, so that the kernel still accepts connections but nothing
+responds."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ def family(pid: int) -> list[int]:
 
 @contextlib.contextmanager
 def hung(pid: int) -> Iterator[None]:
-    """Stops a process and everything under it, and lets them go on afterwards."""
+    """Stop a process and all its descendants; let them continue when the context ends."""
     stopped: list[int] = []
     try:
         while more := [each for each in family(pid) if each not in stopped]:  # a parent first: it starts no more

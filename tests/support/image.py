@@ -27,8 +27,8 @@ def instructions() -> list[tuple[str, str]]:
 
 
 class Image:
-    """A folder with what the image holds. Its Python sees the packages of the image's lock, of those that are installed
-    here, and none that only development needs. It is the Python that runs the tests, not the image's."""
+    """A folder with the image's files. Its Python is the one that runs the tests, and sees only the installed packages
+    of the image's lock."""
 
     def __init__(self, folder: Path) -> None:
         self.app, self._venv = folder / "app", folder / "venv"

@@ -1,5 +1,5 @@
-"""A node behind a load balancer, made from one real chain: receipts come late, each call is answered from another view
-of the chain's end, logs are left out, and a nonce may be wrong once."""
+"""A node behind a load balancer, simulated over one real chain: receipts come late, each call sees another view of the
+chain's end, logs are left out, and a nonce may be wrong once."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _NOT_THERE = {"code": -32000, "message": "header not found"}
 
 
 class InconsistentNode(FaultyProxy):
-    """A proxy that answers rightly, but not all at once and not always the same.
+    """A proxy whose responses are true, but late and not always consistent.
 
-    receipt_delay: seconds from when a receipt exists until it is given, drawn for each transaction. views: how far
-    behind the head the nodes behind it stand; each call meets one of them. lag_of: how far behind the node of a
-    certain call stands, by its method and parameters; None: any of the views. logs_lost: the share of logs that an
-    answer to eth_getLogs leaves out, drawn anew each time. lies: what to add to the next answers to
-    `eth_getTransactionCount` of the newest block, one each. head_seconds: so long a look at the head serves, for many
-    calls come at once; 0 where a test counts the blocks between views.
+    receipt_delay: seconds from when a receipt exists until it is returned, drawn for each transaction. views: how far
+    behind the head the nodes behind it are; each call meets one of them. lag_of: how far behind the node of a certain
+    call is, by its method and parameters; None: any of the views. logs_lost: the share of logs left out of a response
+    to eth_getLogs, drawn anew each time. lies: what to add to each of the next responses to `eth_getTransactionCount`
+    of the newest block. head_seconds: for how long a head is reused, since many calls come at once; 0 where a test
+    counts the blocks between views.
     """
 
     def __init__(self, target: str, seed: int) -> None:
@@ -47,7 +47,7 @@ class InconsistentNode(FaultyProxy):
         self._numbers: dict[str, int] = {}
 
     def hide(self, number: int) -> None:
-        """Hide this block by number from now on; it is no longer the head either."""
+        """Hide this block by number from now on, also as the head."""
         self._missing.add(number)
         self._head = (0.0, 0)
 
@@ -104,7 +104,7 @@ class InconsistentNode(FaultyProxy):
         return {"error": _NOT_THERE} if self._numbers[digest] > end else None
 
     def _shifted(self, method: str, params: list[Any], end: int) -> dict[str, Any] | None:
-        """Puts this view's end in the place of "latest"; an answer when the view has no such block."""
+        """Replace "latest" by this view's end, or return a response if the view does not have the block."""
         if method == "eth_blockNumber":
             return {"result": hex(end)}
         at = 0 if method in ("eth_getBlockByNumber", "eth_getBlockReceipts") else _STATE.get(method)

@@ -1,6 +1,6 @@
-"""A busy history on real contracts: random traffic on a local chain, some of which reverts, as in life.
+"""A busy history on real contracts: random traffic on a local chain, some of which reverts.
 
-Each `step` sends a handful of transactions and mines them into one block (the chain must mine on demand). Accounts are
+Each `step` sends a handful of transactions and mines them into one block; the chain must mine on demand. Accounts are
 impersonated, so only token authorizations need keys.
 """
 
@@ -47,7 +47,7 @@ class Players(ABC):
         await self.mine()
 
     async def everything_once(self) -> None:
-        """Add the rare events, so that a short history has them too; stakes are open afterwards."""
+        """Add the rare events, so that a short history has them too. Stakes are open afterwards."""
         for which in range(self.ODDS_AND_ENDS):
             await self._odds_and_ends(which)
             await self.mine()
@@ -59,13 +59,13 @@ class Players(ABC):
         """Do one of the rare `ODDS_AND_ENDS`."""
 
     async def by_the_safe(self, contract: Contract, name: str, *arguments: Any) -> None:
-        """Call as the contract's owner, impersonated and given ether for gas."""
+        """Call as the contract's owner, which is impersonated and gets ether for gas."""
         owner = await self.client.read(contract.call("owner"))
         await self.ask("anvil_setBalance", owner, hex(10**18))
         await self.send(owner, contract, name, *arguments)
 
     async def pause_or_resume(self) -> None:
-        """Mostly resumed, or nothing would happen any more; now and then a guardian comes or goes."""
+        """Usually resume, so that traffic continues; sometimes pause, or add or remove a guardian."""
         pick = self.rng.random()
         if pick < 0.3:
             await self.send(self.deployment.operator_wallets["guardian"], self.pauser, "pause")
@@ -232,7 +232,7 @@ class StockPlayers(Players):
 
 
 class AgentPlayers(Players):
-    """Traffic on Base. Readings are posted often, since nothing is listed on a feed that is not fresh."""
+    """Traffic on Base. Readings are posted often, because nothing is listed on a feed that is not fresh."""
 
     ODDS_AND_ENDS = 7
 
@@ -256,7 +256,7 @@ class AgentPlayers(Players):
         await self.send(self.publisher, self.feeds[0], "post", self.rng.randint(80, 120) * 10**8, await self.now())
 
     async def list(self, life: int) -> None:
-        """`life`: for how long it takes stakes."""
+        """List a market that takes stakes for `life` seconds."""
         rng = self.rng
         await self.observe()
         await self.mine()

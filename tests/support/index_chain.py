@@ -1,4 +1,4 @@
-"""An in-memory chain that answers the indexer's questions like a node, and can be reorganized to any depth."""
+"""An in-memory chain that responds to the indexer like a node, and can be reorganized to any depth."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class SimBlock:
 
 @dataclass
 class SimChain:
-    """A chain in memory. `blocks[n]` is block n; block 0 is empty. `l1_every` blocks share one block.number of the
+    """A chain in memory. `blocks[n]` is block n; block 0 is empty. `l1_every` blocks share one `block.number` of the
     contracts."""
 
     l1_every: int = 1
@@ -79,7 +79,7 @@ class SimChain:
         return self._append(world, landed, emitted)
 
     def drop(self, depth: int) -> list[Tx]:
-        """Takes the last `depth` blocks off and returns what was in them."""
+        """Remove the last `depth` blocks, and return their transactions."""
         gone = self.blocks[-depth:]
         del self.blocks[-depth:]
         return [tx for block in gone for tx in block.txs]
@@ -106,7 +106,7 @@ class SimChain:
 
 
 class SimNode(RpcNode):
-    """A node of a SimChain. `fault` is called before every answer and may raise or return another."""
+    """A node of a SimChain. `fault` is called before every response and may raise or return another."""
 
     def __init__(self, chain: SimChain, others: Sequence[SimNode] = ()) -> None:
         self.chain = chain
@@ -150,7 +150,7 @@ class SimNode(RpcNode):
         return (self, *self.others)
 
     def check_fields(self) -> None:
-        """It has no text that could be malformed, and counts how often it is doubted."""
+        """Count how often the indexer checks fields. Values made in memory cannot be malformed."""
         self.closely += 1
 
 

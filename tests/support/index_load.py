@@ -1,7 +1,7 @@
-"""A chain full of our events, made quickly: histories of stock and agent markets from `index_world`, emitted by
-stand-ins for the contracts and the token.
+"""A chain full of events, made quickly: histories of stock and agent markets from `index_world`, emitted by stand-ins
+for the contracts and the token.
 
-A stand-in logs what its call data says, and calls the others likewise, so a block of a hundred events costs one
+A stand-in logs what its call data says, and calls the others with theirs, so a block of a hundred events costs one
 transaction.
 """
 
@@ -38,7 +38,8 @@ AGENT = Sources("base", CHAIN_ID, 1, "op-stack", AGENT_CONTRACTS, TOKEN)
 
 @dataclass
 class Venue:
-    """The contracts and their users over many blocks. `emitters`: the stand-ins it takes; the first one is called."""
+    """The contracts and their users over many blocks. `emitters`: the stand-ins that it needs; the first one is
+    called."""
 
     emitters: ClassVar[Sequence[str]]
 
@@ -61,7 +62,7 @@ class Venue:
 
 @dataclass
 class LoadVenue(Venue):
-    """Stock markets: opened, entered by a crowd, settled, paid. Only the settler's own logs are wanted."""
+    """Stock markets that open, take a crowd's bets, settle and pay. Only the settler's own logs are kept."""
 
     emitters = (SETTLER,)
 
@@ -87,7 +88,7 @@ class LoadVenue(Venue):
 
 @dataclass
 class AgentVenue(Venue):
-    """Agent markets: listed, staked on by payments, settled, paid."""
+    """Agent markets that are listed, take paid stakes, settle and pay."""
 
     emitters = (*map(hex_of, AGENT_CONTRACTS.values()), hex_of(TOKEN))
 
@@ -142,8 +143,8 @@ async def place_emitter(rpc: ChainProvider, addresses: Sequence[str]) -> None:
 
 
 def _emitter() -> bytes:
-    """Bytecode that logs its call data: records of a byte (number of topics), two (size of data), topics, data; or, to
-    have another stand-in log, of the byte CALL, two (size of its records), its address, its records."""
+    """Return bytecode that logs its call data. A record is a byte (number of topics), two (size of data), topics, data;
+    or, to make another stand-in log, the byte CALL, two (size of its records), its address, its records."""
     # The stack holds the position in the call data throughout.
     code = bytearray.fromhex("5f")  # PUSH0: position 0
     loop = len(code)

@@ -118,8 +118,8 @@ _REFUSED = (
 
 
 async def check_counts(connection: Connection) -> int:
-    """Sums are those over the rows, and each market has as much refused and as many unpaid stakes as its row says;
-    returns how many stakes."""
+    """Check each stored sum, and each market's refused amount and number of unpaid stakes, against the rows. Return the
+    number of unpaid stakes."""
     for rows, kept in SUMS.items():
         over = await (await connection.execute(rows.encode())).fetchone()
         held = await (await connection.execute(kept.encode())).fetchone()
@@ -134,8 +134,8 @@ async def check_counts(connection: Connection) -> int:
 
 
 async def check_owing(connection: Connection) -> set[int]:
-    """Check that the keeper checks the settled markets with unpaid positions and no others, and for dust those that
-    have some; return the settled markets with unpaid positions."""
+    """Check that the keeper looks at exactly the settled markets with unpaid positions, and for dust at those that have
+    some. Return the former."""
     rows = {row.market_id: row for row in await all_rows(connection, MARKET)}
     markets = {market_id: market_of(row) for market_id, row in rows.items()}
     vintages = {(row.market_id, row.vintage): vintage_of(row) for row in await all_rows(connection, VINTAGE)}
@@ -164,7 +164,7 @@ async def _those(connection: Connection, condition: str) -> set[int]:
 async def following(
     url: str, node: RpcNode, sources: Sources, *, finality_blocks: int = 64, afresh: bool = False
 ) -> AsyncIterator[tuple[ChainFollower, ConnectionPool]]:
-    """Run a follower with its own pool and cursor. `afresh`: it has read the chain into emptied tables."""
+    """Run a follower with its own pool and cursor. `afresh`: empty the tables and let it read the whole chain first."""
     async with make_pool(url, size=2) as pool:
         follower = ChainFollower(node, sources, pool, finality_blocks=finality_blocks)
         if afresh:

@@ -1,7 +1,7 @@
-"""A chain's contracts in memory: transactions in, the very logs out that our contracts would emit.
+"""A chain's contracts in memory: transactions go in, and exactly the logs that our contracts would emit come out.
 
-Books, payouts and prices come from `core.stock` and `core.agent`, which are held to the contracts elsewhere; ids,
-vintages and the order of events follow the contracts' sources. A transaction that would revert gives None. The state
+Books, payouts and prices come from `core.stock` and `core.agent`, which other tests compare with the contracts; ids,
+vintages and the order of events follow the contracts' sources. A transaction that would revert returns None. The state
 is cheap to copy, so a chain can go back to any of its blocks.
 """
 
@@ -77,7 +77,7 @@ def _word(value: Any) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Tx:
-    """A transaction; `uid` makes its hash, which stays the same in any block."""
+    """A transaction. Its hash comes from `uid` and stays the same in any block."""
 
     uid: int
     what: str
@@ -90,7 +90,7 @@ class Tx:
 
 @dataclass(slots=True)
 class AgentBook:
-    """An agent market; replaced, never changed, so that copies of the world may share it."""
+    """An agent market. It is replaced and never changed, so that copies of the world may share it."""
 
     index: int
     book: Book
@@ -238,7 +238,7 @@ class World:
         return [self._finalize_pending(market_id)]
 
     def _settle(self, now: Moment, market_id: int, outcome: int) -> list[Emission] | None:
-        """outcome 0 UP, 1 DOWN, 2 FLAT, 3 VOID by the resolver, 4 VOID by anyone."""
+        """Settle with outcome 0 UP, 1 DOWN, 2 FLAT, 3 VOID by the resolver, or 4 VOID by anyone."""
         market = self.ledger.markets.get(market_id)
         if market is None or market.settled or now.timestamp < market.terms.freeze_time:
             return None
@@ -336,13 +336,13 @@ class World:
         ]
 
     def _stake(self, now: Moment, key: bytes, wallet: bytes, outcome: int, amount: int, uid: bytes) -> Any:
-        """`settle`: the stake is announced before its payment is pulled."""
+        """Log what `settle` logs: it announces the stake before it pulls the payment."""
         if self._refusal(now, key, outcome) is not RefundReason.NONE or not self._spend(wallet, uid):
             return None
         return [self._booked(key, wallet, outcome, amount, uid), *paid(wallet, uid, ADDRESSES[Role.WALLET], amount)]
 
     def _direct(self, _now: Moment, wallet: bytes, amount: int, uid: bytes) -> list[Emission] | None:
-        """Submit a payer's authorization straight to the token, as a third party may."""
+        """Submit a payer's authorization directly to the token, as a third party may."""
         if not self._spend(wallet, uid):
             return None
         self.authorizations[wallet, uid] = amount
@@ -372,12 +372,12 @@ class World:
     def _odd_stake(
         self, _now: Moment, key: bytes, wallet: bytes, amount: int, uid: bytes, moves: tuple[tuple[Any, ...], ...]
     ) -> list[Emission]:
-        """Stake on the first outcome through a contract that believed a token which reports `moves`."""
+        """Stake on the first outcome with a token that reports `moves`."""
         said = [emission(Role.TOKEN, name, *values, address=TOKEN) for name, *values in moves]
         return [self._booked(key, wallet, 0, amount, uid), *said]
 
     def _several(self, _now: Moment, moves: tuple[tuple[Any, ...], ...]) -> list[Emission] | None:
-        """Call a third party's contract that moves money in its own way: each of `moves` is a token's log."""
+        """Call a third party's contract that moves money in its own way; each of `moves` is a token's log."""
         spent = [(values[0], values[1]) for name, *values in moves if name.startswith("Authorization")]
         if any(each in self.authorizations for each in spent):
             return None
@@ -392,7 +392,7 @@ class World:
         return RefundReason.NONE if outcome < market.book.outcomes else RefundReason.OUTCOME
 
     def _spend(self, wallet: bytes, nonce: bytes) -> bool:
-        """Return whether the token lets an authorization be used or canceled, which it does once."""
+        """Use or cancel an authorization. Return False if it was used or canceled before."""
         if (wallet, nonce) in self.authorizations:
             return False
         self.authorizations[wallet, nonce] = None
@@ -506,7 +506,7 @@ class World:
 
 
 class Crowd:
-    """People doing things: random transactions that mostly make sense for the world they see."""
+    """A source of random transactions that mostly make sense in the world they are made for."""
 
     def __init__(self, seed: object) -> None:
         self.rng = random.Random(repr(seed))
@@ -574,7 +574,7 @@ class Crowd:
         )
 
     def _past_us(self, world: World, key: bytes, owner: bytes, amount: int) -> Tx:
-        """Payments that come by another way than `settle`, and what is done about them."""
+        """Return a payment that does not come through `settle`, or the booking of one."""
         rng = self.rng
         unbooked = [
             (payer, nonce, value) for (payer, nonce), value in world.authorizations.items() if value is not None

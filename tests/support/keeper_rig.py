@@ -35,7 +35,7 @@ T = TypeVar("T")
 
 @dataclass
 class Rig:
-    """One service. Times are Unix seconds of the stock chain or of Base; amounts are token units."""
+    """A service. Times are Unix seconds of the stock chain or of Base; amounts are token units."""
 
     database_url: str
     chains: dict[str, RunningChain]
@@ -92,7 +92,7 @@ class Rig:
         return int(self.ask(name, "eth_getBlockByNumber", "latest", False)["timestamp"], 16)
 
     def warp(self, name: str, moment: int) -> None:
-        """Moves the chain's clock on to this moment and mines; a clock that is there already is left alone."""
+        """Move the chain's clock forward to this moment and mine. A clock that is already there is left alone."""
         try:
             self.ask(name, "evm_setNextBlockTimestamp", hex(moment))
         except ValueError:
@@ -149,7 +149,7 @@ class Rig:
         await self.until(lambda: self.rows("SELECT 1 FROM outbox_lane WHERE status = 'ready'"), "the relayer")
 
     async def until(self, holds: Callable[[], T], what: str, seconds: float = PATIENCE) -> T:
-        """`waiting.until` while every daemon lives, which fails with their last words."""
+        """Wait like `waiting.until` while every daemon is alive. If one is not, fail with its last output."""
 
         def asked() -> T:
             for name, process in self.daemons.items():
@@ -185,7 +185,7 @@ def relayer_keys() -> str:
 
 @contextmanager
 def rigged(genesis: Genesis, database_url: str, folder: Path, *names: str, block_seconds: float = 1.0) -> Iterator[Rig]:
-    """Chains with a block a second, a migrated database; daemons are started by the test."""
+    """Run chains with a block a second and a migrated database. The test starts the daemons."""
     (folder / "deployments").mkdir(parents=True, exist_ok=True)
     with contextlib.ExitStack() as stack:
         chains = {}

@@ -1,4 +1,5 @@
-"""Stakes on agent markets for tests of the keeper: payments bound to their bet, which any account may settle."""
+"""Stakes on agent markets for tests of the keeper: payments that are bound to their bet, which any account may
+settle."""
 
 from __future__ import annotations
 

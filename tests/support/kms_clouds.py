@@ -1,7 +1,7 @@
 """A key service on this machine, as its documents describe it: AWS KMS, with real keys.
 
 moto has a KMS too, but its Sign takes a digest for a message and hashes it again (getmoto/moto, pull request 10202), so
-what it signs is no transaction.
+its signatures fit no transaction.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ Fault = str
 
 @dataclass
 class Key:
-    """A real private key, and how it signs. high: every signature has its s in the upper half, as half of all have."""
+    """A real private key, and how it signs. high: every signature has its s in the upper half, as every second one has
+    in reality."""
 
     private: ec.EllipticCurvePrivateKey = field(default_factory=lambda: ec.generate_private_key(ec.SECP256K1()))
     high: bool = False
@@ -58,11 +59,12 @@ class Key:
 
 @dataclass
 class Aws:
-    """JSON 1.1 at /, each request signed with SigV4 by `access` and `secret`. It knows its callers by the access key.
+    """JSON 1.1 at /, with each request signed with SigV4 by `access` and `secret`. Callers are known by their access
+    key.
 
-    faults: for the next requests to sign, one each. down: refuses everything until set to False. slow_seconds: by key.
-    held: keys whose signatures are not answered while they are in it. digests: every digest it was asked to sign.
-    denied: keys of which only the public part may be read.
+    faults: for each of the next requests to sign. down: refuse everything. slow_seconds: by key. held: keys for which
+    requests to sign get no response yet. digests: every digest to sign so far. denied: keys of which only the public
+    part may be read.
     """
 
     keys: dict[str, Key] = field(default_factory=dict)

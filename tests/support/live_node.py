@@ -1,4 +1,4 @@
-"""A node that looks like one of a live network: by what it calls itself, and by holding no keys and no powers over its
+"""A node that looks like one of a live network: by its name, and because it has no keys and no powers over its
 chain."""
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ ONLY_LOCAL = (b'"anvil_', b'"evm_', b'"hardhat_', b'"eth_accounts"', b'"eth_send
 
 @contextlib.contextmanager
 def live_looking(node: str, on_send: Callable[[str], None] = lambda _moment: None) -> Iterator[str]:
-    """The URL of a node that passes everything on. `on_send` is called before a raw transaction is passed on
-    ("before"), and once more before the answer is ("after")."""
+    """Return the URL of a node that passes everything on. `on_send` is called before a raw transaction is passed on
+    ("before") and before the response is returned ("after")."""
 
     class Passing(BaseHTTPRequestHandler):
         def do_POST(self) -> None:

@@ -3,12 +3,9 @@
 **The event.** A driftless Brownian motion X is above zero at the end of the measured time, which runs from 0 to 1. At
 time s the probability is Phi(X / sqrt(1 - s)): a martingale that begins at one half and ends at 0 or 1.
 
-**When bets are taken** is a `Regime`: how much of the betting time lies before anything is measured, and how much of
-the measured time has passed at its end.
-
 **The crowd.** Forty bets at random moments, 20 USD in the median. Each bettor knows the probability of the moment up to
 a normal error of 0.5 in the log-odds. Half of them bet by *belief*: on an outcome drawn with their estimate, at any
-it pays. The other half bet by *value*: where estimate times what they project to be paid is more.
+price. The other half bet by *value*: on the outcome with the highest estimate times projected payout.
 """
 
 from __future__ import annotations
@@ -71,7 +68,7 @@ BEFORE: Final = Regime("before", 1.0, 0.0)
 
 @dataclass(frozen=True, slots=True)
 class Bettors:
-    """A crowd: how many bet, how much, how well they know, and which part of them looks at what is paid."""
+    """A crowd: how many bet, how much, how well they know the probability, and which part of them bets by value."""
 
     bets: int = 40
     median_usd: float = 20.0
@@ -154,23 +151,23 @@ class Parameters:
 
 
 class Play(ABC):
-    """A market while it is played. Bets are known by the order they came in, from 0."""
+    """A market while it is played. Bets are numbered from 0 in the order in which they came."""
 
     def __init__(self, parameters: Parameters) -> None:
         self.parameters = parameters
 
     @abstractmethod
     def enter(self, side: int, amount: int, block: int) -> int:
-        """Takes a bet; returns its number."""
+        """Take a bet and return its number."""
 
     @abstractmethod
     def projected(self, side: int, amount: int, others: float, to_come: float) -> float:
-        """Return the projected payout per unit of a winning bet on a side, expecting `to_come` units of later bets, the
+        """Return the projected payout per unit of a winning bet on a side, if `to_come` units of later bets come, the
         part `others` of them on the same side."""
 
     @abstractmethod
     def close(self) -> None:
-        """Ends the bets."""
+        """End the bets."""
 
     @abstractmethod
     def staked(self, bet: int) -> int:
@@ -434,7 +431,7 @@ def market(number: int, crowd: Bettors) -> Draw:
 
 @dataclass(frozen=True, slots=True)
 class CrowdResult:
-    """What a crowd can expect by when it came, as a gain for each unit staked, and what the venue has of it in USD a
+    """What a crowd can expect by when it bets, as a gain for each unit staked, and what the venue earns in USD a
     market."""
 
     everybody: float

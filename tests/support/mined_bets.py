@@ -1,4 +1,4 @@
-"""Bets as they are once the relayer, or the token's index, has seen them in a block."""
+"""Bets after the relayer, or the token's index, has seen them in a block."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ WHERE b.intent_id = %%s RETURNING tx
 
 
 def spent(asked: bytes) -> bytes:
-    """The statement that writes down what became of an authorization (state, block, intent) among the bets of a
+    """Return the statement that records the outcome of an authorization (state, block, intent) for the bets of a
     SELECT: chain_id, wallet, nonce, amount, intent_id."""
     return _SPENT % asked
 

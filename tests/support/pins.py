@@ -9,7 +9,8 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Pin:
-    """One version of a package, where it is wanted (`marker`, empty for everywhere), and what its files may be."""
+    """One version of a package. `marker` says where it is wanted, and is empty for everywhere; `hashes` are those of
+    its files."""
 
     name: str
     version: str

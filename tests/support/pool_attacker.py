@@ -1,14 +1,12 @@
 """An attacker on markets at their cap: thousands of attacks drawn at random, each tried on many courses of the price.
 
-What pushes cost comes from the model of a pool, what bets pay from the exact mirror of the settlement wallet.
-The price itself, and what the attacker makes of it, are floating point, one array for all attacks of a batch: an attack
-is a row, a course of the price a column.
+The cost of pushes comes from the model of a pool, the payouts from the exact mirror of the settlement wallet. The
+price, and what the attacker makes of it, are floating point, in one array for all attacks of a batch: an attack is a
+row, a course of the price a column.
 
-In the unarbitraged world the price is `natural + pushed`, and what was pushed stays. In the arbitraged one there is a
-price elsewhere, the pool's stays within the fee of it, and the attacker buys and sells there for nothing.
-
-Each attack is compared with the same bet on the same courses without any push: what it adds, less what it costs, must
-not exceed the fee that the bet paid. A fair bet loses just that.
+In the unarbitraged world a push stays. In the arbitraged one there is a price elsewhere, at which the attacker trades
+without cost, and the pool's stays within the fee of it. Each attack is compared with the same bet on the same courses
+without any push: what it adds, less its cost, must not exceed the fee of the bet, which is what a fair bet loses.
 """
 
 from __future__ import annotations
@@ -39,7 +37,7 @@ KINDS = ("threshold", "early", "range", "direction")
 
 
 def pool_with(fee_pips: int, *positions: tuple[int, int]) -> Pool:
-    """Return a pool at price 1. A position is the ticks on each side of the price, and its liquidity."""
+    """Return a pool at price 1. A position is the number of ticks on each side of the price, and its liquidity."""
     net: dict[int, int] = {}
     for ticks, liquidity in positions:
         net |= {-ticks: liquidity, ticks: -liquidity}
@@ -56,12 +54,9 @@ def pool_of(fee_pips: int, concentrated: bool, scale: int = 10**24) -> Pool:
 
 @dataclass(frozen=True)
 class Curves:
-    """By kind of pool (its fee; every second one is concentrated), in units of phi * D1 dollars, on a grid of moves of
-    the log price.
-
-    `held`: to push by that much without arbitrage. `through`: from the lower edge of the fee band up to there,
-    what is bought being worth what it costs elsewhere.
-    """
+    """Costs by kind of pool (its fee; every second one is concentrated), in units of phi * D1 dollars, on a grid of
+    moves of the log price. `held`: the cost of a push without arbitrage. `through`: the cost from the lower edge of the
+    fee band, if what is bought is worth what it costs elsewhere."""
 
     fees: Floats
     held: Floats
@@ -90,7 +85,7 @@ def _through(source: PricedPool, moves: Floats) -> Floats:
 
 
 def _looked_up(curve: Floats, which: npt.NDArray[np.intp], moves: Floats) -> Floats:
-    """Values of each row's own curve, on the line between two points of the grid."""
+    """Return values of each row's own curve, interpolated between two points of the grid."""
     place = np.clip((moves + FARTHEST) / (2 * FARTHEST) * (GRID - 1), 0, GRID - 1.001)
     below = place.astype(np.intp)
     part = place - below
@@ -169,7 +164,7 @@ class Attacks:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What attacks came to, in dollars on the mean of all courses, and how uncertain that mean is."""
+    """The results of attacks, in dollars on the mean of all courses, and how uncertain that mean is."""
 
     added: Floats  # by pushes, less what they cost
     error: Floats
@@ -211,7 +206,7 @@ def _bets(attacks: Attacks, chances: Floats) -> tuple[Floats, Floats, Floats]:
 
 
 class _Play:
-    """One pass over time for a batch of attacks. Without `win`, the prize, there is no push."""
+    """One pass over time for a batch of attacks. Nothing is pushed without `win`, the prize."""
 
     def __init__(
         self,
@@ -273,7 +268,7 @@ class _Play:
         return self
 
     def _note_early(self, step: int, sums: list[Floats]) -> None:
-        """Record early results: such a market counts the reading of every step from its first whole window on."""
+        """Record early results. Such a market counts the reading of every step from its first whole window on."""
         rows = self.early_from <= step
         if rows.any() and step >= STEPS - 1:
             mean = (sums[-1][rows] - sums[-1 - STEPS][rows]) / STEPS
@@ -344,7 +339,7 @@ class _Play:
         return pushed
 
     def _affordable(self, steers: Floats) -> Floats:
-        """More than this is missing: nothing he can win would pay for it."""
+        """Return the largest distance from the edge over which a push can pay."""
         assert self.win is not None
         attacks = self.attacks
         free = 1.1 * self.win / (100 * self.unit) * np.abs(steers)
@@ -360,7 +355,8 @@ class _Play:
         sd: Floats,
         alone: Floats | None,
     ) -> Floats:
-        """Pushes in those courses where it pays; `alone`: the chance to win all the same, where that is not plain."""
+        """Push on those courses where it pays. `alone`: the probability of winning without a push, where it does not
+        follow from `sd`."""
         assert self.at is not None
         assert self.win is not None
         attacks, win = self.attacks, self.win[rows]
@@ -384,7 +380,7 @@ class _Play:
         return pushed
 
     def _lifted(self, step: int, price: Floats) -> Floats | float:
-        """Out of the band in every block of the last step, where arbitrageurs bring the price back each time."""
+        """Push out of the band in every block of the last step, where arbitrageurs bring the price back each time."""
         assert self.at is not None
         assert self.win is not None
         attacks = self.attacks
@@ -448,6 +444,6 @@ def _between(low: Floats, high: Floats, expected: Floats, sd: Floats) -> Floats:
 
 
 def _normal(x: Floats) -> Floats:
-    """Return the normal distribution within 0.0002: it only guides the attacker."""
+    """Return the normal distribution within 0.0002, which is enough to guide the attacker."""
     x = np.clip(x, -8, 8)
     return 1 / (1 + np.exp(-1.5976 * x - 0.07056 * x**3))

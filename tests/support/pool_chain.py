@@ -1,4 +1,4 @@
-"""A pool feed on a local Base: a genuine Uniswap v3 with a past of swaps, and a feed on it that the Safe allows."""
+"""A pool feed on a local Base: a genuine Uniswap v3 with a history of swaps, and a feed on it that the Safe allows."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _CONFIG = "(string,address,address,uint256,address[],uint128[],uint32,uint32,uin
 
 @dataclass(frozen=True)
 class PoolChain:
-    """A chain with a pool feed. `agents` is the chain whose deployment names it."""
+    """A chain with a pool feed. `agents` is the chain, whose deployment names the feed."""
 
     agents: AgentChain
     feed: PoolFeed
@@ -77,7 +77,7 @@ class PoolChain:
         target: int = 0,
         early: bool = False,
     ) -> tuple[str, Any]:
-        """Lists a market whose stakes end in so many seconds; its id and the resolver's terms."""
+        """List a market whose stakes end in so many seconds. Return its id and the resolver's terms."""
         closes_at = self.now + stakes
         identity = self.agents.list(
             "", kind=kind, feed=self.feed.key, target=target, closes_at=closes_at, weights=(10 * USD,) * 2, early=early,
@@ -87,7 +87,7 @@ class PoolChain:
 
 
 def take_out(pools: AgentPools, key: str, who: Actor, percent: int = 100) -> list[tuple[int, ...]]:
-    """Withdraw so much of a pool, by the owner of it all; return the ticks and amounts of each position."""
+    """Withdraw this part of a pool as the owner of all of it. Return the ticks and amounts of each position."""
     manager = Contract(pools.exchange.positions, artifact("NonfungiblePositionManager").abi)
     taken = []
     for at in range(who.read(manager.call("balanceOf", who.address))):
@@ -122,8 +122,8 @@ def _mine_each(node: LocalNode) -> None:
 
 
 def with_pool_feed(chain: AgentChain, deployments: Path) -> PoolChain:
-    """Places the exchange, lays a past of swaps, deploys the feed and lets the Safe allow it. The deployment file in
-    the folder names it afterwards. The chain then mines a block only for a transaction."""
+    """Place the exchange, make a history of swaps, deploy the feed and let the Safe allow it. The deployment file in
+    the folder names it afterwards. From then on the chain mines a block only for a transaction."""
     node = LocalNode(chain.url)
     _mine_each(node)
     agent_pools.place_weth(node)

@@ -8,7 +8,7 @@ from core.contracts.feeds import PoolFeed, PoolSource
 
 
 def pool_feed(**changes: Any) -> PoolFeed:
-    """BNKR by two pools over half an hour, a reading a minute."""
+    """Return a feed of BNKR over two pools, with a window of half an hour and a reading a minute."""
     made = PoolFeed(
         kind="pool",
         key="BNKR/market_cap",

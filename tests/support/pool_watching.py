@@ -1,12 +1,12 @@
 """The most that any attack on a reading can add to a bet, as the solution of a control problem on a grid.
 
 Units: the window is 1, the price wanders by 1 over it, so a reading by 1 / sqrt(3). The bet gains 1 if it wins. A state
-is what the reading would be if the price stayed as it is (`m`, measured from the bet's edge), how much of the window is
-left (`u`), and, where there is arbitrage, where in its fee band the price stands. Going back in time, the attacker
-takes the better of waiting and pushing; a push by x moves m by x * u.
+is the reading if the price stayed as it is (`m`, measured from the bet's edge), how much of the window is left (`u`),
+and, with arbitrage, where in its fee band the price is. Going back in time, the attacker takes the better of waiting
+and pushing; a push by x moves m by x * u.
 
-`k` says how much stands on the market: k = 1 where a gain of 1 costs as much as a round trip of pushes by one standard
-deviation of the reading. So a pot of `c * phi * D1 * sd` dollars has k = c / 200.
+`k` is the size of the market: at k = 1 a gain of 1 costs as much as a round trip of pushes by one standard deviation of
+the reading. So a pot of `c * phi * D1 * sd` dollars has k = c / 200.
 """
 
 from __future__ import annotations
@@ -37,10 +37,8 @@ class Worth:
 def unarbitraged(
     k: float, width: float | None = None, ways: float = 2.0, steps: int = 400, cells: int = 3_200
 ) -> Worth:
-    """No one arbitrages: a push costs the fee `ways` times, at any price.
-
-    `width`: of the bucket that wins, in standard deviations of the reading; None: everything above the edge wins.
-    """
+    """Solve without arbitrage: a push costs the fee `ways` times, at any price. `width`: of the winning bucket, in
+    standard deviations of the reading; None: everything above the edge wins."""
     cost_of_one = ways / 2 / (k * SD)
     m = np.linspace(-4, 4, cells + 1)
     dm = float(m[1] - m[0])
@@ -58,11 +56,10 @@ def unarbitraged(
 
 
 def arbitraged(k: float, reach: float, width: float | None = None, steps: int = 400, cells: int = 2_500) -> list[Worth]:
-    """An arbitrageur brings the price back into its fee band, which holds `reach` of the price's moves in the window.
-
-    Inside, a push costs the fee less what it is worth elsewhere: nothing at the edge that the price is pushed from,
-    twice the fee at the other. One result for a price that stands anywhere in the band, and one for each edge.
-    """
+    """Solve with an arbitrageur who brings the price back into its fee band, which holds `reach` of the price's moves
+    in the window. Inside, a push costs the fee less what it is worth elsewhere: nothing at the edge that the price is
+    pushed from, twice the fee at the other. Return a result for a price that may be anywhere in the band, and one for
+    each edge."""
     places_in_band = max(2, round(2 * reach * math.sqrt(steps))) + 1
     z = np.linspace(-reach, reach, places_in_band)
     step = float(z[1] - z[0])

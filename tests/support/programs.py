@@ -1,4 +1,4 @@
-"""Programs of ours that a test runs: forked from a process that has imported them already, where that is the same."""
+"""Programs of ours that a test runs. Where that is the same, they are forked from a process that has imported them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def popen(argv: Sequence[str], env: Mapping[str, str], stdout: IO[bytes], stderr
 
 
 def run(argv: Sequence[str], env: Mapping[str, str], timeout: float = 120) -> subprocess.CompletedProcess[str]:
-    """Run a program to its end, with its output as text; kill it when its time is over."""
+    """Run a program to its end, with its output as text. Kill it when its time is over."""
     with tempfile.TemporaryFile() as stdout, tempfile.TemporaryFile() as stderr:
         process = popen(argv, env, stdout, stderr)
         try:

@@ -1,5 +1,5 @@
-"""Questions that a test asks a database while it waits, over one connection: to open one costs PostgreSQL as much as
-two hundred short answers."""
+"""A test's queries while it waits, over one connection. Opening a connection costs PostgreSQL as much as two hundred
+short queries."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from core.db.engine import conninfo
 
 
 class Asking:
-    """A way to ask a database for rows, from any thread. A connection that was lost is made anew, once for each
-    question."""
+    """A connection for queries from any thread. If it was lost, it is opened again, once per query."""
 
     def __init__(self, url: str) -> None:
         self._url = url

@@ -1,4 +1,4 @@
-"""Two PostgreSQL servers of one's own: a primary and a hot standby that follows it."""
+"""Two PostgreSQL servers for one test: a primary and a hot standby that follows it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Pair:
         return self.primary.url(database)
 
     def standby_url(self, database: str) -> str:
-        """Roles and passwords are the primary's."""
+        """Return the standby's URL; roles and passwords are the primary's."""
         return self.primary.url(database).replace(f":{self.primary.port}/", f":{self.standby.port}/")
 
     def either_url(self, database: str) -> str:
@@ -40,13 +40,13 @@ class Pair:
         return self.primary.url(database).replace(own, f"{own[:-1]},127.0.0.1:{self.standby.port}/")
 
     def wait_until_synchronous(self, seconds: float = PATIENCE) -> None:
-        """Wait until commits are only answered once the standby has them, too."""
+        """Wait until a commit is acknowledged only after the standby has it."""
         query = "SELECT 1 FROM pg_stat_replication WHERE sync_state IN ('sync', 'quorum') AND state = 'streaming'"
         with psycopg.connect(conninfo(self.primary_url("postgres")), autocommit=True) as connection:
             wait(lambda: connection.execute(query.encode()).fetchall(), "the standby to follow", seconds)
 
     def fail_over(self) -> None:
-        """Kills the primary at once and makes the standby the primary."""
+        """Kill the primary and promote the standby."""
         self.running.kill()
         self._standby("SELECT pg_promote()")
 

@@ -1,4 +1,4 @@
-"""What tests of the relayer share: a chain, a database, funded keys, and a relayer running in this process."""
+"""What tests of the relayer share: a chain, a database, funded keys, and a relayer in this process."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ QUICK = LanePolicy(
 
 @dataclass
 class Rig:
-    """One chain, one database. `client` talks to the chain; `pool` is in autocommit, as a relayer's is."""
+    """A chain and a database. `client` talks to the chain; `pool` is in autocommit, like a relayer's."""
 
     database_url: str
     rpc_url: str
@@ -120,8 +120,8 @@ class Rig:
         return [await self.read(each) for each in intents]
 
     async def mined_under(self, signer: LocalSigner, blocks: int) -> Intent:
-        """A transfer of the signer's first nonce, mined on a chain that mines on request, under so many more blocks;
-        its relayer is gone."""
+        """Return a transfer with the signer's first nonce, mined on a chain that mines on request, with so many blocks
+        after it. Its relayer is gone."""
         async with replace(self, poll_seconds=0.05).relayer(self.spec(signer)):
             asked = await self.ask_for(self.transfer())
             await self.in_pool(signer)
@@ -155,7 +155,7 @@ class Rig:
     async def relayer(
         self, *specs: LaneSpec, policy: LanePolicy | None = None, lease_seconds: float = 3.0
     ) -> AsyncIterator[Relayer]:
-        """Run a relayer and stop it in an orderly way; if one of its tasks fails, the test fails."""
+        """Run a relayer and stop it in an orderly way. If one of its tasks fails, the test fails."""
         following = open_chain(
             "test",
             self.chain_id,
@@ -258,7 +258,7 @@ async def rig(fresh_database_url: str, chain: Anvil) -> AsyncIterator[Rig]:
 
 
 def refuse_first_offer(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the node refuse the first transaction it is offered from now on, as one it can never take."""
+    """Make the node refuse the next transaction that it is offered, as one that it can never take."""
     send = ChainProvider.send_raw_batch
     refused: list[bytes] = []
 
@@ -274,7 +274,7 @@ def refuse_first_offer(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @dataclass
 class Relayers:
-    """Relayer processes on one database and chain, as an operator would run them. The chain must be 8453, "base"."""
+    """Relayer processes on one database and chain, as an operator would run them. The chain id must be 8453, "base"."""
 
     rig: Rig
     folder: Path

@@ -14,8 +14,8 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """A market as the resolver previews it: the status and the two readings, None where there is none and while not
-    ready."""
+    """A market as the resolver previews it: the status, and the two readings, which are None where there is none or the
+    market is not ready."""
 
     status: PreviewStatus
     strike: Round | None = None
@@ -39,10 +39,8 @@ def run(search: Coroutine[Any, Any, T]) -> T:
 
 
 async def preview(spec: Spec, head: FeedHead, read: ReadRound, *, paused: bool, now: int) -> Preview:
-    """The contract's `preview` of a registered market at the block time `now`.
-
-    `paused` says whether a pause was witnessed at the time of a reading.
-    """
+    """Return the contract's `preview` of a registered market at the block time `now`. `paused` says whether a pause was
+    recorded at the time of a reading."""
     if now <= spec.final_time:
         return Preview(PreviewStatus.NOT_READY)
     strike = (await in_effect_at(head, spec.strike_time, read)).round

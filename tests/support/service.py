@@ -1,4 +1,4 @@
-"""The service as it runs: daemons as processes of their own on a real chain and PostgreSQL, and its door."""
+"""The service as it runs: daemons as separate processes on a real chain and PostgreSQL, and its public interface."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _callers = itertools.count(1)
 
 @dataclass
 class Service(Generic[C]):
-    """Daemons by name; `start` and `stop` them one by one, the port of the API stays."""
+    """Daemons by name. `start` and `stop` act on single ones; the API keeps its port."""
 
     chain: C
     folder: Path
@@ -111,8 +111,8 @@ def serving(
 
 
 def followed(chain: str, url: str) -> dict[str, str]:
-    """How daemons follow a local chain: by notifications, as the local stack does. Asking twenty times a second instead
-    took a tenth of a core for every service that a test has, and they stand idle for most of it."""
+    """Return settings to follow a local chain by notifications, as the local stack does. Polling twenty times a second
+    took a tenth of a core for each service that a test has, most of which are idle."""
     return {
         f"VPM_{chain}_RPC_URLS": url,
         f"VPM_{chain}_WS_URLS": url.replace("http", "ws", 1),
@@ -126,7 +126,8 @@ def polled(chain: str, url: str) -> dict[str, str]:
 
 
 class Door:
-    """The public door, as a client sees it. Each call comes from `ip`, a new one unless given, so limits stay apart."""
+    """The public interface as a client sees it. Each call comes from `ip`, a new one unless given, so that rate limits
+    stay apart."""
 
     def __init__(self, session: aiohttp.ClientSession, url: str) -> None:
         self.session = session

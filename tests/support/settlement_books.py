@@ -14,7 +14,7 @@ MIN_WEIGHT, MAX_WEIGHT = 10_000, 2**32 - 1
 
 
 def orders(low: int, high: int) -> st.SearchStrategy[int]:
-    """Integers in [low, high] with every order of magnitude about as likely."""
+    """Draw integers in [low, high] with every order of magnitude about as likely."""
     span = high - low
 
     def within(bits: int) -> st.SearchStrategy[int]:

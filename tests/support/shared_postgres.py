@@ -49,8 +49,8 @@ def _start(folder: Path) -> tuple[PostgresServer, RunningProcess]:
 
 
 def _data_dir(folder: Path) -> Path:
-    """In memory where there is room for it: each database is four hundred files, and a file system on a disk looks
-    long for a place for each of them while as many were just removed."""
+    """Return a data folder in memory if there is room. Each database has four hundred files, and a file system on a
+    disk is slow to allocate them while as many are being removed."""
     memory = Path("/dev/shm")
     if memory.is_dir() and os.access(memory, os.W_OK) and shutil.disk_usage(memory).free > MEMORY_BYTES:
         return memory / folder.name

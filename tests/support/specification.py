@@ -1,7 +1,7 @@
-"""The shapes that docs/spec describes, read from its tables and sentences, and a check of answers against them.
+"""The shapes that docs/spec describes, read from its tables and sentences, and a check of responses against them.
 
-A field that the text gives no type may be of any type but has to be there; one with a type may be null only where the
-text says so.
+A field without a type in the text may have any type but must be there; one with a type may be null only where the text
+says so.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _ITEM = re.compile(r"(?:and )?`?(?P<name>[A-Za-z]\w*)(?P<many>\[[^\]]*\])?`?(?P<
 
 @dataclass(frozen=True)
 class Field:
-    """One field of an answer. `type` is empty where the text names none; `fields` are those of an object, or of each
+    """A field of a response. `type` is empty where the text names none; `fields` are those of an object, or of each
     entry where there are `many`; `optional` fields may be left out."""
 
     type: str = ""
@@ -121,7 +121,7 @@ def listed(text: str) -> Fields:
 
 
 def _described(match: re.Match[str]) -> tuple[Field, bool]:
-    """Read one item of a list, and whether its type is that of the names before it as well."""
+    """Read one item of a list, and whether the names before it have its type as well."""
     own, groups = _without_brackets(match["rest"])
     plural, one = False, Field(null=match["null"] is not None, many=match["many"] is not None)
     own = own.partition(". ")[0]
@@ -187,7 +187,7 @@ _KINDS: dict[str, tuple[type, ...]] = {
 
 @dataclass
 class Held:
-    """The result of comparing answers. `seen` are the expected fields that had a value in one of them."""
+    """The result of comparing responses. `seen` are the expected fields that had a value in one of them."""
 
     faults: set[str] = field(default_factory=set)
     expected: set[str] = field(default_factory=set)

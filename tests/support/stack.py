@@ -32,7 +32,6 @@ class Stack:
         port: int | None = None,
         env: dict[str, str] | None = None,
     ) -> None:
-        """`output` is a new folder for what the stack prints."""
         self.state, self.port = state, port or free_port()
         output.mkdir()
         self.ready_file, self.output_path = output / "ready.json", output / "output.txt"
@@ -131,7 +130,7 @@ def gone(pids: set[int], within_seconds: float) -> bool:
 
 @contextlib.contextmanager
 def stack_of(genesis: Genesis, folder: Path, *flags: str, env: dict[str, str] | None = None) -> Iterator[Stack]:
-    """Run a stack whose chains already carry the genesis, which takes seconds; remove it afterwards."""
+    """Run a stack whose chains already carry the genesis, so that it starts within seconds. Remove it afterwards."""
     folder.chmod(0o755)  # as root, PostgreSQL runs as another user, who has to get in
     shutil.copytree(genesis.state.root, folder / "state")
     stack = Stack(folder / "state", folder / "output", *flags, env=env)

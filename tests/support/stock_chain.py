@@ -1,7 +1,5 @@
-"""Drives a local stock chain: prices, markets, bets.
-
-Every transaction is mined at once in its own block; `block.number` is what contracts call the vintage.
-"""
+"""Drives a local stock chain: prices, markets, bets. Every transaction is mined at once in its own block; the contracts
+call `block.number` the vintage."""
 
 from __future__ import annotations
 
@@ -73,7 +71,8 @@ class StockChain(ChainDriver[StockContracts]):
         max_age: int | None = None,
         final_at: int | None = None,
     ) -> int:
-        """Lists a market as the opener does; returns its id. `final_at` instead of `lasts` names the final time."""
+        """List a market as the opener does, and return its id. `final_at`, if given, is the final time instead of
+        `lasts`."""
         opener, feed = wallets.OPENER.address, self.feed(ticker)
         self.send(self.contracts.token.call("approve", self.contracts.lister.address, 2 * seed), opener)
         strike = self.now + strike_in

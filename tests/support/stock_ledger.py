@@ -1,5 +1,5 @@
-"""Every book, vintage and position of `VestedMarkets` rebuilt from its events alone, as frozen values: what the
-indexer's rows are held to."""
+"""Every book, vintage and position of `VestedMarkets` rebuilt from its events alone. Tests compare the indexer's rows
+with it."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def delivered(
 
 
 class Ledger:
-    """Every market, vintage and position after the events applied so far. The values in it are frozen."""
+    """Every market, vintage and position after the events so far. Its values are frozen."""
 
     def __init__(self) -> None:
         self.markets: dict[int, VestedMarket] = {}

@@ -25,7 +25,7 @@ MOST = 2**119
 
 @dataclass
 class World:
-    """A fresh exchange with one pool. `now` is the time of the next block."""
+    """A new exchange with one pool. `now` is the time of the next block."""
 
     who: Actor
     exchange: Exchange
@@ -132,7 +132,7 @@ def any_ticks(dice: random.Random, world: World) -> tuple[int, int]:
 
 
 def any_price(dice: random.Random, world: World) -> int:
-    """Return a price to swap to: mostly near the present one, and more often towards the middle of all prices."""
+    """Draw a price to swap to: usually near the present one, and more often towards the middle of all prices."""
     tick = world.pool().tick
     down = dice.random() < (0.8 if tick > 150_000 else 0.2 if tick < -150_000 else 0.5)
     to = tick + int(10 ** dice.uniform(0.5, 4.5)) * (-1 if down else 1)  # at least three ticks

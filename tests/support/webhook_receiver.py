@@ -1,4 +1,4 @@
-"""A webhook receiver: stores deliveries, checks signatures, and answers as configured."""
+"""A webhook receiver that stores deliveries, checks signatures, and responds as configured."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ class Delivery:
 
 @dataclass
 class Receiver:
-    """A receiver of webhooks. `answers`: statuses to give to the next deliveries before 200s; `echo`: whether
-    challenges are answered."""
+    """A receiver of webhooks. `answers`: statuses for the next deliveries before 200s; `echo`: whether challenges are
+    echoed."""
 
     port: int
     echo: bool = True
