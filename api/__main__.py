@@ -33,11 +33,11 @@ async def serving(daemon: Daemon) -> AsyncIterator[None]:
     settings = daemon.settings
     await _refuse_an_unfit_database(settings)
     async with (
-        open_context(settings, secrets, daemon.spawn_endless) as context,
+        open_context(settings, secrets, daemon.spawn) as context,
         make_app(context) as app,
         serve(app, settings.host, settings.port) as port,
     ):
-        daemon.spawn_endless("heartbeat", beat_forever(context.pool, "api"))
+        daemon.spawn("heartbeat", beat_forever(context.pool, "api"))
         freeze_loaded_objects()
         log.info("serving", action="api.serving", url=f"http://{settings.host}:{port}")
         yield

@@ -223,15 +223,15 @@ async def setup(daemon: Daemon) -> AsyncIterator[None]:
             log.warning("no chain has an RPC URL, so there is nothing to index", action="index.nothing")
         for service in services:
             daemon.health.add_check(f"chain-{service.chain.name}", service.health)
-            daemon.spawn_endless(f"chain {service.chain.name}", service.run())
+            daemon.spawn(f"chain {service.chain.name}", service.run())
         beating = beat_forever(
             pool,
             "indexer",
             is_leader=lambda: any(service.leadership.is_leader for service in services),
             detail=lambda: {service.chain.name: _summary(service) for service in services},
         )
-        daemon.spawn_endless("heartbeat", beating)
-        daemon.spawn_endless("audits", _measure_audits(pool))
+        daemon.spawn("heartbeat", beating)
+        daemon.spawn("audits", _measure_audits(pool))
         yield
 
 

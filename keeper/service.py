@@ -224,8 +224,8 @@ async def setup(daemon: Daemon) -> AsyncIterator[None]:
         for chain in keeper.chains.values():
             daemon.health.add_check(f"chain {chain.name}", _chain_check(chain))
         beat = beat_forever(keeper.pool, "keeper", is_leader=lambda: work.leadership.is_leader)
-        daemon.spawn_endless("jobs", work.run())
-        daemon.spawn_endless("heartbeat", beat)
+        daemon.spawn("jobs", work.run())
+        daemon.spawn("heartbeat", beat)
         yield
 
 

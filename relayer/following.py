@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from core.chain import ChainClient, Receipt, RpcError, RpcErrorKind, values
-from core.chain.reverts import explain
+from core.chain.contract import explain
 from core.chain.wire import Data, quantity
 from core.hexadecimal import bytes_of, hex_of
 from core.log import get_logger

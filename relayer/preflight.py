@@ -10,7 +10,7 @@ from typing import Any
 from eth_utils.crypto import keccak as keccak256
 
 from core.chain import Block, ChainClient, RpcError, RpcErrorKind
-from core.chain.reverts import explain
+from core.chain.contract import explain
 from core.hexadecimal import bytes_of, hex_of
 from core.outbox import EXPIRED, IntentState, MinedOutcome
 from relayer.policy import FeeMarket, LanePolicy, quote

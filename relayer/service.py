@@ -217,9 +217,9 @@ async def setup(daemon: Daemon) -> AsyncIterator[None]:
             daemon.health.add_check(f"chain {each.feed.name}", _chain_check(each.feed))
         daemon.health.add_check("lanes", lanes_check(relayer))
         for name, task in relayer.tasks().items():
-            daemon.spawn_endless(name, task)
+            daemon.spawn(name, task)
         beat = beat_forever(relayer.pool, "relayer", detail=lambda: {"lanes": len(relayer.lanes())})
-        daemon.spawn_endless("heartbeat", beat)
+        daemon.spawn("heartbeat", beat)
         yield
 
 

@@ -8,10 +8,9 @@ from typing import Any
 from web3 import AsyncWeb3
 from web3.eth import AsyncEth
 
-from core.chain.contract import Call
+from core.chain.contract import Call, explain
 from core.chain.errors import RpcError, RpcErrorKind
 from core.chain.provider import ChainProvider, values
-from core.chain.reverts import explain
 from core.chain.wire import Block, BlockTransaction, Data, Log, Receipt, data_bytes
 
 # A number, a tag ("latest", "pending", "safe", "finalized", "earliest"), or a block hash of 0x and 64 digits.

@@ -129,7 +129,9 @@ class Settings(SettingsBase):
         default="INFO", description="DEBUG, INFO, WARNING or ERROR"
     )
     log_format: Literal["json", "console"] = Field(default="json", description="json or console")
-    stop_grace_seconds: float = Field(default=10.0, ge=0, le=300, description="seconds to finish tasks after SIGTERM")
+    stop_grace_seconds: float = Field(
+        default=10.0, ge=0, le=300, description="seconds for tasks to clean up after SIGTERM"
+    )
 
     @model_validator(mode="after")
     def _check_cup_window(self) -> Self:

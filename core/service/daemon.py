@@ -10,9 +10,9 @@
     sys.exit(run_daemon("indexer", setup, metrics_port=lambda settings: settings.indexer_metrics_port))
 
 A task that raises or returns stops the daemon with a log line and a non-zero exit code. SIGTERM and SIGINT set
-`daemon.stop`; tasks get `VPM_STOP_GRACE_SECONDS` to finish before they are cancelled, but a second signal cancels at
-once. With `VPM_PARENT_PID` set, the daemon stops when that process is gone. When ready, it writes the file
-`VPM_READY_FILE` ({daemon, pid, metrics}) and notifies systemd's `NOTIFY_SOCKET`, if these are set.
+`daemon.stop`, which cancels the tasks. Tasks that have not cleaned up after `VPM_STOP_GRACE_SECONDS`, or at a second
+signal, are cancelled again. With `VPM_PARENT_PID` set, the daemon stops when that process is gone. When ready, it
+writes the file `VPM_READY_FILE` ({daemon, pid, metrics}) and notifies systemd's `NOTIFY_SOCKET`, if these are set.
 """
 
 from __future__ import annotations
@@ -56,26 +56,12 @@ class Daemon:
         self.started = False
         self.is_ending = False
 
-    def spawn(self, name: str, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Run `work` as a supervised task. It fails if it raises an exception, or returns before the daemon stops."""
+    def spawn(self, name: str, work: Coroutine[Any, Any, None]) -> None:
+        """Run endless `work` as a supervised task, and cancel it when the daemon stops. It must be safe to cancel
+        anywhere: each of its steps is one transaction or changes only memory."""
         task = asyncio.create_task(work, name=name)
         self._tasks.append(task)
         task.add_done_callback(self._finished)
-        return task
-
-    def spawn_endless(self, name: str, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Run endless `work` as a supervised task, and cancel it when the daemon stops. It must be safe to cancel
-        anywhere: each of its steps is one transaction or changes only memory."""
-        return self.spawn(name, self._until_stopped(work))
-
-    async def _until_stopped(self, work: Coroutine[Any, Any, None]) -> None:
-        working, stopping = asyncio.ensure_future(work), asyncio.create_task(self.stop.wait())
-        try:
-            await asyncio.wait((working, stopping), return_when=asyncio.FIRST_COMPLETED)
-            if working.done():
-                working.result()
-        finally:
-            await cancel_and_wait(working, stopping)
 
     def _finished(self, task: asyncio.Task[None]) -> None:
         self._tasks.remove(task)
@@ -90,19 +76,16 @@ class Daemon:
             self.stop.set()
 
     async def drain(self, grace_seconds: float, hurry: asyncio.Event) -> None:
-        """Wait until all tasks have ended, `grace_seconds` have passed or `hurry` is set. Then cancel the remaining
-        tasks."""
-        if not self._tasks:
-            return
+        """Cancel all tasks. Cancel those again that have not ended after `grace_seconds`, or when `hurry` is set."""
         hurried = asyncio.create_task(hurry.wait())
-        everyone = asyncio.gather(*self._tasks, return_exceptions=True)
-        await asyncio.wait((everyone, hurried), timeout=grace_seconds, return_when=asyncio.FIRST_COMPLETED)
+        ending = asyncio.create_task(cancel_and_wait(*self._tasks))
+        await asyncio.wait((ending, hurried), timeout=grace_seconds, return_when=asyncio.FIRST_COMPLETED)
         left = list(self._tasks)
         if left:
             names = [task.get_name() for task in left]
-            log.warning("cancelling tasks that did not finish in time", action="daemon.cancelled", tasks=names)
+            log.warning("cancelling tasks that did not end in time", action="daemon.cancelled", tasks=names)
         await cancel_and_wait(hurried, *left)
-        await everyone
+        await ending
 
 
 def run_daemon(name: str, setup: Setup, *, metrics_port: Callable[[Settings], int]) -> int:

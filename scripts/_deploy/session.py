@@ -16,9 +16,8 @@ import click
 from pydantic import ValidationError
 
 from core.chain import ChainClient
-from core.chain.contract import Call
+from core.chain.contract import Call, decode_revert
 from core.chain.provider import ChainProvider
-from core.chain.reverts import decode_revert
 from core.contracts.abi import all_errors
 from core.contracts.deployments import Deployment, validation_sentences
 from core.errors import VpmError

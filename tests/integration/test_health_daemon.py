@@ -26,16 +26,20 @@ from contextlib import asynccontextmanager
 from core.service.daemon import Daemon, run_daemon
 from core.errors import DatabaseUnreachable
 
-async def forever(daemon):
-    await daemon.stop.wait()
-    print("worker finished", flush=True)
+async def forever():
+    try:
+        await asyncio.Event().wait()
+    finally:
+        print("worker finished", flush=True)
 
-async def deaf():
-    while True:
+async def stubborn():
+    try:
+        await asyncio.Event().wait()
+    finally:
         try:
             await asyncio.Event().wait()
         except asyncio.CancelledError:
-            print("deaf cancelled", flush=True)
+            print("cancelled again", flush=True)
             raise
 
 async def fail(after=0.2):
@@ -110,8 +114,8 @@ def daemon(tmp_path: Path) -> Iterator[Callable[..., Probe]]:
 
 
 StartDaemon = Callable[..., Probe]
-WORKER = 'daemon.spawn("worker", forever(daemon))'
-STUBBORN = 'daemon.spawn("stubborn", deaf())'
+WORKER = 'daemon.spawn("worker", forever())'
+STUBBORN = 'daemon.spawn("stubborn", stubborn())'
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -125,7 +129,7 @@ def test_a_signal_stops_it_in_order(daemon: StartDaemon, number: signal.Signals)
 
 
 @pytest.mark.thorough
-def test_a_task_that_does_not_finish_is_cancelled_after_the_grace(daemon: StartDaemon) -> None:
+def test_a_task_that_does_not_clean_up_is_cancelled_again_after_the_grace(daemon: StartDaemon) -> None:
     probe = daemon(STUBBORN, VPM_STOP_GRACE_SECONDS="1")
     probe.until("daemon.ready")
     started = time.monotonic()
@@ -133,7 +137,7 @@ def test_a_task_that_does_not_finish_is_cancelled_after_the_grace(daemon: StartD
     assert probe.end() == 0
     assert time.monotonic() - started > 0.9
     assert probe.until("daemon.cancelled")["tasks"] == ["stubborn"]
-    assert probe.out.index("deaf cancelled") < probe.out.index("resources closed")
+    assert probe.out.index("cancelled again") < probe.out.index("resources closed")
 
 
 @pytest.mark.thorough
@@ -214,7 +218,7 @@ def test_readiness_is_shown_in_a_file_and_over_http(daemon: StartDaemon, tmp_pat
 def test_it_stops_when_the_process_that_started_it_is_killed(tmp_path: Path) -> None:
     """The parent names itself, starts the daemon and is killed; the daemon gets no signal."""
     script, log = tmp_path / "probe.py", tmp_path / "log"
-    script.write_text(HEADER.replace("{body}", 'daemon.spawn("worker", forever(daemon))'))
+    script.write_text(HEADER.replace("{body}", 'daemon.spawn("worker", forever())'))
     parent_code = (
         "import os, subprocess, sys, time\n"
         f"child = subprocess.Popen([sys.executable, {str(script)!r}], stdout=open({str(log)!r}, 'w'),\n"

@@ -9,10 +9,9 @@ from eth_abi.abi import encode as abi_encode
 from eth_utils.abi import event_abi_to_log_topic
 from eth_utils.crypto import keccak
 
-from core.chain.contract import Abi, Contract, checksum
+from core.chain.contract import Abi, Contract, checksum, decode_revert, explain
 from core.chain.endpoint import revert_data
 from core.chain.errors import RpcError, RpcErrorKind
-from core.chain.reverts import decode_revert, explain
 from core.chain.wire import ErrorObject
 
 STRUCT = [
