@@ -1,5 +1,4 @@
-"""`python -m keeper` runs the daemon; `python -m keeper run-once JOB [--dry-run] [--json]` runs one job and explains
-it."""
+"""`python -m keeper` runs the daemon; `python -m keeper run-once JOB` runs one job and explains it."""
 
 from __future__ import annotations
 
@@ -59,7 +58,6 @@ async def _once(settings: Settings, how: KeeperSettings, job: Job, dry_run: bool
 
 
 def as_text(report: RunReport, dry_run: bool) -> str:
-    """Return the report for a terminal."""
     verb = "would submit" if dry_run else "submitted"
     lines = [f"{report.job}: {verb} {len(report.actions)}, skipped {len(report.skipped)}, {len(report.errors)} errors"]
     for action in report.actions:

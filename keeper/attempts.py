@@ -19,9 +19,8 @@ from core.outbox import KEEPER, Intent, IntentConflict, IntentRequest, MinedOutc
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """The latest attempt for a subject. `number` counts the subject's attempts from 1. `failures` is the number of
-    consecutive failures before this attempt. `age_seconds` is the time since its submission by the database's clock,
-    and negative if that clock was set back."""
+    """The latest attempt for a subject. `number` counts its attempts from 1, `failures` the consecutive failures before
+    this attempt. `age_seconds` is by the database's clock, and negative if that clock was set back."""
 
     subject: str
     number: int
@@ -31,14 +30,14 @@ class Attempt:
 
     @property
     def failures_in_a_row(self) -> int:
-        """Return the number of consecutive failures, including this attempt unless it succeeded on chain."""
+        """Return the consecutive failures, including this attempt unless it succeeded on chain."""
         return 0 if self.intent.outcome is MinedOutcome.SUCCEEDED else self.failures + 1
 
 
 @dataclass(frozen=True, slots=True)
 class RetryWaits:
-    """The waits before another attempt. One follows an attempt that succeeded although more is due, the other an
-    attempt that failed. The wait after a failure doubles with each further failure, up to `longest_seconds`."""
+    """The waits before another attempt: after a success that left more due, and after a failure. The latter doubles
+    with each further failure, up to `longest_seconds`."""
 
     after_success_seconds: float = 60.0
     after_failure_seconds: float = 10.0
@@ -63,10 +62,8 @@ class TransactionRequest:
 
 
 def wait_reason(attempt: Attempt | None, indexed_block: int, retry: RetryWaits) -> str | None:
-    """Return why no new attempt may be made yet, or None if one may be made.
-
-    indexed_block: the last indexed block. A success in a later block is not yet in the data that the job read.
-    """
+    """Return why no new attempt may be made yet, or None if one may be. A success in a block after `indexed_block` is
+    not yet in the data that the job read."""
     if attempt is None:
         return None
     intent = attempt.intent
@@ -88,7 +85,6 @@ def _resting(attempt: Attempt, pause: float, why: str) -> str | None:
 
 
 async def latest_attempts(connection: Connection, chain_id: int, subjects: Iterable[str]) -> dict[str, Attempt]:
-    """Return the latest attempt of each subject that has one."""
     rows = await connection.fetch_all(
         "SELECT subject, attempts, failures, extract(epoch FROM clock_timestamp() - requested_at)::float8, intent_id "
         "FROM keeper_attempt WHERE chain_id = %s AND subject = ANY(%s)",
@@ -106,23 +102,17 @@ async def latest_attempts(connection: Connection, chain_id: int, subjects: Itera
 
 
 class _LostRace(Exception):
-    """Another keeper stored this attempt first."""
+    """Raised if another keeper stored this attempt first."""
 
 
 async def submit(
-    connection: Connection,
-    chain_id: int,
-    request: TransactionRequest,
-    known_attempts: Mapping[str, Attempt],
+    connection: Connection, chain_id: int, request: TransactionRequest, known_attempts: Mapping[str, Attempt]
 ) -> Intent | None:
-    """Store the transaction request as the next attempt of its subjects. Return None if another keeper stored an
-    attempt first.
-
-    known_attempts: the attempts that `latest_attempts` returned when the decision was made.
-    """
-    attempts = {
-        subject: known_attempts[subject].number if subject in known_attempts else 0 for subject in request.subjects
-    }
+    """Store the request as the next attempt of its subjects. Return None if another keeper has stored an attempt since
+    `known_attempts` were read."""
+    known = {subject: known_attempts.get(subject) for subject in sorted(request.subjects)}
+    attempts = {subject: 0 if attempt is None else attempt.number for subject, attempt in known.items()}
+    failures = [0 if attempt is None else attempt.failures_in_a_row for attempt in known.values()]
     wanted = IntentRequest(
         key=_key(chain_id, request.kind, attempts),
         chain_id=chain_id,
@@ -139,26 +129,16 @@ async def submit(
     try:
         async with connection.transaction():
             intent = await enqueue(connection, wanted)
-            # Sorted, so that two keepers with subjects in common cannot deadlock.
-            ordered = sorted(attempts)
+            # The subjects are sorted, so that two keepers with subjects in common cannot deadlock.
             cursor = await connection.execute(
                 "INSERT INTO keeper_attempt (chain_id, subject, attempts, failures, intent_id) "
                 "SELECT %s, s, a + 1, f, %s FROM unnest(%s::text[], %s::int[], %s::int[]) AS u(s, a, f) "
                 "ON CONFLICT (chain_id, subject) DO UPDATE SET attempts = excluded.attempts, "
                 "failures = excluded.failures, intent_id = excluded.intent_id, "
                 "requested_at = now() WHERE keeper_attempt.attempts = excluded.attempts - 1",
-                (
-                    chain_id,
-                    intent.id,
-                    ordered,
-                    [attempts[subject] for subject in ordered],
-                    [
-                        known_attempts[subject].failures_in_a_row if subject in known_attempts else 0
-                        for subject in ordered
-                    ],
-                ),
+                (chain_id, intent.id, list(attempts), list(attempts.values()), failures),
             )
-            if cursor.rowcount != len(ordered):
+            if cursor.rowcount != len(attempts):
                 raise _LostRace
     except (_LostRace, IntentConflict):
         return None
@@ -166,22 +146,20 @@ async def submit(
 
 
 def _key(chain_id: int, kind: str, attempts: Mapping[str, int]) -> str:
-    """Return the key of the intent for these attempts. The key contains the day because counts restart after an old
-    attempt is deleted."""
+    """Return the intent's key. It contains the day because counts restart after an old attempt is deleted."""
     today = f"{datetime.now(UTC):%Y-%m-%d}"
     if len(attempts) == 1:
         ((subject, count),) = attempts.items()
         return f"{key_prefix(chain_id)}{kind}:{subject}#{count + 1}@{today}"[:300]
-    subjects = "\n".join(f"{subject}#{attempts[subject] + 1}" for subject in sorted(attempts))
+    subjects = "\n".join(f"{subject}#{count + 1}" for subject, count in sorted(attempts.items()))
     return f"{key_prefix(chain_id)}{kind}:{hashlib.sha256(subjects.encode()).hexdigest()}@{today}"
 
 
 def key_prefix(chain_id: int) -> str:
-    """Return the common prefix of the keys of a chain's attempts."""
     return f"keeper:{chain_id}:"
 
 
 async def forget(connection: Connection, intents: Sequence[int]) -> int:
-    """Delete the attempts that have one of these intents as their latest. Return how many were deleted."""
+    """Delete the attempts whose latest intent is one of these, and return their number."""
     cursor = await connection.execute("DELETE FROM keeper_attempt WHERE intent_id = ANY(%s)", (list(intents),))
     return cursor.rowcount

@@ -18,7 +18,7 @@ from keeper.run import JobRun
 
 
 async def follow_markets(run: JobRun) -> None:
-    """Settle ended paper markets, even after the tournament. Open new ones only while the tournament runs."""
+    """Settle ended paper markets, also after the tournament; open new ones only while it runs."""
     finality_blocks = run.keeper.settings.chain("base").finality_blocks
     async with run.keeper.pool.connection() as connection:
         for slug, winner in await settling.due(connection, run.chain.chain_id, finality_blocks):
@@ -44,9 +44,8 @@ async def follow_markets(run: JobRun) -> None:
         else:
             observed = feed_keys(run.chain.deployment.agent_feeds)
             for slug in await books.mirror(connection, now, observed):
-                run.report.actions.append(
-                    Action("cup-open", slug, "done", "a paper market that mirrors the listed one")
-                )
+                detail = "a paper market that mirrors the listed one"
+                run.report.actions.append(Action("cup-open", slug, "done", detail))
 
 
 def now_utc() -> datetime:
@@ -59,7 +58,7 @@ def tournament_runs(run: JobRun, now: datetime) -> bool:
 
 
 CONFIRMATIONS = 1
-"""Blocks that must follow the beacon's, so that a reorganization of the newest block does not remove it."""
+"""Blocks that must follow the beacon, so that a reorganization of the newest block does not remove it."""
 
 
 async def spin(run: JobRun) -> None:
@@ -91,17 +90,15 @@ async def _close(run: JobRun, live: RouletteRound) -> None:
     async with run.keeper.pool.connection() as connection:
         closed = await rounds.close(connection, live.round_no, now_utc)
     if closed is not None and closed.bets_hash is not None:
-        run.report.actions.append(
-            Action("cup-close", f"round {live.round_no}", "done", f"bets {hex_of(closed.bets_hash)}")
-        )
+        detail = f"bets {hex_of(closed.bets_hash)}"
+        run.report.actions.append(Action("cup-close", f"round {live.round_no}", "done", detail))
 
 
 async def _finish(run: JobRun, live: RouletteRound) -> None:
     target = f"round {live.round_no}"
     if live.chain_id != run.chain.chain_id:
-        run.report.errors.append(
-            f"{target} needs a block of chain {live.chain_id}, but this is chain {run.chain.chain_id}."
-        )
+        wrong = f"{target} needs a block of chain {live.chain_id}, but this is chain {run.chain.chain_id}."
+        run.report.errors.append(wrong)
         return
     head = await run.chain.client.head()
     beacon = await find_beacon(run.chain.client, live.beacon_after, live.head_number, head.number - CONFIRMATIONS)
@@ -121,8 +118,8 @@ async def _finish(run: JobRun, live: RouletteRound) -> None:
 
 
 async def find_beacon(client: ChainClient, after: int, lowest: int, newest: int) -> tuple[int, str] | None:
-    """Return the number and hash of the first block whose time is `after` (Unix seconds) or later. Only blocks above
-    `lowest` and up to `newest` are searched; return None if none of them qualifies.
+    """Return the number and hash of the first block at or after the time `after`, or None if there is none among the
+    blocks above `lowest` and up to `newest`.
 
     `lowest` was the head before `after`. On a shorter chain (a local one that was recreated) the search starts at the
     first block.

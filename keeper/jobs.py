@@ -1,4 +1,4 @@
-"""The list of jobs (name, purpose, chain, period), and how one is run."""
+"""The list of jobs, and a runner for them."""
 
 from __future__ import annotations
 
@@ -51,8 +51,7 @@ CAPS_SECONDS = 1800.0  # reads every tick of each pool: thousands of node calls
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A job. `every` is the period in seconds or a function that returns it. The period is None if the job runs only on
-    demand."""
+    """A job. `every` is its period in seconds, or a function that returns it. The period of a job on demand is None."""
 
     name: str
     purpose: str
@@ -63,11 +62,11 @@ class Job:
     local_period: float | None = None
     """The longest period on local deployments, where a person is watching."""
     reads_chain: bool = True
-    """Whether a run reads the chain at its newest block; else its head is that of the index, and asks no node."""
+    """Whether a run reads the chain's newest block; otherwise its head is the last indexed block."""
 
 
 def _drills(how: KeeperSettings) -> float | None:
-    return 5.0 if how.local_drills else None
+    return 15.0 if how.local_drills else None
 
 
 def _prices(how: KeeperSettings) -> float | None:
@@ -90,8 +89,8 @@ JOBS: tuple[Job, ...] = (
     Job("refund-drill", "list a short market that will be void", "stock", open_refund_drill, None),
     Job("prices", "move the simulated price feeds", "stock", move_prices, _prices, local_only=True),
     Job("agent-snapshot", "post observations to our feeds", "base", snapshot, SNAPSHOT, local_period=15.0),
-    Job("agent-list", "list the standing series of agent markets", "base", list_series, LIST, local_period=8.0),
-    Job("agent-rounds", "list the next up/down rounds", "base", list_rounds, LIST, local_period=8.0),
+    Job("agent-list", "list the standing series of agent markets", "base", list_series, LIST, local_period=10.0),
+    Job("agent-rounds", "list the next up/down rounds", "base", list_rounds, LIST, local_period=10.0),
     Job("agent-record", "record the readings of pool feeds that markets need", "base", record_readings, SETTLE),
     Job("agent-caps", "recompute the caps that the feeds' pools support", "base", check_caps, CAPS_SECONDS),
     Job("agent-resolve", "settle or void agent markets", "base", resolve_agent_markets, SETTLE),
@@ -114,9 +113,10 @@ class Runner:
         self.keeper = keeper
         self._busy: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._heads: dict[ChainName, tuple[float, Block]] = {}
+        self._reading_head: dict[ChainName, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     def unavailable_reason(self, job: Job) -> str | None:
-        """Return why a job cannot run with this configuration, or None if it can."""
+        """Return why the configuration does not allow this job, or None if it does."""
         chain = self.keeper.chains.get(job.chain)
         if chain is None:
             return f"no RPC URL is configured for the {job.chain} chain"
@@ -127,7 +127,7 @@ class Runner:
         return None
 
     def period(self, job: Job) -> float | None:
-        """Return a job's period in seconds. Return None if the job is not scheduled."""
+        """Return a job's period in seconds, or None if the job is not scheduled."""
         period = job.every(self.keeper.how) if callable(job.every) else job.every
         if period is None or self.unavailable_reason(job) is not None:
             return None
@@ -135,7 +135,7 @@ class Runner:
         return min(period, job.local_period) if job.local_period is not None and is_local else period
 
     async def run(self, job: Job, *, dry_run: bool = False) -> RunReport:
-        """Run a job once. Errors go into the report; only cancellation is raised."""
+        """Run a job once. The report has the errors; only cancellation is raised."""
         async with self._busy[job.name]:
             report = RunReport(job.name, datetime.now(UTC))
             unavailable_reason = self.unavailable_reason(job)
@@ -162,38 +162,37 @@ class Runner:
                 run = JobRun(self.keeper, chain, report, now, number, index, late, dry_run=dry_run)
                 await job.work(run)
         except RpcError as error:
-            report.errors.append(f"The {job.chain} node: {error.message}")
+            report.errors.append(f"The {job.chain} node failed: {error.message}")
         except VpmError as error:
             report.errors.append(error.sentence())
         except TimeoutError:
             report.errors.append(f"The run timed out after {TIMEOUT_SECONDS:g} s.")
         except (psycopg.Error, SQLAlchemyError) as error:
-            report.errors.append(f"The database: {' '.join(str(error).split())[:300]}")
+            report.errors.append(f"The database failed: {' '.join(str(error).split())[:300]}")
         except Exception as error:
             report.errors.append(f"{type(error).__name__}: {error}")
-            log.error("a job crashed", action="keeper.job_crashed", job=job.name, exc=error)
+            log.error("job crashed", action="keeper.job_crashed", job=job.name, exc=error)
 
     async def _head(self, chain: KeeperChain) -> Block:
         """Return the chain's newest block, read at most HEAD_SECONDS ago. Jobs that start together share one read."""
-        fetched_at, head = self._heads.get(chain.name, (-math.inf, None))
-        if head is None or time.monotonic() - fetched_at > HEAD_SECONDS:
-            fetched_at, head = time.monotonic(), await chain.client.head()
-            self._heads[chain.name] = fetched_at, head
-        return head
+        async with self._reading_head[chain.name]:
+            read_at, head = self._heads.get(chain.name, (-math.inf, None))
+            if head is None or time.monotonic() - read_at > HEAD_SECONDS:
+                read_at, head = time.monotonic(), await chain.client.head()
+                self._heads[chain.name] = read_at, head
+            return head
 
     def _measure(self, report: RunReport, dry_run: bool) -> None:
-        assert report.finished_at is not None
         for error in report.errors:
             log.error(error, action="keeper.job_failed", job=report.job)
         if dry_run:
             return
         metrics.RUNS.labels(report.job, "ok" if report.ok else "errors").inc()
-        metrics.RUN_SECONDS.labels(report.job).observe((report.finished_at - report.started_at).total_seconds())
         if report.ok:
             metrics.record_success(report.job)
 
     async def _write(self, report: RunReport, period: float | None) -> None:
-        """Store the job's last run, for health checks and operators. Without a database only this record is lost."""
+        """Store the job's last run for health checks and operators. If the database fails, only this record is lost."""
         acted = report.finished_at if report.actions else None
         try:
             async with self.keeper.pool.connection() as connection:
@@ -206,7 +205,7 @@ class Runner:
                     (report.job, report.started_at, report.finished_at, report.ok, acted, period, Jsonb(report.body())),
                 )
         except (psycopg.Error, TimeoutError) as error:
-            log.warning("failed to store the run", action="keeper.run_not_written", job=report.job, why=error)
+            log.warning("failed to store a job's run", action="keeper.run_not_written", job=report.job, why=error)
 
 
 async def wait_for_hashes(report: RunReport, watch: IntentWatch, seconds: float) -> None:
@@ -215,13 +214,10 @@ async def wait_for_hashes(report: RunReport, watch: IntentWatch, seconds: float)
 
     async def one(position: int, intent_id: int) -> None:
         left = max(0.0, deadline - asyncio.get_running_loop().time())
-        with contextlib.suppress(
-            psycopg.Error, TimeoutError, LookupError
-        ):  # then the report shows the state at submission
+        # If this fails, the report shows the state at submission.
+        with contextlib.suppress(psycopg.Error, TimeoutError, LookupError):
             intent = await watch.wait(intent_id, HAS_HASH, timeout_seconds=left)
             report.update(position, str(intent.state), intent.tx_hash_hex)
 
-    submitted = [
-        (position, each.intent_id) for position, each in enumerate(report.actions) if each.intent_id is not None
-    ]
-    await asyncio.gather(*(one(position, intent_id) for position, intent_id in submitted))
+    ids = enumerate(each.intent_id for each in report.actions)
+    await asyncio.gather(*(one(position, intent_id) for position, intent_id in ids if intent_id is not None))

@@ -5,47 +5,30 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 
-from prometheus_client import Counter, Gauge, Histogram
+from prometheus_client import Counter, Gauge
 
-from core.service.health import LATENCY_BUCKETS
-
-RUNS = Counter("vpm_keeper_runs", "Runs of a job by result: ok or errors", ("job", "result"))
-RUN_SECONDS = Histogram(
-    "vpm_keeper_run_seconds",
-    "How long a run took",
-    ("job",),
-    buckets=(0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120),
-)
+RUNS = Counter("vpm_keeper_runs", "Job runs by result: ok or errors.", ("job", "result"))
 SUCCESS_AGE = Gauge(
     "vpm_keeper_success_age_seconds",
-    "Time since a job last succeeded, or since this keeper first became the leader",
+    "Seconds since a job last succeeded, or since this keeper first became the leader.",
     ("job",),
 )
-PERIOD = Gauge("vpm_keeper_period_seconds", "Seconds between runs of a job", ("job",))
-ACTIONS = Counter("vpm_keeper_actions", "Transactions submitted to the outbox", ("job", "kind"))
-DUE = Gauge("vpm_keeper_due", "Work that a job found due and not done yet", ("job", "what"))
+PERIOD = Gauge("vpm_keeper_period_seconds", "Seconds between the runs of a job.", ("job",))
+DUE = Gauge("vpm_keeper_due", "Due work that is not done yet.", ("job", "what"))
 DUE_OLDEST = Gauge(
-    "vpm_keeper_due_oldest_seconds",
-    "How long the oldest due work has been due, by the chain's clock",
-    ("job", "what"),
+    "vpm_keeper_due_oldest_seconds", "Seconds for which the oldest work has been due, in chain time.", ("job", "what")
 )
-OBSERVED = Gauge("vpm_keeper_observation", "The last value posted, in units of the feed", ("feed",))
-REFUSALS = Counter("vpm_keeper_source_refusals", "Observations not posted, by reason", ("feed", "why"))
-FEED_BEHIND = Gauge("vpm_feed_behind_seconds", "Age of the oldest reading that markets are waiting for", ("feed",))
-FEED_LOST = Gauge(
-    "vpm_feed_lost_readings", "Deciding readings that were not recorded while the pools still had them", ("feed",)
-)
-POOL_DEPTH = Gauge("vpm_pool_depth", "A pool's liquidity over the window as a share of its reference", ("feed", "pool"))
-POOL_QUIET = Gauge("vpm_pool_quiet", "Time since a pool's last trade as a share of the limit", ("feed", "pool"))
+OBSERVED = Gauge("vpm_keeper_observation", "The last value posted, in feed units.", ("feed",))
+REFUSALS = Counter("vpm_keeper_source_refusals", "Observations not posted, by reason.", ("feed", "why"))
+FEED_BEHIND = Gauge("vpm_feed_behind_seconds", "Age of the oldest reading that markets are waiting for.", ("feed",))
+FEED_LOST = Gauge("vpm_feed_lost_readings", "Deciding readings that the pools dropped unrecorded.", ("feed",))
+POOL_DEPTH = Gauge("vpm_pool_depth", "Pool liquidity over the window, as a share of its reference.", ("feed", "pool"))
+POOL_QUIET = Gauge("vpm_pool_quiet", "Time since a pool's last trade, as a share of the limit.", ("feed", "pool"))
 FEED_CAP_SUPPORTED = Gauge(
-    "vpm_feed_cap_supported", "The cap that a feed's pools support now, as a share of its cap", ("feed",)
+    "vpm_feed_cap_supported", "The cap that a feed's pools support now, as a share of the feed's cap.", ("feed",)
 )
-FEED_ROOM = Gauge("vpm_feed_room", "How many more markets fit under a feed's cap", ("feed",))
-CANARY = Counter("vpm_keeper_canary", "Canary steps by result", ("step", "result"))
-CANARY_SECONDS = Histogram(
-    "vpm_keeper_canary_seconds", "How long a canary step took", ("step",), buckets=LATENCY_BUCKETS
-)
-TIDIED = Counter("vpm_keeper_tidied_rows", "Old rows thinned out or deleted, by kind", ("chain", "what"))
+FEED_ROOM = Gauge("vpm_feed_room", "Markets that still fit under a feed's cap.", ("feed",))
+CANARY = Counter("vpm_keeper_canary", "Canary steps by result.", ("step", "result"))
 
 
 def record_success(job: str) -> None:
@@ -62,8 +45,7 @@ def set_by_feed(what: Gauge, values: Mapping[str, float]) -> None:
 
 
 def clear_state() -> None:
-    """Clear the gauges after this keeper has lost the leadership. The next leader reports these gauges, and stale
-    values here would keep raising alarms."""
+    """Clear the gauges after this keeper has lost the leadership: stale values would keep raising alarms."""
     of_feeds = (FEED_BEHIND, FEED_LOST, POOL_DEPTH, POOL_QUIET, FEED_CAP_SUPPORTED, FEED_ROOM)
     for each in (DUE, DUE_OLDEST, PERIOD, *of_feeds):
         each.clear()

@@ -1,4 +1,4 @@
-"""Code for paying that stock and agent markets share: batches, transfers that the token refuses, and fees."""
+"""Payments of stock and agent markets: batches, transfers that the token refuses, and fees."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ SWEEP_RETRY = RetryWaits(after_success_seconds=3600.0)
 
 MAX_REFUSED_SECONDS = 3600.0
 REFUSED_TIMES = 3
-"""After this many refusals (a quarter of an hour) a payment is waiting for the token, not for us."""
+"""A payment refused this often (a quarter of an hour) is waiting for the token and is not late."""
 
 PAYOUTS_AT_ONCE = 50
-"""In one call of `pay` or `deliver`."""
+"""Payouts in one call of `pay` or `deliver`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Payout:
-    """A payment due to an owner, in token units. `id` is the id of the position or stake, `failed` is how often the
-    token refused the payment, and `due_at` is chain time."""
+    """A payment due to an owner, in token units. `id` is the position's or stake's, `failed` counts the token's
+    refusals, and `due_at` is chain time."""
 
     subject: str
     id: int
@@ -36,8 +36,8 @@ class Payout:
 
 
 def retry_after_refusals(times: int) -> RetryWaits:
-    """Return the waits after the token has refused a payment this many times. A frozen owner usually stays frozen, but
-    a paused token resumes for everyone. So the wait starts at minutes and doubles up to an hour."""
+    """Return the waits after this many refusals by the token. A frozen owner usually stays frozen, but a paused token
+    resumes for everyone. So the wait starts at minutes and doubles up to an hour."""
     if times == 0:
         return RETRY
     grown = min(RETRY.after_success_seconds * 2.0 ** min(times, 16), MAX_REFUSED_SECONDS)
@@ -45,8 +45,8 @@ def retry_after_refusals(times: int) -> RetryWaits:
 
 
 def in_batches(due: Sequence[Payout]) -> list[tuple[Payout, ...]]:
-    """Group payouts by transaction. Payouts that were refused before are in separate groups, so that they never delay
-    the others."""
+    """Group payouts by transaction. Payouts that were refused before have their own transactions, so that they never
+    delay the others."""
     groups = [each for each in due if not each.failed], [each for each in due if each.failed]
     return [
         tuple(group[start : start + PAYOUTS_AT_ONCE])
@@ -68,7 +68,6 @@ async def ready(run: JobRun, due: Sequence[Payout]) -> list[Payout]:
 async def send(
     run: JobRun, kind: str, due: Sequence[Payout], call: Callable[[list[int]], Call], *, priority: int = 0
 ) -> None:
-    """Submit the transactions that send these payouts."""
     for batch in in_batches(due):
         markets = sorted({each.market for each in batch})
         request = TransactionRequest(
@@ -83,15 +82,15 @@ async def send(
 
 
 def measure(run: JobRun, what: str, due: Sequence[Payout]) -> None:
-    """Set the gauges of due payouts and, separately, of owners that the token refuses to pay. Money for a frozen owner
-    is not a late payout."""
+    """Set the gauges of due payouts and of owners whom the token refuses to pay: money for a frozen owner is not
+    late."""
     run.measure_due(what, (each.due_at for each in due if each.failed < REFUSED_TIMES))
     refused = {each.owner for each in due if each.failed >= REFUSED_TIMES}
     metrics.DUE.labels(run.report.job, "owners refused").set(len(refused))
 
 
 async def sweep(run: JobRun, fees: int, call: Call) -> None:
-    """Submit the sweep that sends the contract's fees to the treasury, once the fees reach the configured amount."""
+    """Send the contract's fees to the treasury if they have reached the configured amount."""
     least = run.keeper.how.sweep_from_units
     if fees < least:
         run.report.skip("fees", f"{fees} units have accrued; they are swept from {least} on")

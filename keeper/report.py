@@ -36,7 +36,7 @@ class Action:
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """A target that the run left alone, and why."""
+    """A target that the run left alone, with the reason."""
 
     target: str
     reason: str
@@ -47,8 +47,6 @@ class Skipped:
 
 @dataclass(slots=True)
 class RunReport:
-    """One run of one job."""
-
     job: str
     started_at: datetime
     finished_at: datetime | None = None
@@ -67,7 +65,6 @@ class RunReport:
         self.skipped += [Skipped(target, reason) for target in targets]
 
     def update(self, position: int, status: str, tx_hash: str | None) -> None:
-        """Update the status and transaction hash of the action at this position."""
         self.actions[position] = replace(self.actions[position], status=status, tx_hash=tx_hash)
 
     def body(self) -> dict[str, Any]:

@@ -1,5 +1,4 @@
-"""The keeper daemon: it takes part in the leader election, and as the leader runs the jobs, on schedule and on
-request."""
+"""The keeper daemon: while it is the leader, it runs the jobs, on schedule and on request."""
 
 from __future__ import annotations
 
@@ -44,20 +43,20 @@ ROLE = "keeper"
 STALLED_AFTER_PERIODS = 5
 MIN_STALLED_SECONDS = 120.0
 SPREAD_SECONDS = 0.1
-"""Between the first runs of the jobs, so that they do not all start at once."""
+"""The time between the first runs of two jobs, so that they do not all start at once."""
 REQUEST_HASH_SECONDS = 8.0
 DATABASE_RETRY_SECONDS = 1.0
 POLL_SECONDS = 30.0
 CLOCK_CHECK_SECONDS = 1.0
 CLOCK_STEP_SECONDS = 0.5
-"""A larger change between two checks means that the clock was set, not slewed."""
+"""A larger change between two checks means that the clock was set."""
 
 logging.getLogger("apscheduler").setLevel(logging.ERROR)  # it logs every run
 
 
 @contextlib.asynccontextmanager
 async def open_keeper(settings: Settings, how: KeeperSettings) -> AsyncIterator[Keeper]:
-    """Open the keeper's dependencies; check the database, its schema, the sources file and the nodes' chains."""
+    """Open what jobs need, after checking the database, its schema, the sources file and the nodes' chains."""
     url = settings.database_url.get_secret_value()
     load_sources(how.sources_file)
     await check_fit(settings)
@@ -74,9 +73,8 @@ async def open_keeper(settings: Settings, how: KeeperSettings) -> AsyncIterator[
             if not chain.rpc_urls:
                 continue
             deployment = load_deployment(chain.deployment_file)
-            rpc = ChainProvider(
-                chain.rpc_urls, chain_id=deployment.chain_id, timeout_seconds=settings.rpc_timeout_seconds
-            )
+            timeout = settings.rpc_timeout_seconds
+            rpc = ChainProvider(chain.rpc_urls, chain_id=deployment.chain_id, timeout_seconds=timeout)
             stack.push_async_callback(rpc.close)
             try:
                 await rpc.start()
@@ -91,7 +89,7 @@ async def open_keeper(settings: Settings, how: KeeperSettings) -> AsyncIterator[
 
 
 class KeeperService:
-    """Runs the jobs while this process is the leader."""
+    """The scheduler of the jobs, which runs while this process is the leader."""
 
     def __init__(self, keeper: Keeper, url: str) -> None:
         self.runner = Runner(keeper)
@@ -111,7 +109,7 @@ class KeeperService:
         is_first, self._led_since = not self._led_since, time.monotonic()
         self._finished.clear()
         self._failed = asyncio.get_running_loop().create_future()
-        # Missed runs, and runs due while one is still going, are replaced by a single run.
+        # One run replaces all runs that were missed or became due during another run.
         once = {"coalesce": True, "max_instances": 1, "misfire_grace_time": None}
         scheduler = AsyncIOScheduler(timezone=UTC, job_defaults=once)
         for job in JOBS:
@@ -153,8 +151,8 @@ class KeeperService:
             self._runs.discard(task)
 
     async def _serve_requests(self) -> None:
-        """Run requested jobs one after the other until cancelled. Poll for requests as well: no notification comes for
-        a job whose keeper died while running it."""
+        """Run requested jobs one after the other until cancelled. Requests are polled for as well: there is no
+        notification of a job whose keeper died while running it."""
         requests = Subscription()
         async with IntentWatch(self._url, self._keeper.pool) as watch, requests.listening(self._url, KEEPER_JOB):
             while True:
@@ -175,7 +173,7 @@ class KeeperService:
             await self._with_retries(partial(jobs.finish, job_id=request.id, report=report.body()))
 
     async def _with_retries(self, ask: Callable[[Connection], Awaitable[T]]) -> T:
-        """Retry a query until the database answers. A request is announced only once, and its requester waits for the
+        """Retry a query until the database responds: a request is announced only once, and its requester waits for the
         report."""
         while True:
             try:
@@ -186,7 +184,7 @@ class KeeperService:
                 await asyncio.sleep(DATABASE_RETRY_SECONDS)
 
     async def health(self) -> tuple[bool, str]:
-        """Report whether this keeper is healthy: it stands by, or it leads with every job on time."""
+        """Return whether this keeper stands by, or leads with every job on time."""
         if not self.leadership.is_leader:
             return True, "standing by"
         now = time.monotonic()
@@ -199,18 +197,15 @@ class KeeperService:
 
 
 async def _watch_the_clock(scheduler: AsyncIOScheduler) -> None:
-    """Run every job soon after the machine's clock was set. Jobs are scheduled by wall time: if the clock is set back,
-    none would run until the clock has caught up."""
+    """Run every job soon after the machine's clock was set. Jobs are scheduled by wall time: after the clock was set
+    back, none would run until it has caught up."""
     ahead = time.time() - time.monotonic()
     while True:
         await asyncio.sleep(CLOCK_CHECK_SECONDS)
         before, ahead = ahead, time.time() - time.monotonic()
         if abs(ahead - before) > CLOCK_STEP_SECONDS:
-            log.warning(
-                "the system clock was set; rescheduling all jobs",
-                action="keeper.clock_set",
-                seconds=round(ahead - before, 1),
-            )
+            change = round(ahead - before, 1)
+            log.warning("the system clock was set; rescheduling all jobs", action="keeper.clock_set", seconds=change)
             for job in scheduler.get_jobs():
                 job.modify(next_run_time=datetime.now(UTC))
 
@@ -222,16 +217,13 @@ async def setup(daemon: Daemon) -> AsyncIterator[None]:
         work = KeeperService(keeper, settings.database_url.get_secret_value())
         daemon.health.add_check("jobs", work.health)
         for chain in keeper.chains.values():
-            daemon.health.add_check(f"chain {chain.name}", _chain_check(chain))
-        beat = beat_forever(keeper.pool, "keeper", is_leader=lambda: work.leadership.is_leader)
+            daemon.health.add_check(f"chain {chain.name}", partial(_chain_health, chain))
         daemon.spawn("jobs", work.run())
+        beat = beat_forever(keeper.pool, "keeper", is_leader=lambda: work.leadership.is_leader)
         daemon.spawn("heartbeat", beat)
         yield
 
 
-def _chain_check(chain: KeeperChain) -> Any:
-    async def check() -> tuple[bool, str]:
-        head = await chain.client.head(timeout_seconds=1.5)
-        return True, f"head {head.number}"
-
-    return check
+async def _chain_health(chain: KeeperChain) -> tuple[bool, str]:
+    head = await chain.client.head(timeout_seconds=1.5)
+    return True, f"head {head.number}"

@@ -1,5 +1,5 @@
-"""Code for settling that stock and agent markets share: the wait before a market is voided for a missing reading, the
-check with other nodes that the reading is missing, and the transaction."""
+"""Settling of stock and agent markets: the wait before a market is voided for a missing reading, the check with other
+nodes that the reading is missing, and the transaction."""
 
 from __future__ import annotations
 
@@ -15,33 +15,30 @@ from keeper.run import JobRun
 RETRY = RetryWaits(after_success_seconds=120.0, after_failure_seconds=15.0, longest_seconds=900.0)
 
 STALE_PATIENCE_SECONDS = 15 * 60
-"""How long after it could have been settled a market without a usable reading is voided: a feed that only looks dead
-may still publish."""
+"""The wait before a market without a usable reading is voided, from the time when it could have been settled. A feed
+that only looks dead may still publish."""
 
 
 class NodeVerdict(Enum):
-    """One node's answer compared with ours."""
+    """A node's reading compared with ours."""
 
     SAME = auto()
     OTHER = auto()
-    NONE = auto()  # no answer
+    NONE = auto()  # no response
 
 
 @dataclass(frozen=True, slots=True)
 class NodeQuorum:
-    """The nodes, grouped by their answers. A node that does not answer does not hold up money forever; a node that
-    contradicts does. All groups are empty if only one node is configured."""
+    """The nodes by their verdicts. A silent node does not hold up money forever; a contradicting node does. All groups
+    are empty if only one node is configured."""
 
     agreeing: tuple[str, ...] = ()
     contradicting: tuple[str, ...] = ()
     silent: tuple[str, ...] = ()
 
     def reason_to_wait(self, *, waited_long: bool) -> str | None:
-        """Return why the missing reading is not confirmed yet, or None if it is. The reason is the end of a sentence
-        about the reading.
-
-        While no node confirms that the reading is missing, wait for the silent nodes until anyone may void the market.
-        """
+        """Return why the missing reading is not confirmed yet, as the end of a sentence about it, or None if it is. If
+        no node confirms it, wait for the silent nodes until anyone may void the market."""
         if self.contradicting:
             return f", but not according to {_names(self.contradicting)}"
         if self.silent and not self.agreeing and not waited_long:
@@ -50,12 +47,12 @@ class NodeQuorum:
 
     @property
     def remark(self) -> str:
-        """Return the nodes that did not answer, as the end of a sentence; empty if all answered."""
+        """Return the silent nodes as the end of a sentence, or an empty text if there are none."""
         return f" ({self._away})" if self.silent else ""
 
     @property
     def _away(self) -> str:
-        return f"no answer from {_names(self.silent)}"
+        return f"no response from {_names(self.silent)}"
 
 
 NO_OTHER_NODES = NodeQuorum()
@@ -94,9 +91,11 @@ class Wait:
 def wait_before_void(
     why: str, settles_at: int, now: int, *, agreed: bool, quorum: NodeQuorum, waited_long: bool
 ) -> Wait | None:
-    """Return why a market may not be voided yet for a missing reading, or None if it may be. `why` describes what is
-    missing. `settles_at` is when the market could have been settled. `agreed`: two reads some time apart agree.
-    `waited_long`: anyone may void the market by now."""
+    """Return why a market may not be voided yet for a missing reading, or None if it may be.
+
+    `why` describes what is missing, and `settles_at` is when the market could have been settled. `agreed`: whether two
+    reads some time apart agree. `waited_long`: whether anyone may void the market by now.
+    """
     left = settles_at + STALE_PATIENCE_SECONDS - now
     if left > 0:
         return Wait(f"{why}; voided in {left} s at the earliest")
@@ -107,7 +106,6 @@ def wait_before_void(
 
 
 async def request_ending(run: JobRun, subject: str, name: str, call: Call, why: str) -> None:
-    """Submit the call that settles or voids a market."""
     function = call.function.name
     kind = "resolve" if function == "resolveWith" else "void"
     await run.submit(TransactionRequest(kind, (subject,), name, f"{function}: {why}", call, priority=5), RETRY)

@@ -1,4 +1,4 @@
-"""`tidy`, `agent-tidy`: delete old finished transactions, attempts, requests and price locks.
+"""`tidy`, `agent-tidy`: delete old finished transactions, attempts, job requests and price locks.
 
 Intents whose key still prevents a duplicate are kept: see core.outbox.thin. Attempts prevent duplicates by their
 counts, so their intents are deleted with them.
@@ -9,19 +9,18 @@ from __future__ import annotations
 from core import outbox
 from core.db.engine import Connection
 from core.service import jobs
-from keeper import attempts, metrics
+from keeper import attempts
 from keeper.report import Action
 from keeper.run import JobRun
 
 AT_ONCE = 500
 MAX_BATCHES = 40
-"""The most that one run deletes; the next continues."""
+"""Batches deleted in one run; the next run continues."""
 KEEP_LOCKS_SECONDS = 24 * 3600
-"""How long a spent or expired price lock is distinguished from one that never existed."""
+"""How long the API can tell a spent or expired price lock from one that never existed."""
 
 
 async def tidy(run: JobRun) -> None:
-    """Delete old transactions of the stock chain, and old requests for jobs."""
     await _transactions(run)
     if not run.dry_run:
         async with run.keeper.pool.connection() as connection:
@@ -29,7 +28,6 @@ async def tidy(run: JobRun) -> None:
 
 
 async def tidy_agent(run: JobRun) -> None:
-    """Delete old transactions of Base, and price locks that can no longer be used."""
     await _transactions(run)
     if not run.dry_run:
         async with run.keeper.pool.connection() as connection:
@@ -71,6 +69,5 @@ async def _delete_old(connection: Connection, chain_id: int, old: list[outbox.En
 
 
 def _report_rows(run: JobRun, what: str, rows: int) -> None:
-    metrics.TIDIED.labels(run.chain.name, what).inc(rows)
     if rows:
         run.report.actions.append(Action("tidy", what, "done", f"{rows} rows"))

@@ -2,8 +2,8 @@
 large.
 
 The Safe sets a cap for the liquidity, volatility and fee of that day. If the pools support less than 70% of the cap,
-manipulating the price may earn more than it costs, so nothing is listed on that feed until its pools support more, or
-the Safe sets a smaller cap. The keeper cannot change a cap.
+manipulating the price may earn more than it costs, so nothing is listed on the feed until its pools support more or the
+Safe sets a smaller cap. The keeper cannot change a cap.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from keeper.run import JobRun
 
 log = get_logger(__name__)
 
-MIN_PERCENT = 70  # of the cap; VpmFeedCapFell rings there
+MIN_PERCENT = 70  # of the cap; below it, the alarm VpmFeedCapFell rings
 ENOUGH, TOO_LITTLE = "the pools support the cap", "the pools support too little of the cap"
 
 
@@ -36,7 +36,7 @@ async def check_caps(run: JobRun) -> None:
             continue
         required = _required_cap(feed, terms["feedCap"])
         if required is None:
-            run.report.skip(feed.key, "its cap was set on evidence, but the deployment file has no supportedCapUnits")
+            run.report.skip(feed.key, "its cap rests on evidence, but the deployment file has no supportedCapUnits")
             continue
         factories = run.chain.deployment.pool_factories
         try:
@@ -54,29 +54,29 @@ def _watches(run: JobRun) -> bool:
 
 
 def _required_cap(feed: PoolFeed, feed_cap: int) -> int | None:
-    """Return the cap that the pools must support. That is the Safe's cap, or, if the Safe set a higher cap on evidence,
-    the cap that the pools supported then."""
+    """Return the cap that the pools must support: the Safe's cap or, if the Safe set a higher cap on evidence, the cap
+    that the pools supported then."""
     if feed.pot_cap_evidence is None:
         return feed_cap
     return None if feed.supported_cap_units is None else min(feed_cap, feed.supported_cap_units)
 
 
 async def _conclude(run: JobRun, key: str, supported: int, required: int) -> None:
-    """Record whether a feed's pools support enough of its cap. Log only a change."""
+    """Record whether a feed's pools support enough of its cap, and log a change."""
     enough, before = supported * 100 >= MIN_PERCENT * required, await supports_its_cap(run, key)
     await run.claimed_since(_subject(key), ENOUGH if enough else TOO_LITTLE)
     if enough == before or run.dry_run:
         return
-    of = f"its pools support {supported} of the required {required} units"
+    why = f"its pools support {supported} of the required {required} units"
     if enough:
-        log.info(f"listing on {key} resumes: {of}", action="keeper.cap_is_back", feed=key)
+        log.info(f"resumed listing on {key}: {why}", action="keeper.cap_is_back", feed=key)
     else:
-        log.warning(f"listing on {key} stops: {of}", action="keeper.cap_fell", feed=key)
+        log.warning(f"stopped listing on {key}: {why}", action="keeper.cap_fell", feed=key)
 
 
 async def supports_its_cap(run: JobRun, key: str) -> bool:
-    """Return whether a feed's pools supported enough of its cap at the last check. Return True before the first check,
-    and if caps are not watched."""
+    """Return whether a feed's pools supported enough of its cap at the last check; True before the first check and if
+    caps are not watched."""
     if not _watches(run):
         return True
     async with run.keeper.pool.connection() as connection:

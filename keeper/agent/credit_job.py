@@ -1,9 +1,9 @@
 """`agent-credit`: books payments that were sent directly to the token.
 
-Anyone may submit a payer's authorization directly to the token. The money is then in the settlement wallet without a
-stake, and our transaction for that payment has failed. The bet that the payer signed is on record: `credit` books the
-payment, as a stake if that is still possible, else as a refund. If the payer signed a second authorization of another
-amount under the same nonce, it is read from the transaction that moved the money, and the amount is refunded.
+Anyone may submit a payer's authorization directly to the token. The settlement wallet then has the money without a
+stake, and the relayer's transaction for that payment fails. The bet that the payer signed is on record: `credit` books
+the payment as a stake if that is still possible, otherwise as a refund. If the payer signed a second authorization with
+another amount under the same nonce, it is read from the transaction that moved the money, and the amount is refunded.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ log = get_logger(__name__)
 
 RETRY = RetryWaits(after_success_seconds=600.0, after_failure_seconds=60.0, longest_seconds=6 * 3600.0)
 MAX_ROWS = 1_000
-"""Payments read in one run, those with a bet on record first: anyone may send us money without one."""
+"""Payments read in one run, those with a bet on record first: anyone may send money without one."""
 
-# A separate query: with a known number PostgreSQL uses the index of blocks and need not scan the whole history.
+# In a query of its own: with a known number PostgreSQL uses the block index and need not scan the whole history.
 _BLOCK_BEFORE = text("""
 SELECT block_number FROM token_authorization WHERE chain_id = :chain AND at <= :since ORDER BY block_number DESC LIMIT 1
 """)
@@ -60,7 +60,7 @@ AND substring(a.nonce FROM 1 FOR :marked) <> :mark
 AND NOT EXISTS (SELECT FROM agent_stake s WHERE s.wallet = a.authorizer AND s.nonce = a.nonce)
 ORDER BY b.amount IS NULL, b.amount <> a.value, a.block_number DESC, a.log_index DESC LIMIT :limit
 """)
-# A stake without a matching payment: the token's behaviour has changed, and our assumptions about it do not hold.
+# A stake without a matching payment means that the token's behaviour has changed.
 _MISMATCHED_STAKES = text("""
 SELECT s.stake_id, a.state, a.value, s.amount FROM agent_stake s JOIN token_authorization a
 ON a.chain_id = :chain AND a.authorizer = s.wallet AND a.nonce = s.nonce
@@ -95,29 +95,26 @@ async def credit(run: JobRun) -> None:
     backlog.record_run(((each.wallet, each.nonce) for each in due), began if whole else None)
     lag = await _finality_lag(run) if due else 0
     run.measure_due("payments", (each.at + lag for each in due))
-    # Nothing can be done about these, and strangers control their number: they must not page anyone.
+    # The keeper can do nothing about these, and strangers control their number: they must not page anyone.
     metrics.DUE.labels(run.report.job, "unproven payments").set(len(explained) - len(due))
     metrics.DUE.labels(run.report.job, "unexplained payments").set(len(open_) - len(explained))
 
 
 async def _finality_lag(run: JobRun) -> int:
-    """Return how many seconds blocks now take to become final. Before its block is final, a payment is neither booked
-    nor late."""
+    """Return the seconds in which blocks now become final. Before that, a payment is neither booked nor late."""
     final = await run.chain.client.block(run.final_block)
     return 0 if final is None else run.now - final.timestamp
 
 
 async def _credit(run: JobRun, payment: ArrivedPayment, brought: SignedBet, settlement: bytes, token: bytes) -> bool:
-    """Submit the credit of a payment, or report why the credit must wait. Return False if the payment cannot be
-    proven."""
+    """Submit a payment's credit, or report why it must wait. Return False if the payment cannot be proven."""
     target = _target(payment)
-    used = None
-    if brought.bet["amount"] != payment.value:
-        used = await _transaction(run, payment)
+    used = await _transaction(run, payment) if brought.bet["amount"] != payment.value else None
     made = credit_call(payment, brought, settlement, token, used)
     if isinstance(made, str):
         run.report.skip(target, made)
-        log.warning(made, action="keeper.cannot_credit", payer=hex_of(payment.wallet), tx=hex_of(payment.tx))
+        payer, tx = hex_of(payment.wallet), hex_of(payment.tx)
+        log.warning(f"cannot credit a payment: {made}", action="keeper.cannot_credit", payer=payer, tx=tx)
         return False
     verb = "refund" if made.is_refund else "book"
     request = TransactionRequest(
@@ -145,9 +142,8 @@ def _target(payment: ArrivedPayment) -> str:
 async def _direct_payments(
     run: JobRun, settlement: bytes, token: bytes, backlog: Backlog, *, whole: bool
 ) -> list[tuple[ArrivedPayment, SignedBet | None]]:
-    """Return the payments in final blocks that have no stake, each with the bet on record for it. A payment before the
-    last days counts only if its amount is the intended one: strangers can make any number of payments of other amounts,
-    and we would check those forever."""
+    """Return the payments in final blocks that have no stake, each with the bet on record for it. An old payment counts
+    only if its amount is the intended one: strangers can make any number of others, which would be checked forever."""
     final = run.final_block
     if final < 0:
         return []
@@ -184,11 +180,11 @@ async def _transaction(run: JobRun, payment: ArrivedPayment) -> TokenCall | None
 
 
 async def _check_stakes_paid(run: JobRun) -> None:
-    """Report an error for each stake without a payment of its amount."""
+    """Report an error for each stake whose payment has another amount."""
     values: dict[str, Any] = {"chain": run.chain.chain_id, "since": run.now - LOOK_BACK_SECONDS}
     for stake_id, state, value, amount in await run.rows(_MISMATCHED_STAKES, values):
         arrival = f"{state}, {value} units" if value is not None else state
         run.report.errors.append(
-            f"Stake {stake_id} is {amount} units, but the token's logs show its payment as: {arrival}. Pause stakes "
+            f"Stake {stake_id} is {amount} units, but the token's logs show its payment as: {arrival}. Pause stakes, "
             "and check whether the token was upgraded."
         )

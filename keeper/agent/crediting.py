@@ -1,8 +1,8 @@
-"""Pure functions that decide whether a payment without a stake may be booked, and by which call.
+"""Decisions whether a payment without a stake may be booked, and by which call. Pure.
 
-The token keeps one bit for each nonce, so the settlement wallet trusts its creditor about the amount that an
-authorization brought. This module trusts nothing: the payment is a pair of logs in a final block, the bet is the
-one on record for exactly that payer and nonce, decoded by the ABI, and the amounts are compared.
+The token keeps one bit for each nonce, so the settlement wallet trusts its creditor about an authorization's amount.
+This module trusts nothing: the payment is a pair of logs in a final block, the bet is the one on record for exactly
+that payer and nonce, decoded by the ABI, and the amounts are compared.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from core.hexadecimal import bytes_of
 from core.outbox import Intent
 
 LOOK_BACK_SECONDS = 7 * 86_400
-"""Chain time. Younger payments are checked in every run, older ones only while they are due."""
+"""In chain time. Younger payments are checked in every run, older ones only while they are due."""
 WHOLE_EVERY_SECONDS = 3600.0
 
 PERMANENT_REFUSALS = ("NotSignedBy", "UnknownMarket", "AmountOutOfBounds")
 """Contract errors for payments that can never be booked: the payer's contract rejects the signature, a reorganization
-removed the market's listing, or the amount is under the minimum stake. Strangers can create such payments."""
+removed the market's listing, or the amount is under the minimum stake. Strangers can make such payments."""
 
 WITH_BYTES = "transferWithAuthorization(address,address,uint256,uint256,uint256,bytes32,bytes)"
 WITH_PARTS = "transferWithAuthorization(address,address,uint256,uint256,uint256,bytes32,uint8,bytes32,bytes32)"
@@ -47,7 +47,7 @@ class ArrivedPayment:
 
 @dataclass(frozen=True, slots=True)
 class SignedBet:
-    """A bet and its payer's authorization, each as a mapping from ABI component names to values."""
+    """A bet and its payer's authorization, each with its values by ABI component name."""
 
     bet: Mapping[str, Any]
     authorization: Mapping[str, Any]
@@ -55,16 +55,14 @@ class SignedBet:
 
 @dataclass(frozen=True, slots=True)
 class TokenCall:
-    """A transaction's recipient and call data."""
-
     to: bytes | None
     data: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Credit:
-    """The call data that books a payment. `is_refund` is True if the payment is refunded because its amount differs
-    from the bet's."""
+    """The call data that books a payment. `is_refund`: whether the contract refunds it because its amount differs from
+    the bet's."""
 
     data: bytes
     is_refund: bool
@@ -72,8 +70,8 @@ class Credit:
 
 @dataclass
 class Backlog:
-    """The payments that the previous run left due. Almost all payments are booked, so most runs check only the last
-    days and this backlog. A full scan every hour builds the backlog again."""
+    """The payments that the previous run left due. Most runs check only these and the last days; a full scan every hour
+    collects them again."""
 
     due: set[tuple[bytes, bytes]] = field(default_factory=set)  # payer and nonce
     refused: set[tuple[bytes, bytes]] = field(default_factory=set)
@@ -83,15 +81,13 @@ class Backlog:
         return self._whole_at is None or now - self._whole_at >= WHOLE_EVERY_SECONDS
 
     def is_refused(self, key: tuple[bytes, bytes], latest: Intent | None) -> bool:
-        """Return whether the latest finished attempt to credit a payment was refused for good. An attempt in progress
-        does not change the answer."""
+        """Return whether the latest finished attempt to credit a payment was refused for good."""
         if latest is not None and (latest.state.ended or latest.outcome is not None):
             (self.refused.add if latest.reason_code in PERMANENT_REFUSALS else self.refused.discard)(key)
         return key in self.refused
 
     def record_run(self, due: Iterable[tuple[bytes, bytes]], whole_at: float | None) -> None:
-        """Record which payments a completed run left due. `whole_at` is when the run began if it was a full scan, else
-        None."""
+        """Record the payments that a run left due. `whole_at` is when the run began if it was a full scan."""
         self.due = set(due)
         self._whole_at = self._whole_at if whole_at is None else whole_at
 
@@ -102,7 +98,7 @@ class Backlog:
 
 
 def decode_signed_bet(arguments: bytes) -> SignedBet | None:
-    """Decode the ABI-encoded arguments of `credit`. Return None if they are invalid."""
+    """Decode the arguments of `credit`. Return None if they are invalid."""
     try:
         decoded = credit_function().decode_inputs(bytes(4) + arguments)
     except (DecodingError, OverflowError, ValueError):
@@ -111,8 +107,8 @@ def decode_signed_bet(arguments: bytes) -> SignedBet | None:
 
 
 def _is_bet_for(brought: SignedBet, payment: ArrivedPayment) -> bool:
-    """Return whether a bet belongs to a payment: both have the same payer and nonce, and the authorization has the form
-    that anyone can submit."""
+    """Return whether a bet and a payment have the same payer and nonce, and the authorization has the form that anyone
+    can submit."""
     return (
         brought.authorization["form"] == Form.TRANSFER
         and _address(brought.bet["wallet"]) == payment.wallet
@@ -123,10 +119,10 @@ def _is_bet_for(brought: SignedBet, payment: ArrivedPayment) -> bool:
 def credit_call(
     payment: ArrivedPayment, brought: SignedBet, settlement: bytes, token: bytes, used: TokenCall | None
 ) -> Credit | str:
-    """Return the call that books a payment, or the reason why the payment cannot be booked.
+    """Return the call that books a payment, or why the payment cannot be booked.
 
-    used: the transaction that moved the money, if it is known. It is needed if the payment's amount differs from the
-    bet's: the payment is then credited with the authorization that was actually used, and the contract refunds it.
+    If the payment's amount differs from the bet's, `used` must be the transaction that moved the money: the payment is
+    credited with the authorization that was actually used, and the contract refunds it.
     """
     if not _is_bet_for(brought, payment):
         return "the bet on record is for another payer or another payment"
@@ -138,8 +134,8 @@ def credit_call(
     actual = used_authorization(used, payment, settlement, token)
     if actual is None:
         return (
-            f"it brought {payment.value} units instead of {amounts[0]}, and its transaction is not a direct call of "
-            "the token, so the signed authorization is unknown"
+            f"it brought {payment.value} units instead of {amounts[0]}, and its transaction does not call the token "
+            "directly, so the signed authorization is unknown"
         )
     return Credit(credit_function().encode(brought.bet, actual), is_refund=True)
 
@@ -147,8 +143,8 @@ def credit_call(
 def used_authorization(
     used: TokenCall, payment: ArrivedPayment, settlement: bytes, token: bytes
 ) -> dict[str, Any] | None:
-    """Return the authorization from a direct call of the token. Return None unless its payer, recipient, amount and
-    nonce are those of the payment."""
+    """Return the authorization in a direct call of the token, or None unless its payer, recipient, amount and nonce are
+    the payment's."""
     if used.to != token:
         return None
     for signature in (WITH_BYTES, WITH_PARTS):

@@ -1,5 +1,4 @@
-"""`agent-list`: lists the standing threshold and ladder series. `agent-rounds`: lists the next up/down rounds. First
-the pure decisions (which slots are empty, and which market fills each), then the jobs."""
+"""`agent-list`: lists the standing threshold and ladder series. `agent-rounds`: lists the next up/down rounds."""
 
 from __future__ import annotations
 
@@ -42,12 +41,12 @@ from keeper.sources.sample import LatestRound
 
 STANDING = (Series.TOUCH, Series.DAY, Series.FAR, Series.LADDER)
 FRESH_SECONDS = 900
-"""A market is only listed if its feed's value is at most this old: without new values every stake would be refunded."""
+"""No market is listed if its feed's value is older: without new values every stake would be refunded."""
 
 
 @dataclass(frozen=True, slots=True)
 class Priors:
-    """The parameters of market weights: `average` in units per outcome, and the yearly `volatility` (1 is 100%)."""
+    """The parameters of market weights: `average` units per outcome, and the yearly `volatility` (1 is 100%)."""
 
     average: int
     volatility: float
@@ -58,8 +57,6 @@ _CHOSEN = ("kind", "target", "bounds", "earlyResolvable", "opensAt", "closesAt",
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """A market to list: its slot, and the arguments for the contract."""
-
     slot: Slot
     feed: Feed
     spec: MarketSpec
@@ -71,17 +68,16 @@ class Listing:
         return self.metadata.id
 
     def arguments(self) -> dict[str, object]:
-        """Return the market as the contract's MarketSpec: a dict of component names and values."""
+        """Return the contract's MarketSpec, by component name."""
         return {"feed": checksum(self.feed.address), **camel_fields(self.spec, *_CHOSEN)}
 
 
 @dataclass(frozen=True, slots=True)
 class SeriesPlan:
-    """A series to list on a feed, with the feed's newest round. A ladder's bounds vary with `position`."""
+    """A series to list on a feed. A ladder's bounds vary with `position`."""
 
     series: Series
     feed: Feed
-    last: LatestRound | None
     position: int = 0
     round_seconds: int = HOUR
 
@@ -90,58 +86,47 @@ class SeriesPlan:
         return f"{self.feed.key} {self.series}"
 
 
-def standing_plans(feeds: Sequence[Feed], latest: Sequence[LatestRound | None]) -> list[SeriesPlan]:
-    """Return the threshold and ladder series of these feeds. `latest` has each feed's newest round."""
-    return [
-        SeriesPlan(series, feed, last, position)
-        for position, (feed, last) in enumerate(zip(feeds, latest, strict=True))
-        for series in STANDING
-    ]
+def standing_plans(feeds: Sequence[Feed]) -> list[SeriesPlan]:
+    """Return the threshold and ladder series of these feeds."""
+    return [SeriesPlan(series, feed, position) for position, feed in enumerate(feeds) for series in STANDING]
 
 
-def round_plans(
-    feeds: Sequence[Feed], latest: Sequence[LatestRound | None], seconds: int, *, quick: bool
-) -> list[SeriesPlan]:
+def round_plans(feeds: Sequence[Feed], seconds: int, *, quick: bool) -> list[SeriesPlan]:
     """Return the up/down rounds of every feed.
 
     If `quick`, add short rounds of the first feed that allows them. A feed without a publisher is preferred, because
     its rounds have no dispute window.
     """
-    plans = [
-        SeriesPlan(Series.HOUR, feed, last, round_seconds=seconds) for feed, last in zip(feeds, latest, strict=True)
-    ]
+    plans = [SeriesPlan(Series.HOUR, feed, round_seconds=seconds) for feed in feeds]
     if quick:
         able = [
-            plan
-            for plan in plans
-            if round_length(plan.feed, QUICK_SECONDS) == QUICK_SECONDS != round_length(plan.feed, seconds)
+            feed for feed in feeds if round_length(feed, QUICK_SECONDS) == QUICK_SECONDS != round_length(feed, seconds)
         ]
-        able.sort(key=lambda plan: plan.feed.terms.published)  # stable: else in the order of the feeds
-        plans += [SeriesPlan(Series.QUICK, each.feed, each.last, round_seconds=QUICK_SECONDS) for each in able[:1]]
+        able.sort(key=lambda feed: feed.terms.published)  # stable, so equal feeds keep their order
+        plans += [SeriesPlan(Series.QUICK, feed, round_seconds=QUICK_SECONDS) for feed in able[:1]]
     return plans
 
 
 def decide(
     plans: Iterable[SeriesPlan], filled: Set[Slot], now: int, bounds: ListingBounds, priors: Priors
 ) -> tuple[list[Listing], list[Skipped]]:
-    """Return the markets to list now, and the skipped markets with the reasons."""
+    """Return the markets to list now, and the skipped series with the reasons."""
     listings: list[Listing] = []
     skipped: list[Skipped] = []
     for plan in plans:
         if plan.series in STANDING and plan.feed.metric != "market_cap":
             skipped.append(Skipped(plan.name, f"standing series are about market caps, not {plan.feed.metric}"))
             continue
-        empty = [
-            turn for turn in open_turns(plan.series, plan.feed, now, plan.round_seconds) if turn.slot not in filled
-        ]
-        doubt = _doubt(plan.last, now)
+        turns = open_turns(plan.series, plan.feed, now, plan.round_seconds)
+        empty = [turn for turn in turns if turn.slot not in filled]
+        last, doubt = plan.feed.last, _doubt(plan.feed.last, now)
         if not empty:
             skipped.append(Skipped(plan.name, "already listed"))
-        elif plan.last is None or doubt is not None:
+        elif last is None or doubt is not None:
             skipped.append(Skipped(plan.name, str(doubt)))
         else:
             for turn in empty:
-                made = _listing(plan, plan.last, turn, now, bounds, priors)
+                made = _listing(plan, last, turn, now, bounds, priors)
                 if isinstance(made, Listing):
                     listings.append(made)
                 else:
@@ -152,7 +137,7 @@ def decide(
 def _listing(
     plan: SeriesPlan, last: LatestRound, turn: Turn, now: int, bounds: ListingBounds, priors: Priors
 ) -> Listing | str:
-    """Return the market to list for a turn, or the rule that this market would break."""
+    """Return the market to list for a turn, or the rule that it would break."""
     value = last.answer
     design = design_of(plan.series, plan.feed, value, plan.position)
     if design.kind is MarketKind.RANGE and not rises(design.bounds):
@@ -173,7 +158,7 @@ def _listing(
     except ValueError as problem:  # Unlistable, or weights outside the Safe's bounds
         return str(problem)
     age = now - last.updated_at
-    if not plan.feed.terms.step and age > terms.max_age:  # readings of a grid are recorded when needed
+    if not plan.feed.terms.step and age > terms.max_age:  # pool-feed readings are recorded when needed
         return f"its feed's last value is {age} s old; values older than {terms.max_age} s cannot decide a market"
     if plan.feed.terms.pot_cap < len(spec.weights) * MIN_STAKE:
         return f"its feed's pot cap is below the minimum stake on each of {len(spec.weights)} outcomes"
@@ -184,8 +169,8 @@ def _listing(
 def _weights(
     design: Design, value: int, turn: Turn, now: int, bounds: ListingBounds, priors: Priors, pot_cap: int
 ) -> tuple[int, ...]:
-    """Return the weights for the present value, within the Safe's bounds. Their sum is at most the pot cap: virtual
-    weights larger than all the money that a market may hold would freeze its prices."""
+    """Return the weights for the present value, within the Safe's bounds. Their sum is at most the pot cap: weights
+    larger than all the money in the market would freeze its prices."""
     outcomes = len(design.bounds) + 1 if design.kind is MarketKind.RANGE else 2
     average = min(max(min(priors.average, pot_cap // outcomes), bounds.min_weight), bounds.max_weight)  # down
     return weights_for(
@@ -202,7 +187,7 @@ def _weights(
 
 
 def _doubt(last: LatestRound | None, now: int) -> str | None:
-    """Return why no market may be listed on a feed with this newest round, or None if one may be."""
+    """Return why a feed's newest round allows no market, or None if it does."""
     if last is None:
         return "its feed has no value yet"
     if last.answer <= 0:
@@ -216,7 +201,7 @@ def _doubt(last: LatestRound | None, now: int) -> str | None:
 
 RETRY = RetryWaits(after_success_seconds=600.0, after_failure_seconds=20.0)
 LAST_CALL_SECONDS = 15
-"""A listing that is not mined this long before its bets end is dropped."""
+"""The relayer drops a listing that is not mined this long before its bets end."""
 
 MARKETS = agent_market.c
 
@@ -227,34 +212,24 @@ async def list_series(run: JobRun) -> None:
         return
     if await _listing_is_blocked(run):
         return
-    terms = await _read_terms(run)
-    await _list(run, terms, standing_plans(terms.feeds, terms.latest))
+    bounds, feeds = await _read_terms(run)
+    await _list(run, bounds, feeds, standing_plans(feeds))
 
 
 async def list_rounds(run: JobRun) -> None:
     if await _listing_is_blocked(run):
         return
-    terms, seconds = await _read_terms(run), run.keeper.how.round_seconds
-    await _list(run, terms, round_plans(terms.feeds, terms.latest, seconds, quick=run.chain.is_local))
+    bounds, feeds = await _read_terms(run)
+    plans = round_plans(feeds, run.keeper.how.round_seconds, quick=run.chain.is_local)
+    await _list(run, bounds, feeds, plans)
 
 
 async def _listing_is_blocked(run: JobRun) -> bool:
     return run.skip_if(run.index_problem() or await run.lanes_problem(LISTER))
 
 
-@dataclass(frozen=True, slots=True)
-class _Terms:
-    """The lister's bounds and the feeds that markets may be listed on. Each feed has its newest round and the sum of
-    the pot caps of its unsettled markets."""
-
-    bounds: ListingBounds
-    feeds: list[Feed]
-    latest: list[LatestRound | None]
-    listed: list[int]
-
-
-async def _read_terms(run: JobRun) -> _Terms:
-    """Read the lister and the feeds of the deployment file in one request."""
+async def _read_terms(run: JobRun) -> tuple[ListingBounds, list[Feed]]:
+    """Read the lister's bounds and the feeds that markets may be listed on, in one request."""
     lister = run.chain.contract("AgentLister")
     sources = run.chain.deployment.agent_feeds
     calls = [lister.call("bounds")]
@@ -262,29 +237,22 @@ async def _read_terms(run: JobRun) -> _Terms:
         feed = run.chain.at(each.address, "ObservationFeed")
         calls += [lister.call("feed", each.address), lister.call("openOn", each.address), feed.call("latestRoundData")]
     bounds, *answers = await run.read_all(calls)
-    terms = _Terms(from_answer(ListingBounds, *values([bounds])), [], [], [])
-    for source, feed_terms, listed, newest in zip(sources, answers[::3], answers[1::3], answers[2::3], strict=True):
-        answer, open_caps = values([feed_terms, listed])  # views of ours, which never revert
+    feeds = []
+    for source, terms, open_on, newest in zip(sources, answers[::3], answers[1::3], answers[2::3], strict=True):
+        answer, reserved = values([terms, open_on])  # the lister's views never revert
         if answer["condemned"] or not answer["allowed"]:
             why = "the Safe has condemned its feed" if answer["condemned"] else "the Safe does not allow its feed"
             run.report.skip(source.key, why)
         elif not await supports_its_cap(run, source.key):
-            run.report.skip(source.key, f"its pools support too little of its cap now; {CAP_REMEDY}")
+            run.report.skip(source.key, f"its pools support too little of its cap; {CAP_REMEDY}")
         else:
-            terms.feeds.append(Feed(source.key, source.address, from_answer(FeedTerms, answer)))
-            terms.latest.append(round_of(newest))
-            terms.listed.append(open_caps)
-    return terms
-
-
-def _priors(run: JobRun) -> Priors:
-    volatility = simulated.YEARLY_VOLATILITY if run.chain.is_local else VOLATILITY
-    return Priors(run.keeper.how.weight_units, volatility)
+            known = from_answer(FeedTerms, answer)
+            feeds.append(Feed(source.key, source.address, known, round_of(newest), reserved))
+    return from_answer(ListingBounds, *values([bounds])), feeds
 
 
 async def _filled(run: JobRun) -> set[Slot]:
-    """Return the slots of all markets that have not ended, no matter who listed them. A market's metadata names its
-    series."""
+    """Return the slots of all markets that have not ended, no matter who listed them."""
     keys = feed_keys(run.chain.deployment.agent_feeds)
     query = select(MARKETS.document, MARKETS.feed, MARKETS.ends_at).where(
         MARKETS.ends_at > run.now, MARKETS.document.is_not(None)
@@ -297,34 +265,36 @@ async def _filled(run: JobRun) -> set[Slot]:
     return slots
 
 
-CAP_REMEDY = "listing resumes once they support it, or once the Safe sets a smaller cap (ape run allow_feed)"
+CAP_REMEDY = "listing resumes when they support more, or when the Safe sets a smaller cap (ape run allow_feed)"
 
 REMEDIES = {
     "supply moved": "; a feed's supply is fixed: deploy a feed with the new supply and have the Safe allow it",
-    "pool is shallow": "; listing resumes once half of its reference liquidity is back",
+    "pool is shallow": "; listing resumes when half of the reference liquidity is back",
     "pool is quiet": "; listing resumes after the next trade in the pool",
     "ring too short": "; enlarge the pool's observation ring, or let agent-record do it",
 }
 """What to do about contract errors, by a part of their text."""
 
 
-async def _list(run: JobRun, terms: _Terms, plans: Iterable[SeriesPlan]) -> None:
-    listings, skipped = decide(plans, await _filled(run), run.now, terms.bounds, _priors(run))
+async def _list(run: JobRun, bounds: ListingBounds, feeds: Sequence[Feed], plans: Iterable[SeriesPlan]) -> None:
+    volatility = simulated.YEARLY_VOLATILITY if run.chain.is_local else VOLATILITY
+    priors = Priors(run.keeper.how.weight_units, volatility)
+    listings, skipped = decide(plans, await _filled(run), run.now, bounds, priors)
     run.report.skipped += skipped
     await run.wait_reasons([each.slot.subject for each in listings], RETRY)
-    rooms = {feed.address: feed.terms.feed_cap - listed for feed, listed in zip(terms.feeds, terms.listed, strict=True)}
-    left = {feed.key: max(0, rooms[feed.address] // feed.terms.pot_cap) for feed in terms.feeds}  # down
+    rooms = {feed.address: feed.terms.feed_cap - feed.reserved for feed in feeds}
+    left = {feed.key: max(0, rooms[feed.address] // feed.terms.pot_cap) for feed in feeds}  # down
     metrics.set_by_feed(metrics.FEED_ROOM, left)
     for each in listings:
         feed = each.feed
         if rooms[feed.address] < feed.terms.pot_cap:
-            run.report.skip(each.id, "its feed's unsettled markets leave no room for another under the feed's cap")
+            run.report.skip(each.id, "the unsettled markets on its feed leave no room under the feed's cap")
         elif await _ask(run, each):
             rooms[feed.address] -= feed.terms.pot_cap
 
 
 async def _ask(run: JobRun, listing: Listing) -> bool:
-    """Submit a listing if the contract would accept it now. Return whether the contract would."""
+    """Submit a listing if the contract would accept it now, and return whether it would."""
     lister = run.chain.contract("AgentLister", "SettlementWallet", "FeedResolver", "PoolFeed")
     revert_reason = await run.revert_reason(lister.call("preview", listing.arguments()))
     if revert_reason is not None:

@@ -1,6 +1,6 @@
 """`agent-pay`: pays winners and refunds, and sends fees to the treasury. Amounts are in token units.
 
-Payouts come from the index. If the contract owes more than the index shows, the contract's views are read instead: a
+Payouts come from the index. If the contract owes more than the index shows, they come from the contract's views: a
 missing row must not delay a payment.
 """
 
@@ -25,22 +25,20 @@ from keeper.run import JobRun, index_state
 log = get_logger(__name__)
 
 MIN_MISSING_UNITS = 500_000
-"""The difference between contract and index from which on stakes are compared: less than the smallest payout, more than
-rounding residue."""
+"""The smallest difference between contract and index for which stakes are compared: less than the smallest payout, more
+than rounding residue."""
 
 
 @dataclass(frozen=True, slots=True)
 class Counters:
-    """A market's counters, from the contract or from the index."""
-
     status: int
     paid_out: int
     paid_shares: int
 
 
 def payouts_due(market: Any, book: Book, stakes: Sequence[Any]) -> list[Payout]:
-    """Return the payouts due from a market. `market` and `stakes` are rows of the index. A late payment is refunded no
-    matter how the market ends."""
+    """Return the payouts due from a market, given its rows of the index. A late payment is refunded no matter how the
+    market ends."""
     is_settled = market.status in (AgentMarketStatus.RESOLVED, AgentMarketStatus.VOID)
     winner = market.winner if market.status == AgentMarketStatus.RESOLVED else None
     owing = []
@@ -61,22 +59,22 @@ def _payout(stake_id: int, market: str, owner: bytes, amount: int, failed: int, 
 
 
 def is_missing(unpaid: int, indexed: int) -> bool:
-    """Return whether the contract owes more (`unpaid`) than the index shows (`indexed`), both at the same block."""
+    """Return whether the contract owes more (`unpaid`) than the index shows at the same block."""
     return unpaid - indexed >= MIN_MISSING_UNITS
 
 
 def unindexed_ids(
     index: int, stakes: int, chain: Counters, indexed: Counters | None, known_ids: Collection[int]
 ) -> list[int]:
-    """Return the ids of a market's stakes to read from the contract. If the counters of contract and index differ,
-    return all ids, else only those that are not in `known_ids`. `index` is the market's position in opening order, and
-    `stakes` is how many ids the market has assigned."""
+    """Return the ids of a market's stakes to read from the contract: all if the counters of contract and index differ,
+    otherwise those that are not in `known_ids`. `index` is the market's position in opening order, and `stakes` is how
+    many ids the market has assigned."""
     ids = [index << 32 | n for n in range(stakes)]
     return ids if chain != indexed else [each for each in ids if each not in known_ids]
 
 
 MAX_ROWS = 1_000
-"""Stakes of one market read in one run."""
+"""Stakes of a market read in one run."""
 
 MARKETS, OUTCOMES, STAKES = agent_market.c, agent_outcome.c, agent_stake.c
 
@@ -84,7 +82,8 @@ MARKETS, OUTCOMES, STAKES = agent_market.c, agent_outcome.c, agent_stake.c
 async def pay(run: JobRun) -> None:
     owed_by_index, is_all = 0, True
     owed_in_all: list[Payout] = []
-    for market in await _markets(run):
+    with_unpaid = select(agent_market).where(MARKETS.unpaid > 0).order_by(MARKETS.closed_at, MARKETS.market_id)
+    for market in await run.rows(with_unpaid):
         owed = await _owed(run, market)
         owed_in_all += owed
         owed_by_index += sum(due.amount for due in owed)
@@ -98,11 +97,6 @@ async def pay(run: JobRun) -> None:
     if is_all:
         await _pay_missing_from_index(run, wallet, unpaid, owed_by_index)
     await payouts.sweep(run, fees, wallet.call("sweepFees"))
-
-
-async def _markets(run: JobRun) -> list[Any]:
-    """Return the markets with unpaid stakes."""
-    return await run.rows(select(agent_market).where(MARKETS.unpaid > 0).order_by(MARKETS.closed_at, MARKETS.market_id))
 
 
 async def _owed(run: JobRun, market: Any) -> list[Payout]:
@@ -137,21 +131,16 @@ async def _pay(run: JobRun, market_id: bytes, owed: list[Payout]) -> None:
 
 
 async def _pay_missing_from_index(run: JobRun, wallet: Contract, unpaid: int, indexed: int) -> None:
-    """Compare what the contract owes at the indexed block with the index. If the contract owes more, find the missing
-    payouts by the contract's views and send them."""
+    """If the contract owes more than the index shows at the same block, send the missing payouts by its views."""
     if await index_state(run.keeper.engine, run.chain.chain_id) != run.index:
-        return  # it moved during the reads; the next run is seconds away
+        return  # it moved during the reads, and the next run is seconds away
     lost = unpaid - indexed if is_missing(unpaid, indexed) else 0
     since = await run.claimed_since("agent:pay:index", "lost" if lost else "whole")
     run.measure_due("units missing from the index", [since] if lost else [], lost)
     if not lost:
         return
-    log.error(
-        "the contract owes more than the index shows; paying by the contract's views",
-        action="keeper.index_lost",
-        owed=unpaid,
-        known=indexed,
-    )
+    text = "the contract owes more than the index shows; paying by the contract's views"
+    log.error(text, action="keeper.index_lost", owed=unpaid, known=indexed)
     count = int(await run.chain.client.read(wallet.call("marketCount"), run.indexed_block))
     for start in range(0, count, MAX_ROWS):
         positions = range(start, min(count, start + MAX_ROWS))
@@ -167,7 +156,7 @@ async def _pay_unindexed(run: JobRun, wallet: Contract, market_id: bytes, view: 
         Counters(row.status, int(row.paid_out), int(row.paid_shares))
         for row in await run.rows(select(agent_market).where(MARKETS.market_id == market_id))
     ]
-    # Stakes of a market without unpaid stakes in the index were not read before.
+    # Stakes are known only if the index shows unpaid stakes of their market: others were not read before.
     known = select(STAKES.stake_id).join(agent_market, MARKETS.market_id == STAKES.market_id)
     known = known.where(STAKES.market_id == market_id, MARKETS.unpaid > 0)
     known_ids = {row.stake_id for row in await run.rows(known)}

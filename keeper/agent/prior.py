@@ -1,7 +1,6 @@
-"""The prior of a market: the virtual weights that it is listed with.
+"""A market's prior: the virtual weights that it is listed with.
 
-A weight is not money: it sets an outcome's price before the first stake, and how far a stake moves it. The shares of
-the weights are the prior; their average sets how much money it takes to move the prices.
+A weight is not money: it sets an outcome's price before the first stake, and how far a stake moves the price.
 
 **The model.** The value follows a geometric Brownian motion without drift: its expectation is constant, and the
 logarithm of its change over `seconds` is normal with the standard deviation `volatility * sqrt(seconds / year)`. So a
@@ -26,25 +25,23 @@ from typing import Final
 
 from core.contracts.statuses import MarketKind
 
-# Units per outcome: by the study, fair to early and late bettors alike.
+# In units per outcome. The study found it fair to early and late bettors alike.
 AVERAGE_WEIGHT: Final = 10 * 10**6
 
-# Yearly, by default: between large currencies (0.5) and small tokens (1.5).
+# Per year: between large currencies (0.5) and small tokens (1.5).
 VOLATILITY: Final = 0.8
 
 # The part of a prior that is spread evenly over all outcomes.
 UNIFORM_SHARE: Final = 0.1
 
 YEAR: Final = 365.25 * 86_400
-# Of the integral over the value at the start of an early interval.
+# Steps of the integral over the value at the start of an early interval.
 STEPS: Final = 64
 _NORMAL: Final = NormalDist()
 
 
 @dataclass(frozen=True, slots=True)
 class WeightBounds:
-    """The bounds of a market's weights, in units."""
-
     minimum: int
     maximum: int
     average: int = AVERAGE_WEIGHT
@@ -64,9 +61,9 @@ def weights_for(
 ) -> tuple[int, ...]:
     """Return integer weights within the limits. Their sum is exactly `outcomes * average`.
 
-    `value`, `target` and `bounds` are in the feed's units. `seconds` is the time from now to the deciding end.
-    `early_seconds` is the time from now to the start of an early-resolvable market's interval, or None if only the end
-    counts. All weights are equal if there is no value, or no time in which the value could move.
+    `value`, `target` and `bounds` are in the feed's units, and `seconds` is the time until the deciding end.
+    `early_seconds` is the time until an early-resolvable market's interval starts, or None if only the end counts. All
+    weights are equal if there is no value, or no time in which it could move.
     """
     can_move = value > 0 and seconds > 0 and volatility > 0
     if kind is MarketKind.DIRECTION or not can_move:
@@ -85,14 +82,13 @@ def weights_for(
 
 
 def _probability_above(value: float, level: float, seconds: float, volatility: float) -> float:
-    """Return the probability of ending at or above a level."""
     deviation = volatility * sqrt(seconds / YEAR)
     return _NORMAL.cdf((log(value / level) - deviation**2 / 2) / deviation)
 
 
 def _touch_probability(value: float, level: float, seconds: float, volatility: float) -> float:
-    """Return the probability that the value reaches a level from now on. This is the reflection principle with a drift
-    of -deviation**2 / 2: the value has no drift, so its logarithm has this one."""
+    """Return the probability that the value reaches a level from now on, by the reflection principle. The value has no
+    drift, so its logarithm has a drift of -deviation**2 / 2."""
     if value >= level:
         return 1.0
     if seconds <= 0:
@@ -104,8 +100,8 @@ def _touch_probability(value: float, level: float, seconds: float, volatility: f
 
 
 def _touch_probability_between(value: float, level: float, begins: float, ends: float, volatility: float) -> float:
-    """Return the probability that the value reaches a level between two moments. This integrates over the value at the
-    first moment."""
+    """Return the probability that the value reaches a level between two moments, integrated over the value at the first
+    one."""
     if begins <= 0:
         return _touch_probability(value, level, ends, volatility)
     deviation = volatility * sqrt(begins / YEAR)
@@ -118,11 +114,8 @@ def _touch_probability_between(value: float, level: float, begins: float, ends: 
 
 
 def _clamped(prior: Sequence[float], limits: WeightBounds) -> tuple[int, ...]:
-    """Return weights within the limits, in proportion to a prior. Their sum is the number of outcomes times the
-    average.
-
-    Each weight is rounded down. The units that remain go, one each, to the heaviest outcomes below their limit.
-    """
+    """Return weights within the limits, in proportion to a prior. Each is rounded down; the units that remain go, one
+    each, to the heaviest outcomes below their limit."""
     outcomes, total = len(prior), len(prior) * limits.average
     if not limits.minimum <= limits.average <= limits.maximum:
         raise ValueError(f"an average of {limits.average} is not within {limits.minimum} and {limits.maximum}")

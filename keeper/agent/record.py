@@ -1,8 +1,7 @@
 """`agent-record`: records the pool-feed readings that decide markets, and enlarges the pools' observation rings.
 
-A reading depends only on the pools' history, so anyone can record it, at any time while the pools still have that
-history. Readings that others have recorded are skipped. The oldest are recorded first, because pools drop the oldest
-history first.
+Anyone can record a reading while the pools still have its history. The oldest are recorded first, because pools drop
+the oldest history first.
 """
 
 from __future__ import annotations
@@ -28,38 +27,36 @@ from keeper.attempts import RetryWaits, TransactionRequest
 from keeper.run import JobRun
 
 BATCH = 20
-"""Readings in one transaction: up to 2.6 million gas with two pools."""
+"""Readings in one transaction, which use up to 2.6 million gas with two pools."""
 BATCHES = 3
-"""Transactions in one run: recovering from an outage of twelve hours takes two minutes."""
+"""Transactions in one run. Recovering from an outage of twelve hours takes two minutes."""
 FRESH_SECONDS = 300
-"""The age at which the newest reading of a feed with listings is renewed: nothing is listed on an old one."""
+"""The age at which a feed with listings gets a new reading: no market is listed on an old one."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecordingState:
-    """A feed's recorded readings, and the readings that its pools can still give. `recorded` has grid times from
-    `oldest` on."""
+    """A feed's recorded readings and needed readings. `recorded` has grid times from `oldest` on."""
 
     feed: PoolFeed
     oldest: int  # the first grid time that all its pools still have
     recorded: Set[int]
     needs: tuple[Needs, ...]  # of its open markets
-    listed_on: bool = False  # whether new markets are listed on it
+    listed_on: bool = False  # whether markets are listed on it
 
     def due(self, now: int) -> list[int]:
-        """Return the grid times of the readings that markets are waiting for, oldest first."""
+        """Return the grid times that markets are waiting for, oldest first."""
         return missing(self.needs, self.recorded, self.feed.step_seconds, self.oldest, now)
 
     def lost(self, now: int) -> list[int]:
-        """Return the deciding moments of open markets whose reading was not recorded and can no longer be recorded. An
-        earlier reading decides instead, if it is fresh enough."""
+        """Return the deciding times of open markets whose reading can no longer be recorded. An earlier reading decides
+        instead, if it is fresh enough."""
         step = self.feed.step_seconds
         gone = {grid_time(moment, step) for need in self.needs for moment in need.moments if moment < now}
         return sorted(at for at in gone - self.recorded if at < self.oldest)
 
     def to_record(self, now: int) -> list[int]:
-        """Return the grid times that are due, and one for the next listing if the feed needs a fresh reading. Readings
-        that no market needs are left out."""
+        """Return the grid times that are due and, if the next listing needs a fresh reading, one for it."""
         needs = self.needs
         if self.listed_on and max(self.recorded, default=0) < now - FRESH_SECONDS:
             needs += (Needs((now - 1,)),)
@@ -74,12 +71,12 @@ RETRY = RetryWaits(after_success_seconds=60.0, after_failure_seconds=10.0, longe
 GROW_RETRY = RetryWaits(after_success_seconds=0.0, after_failure_seconds=60.0)
 
 GROW_BY = 400
-"""Observations added by a transaction: about 9 million gas, within every chain's limit for one."""
+"""Observations added by one transaction, which uses about 9 million gas: within every chain's limit."""
 
 OUTAGE_SECONDS = 43_200
 LOCAL_OUTAGE_SECONDS = 3_600
-"""The initial ring of local pools. A local node keeps its state for each block: tens of thousands of observations more
-would fill its memory in minutes."""
+"""The initial ring of local pools. A local node keeps its state for each block, so tens of thousands of observations
+more would fill its memory in minutes."""
 
 MARKETS, ROUNDS, FEEDS = agent_market.c, oracle_round.c, agent_feed.c
 
@@ -93,33 +90,34 @@ async def record_readings(run: JobRun) -> None:
     for feed in feeds:
         contract = run.chain.at(feed.address, "PoolFeed")
         calls += [contract.call("oldestTellable"), contract.call("measure", grid_time(run.now - 1, feed.step_seconds))]
-    answers = await run.read_all(calls, tuple(RpcErrorKind))
+    rings = _needed_rings(run, feeds)
+    calls += [Contract(pool.address, POOL).call("slot0") for pool, _ in rings]
+    answers: list[Any] = await run.read_all(calls, tuple(RpcErrorKind))
+    views, slots = answers[: 2 * len(feeds)], answers[2 * len(feeds) :]
     due: list[int] = []
-    for feed, oldest, measured in zip(feeds, answers[::2], answers[1::2], strict=True):
+    for feed, oldest, measured in zip(feeds, views[::2], views[1::2], strict=True):
         if isinstance(oldest, RpcError) and oldest.kind is not RpcErrorKind.REVERTED:
             raise oldest
         if isinstance(oldest, RpcError):
             run.report.skip(feed.key, f"its pools cannot be read: {oldest.message}")
             continue
-        assert isinstance(oldest, int)
         address = bytes_of(feed.address)
         standing = await _recording_state(run, feed, oldest, needs[address], listed_on=address in listed_on)
         waiting = standing.due(run.now)
         due += waiting
-        behind = run.now - waiting[0] if waiting else 0
-        metrics.FEED_BEHIND.labels(feed.key).set(behind)
+        metrics.FEED_BEHIND.labels(feed.key).set(run.now - waiting[0] if waiting else 0)
         metrics.FEED_LOST.labels(feed.key).set(len(standing.lost(run.now)))
         await _record(run, standing)
         _show_pools(feed, measured)
     run.measure_due("readings", due)
-    await _grow(run, feeds)
+    await _grow(run, rings, slots)
 
 
 # ---------------------------------------------------------------- recorded and needed readings
 
 
 async def _needs(run: JobRun) -> defaultdict[bytes, list[Needs]]:
-    """Return the readings that open markets need, by feed. Condemned feeds need none."""
+    """Return the readings that open markets need, by feed. Markets on condemned feeds need none."""
     query = (
         select(
             MARKETS.feed, MARKETS.kind, MARKETS.early_resolvable, MARKETS.early_from, MARKETS.start_at, MARKETS.ends_at
@@ -134,7 +132,6 @@ async def _needs(run: JobRun) -> defaultdict[bytes, list[Needs]]:
 
 
 async def _listed_on(run: JobRun) -> set[bytes]:
-    """Return the feeds on which this service lists markets."""
     if await run.lanes_problem(LISTER) is not None:
         return set()
     return {row.feed for row in await run.rows(select(FEEDS.feed).where(FEEDS.allowed))}
@@ -143,7 +140,7 @@ async def _listed_on(run: JobRun) -> set[bytes]:
 async def _recording_state(
     run: JobRun, feed: PoolFeed, oldest: int, needs: Sequence[Needs], *, listed_on: bool
 ) -> RecordingState:
-    # Moments that the pools have dropped are included, to see which readings were lost.
+    # This includes times that the pools have dropped, to see which readings were lost.
     moments = [grid_time(moment, feed.step_seconds) for need in needs for moment in need.moments]
     query = select(ROUNDS.updated_at).where(
         ROUNDS.chain_id == run.chain.chain_id,
@@ -189,40 +186,41 @@ def _readings_text(times: Sequence[int]) -> str:
 
 
 def _show_pools(feed: PoolFeed, measured: object) -> None:
-    """Set the gauges of each pool's liquidity and of its time without an observation, as a reading would measure them
-    now."""
+    """Set the gauges of each pool's liquidity and quiet time, as a reading would measure them now."""
     if isinstance(measured, RpcError):
-        return  # they do not have a whole window yet, or the node does not answer
+        return  # they do not have a whole window yet, or the node does not respond
     assert isinstance(measured, tuple)
     for pool, measure in zip(feed.pools, measured[2], strict=True):
         metrics.POOL_DEPTH.labels(feed.key, pool.name).set(measure["liquidity"] / pool.reference_liquidity)
         metrics.POOL_QUIET.labels(feed.key, pool.name).set(measure["quiet"] / feed.max_quiet_seconds)
 
 
-async def _grow(run: JobRun, feeds: Iterable[PoolFeed]) -> None:
-    """Enlarge the pools' observation rings step by step, until an outage of the configured length would lose no
-    reading."""
+def _needed_rings(run: JobRun, feeds: Iterable[PoolFeed]) -> list[tuple[PoolSource, int]]:
+    """Return the pools, each with the ring size at which an outage of the configured length loses no reading."""
     outage = run.default(run.keeper.how.pool_outage_seconds, local=LOCAL_OUTAGE_SECONDS, live=OUTAGE_SECONDS)
     if outage == 0:
-        return
+        return []
     pools: dict[str, tuple[PoolSource, int]] = {}
     for feed in feeds:
         needed = ring_for(outage, feed.window_seconds, feed.step_seconds)
         for pool in feed.pools:
             _, others_need = pools.get(pool.address, (pool, 0))
             pools[pool.address] = (pool, max(others_need, needed))
-    contracts = {address: Contract(address, POOL) for address in pools}
-    answers: list[Any] = await run.read_all([contracts[address].call("slot0") for address in pools])
-    for (address, (pool, needed)), slot in zip(pools.items(), answers, strict=True):
+    return list(pools.values())
+
+
+async def _grow(run: JobRun, rings: Sequence[tuple[PoolSource, int]], slots: Sequence[Any]) -> None:
+    """Enlarge the pools' observation rings by one step, if they are too small."""
+    for (pool, needed), slot in zip(rings, slots, strict=True):
         room = 0 if isinstance(slot, RpcError) else slot[4]
         if room == 0 or room >= needed:
             continue
-        call = contracts[address].call("increaseObservationCardinalityNext", min(room + GROW_BY, needed))
+        size = min(room + GROW_BY, needed)
         request = TransactionRequest(
             kind="grow",
-            subjects=(f"agent:grow:{address}",),
+            subjects=(f"agent:grow:{pool.address}",),
             target=pool.name,
-            detail=f"enlarge the ring to {min(room + GROW_BY, needed)} of {needed} observations",
-            call=call,
+            detail=f"enlarge the ring to {size} of {needed} observations",
+            call=Contract(pool.address, POOL).call("increaseObservationCardinalityNext", size),
         )
         await run.submit(request, GROW_RETRY)

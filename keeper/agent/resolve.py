@@ -1,6 +1,5 @@
 """`agent-resolve`: settles agent markets by their feeds: early if the target is reached, at once if the feed is
-condemned, else once the end can be read and the dispute window is over. It waits before voiding for a missing
-reading."""
+condemned, otherwise after the dispute window. It waits before voiding a market for a missing reading."""
 
 from __future__ import annotations
 
@@ -21,13 +20,13 @@ from keeper.run import JobRun
 from keeper.settling import NO_OTHER_NODES, NodeQuorum, NodeVerdict, Wait, poll_nodes, request_ending, wait_before_void
 
 BY_FINDING = 0
-"""As a round id: the contract finds the round."""
+"""The round id with which the contract finds the round."""
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """The facts about an unsettled market at one block. `crossed`: a valid reading in the market's interval is at or
-    over the target."""
+    """The facts about an unsettled market at one block. `crossed`: whether a valid reading in the market's interval is
+    at or over the target."""
 
     terms: DecidingTerms
     is_open: bool  # according to the contract, not the index
@@ -42,7 +41,7 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Settle:
-    """The call that ends a market: `resolveWith` or `voidWith`, with its rounds. A round is 0 if the contract finds it,
+    """The call that ends a market, `resolveWith` or `voidWith`, with its rounds. A round is 0 if the contract finds it
     or if it does not matter."""
 
     function: str
@@ -56,10 +55,9 @@ VOID = "voidWith"
 
 
 def decide_market(facts: Facts, now: int) -> Settle | Wait:
-    """Decide how a market ends now, or why it must wait. `now` is the chain's time."""
     terms = facts.terms
     if not facts.is_open:
-        return Wait("it is settled, but that is not indexed yet")
+        return Wait("it is settled, but the settlement is not indexed yet")
     if facts.condemned:
         return Settle(VOID, BY_FINDING, BY_FINDING, "its feed is condemned")
     if facts.crossed:
@@ -104,8 +102,8 @@ def _too_early(terms: DecidingTerms, now: int) -> str:
 
 
 def claim(facts: Facts) -> str | None:
-    """Return the evidence for voiding a market by a missing reading: a text on which two reads must agree. Return None
-    if a missing reading would not void the market."""
+    """Return the evidence that a missing reading voids a market, a text on which two reads must agree, or None if it
+    does not."""
     end = facts.end
     if end is None or _unreadable(facts):
         return None
@@ -120,8 +118,8 @@ def claim(facts: Facts) -> str | None:
 
 
 def _unreadable(facts: Facts) -> bool:
-    """Return whether the node could not show a reading or prove its absence. A feed that answers without a round proves
-    that there is none. A feed that does not answer proves nothing."""
+    """Return whether a reading could neither be read nor proven absent. A feed that returns no round proves that there
+    is none; a feed that does not respond proves nothing."""
     proven = (RoundProblem.OK, RoundProblem.NO_ROUND)
     return any(each is not None and each.problem not in proven for each in (facts.end, facts.start))
 
@@ -158,11 +156,11 @@ async def resolve_markets(run: JobRun) -> None:
     for row, view in zip(due, answers[: len(due)], strict=True):
         name, crossing = row.slug or hex_of(row.market_id), crossings.get(row.market_id)
         if isinstance(view, RpcError):
-            raise view  # listed markets are never unknown: the node is behind the index
+            raise view  # the contract knows every listed market, so the node is behind the index
         if isinstance(crossing, RpcError) and crossing.kind is not RpcErrorKind.REVERTED:
-            run.report.skip(name, f"whether it was crossed cannot be read: {crossing.message}")
+            run.report.skip(name, f"cannot read whether the target was reached: {crossing.message}")
             continue
-        # A crossing that the feed cannot report yet does not count: the contract waits for it too.
+        # A crossing that the feed cannot report yet does not count; the contract waits for it too.
         crossed = crossing is not None and not isinstance(crossing, RpcError) and crossing[0]
         facts = await _facts(run, row, view, crossed=crossed)
         decision = decide_market(await _agreement(run, row, facts), run.now)
@@ -174,13 +172,11 @@ async def resolve_markets(run: JobRun) -> None:
 
 
 def _resolver(run: JobRun) -> Contract:
-    """Return the resolver. It calls the settlement wallet and may pass on the wallet's errors."""
     return run.chain.contract("FeedResolver", "SettlementWallet")
 
 
 async def _due(run: JobRun) -> list[Any]:
-    """Return the unsettled markets that are past their end, in their early-resolvable interval, or on a condemned
-    feed."""
+    """Return the unsettled markets past their end, in their early-resolvable interval, or on a condemned feed."""
     condemned = func.coalesce(FEEDS.condemned, False)
     early = MARKETS.early_resolvable & (MARKETS.early_from <= run.now)
     query = (
@@ -196,7 +192,7 @@ async def _due(run: JobRun) -> list[Any]:
 
 
 async def _due_at(run: JobRun, markets: list[Any]) -> list[int]:
-    """Return since when each due market has been due: since it could be settled, or since its feed was condemned."""
+    """Return when each due market became due: when it could be settled, or when its feed was condemned."""
     condemned = {row.feed for row in markets if row.condemned and row.published}
     since = {feed: await run.claimed_since(f"agent:feed:{hex_of(feed)}", "condemned") for feed in condemned}
     due = []
@@ -231,8 +227,8 @@ def _crossing(run: JobRun, row: Any) -> Call:
 
 
 async def readings(client: ChainClient, row: Any, block: int) -> tuple[RoundReading, RoundReading | None]:
-    """Return the reading that decides at the end and, for a direction, the one that decides at the start. Raise
-    NotRecorded if one of them must be recorded first."""
+    """Return the deciding reading at the end and, for a direction, at the start. Raise NotRecorded if one of them must
+    be recorded first."""
     feed, of_pools = FeedReader(client, hex_of(row.feed), block), bool(row.step)
     end = await feed.deciding_reading(row.ends_at, row.max_age, of_pools=of_pools)
     if MarketKind(row.kind) is not MarketKind.DIRECTION:
@@ -241,12 +237,9 @@ async def readings(client: ChainClient, row: Any, block: int) -> tuple[RoundRead
 
 
 async def _agreement(run: JobRun, row: Any, facts: Facts) -> Facts:
-    """Return the facts. For a missing reading, add whether an earlier read and the other nodes agree that it is
-    missing."""
+    """Add to the facts whether an earlier read and the other nodes agree that a reading is missing."""
     what = claim(facts) if facts.is_open and not facts.crossed else None
-    if what is None:
-        return facts
-    if not await run.is_confirmed(f"agent:stale:{hex_of(row.market_id)}", what):
+    if what is None or not await run.is_confirmed(f"agent:stale:{hex_of(row.market_id)}", what):
         return facts
     quorum = await poll_nodes(run.chain.single_nodes, lambda client: _verdict(client, row, run.head, facts, what))
     return replace(facts, agreed=True, quorum=quorum)

@@ -1,20 +1,20 @@
-"""The standing series of agent markets: the markets that each should have open now, by the time and the Safe's terms
-for the feed. Pure.
+"""The standing series of agent markets: which markets should be open now, given the time and the Safe's terms for the
+feed. Pure.
 
     touch    threshold a little above, over the hour that begins at the next half hour
     day      threshold at about the present value, decided by the reading at a midnight UTC
     far      threshold about twice the present value, over the three months that begin at the next month
     ladder   five to eight ranges around the present value, decided at the end of a week
     hour     up or down over each round (an hour unless set otherwise)
-    quick    up or down over ten minutes; on local deployments only
+    quick    up or down over ten minutes, on local deployments only
 
 On a feed without a publisher, touch and far are settled as soon as a reading reaches their target. On a feed with one,
 the reading at their end decides.
 
-Bets end before the deciding measurement begins: a minute plus the feed's memory before it. Each market is a turn,
-defined by when its measurement begins; the turns of a series follow each other at a fixed period, and a market is
-listed while bets on the previous one are still open. A series has one market for each feed and turn: its slot. Values
-have 8 decimals; times are Unix seconds, UTC.
+Bets end before the deciding measurement begins, by a minute plus the feed's memory. Each market is a turn, defined by
+when its measurement begins. The turns of a series follow each other at a fixed period, and a market is listed while
+bets on the previous one are still open. A series has one market for each feed and turn: its slot. Values have 8
+decimals; times are Unix seconds, UTC.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from enum import StrEnum
 from core.agent.book import MARGIN, FeedTerms
 from core.agent.words import FeedSubject
 from core.contracts.statuses import MarketKind
+from keeper.sources.sample import LatestRound
 
 HOUR = 3600
 DAY = 24 * HOUR
@@ -36,12 +37,10 @@ QUICK_SECONDS = 600
 MIN_OPEN_SECONDS = 45
 """A market with less time left for bets is not listed: it would close before anyone saw it."""
 OVERLAP_SECONDS = 180
-"""How long before bets end the next market is listed."""
+"""The next market is listed this long before bets end."""
 
 
 class Series(StrEnum):
-    """The series of agent markets."""
-
     TOUCH = "touch"
     DAY = "day"
     FAR = "far"
@@ -52,11 +51,14 @@ class Series(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Feed:
-    """A feed that the Safe allows: its key, like `BNKR/market_cap`, and its terms."""
+    """A feed that the Safe allows. `key` is like `BNKR/market_cap`, `last` is its newest round, and `reserved` the sum
+    of its unsettled markets' pot caps."""
 
     key: str
     address: str
     terms: FeedTerms
+    last: LatestRound | None = None
+    reserved: int = 0
 
     @property
     def symbol(self) -> str:
@@ -69,7 +71,7 @@ class Feed:
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """A place for at most one market of a series on a feed, identified by the time when that market ends."""
+    """A place for one market of a series on a feed, identified by when that market ends."""
 
     series: Series
     key: str  # of the feed: two feeds of one token have a market each
@@ -107,7 +109,7 @@ class Design:
 
 
 def open_turns(series: Series, feed: Feed, now: int, round_seconds: int = HOUR) -> list[Turn]:
-    """Return the turn that takes bets now. Add the next turn if bets on the first one end soon."""
+    """Return the turn that takes bets now and, if its bets end soon, the next turn."""
     current = _turn(series, feed, now + MIN_OPEN_SECONDS, round_seconds)
     if current.closes_at - now > OVERLAP_SECONDS:
         return [current]
@@ -123,7 +125,7 @@ def _turn(series: Series, feed: Feed, moment: int, round_seconds: int) -> Turn:
 
 
 def round_length(feed: Feed, seconds: int) -> int:
-    """Return the length of a feed's up/down round: `seconds`, or its first multiple that is at least twice the feed's
+    """Return the length of a feed's up/down round: the first multiple of `seconds` of at least twice the feed's
     memory."""
     return boundary(max(seconds, 2 * feed.terms.memory), seconds)
 
@@ -135,7 +137,7 @@ def _begins(series: Series, feed: Feed, moment: int, round_seconds: int) -> int:
     if series is Series.DAY:
         return boundary(moment + 2 * HOUR, DAY) - 2 * HOUR
     if series is Series.LADDER:
-        # 1970-01-01 was a Thursday: weeks that begin on a Monday are four days on.
+        # 1970-01-01 was a Thursday, and weeks begin on a Monday.
         return boundary(moment + DAY - 4 * DAY, WEEK) + 4 * DAY - DAY
     if series is Series.FAR:
         return _month(moment - 1, 1)
@@ -143,8 +145,8 @@ def _begins(series: Series, feed: Feed, moment: int, round_seconds: int) -> int:
 
 
 def _ends(series: Series, feed: Feed, begins_at: int, round_seconds: int) -> int:
-    """Return when the measurement of a turn ends. A measurement is longer than a turn and its overlap, so bets are open
-    for at most half of a market's life."""
+    """Return when a turn's measurement ends. It is longer than a turn and its overlap, so bets are open for at most
+    half of a market's life."""
     if series is Series.TOUCH:
         return begins_at + HOUR
     if series is Series.DAY:
@@ -162,7 +164,7 @@ def boundary(moment: int, period: int) -> int:
 
 
 def _month(moment: int, on: int) -> int:
-    """Return the first second of the month that is `on` months after the month of `moment`."""
+    """Return the first second of the month `on` months after that of `moment`."""
     when = datetime.fromtimestamp(moment, UTC)
     year, month = divmod(when.year * 12 + when.month - 1 + on, 12)
     return int(datetime(year, month + 1, 1, tzinfo=UTC).timestamp())
@@ -172,8 +174,7 @@ def _month(moment: int, on: int) -> int:
 
 
 def design_of(series: Series, feed: Feed, value: int, position: int) -> Design:
-    """Return the question of a series' market at the present value. A ladder's bounds vary with the feed's
-    `position`."""
+    """Return the question of a series at the present value. A ladder's bounds vary with the feed's `position`."""
     early = feed.terms.step != 0 and not feed.terms.published
     match series:
         case Series.LADDER:

@@ -1,4 +1,4 @@
-"""`agent-snapshot`: reads every source and posts the values that the sources agree on to our observation feeds. In
+"""`agent-snapshot`: reads every source and posts the values on which the sources agree to the observation feeds. In
 doubt it posts nothing."""
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ RETRY = RetryWaits(after_success_seconds=0.0, after_failure_seconds=15.0, longes
 
 async def snapshot(run: JobRun) -> None:
     feeds = run.chain.deployment.published_feeds
-    # A current value must not be dated into a past when markets still took bets.
+    # A current value must not get a time in the past when markets still took bets.
     if run.skip_if(run.head_late):
         for feed in feeds:
             metrics.REFUSALS.labels(feed.key, str(RefusalReason.LATE)).inc()
@@ -53,7 +53,7 @@ async def snapshot(run: JobRun) -> None:
     keys = {feed.key for feed in feeds}
     run.report.skip_all([key for key in configured if key not in keys], "the deployment has no such feed")
     observing = (_observe(run, feed, configured.get(feed.key)) for feed in feeds)
-    # One failure must neither end the others nor leave them running after the job.
+    # One failure must neither end the others nor leave them running when the job ends.
     for failed in filter(None, await asyncio.gather(*observing, return_exceptions=True)):
         raise failed
 
@@ -65,9 +65,8 @@ async def _observe(run: JobRun, feed: PublishedFeed, observed: FeedSources | Non
     try:
         if observed is None:
             raise SampleRefused(RefusalReason.UNCONFIGURED, "no source is configured for it")
-        # The last answer is the first value of a simulated walk.
-        calls = [contract.call("latestRoundData"), contract.call("maxLag")]
-        calls.append(contract.call("getRoundData", simulated.FIRST_ROUND))
+        first_round = contract.call("getRoundData", simulated.FIRST_ROUND)  # where a simulated walk starts
+        calls = [contract.call("latestRoundData"), contract.call("maxLag"), first_round]
         newest, max_lag, first = await run.read_all(calls)
         last, (lag,) = remote.round_of(newest), values([max_lag])
         home = first[1] if isinstance(first, tuple) else simulated.first_value(feed.key)

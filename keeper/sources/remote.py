@@ -1,4 +1,4 @@
-"""Reading remote sources: another feed on the chain, or a number in a JSON document on the web."""
+"""Reads of remote sources: another feed on the chain, or a number in a JSON document on the web."""
 
 from __future__ import annotations
 
@@ -14,19 +14,8 @@ from keeper.sources.sample import LatestRound, RefusalReason, Sample, SampleRefu
 from keeper.sources.settings import ChainlinkSource, HttpSource
 
 
-async def latest_round(client: ChainClient, feed: Contract, block: int) -> LatestRound | None:
-    """Return the feed's newest round at a block, or None if it has none. Raise the error if the node fails: if the feed
-    were mistaken for empty, any value would be accepted as its first."""
-    try:
-        return round_of(await client.read(feed.call("latestRoundData"), block))
-    except RpcError as error:
-        if error.kind is not RpcErrorKind.REVERTED:
-            raise
-        return None
-
-
 def round_of(answer: Any) -> LatestRound | None:
-    """Return the round in an answer to `latestRoundData`. Return None if the call reverted or the feed has no round."""
+    """Return the round that `latestRoundData` returned, or None if the call reverted or the feed has no round."""
     if isinstance(answer, RpcError):
         return None
     _, value, _, updated_at, _ = answer
@@ -34,8 +23,13 @@ def round_of(answer: Any) -> LatestRound | None:
 
 
 async def feed_sample(client: ChainClient, feed: Contract, source: ChainlinkSource, now: int, block: int) -> Sample:
-    """Return the feed's newest answer, scaled to 8 decimals."""
-    latest = await latest_round(client, feed, block)
+    """Return the value of the feed's newest round, scaled to 8 decimals."""
+    try:
+        latest = round_of(await client.read(feed.call("latestRoundData"), block))
+    except RpcError as error:
+        if error.kind is not RpcErrorKind.REVERTED:
+            raise
+        latest = None
     if latest is None:
         raise SampleRefused(RefusalReason.DOWN, f"{source.name} has no round")
     if now - latest.updated_at > source.max_age_seconds:
@@ -48,14 +42,13 @@ async def feed_sample(client: ChainClient, feed: Contract, source: ChainlinkSour
 
 MAX_BODY_BYTES = 2_000_000
 MAX_AHEAD_SECONDS = 15
-"""How far a source's time may be ahead of the chain's: blocks come a little late, and clocks run fast."""
+"""How far a source's time may be ahead of the chain's. Blocks come a little late, and clocks run fast."""
 MILLISECONDS_FROM = 10**11
-"""A time above this is in milliseconds: in seconds it would be the year 5138."""
+"""A time above this is in milliseconds: in seconds it would be in the year 5138."""
 
 
 async def http_sample(http: aiohttp.ClientSession, source: HttpSource, now: int) -> Sample:
-    """Return a sample of the number in the document. The sample's time is the document's time if it has one, else
-    `now`, the chain's time."""
+    """Return the number in the document as a sample. Its time is the document's if there is one, otherwise `now`."""
     document = await _document(http, source)
     number = _number(document, source.value, source.name)
     observed_at = now
@@ -80,9 +73,8 @@ async def _document(http: aiohttp.ClientSession, source: HttpSource) -> Any:
             while len(body) <= MAX_BODY_BYTES and (more := await response.content.read(MAX_BODY_BYTES)):
                 body += more
     except TimeoutError:
-        raise SampleRefused(
-            RefusalReason.LATE, f"{source.name} did not answer within {source.timeout_seconds:g} s"
-        ) from None
+        late = f"{source.name} did not respond within {source.timeout_seconds:g} s"
+        raise SampleRefused(RefusalReason.LATE, late) from None
     except aiohttp.ClientError as error:
         raise SampleRefused(RefusalReason.DOWN, f"{source.name} cannot be reached: {redact_text(str(error))}") from None
     if len(body) > MAX_BODY_BYTES:
@@ -100,16 +92,16 @@ def _no_number(word: str) -> None:
 def _number(document: Any, path: str, name: str) -> int | Decimal | str:
     number = _at(document, path, name)
     if isinstance(number, bool) or not isinstance(number, int | Decimal | str):
-        raise SampleRefused(RefusalReason.ABSURD, f"{name} has {type(number).__name__} where {path} should be a number")
+        raise SampleRefused(RefusalReason.ABSURD, f"{path} of {name} is of type {type(number).__name__}, not a number")
     return number
 
 
 def _at(document: Any, path: str, name: str) -> Any:
-    """Return the value at a path such as `pairs.0.marketCap` in the document."""
+    """Return the value at a path such as `pairs.0.marketCap`."""
     value = document
     for part in path.split("."):
         try:
             value = value[int(part)] if isinstance(value, list) else value[part]
         except (KeyError, IndexError, TypeError, ValueError):
-            raise SampleRefused(RefusalReason.ABSURD, f"{name} has no {path} in its answer") from None
+            raise SampleRefused(RefusalReason.ABSURD, f"{name}'s response has no {path}") from None
     return value

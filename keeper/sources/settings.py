@@ -1,5 +1,4 @@
-"""The sources of each feed, from the TOML file that VPM_KEEPER_SOURCES_FILE names; deployments/sources.example.toml is
-an example.
+"""The sources of each feed, from the TOML file that VPM_KEEPER_SOURCES_FILE names.
 
 On a local deployment a feed without an entry is simulated; elsewhere nothing is posted to it.
 """
@@ -81,7 +80,7 @@ _FILE = TypeAdapter(dict[str, FeedSources])
 
 
 def load_sources(path: Path | None) -> dict[str, FeedSources]:
-    """Load the sources by feed key. Return none without a file; raise ConfigError for an invalid file."""
+    """Return the sources by feed key."""
     if path is None:
         return {}
     try:

@@ -1,7 +1,7 @@
 """Simulated prices for local chains: a seeded random walk.
 
-The next value follows from the feed's last round, the seed and the time, so no state is kept: any keeper continues the
-walk, and the same seed and times give the same walk. All arithmetic uses integers.
+The next value follows from the feed's last round, the seed and the time. So any keeper continues the walk, and the same
+seed and times give the same walk. All arithmetic uses integers.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import math
 
 from keeper.sources.sample import ONE, LatestRound, Sample
 
-# Dollars; the first values of observation feeds and local pools. Price feeds start with the rounds from their setup.
+# The first values of observation feeds and local pools. Price feeds start with the rounds from their setup.
 FIRST_DOLLARS = {
     "BNKR/market_cap": 82_400_000,
     "AIXBT/market_cap": 41_700_000,
@@ -22,13 +22,13 @@ OTHERS_FIRST_DOLLARS = 100_000_000
 SEED = "vpm"
 
 VOLATILITY_PPM_PER_MINUTE = 4_000
-"""A standard deviation of 0.4% a minute, 3% an hour: enough to see, not enough to leave the range of its markets."""
+"""A standard deviation of 0.4% a minute, 3% an hour: enough to see, but not enough to leave a market's range."""
 YEARLY_VOLATILITY = VOLATILITY_PPM_PER_MINUTE / 10**6 * math.sqrt(365.25 * 24 * 60)
-"""For priors; 1 is 100%."""
+"""The volatility for priors, where 1 is 100%."""
 HOME_MINUTES = 360
 """The walk returns halfway to its first value in about four hours."""
 MAX_STEP_SECONDS = 900
-"""After a longer gap it moves as if only this much time had passed."""
+"""After a longer gap the walk moves as if only this much time had passed."""
 
 FIRST_ROUND = (1 << 64) | 1
 """The id of a feed's first round, where its walk starts."""
@@ -54,8 +54,8 @@ def sample(last: LatestRound | None, home: int, seed: str, key: str, now: int) -
 
 
 def _gauss(seed: str, key: str, now: int) -> int:
-    """Return an approximately normal number in thousandths of a standard deviation. It is the sum of twelve uniform
-    numbers minus the sum's mean."""
+    """Return an approximately normal number in thousandths of a standard deviation: twelve uniform numbers, minus their
+    mean."""
     digest = hashlib.sha256(f"{seed}\n{key}\n{now}".encode()).digest()
     words = [int.from_bytes(digest[at : at + 2]) for at in range(0, 24, 2)]
     return (sum(words) - 6 * 65_535) * 1000 // 65_536

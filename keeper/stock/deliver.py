@@ -16,13 +16,11 @@ from keeper.payouts import RETRY, Payout
 from keeper.run import JobRun
 
 POKE_AFTER_SECONDS = 60
-"""The next entry finalizes a vintage anyway; only a wait this long is worth a transaction."""
+"""A shorter wait is not worth a transaction: the next entry finalizes a vintage anyway."""
 
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """A position with its market and vintage, from the index."""
-
     market: VestedMarket
     position: Position
     vintage: Vintage
@@ -32,50 +30,48 @@ class Holding:
 
 
 def payouts_due(holdings: Iterable[Holding], now: Moment) -> list[Payout]:
-    """Return the payouts that a delivery would send, by market and position."""
     owed = []
     for holding in sorted(holdings, key=lambda each: (each.position.market_id, each.position.position_id)):
         market, position = holding.market, holding.position
         what = settlement(market, position, holding.vintage, now)
         if what.total:
-            # A refused remainder and a settlement are separate subjects, so that neither delays the other.
+            # The return of an unaccepted remainder has its own subject, so that it does not delay the settlement.
             word = "deliver" if market.settled else "return"
             has_refused_part = what.refund and not position.refunded
-            payout = Payout(
-                subject=f"stock:{word}:{position.position_id}",
-                id=position.position_id,
-                market=f"market #{position.market_id}",
-                owner=position.owner,
-                amount=what.total,
-                failed=holding.failed,
-                # A refused remainder is due from the next block on.
-                due_at=holding.entered_at if has_refused_part or holding.closed_at is None else holding.closed_at,
+            owed.append(
+                Payout(
+                    subject=f"stock:{word}:{position.position_id}",
+                    id=position.position_id,
+                    market=f"market #{position.market_id}",
+                    owner=position.owner,
+                    amount=what.total,
+                    failed=holding.failed,
+                    # The remainder is due from the next block on.
+                    due_at=holding.entered_at if has_refused_part or holding.closed_at is None else holding.closed_at,
+                )
             )
-            owed.append(payout)
     return owed
 
 
 def why_poke(market: VestedMarket, entered_at: int, now: Moment) -> str | None:
-    """Return why a market's pending vintage should be finalized now, or None if it should not be. `entered_at` is the
-    chain time of the vintage's last entry."""
+    """Return why a market's pending vintage should be finalized now, or None if not. `entered_at` is when its last
+    entry was made."""
     if market.vintage is None or market.settled or not finished(market, now):
         return None
     waited = now.timestamp - entered_at
-    return (
-        f"its vintage {market.vintage.number} has been waiting for {waited} s" if waited >= POKE_AFTER_SECONDS else None
-    )
+    why = f"its vintage {market.vintage.number} has been waiting for {waited} s"
+    return why if waited >= POKE_AFTER_SECONDS else None
 
 
 def residue_due(market: VestedMarket) -> int:
-    """Return the rounding residue that may go to the treasury now. The residue is 0 until every winning position was
-    paid."""
+    """Return the rounding residue that may go to the treasury now: 0 until every winning position was paid."""
     if not market.settled or market.residue_claimed or market.unpaid_principal:
         return 0
     return residue(market) or 0
 
 
 MAX_ROWS = 1_000
-"""Positions read at once and sent in one run; the next run sends the rest."""
+"""Positions read at once and paid in one run; the next run pays the rest."""
 
 MARKETS, POSITIONS, VINTAGES = stock_market.c, stock_position.c, stock_vintage.c
 
@@ -88,12 +84,14 @@ async def deliver(run: JobRun) -> None:
     await _pay(run, indexed)
     await _poke(run, indexed)
     await _residue(run)
-    await _sweep(run)
+    settler = run.chain.contract("VestedMarkets")
+    fees = int(str(await run.read(settler.call("feesAccrued"))))
+    await payouts.sweep(run, fees, settler.call("sweepFees"))
 
 
 async def _pay(run: JobRun, now: Moment) -> None:
-    """Send every payout that is due and may be sent now, page by page. A position without a payout never blocks the
-    positions after it, nor does one that must wait (the token refuses its owner, or an attempt is in progress)."""
+    """Send every payout that is due and may be sent now. Pages are read on until enough are found, so that positions
+    without a payout, or with one that must wait, do not block those after them."""
     ready: list[Payout] = []
     owed_in_all: list[Payout] = []
     owing = [row.market_id for row in await run.rows(select(MARKETS.market_id).where(text(OWING)))]
@@ -112,8 +110,8 @@ async def _pay(run: JobRun, now: Moment) -> None:
 
 
 async def _holdings(run: JobRun, owing: Sequence[int], after: tuple[int, int]) -> list[Holding]:
-    """Return a page of the positions of these markets that may have a payout due, sorted by number of refusals, then by
-    id. `after` is the last position of the page before."""
+    """Return a page of the positions of these markets that may have a payout due, by refusals and id. `after` is the
+    last position of the previous page."""
     place = tuple_(POSITIONS.failed_deliveries, POSITIONS.position_id)
     query = (
         select(POSITIONS.position_id)
@@ -145,8 +143,7 @@ async def _holdings(run: JobRun, owing: Sequence[int], after: tuple[int, int]) -
 
 
 async def _poke(run: JobRun, now: Moment) -> None:
-    """Finalize vintages of open markets that have waited too long. When a market is settled, its pending vintage is
-    finalized anyway."""
+    """Finalize vintages that have waited too long. Settling a market finalizes its pending vintage anyway."""
     entered = (
         select(func.max(POSITIONS.entered_at))
         .where(POSITIONS.market_id == MARKETS.market_id, POSITIONS.vintage == MARKETS.pending_vintage)
@@ -160,13 +157,12 @@ async def _poke(run: JobRun, now: Moment) -> None:
         reason = why_poke(market_of(row), row.last_entry, now)
         if reason is None:
             continue
-        call = settler.call("finalizeVintage", row.market_id)
         request = TransactionRequest(
             kind="poke",
             subjects=(f"stock:poke:{row.market_id}:{row.pending_vintage}",),
             target=f"{row.ticker or 'market'} #{row.market_id}",
             detail=reason,
-            call=call,
+            call=settler.call("finalizeVintage", row.market_id),
             priority=-5,
         )
         await run.submit(request, RETRY)
@@ -178,19 +174,12 @@ async def _residue(run: JobRun) -> None:
         amount = residue_due(market_of(row))
         if not amount:
             continue
-        call = settler.call("claimResidue", row.market_id)
         request = TransactionRequest(
             kind="residue",
             subjects=(f"stock:residue:{row.market_id}",),
             target=f"{row.ticker or 'market'} #{row.market_id}",
             detail=f"send {amount} units of rounding residue to the treasury",
-            call=call,
+            call=settler.call("claimResidue", row.market_id),
             priority=-10,
         )
         await run.submit(request, RETRY)
-
-
-async def _sweep(run: JobRun) -> None:
-    settler = run.chain.contract("VestedMarkets")
-    fees = int(str(await run.read(settler.call("feesAccrued"))))
-    await payouts.sweep(run, fees, settler.call("sweepFees"))

@@ -1,9 +1,6 @@
-"""`open`: lists today's daily and this week's weekly markets before the opening bell, for every allowed ticker, as far
-as the opener's balance allows. `drill`: keeps short markets running on local deployments. `refund-drill`: lists a short
-market that will be void, on demand.
-
-Windows follow from New York trading sessions.
-"""
+"""`open`: lists each allowed ticker's daily and weekly market before the opening bell, as far as the opener's balance
+allows. `drill`: keeps short markets running on local deployments. `refund-drill`: lists a short market that will be
+void, on demand."""
 
 from __future__ import annotations
 
@@ -27,12 +24,12 @@ from keeper.run import JobRun
 from keeper.stock.witness import VIEW_ERRORS
 
 MIN_LEAD_SECONDS = 60
-"""The least time between listing and strike, so that people can see the market first."""
+"""The shortest time between listing and strike, so that people can see the market first."""
 
 
 @dataclass(frozen=True, slots=True)
 class MarketWindow:
-    """The period of a market: the reading at `strike` is compared with the one at `final`."""
+    """A market's period: the reading at `strike` is compared with the one at `final`."""
 
     family: Family
     strike: int
@@ -40,15 +37,14 @@ class MarketWindow:
 
 
 def daily_window(sessions: Sequence[Session], now: int, lead: int) -> MarketWindow | Skipped:
-    """Return the window of the next session, from open to close, if the session opens within `lead`. Otherwise return
-    why it is not listed."""
+    """Return the next session's window if it opens within `lead`, or why its market is not listed."""
     coming = next((each for each in sessions if each.opens - now >= MIN_LEAD_SECONDS), None)
     return _listed_from(Family.DAILY, coming, coming, now, lead)
 
 
 def weekly_window(sessions: Sequence[Session], now: int, lead: int) -> MarketWindow | Skipped:
-    """Return the window of the next week that has not opened yet, from its first open to its last close. Otherwise
-    return why none is listed."""
+    """Return the window of the next week that has not opened yet, from first open to last close, or why its market is
+    not listed."""
     for week in weeks(sessions):
         if week[0].opens - now >= MIN_LEAD_SECONDS:
             return _listed_from(Family.WEEKLY, week[0], week[-1], now, lead)
@@ -71,12 +67,12 @@ def utc_text(moment: int) -> str:
 
 
 NOT_AFTER_MARGIN_SECONDS = 5
-"""A listing must be mined this long before its strike; after that the relayer drops it."""
+"""The relayer drops a listing that is not mined this long before its strike."""
 
 
 @dataclass(frozen=True, slots=True)
 class FeedState:
-    """A feed of the deployment with the lister's present settings. Ages are in seconds."""
+    """A feed with the lister's present settings. Ages are in seconds."""
 
     ticker: str
     address: str
@@ -87,25 +83,13 @@ class FeedState:
 
     @property
     def obstacle(self) -> str | None:
-        """Return why the lister would refuse a market on this feed now, or None if it would not."""
         if not self.allowed:
             return f"the lister does not allow the feed {self.address}"
         return "its stock's oracle is paused" if self.is_paused else None
 
 
 @dataclass(frozen=True, slots=True)
-class ListingTerms:
-    """The stakes of new markets, in token units."""
-
-    seed_per_leg: int
-    min_entry: int
-    max_entry: int
-
-
-@dataclass(frozen=True, slots=True)
 class Opening:
-    """A market to list."""
-
     feed: FeedState
     window: MarketWindow
     subject: str
@@ -126,8 +110,7 @@ def listed_key(feed: str, window: MarketWindow) -> ListedKey:
 def decide_openings(
     feeds: Sequence[FeedState], windows: Sequence[MarketWindow | Skipped], listed: Set[ListedKey]
 ) -> tuple[list[Opening], list[Skipped]]:
-    """Return an opening for every feed and family, earliest strike first. If one is not opened, return it as skipped
-    with the reason."""
+    """Return the markets to open, earliest strike first, and the skipped ones with the reasons."""
     openings: list[Opening] = []
     skipped: list[Skipped] = []
     for window in windows:
@@ -148,18 +131,18 @@ def decide_openings(
 
 
 def opener_of(lanes: Sequence[str], named: str | None) -> str:
-    """Return the address that pays the seeds. `lanes` are the opener's lanes: at least one, oldest first. The lane that
-    the deployment file names pays, or else the newest lane."""
+    """Return the address that pays the seeds: that of the lane that the deployment file names, or else of the newest
+    lane. `lanes` is not empty and starts with the oldest."""
     of_file = [each for each in lanes if named is not None and each.lower() == named.lower()]
     return (of_file or lanes)[-1]
 
 
 def affordable(
-    openings: Sequence[Opening], terms: ListingTerms, balance: int, allowance: int
+    openings: Sequence[Opening], seed_per_leg: int, balance: int, allowance: int
 ) -> tuple[list[Opening], list[Skipped], int | None]:
-    """Return the openings whose seeds the opener's balance covers, the others as skipped, and the allowance to approve.
-    The last is None if the lister's present `allowance` is enough."""
-    each = 2 * terms.seed_per_leg
+    """Return the openings whose seeds the opener's balance covers, the others as skipped, and the allowance to approve:
+    None if the lister's present `allowance` is enough."""
+    each = 2 * seed_per_leg
     count = min(len(openings), balance // each)  # down: half a seed opens nothing
     short = [
         Skipped(opening.target, f"the opener has only {balance} units; its seed needs {each}")
@@ -172,26 +155,24 @@ def affordable(
 # ---------------------------------------------------------------- short markets
 
 
-@dataclass(frozen=True, slots=True)
-class DrillPlan:
-    """The lifetime of a short market, in seconds from its listing."""
+DRILL_LEAD_SECONDS, DRILL_SECONDS = 120, 300
+"""From the listing of a short market to its strike, and from there to its close."""
+DRILLS_APART_SECONDS = 45
+"""The time between two listings, so that at any moment there is a short market in each phase."""
 
-    lead: int = 120
-    life: int = 300
-    apart: int = 45
 
-    def window(self, now: int) -> MarketWindow:
-        return MarketWindow(Family.DRILL, now + self.lead, now + self.lead + self.life)
+def drill_window(now: int) -> MarketWindow:
+    strike = now + DRILL_LEAD_SECONDS
+    return MarketWindow(Family.DRILL, strike, strike + DRILL_SECONDS)
 
 
 def decide_drills(
-    feeds: Sequence[FeedState], last_final: Mapping[str, int], last_opened: int | None, now: int, plan: DrillPlan
+    feeds: Sequence[FeedState], last_final: Mapping[str, int], last_opened: int | None, now: int
 ) -> tuple[Opening | None, list[Skipped]]:
-    """Return the next short market to open. It is on the ticker that has gone without a short market for longest; each
-    ticker has at most one at a time.
+    """Return the next short market to open: on the ticker that has been without one for longest.
 
-    last_final: the latest close of a short market, by feed address in lower case. last_opened: when the newest short
-    market was listed. Short markets are opened `apart` seconds apart, so that at any moment there is one in each phase.
+    `last_final` has the latest close of a short market, by feed address in lower case; `last_opened` is when the newest
+    one was listed.
     """
     skipped: list[Skipped] = []
     wanting: list[tuple[int, str, FeedState]] = []
@@ -205,21 +186,20 @@ def decide_drills(
             wanting.append((final, feed.ticker, feed))
     if not wanting:
         return None, skipped
-    if last_opened is not None and 0 <= now - last_opened < plan.apart:
-        wait = plan.apart - (now - last_opened)
+    if last_opened is not None and 0 <= now - last_opened < DRILLS_APART_SECONDS:
+        wait = DRILLS_APART_SECONDS - (now - last_opened)
         return None, skipped + [Skipped(f"{ticker} drill", f"its turn comes in {wait} s") for _, ticker, _ in wanting]
     wanting.sort(key=lambda each: each[:2])
     feed = wanting[0][2]
     skipped += [Skipped(f"{ticker} drill", "another ticker's market is opened first") for _, ticker, _ in wanting[1:]]
-    # By ticker, not by time: two keepers that run a second apart must submit the same subject.
-    return Opening(feed, plan.window(now), f"stock:drill:{feed.ticker}"), skipped
+    # The subject has no time, so that two keepers that run a second apart submit the same subject.
+    return Opening(feed, drill_window(now), f"stock:drill:{feed.ticker}"), skipped
 
 
-def refund_drill(feed: FeedState, now: int, plan: DrillPlan) -> Opening:
-    """Return a short market that is certain to be void. No round will be fresh enough for it, so every stake is
-    refunded."""
+def refund_drill(feed: FeedState, now: int) -> Opening:
+    """Return a short market that is certain to be void, because no round will be fresh enough for it."""
     feed = replace(feed, max_strike_age=REFUND_DRILL_AGE_SECONDS, max_final_age=REFUND_DRILL_AGE_SECONDS)
-    return Opening(feed, plan.window(now), "stock:refund-drill")
+    return Opening(feed, drill_window(now), "stock:refund-drill")
 
 
 # ---------------------------------------------------------------- the jobs
@@ -227,7 +207,6 @@ def refund_drill(feed: FeedState, now: int, plan: DrillPlan) -> Opening:
 
 RETRY = RetryWaits(after_success_seconds=600.0)
 DRILL_RETRY = RetryWaits(after_success_seconds=0.0, longest_seconds=120.0)
-DRILLS = DrillPlan()
 LISTED_SINCE_SECONDS = 30 * 86_400
 
 MARKETS = stock_market.c
@@ -237,8 +216,7 @@ async def open_markets(run: JobRun) -> None:
     feeds = await _listable_feeds(run)
     if feeds is None:
         return
-    how = run.keeper.how
-    sessions = sessions_around(run.now)
+    how, sessions = run.keeper.how, sessions_around(run.now)
     windows = [
         daily_window(sessions, run.now, how.daily_lead_seconds),
         weekly_window(sessions, run.now, how.weekly_lead_seconds),
@@ -253,7 +231,7 @@ async def open_drills(run: JobRun) -> None:
     if feeds is None:
         return
     finals, last_opened = await _drills(run)
-    opening, skipped = decide_drills(feeds, finals, last_opened, run.now, DRILLS)
+    opening, skipped = decide_drills(feeds, finals, last_opened, run.now)
     run.report.skipped += skipped
     if opening is not None:
         await _open(run, [opening], DRILL_RETRY)
@@ -267,12 +245,11 @@ async def open_refund_drill(run: JobRun) -> None:
     if not allowed:
         run.report.skip("refund drill", "the lister allows no feed, or all oracles are paused")
         return
-    await _open(run, [refund_drill(allowed[0], run.now, DRILLS)], DRILL_RETRY)
+    await _open(run, [refund_drill(allowed[0], run.now)], DRILL_RETRY)
 
 
 async def _listable_feeds(run: JobRun) -> list[FeedState] | None:
-    """Return the deployment's feeds with the lister's settings. If nothing may be listed now, report why and return
-    None: seeds are paid only if the present state is known."""
+    """Return the feeds with the lister's settings. If nothing may be listed now, report why and return None."""
     if run.skip_if(run.index_problem() or await run.lanes_problem(OPENER)):
         return None
     lister, feeds = run.chain.contract("MarketLister"), run.chain.deployment.price_feeds
@@ -280,7 +257,7 @@ async def _listable_feeds(run: JobRun) -> list[FeedState] | None:
     calls += [lister.call("feed", feed.proxy) for feed in feeds]
     calls += [Contract(feed.stock_token, abi("LocalStockToken")).call("oraclePaused") for feed in feeds]
     all_answers = await run.read_all(calls, VIEW_ERRORS)
-    entries_paused, *answers = values(all_answers[: 1 + len(feeds)])  # views of ours, which never fail
+    entries_paused, *answers = values(all_answers[: 1 + len(feeds)])  # the stock tokens' views may fail, these may not
     if run.skip_if("the guardian has paused new markets" if entries_paused else None):
         return None
     return [
@@ -314,7 +291,7 @@ async def _drills(run: JobRun) -> tuple[dict[str, int], int | None]:
 
 
 async def _open(run: JobRun, openings: Sequence[Opening], retry: RetryWaits) -> None:
-    """Submit the openings that the opener can pay for, after an approval if one is needed."""
+    """Submit the openings that the opener can pay for, with an approval before them if one is needed."""
     subjects = await run.ready({each.subject: each.target for each in openings}, retry)
     ready = [each for each in openings if each.subject in subjects]
     if not ready:
@@ -331,8 +308,8 @@ async def _open(run: JobRun, openings: Sequence[Opening], retry: RetryWaits) -> 
     balance, allowance = await run.read_all(
         [erc20.call("balanceOf", opener), erc20.call("allowance", opener, lister.address)]
     )
-    terms = ListingTerms(*(deployment.param(name) for name in ("seedPerLeg", "minEntry", "maxEntry")))
-    payable, short, approval = affordable(ready, terms, int(str(balance)), int(str(allowance)))
+    seed = deployment.param("seedPerLeg")
+    payable, short, approval = affordable(ready, seed, int(str(balance)), int(str(allowance)))
     run.report.skipped += short
     depends_on = None
     if payable and approval is not None:
@@ -351,11 +328,11 @@ async def _open(run: JobRun, openings: Sequence[Opening], retry: RetryWaits) -> 
             return
         depends_on = action.intent_id
     for opening in payable:
-        await run.submit(_request(run, opening, terms, depends_on), retry)
+        await run.submit(_request(run, opening, depends_on), retry)
 
 
-def _request(run: JobRun, opening: Opening, terms: ListingTerms, depends_on: int | None) -> TransactionRequest:
-    window = opening.window
+def _request(run: JobRun, opening: Opening, depends_on: int | None) -> TransactionRequest:
+    window, param = opening.window, run.chain.deployment.param
     call = run.chain.contract("MarketLister").call(
         "open",
         {
@@ -364,9 +341,9 @@ def _request(run: JobRun, opening: Opening, terms: ListingTerms, depends_on: int
             "finalTime": window.final,
             "maxStrikeAge": opening.feed.max_strike_age,
             "maxFinalAge": opening.feed.max_final_age,
-            "seedPerLeg": terms.seed_per_leg,
-            "minEntry": terms.min_entry,
-            "maxEntry": terms.max_entry,
+            "seedPerLeg": param("seedPerLeg"),
+            "minEntry": param("minEntry"),
+            "maxEntry": param("maxEntry"),
             "family": int(window.family),
         },
     )
@@ -379,5 +356,5 @@ def _request(run: JobRun, opening: Opening, terms: ListingTerms, depends_on: int
         call=call,
         not_after=window.strike - NOT_AFTER_MARGIN_SECONDS,
         depends_on=depends_on,
-        replay_safe=False,  # the lister would list a second market just like it
+        replay_safe=False,  # the lister would list the same market again
     )

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from core.chain import Call, RpcError
-from keeper import metrics
+from core.chain import RpcError
 from keeper.attempts import RetryWaits, TransactionRequest
 from keeper.run import JobRun
 from keeper.sources import simulated
@@ -15,7 +14,7 @@ from keeper.sources.simulated import FIRST_ROUND
 
 RETRY = RetryWaits(after_success_seconds=0.0, after_failure_seconds=15.0, longest_seconds=120.0)
 LATE_SECONDS = 120
-"""After this long an unwritten price is dropped: the next one is better."""
+"""The relayer drops a price that is not mined within this time."""
 
 
 async def move_prices(run: JobRun) -> None:
@@ -36,19 +35,14 @@ async def move_prices(run: JobRun) -> None:
             continue
         home = latest.answer if isinstance(began, RpcError) or not began[3] else began[1]
         value = simulated.step(latest, home, simulated.SEED, feed.ticker, run.now)
-        await _push(run, feed.ticker, contract.call("push", value, run.now), value)
-
-
-async def _push(run: JobRun, ticker: str, call: Call, value: int) -> None:
-    request = TransactionRequest(
-        kind="price",
-        subjects=(f"local:price:{ticker}",),
-        target=ticker,
-        detail=f"write ${dollars(value)} to its simulated feed",
-        call=call,
-        not_after=run.now + LATE_SECONDS,
-        priority=-1,
-        replay_safe=False,
-    )
-    if await run.submit(request, RETRY) is not None:
-        metrics.OBSERVED.labels(ticker).set(value / 10**8)
+        request = TransactionRequest(
+            kind="price",
+            subjects=(f"local:price:{feed.ticker}",),
+            target=feed.ticker,
+            detail=f"write ${dollars(value)} to its simulated feed",
+            call=contract.call("push", value, run.now),
+            not_after=run.now + LATE_SECONDS,
+            priority=-1,
+            replay_safe=False,
+        )
+        await run.submit(request, RETRY)

@@ -1,5 +1,5 @@
 """`resolve`: settles each market a minute after its close, as the resolver's preview says, or voids it on proof. It
-waits before voiding for a missing reading."""
+waits before voiding a market for a stale reading."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from keeper.run import JobRun
 from keeper.settling import NO_OTHER_NODES, NodeQuorum, NodeVerdict, Wait, poll_nodes, request_ending, wait_before_void
 
 AFTER_BELL_SECONDS = 60
-"""Markets are settled no earlier: a round of the final second may still be on its way into a block. The resolver's own
-delay may be longer."""
+"""The shortest wait before settling: a round of the final second may still be on its way into a block. The resolver's
+own delay may be longer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """The facts about an unsettled market at one block. A round is 0 if none is in effect. The problems are those that
-    the round finder reports."""
+    """The facts about an unsettled market at one block. A round is 0 if none is in effect. The round finder reports the
+    problems."""
 
     market_id: int
     final_time: int
@@ -50,16 +50,13 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Settle:
-    """The call that settles or voids the market, and the reason."""
-
     call: EndingCall
     why: str
 
 
 def decide(facts: Facts, now: int) -> Settle | Wait:
-    """Decide how a market ends now, or why it must wait. `now` is the chain's time."""
     if not facts.is_open:
-        return Wait("it is settled, but that is not indexed yet")
+        return Wait("it is settled, but the settlement is not indexed yet")
     if now < facts.final_time + AFTER_BELL_SECONDS:
         return Wait(f"{facts.final_time + AFTER_BELL_SECONDS - now} s left until a minute after its close")
     match facts.status:
@@ -120,15 +117,7 @@ async def resolve_markets(run: JobRun) -> None:
 async def _due(run: JobRun) -> list[Any]:
     """Return the markets that are open in the index and past their close."""
     query = (
-        select(
-            MARKETS.market_id,
-            MARKETS.ticker,
-            MARKETS.feed,
-            MARKETS.strike_time,
-            MARKETS.final_time,
-            MARKETS.freeze_time,
-            MARKETS.void_delay,
-        )
+        select(stock_market)
         .where(MARKETS.closed_tx.is_(None), MARKETS.final_time < run.now)
         .order_by(MARKETS.final_time, MARKETS.market_id)
     )
@@ -136,7 +125,6 @@ async def _due(run: JobRun) -> list[Any]:
 
 
 async def _facts(run: JobRun, due: list[Any]) -> list[Facts]:
-    """Read the settler, the resolver and the round finder at this run's head."""
     settler, resolver = run.chain.contract("VestedMarkets"), run.chain.contract("RoundResolver")
     calls = []
     for row in due:
@@ -168,7 +156,7 @@ async def _facts(run: JobRun, due: list[Any]) -> list[Facts]:
 
 
 async def _agreement(run: JobRun, facts: Facts) -> Facts:
-    """Return the facts. For a stale market, add whether an earlier read and the other nodes agree that it is stale."""
+    """Add to the facts whether an earlier read and the other nodes agree that a market's reading is stale."""
     if facts.status is not PreviewStatus.STALE or not facts.is_open:
         return facts
     what = f"STALE {facts.strike_round} {facts.final_round}"

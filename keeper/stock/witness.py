@@ -1,7 +1,6 @@
 """`witness`: records in the resolver the pauses and multipliers of the stocks of unsettled markets.
 
-It records them when a pause begins and ends, and across a strike or close. It records every pause, so that whether a
-pause counts is not a choice.
+It records every pause when it begins and ends, and across a strike or close: whether a pause counts is no one's choice.
 """
 
 from __future__ import annotations
@@ -26,8 +25,8 @@ REPEAT_SECONDS: Final = 20 * 60
 
 @dataclass(frozen=True, slots=True)
 class StockState:
-    """A stock's present state, and what the resolver has recorded about it. `paused` is also True if the stock does not
-    answer. `multiplier` is None if it cannot be read. `last_pause` is when a pause was last recorded, or 0."""
+    """A stock's present state, and the resolver's record of it. A stock whose pause cannot be read counts as paused; a
+    multiplier that cannot be read is None. `last_pause` is when a pause was last recorded, or 0."""
 
     paused: bool
     multiplier: int | None
@@ -37,7 +36,7 @@ class StockState:
 
 
 def why_witness(state: StockState, moments: Sequence[int], now: int) -> str | None:
-    """Return why the resolver must be called now, or None if it need not be. `moments` are the strikes and closes of
+    """Return why the resolver must be called now, or None if it need not be. `moments` has the strikes and closes of
     unsettled markets."""
     if state.paused:
         if not state.last_pause or state.is_over:
@@ -56,7 +55,7 @@ def why_witness(state: StockState, moments: Sequence[int], now: int) -> str | No
 RETRY = RetryWaits(after_success_seconds=5.0, after_failure_seconds=5.0, longest_seconds=60.0)
 
 VIEW_ERRORS = (RpcErrorKind.REVERTED, RpcErrorKind.BAD_ANSWER)
-"""Errors that a stock's views may return: the contract is not ours. The resolver treats them as a pause."""
+"""Errors that a stock token's views may return. The resolver treats them as a pause."""
 
 MARKETS = stock_market.c
 
@@ -80,7 +79,7 @@ async def witness_stocks(run: JobRun) -> None:
 
 
 async def _moments(run: JobRun) -> dict[str, list[int]]:
-    """Return the strikes and closes of the unsettled markets, by stock."""
+    """Return the strikes and closes of unsettled markets, by stock."""
     query = select(MARKETS.stock_token, MARKETS.strike_time, MARKETS.final_time).where(
         MARKETS.closed_tx.is_(None), MARKETS.stock_token.is_not(None)
     )

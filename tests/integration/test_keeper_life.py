@@ -224,7 +224,7 @@ async def test_a_contradicting_node_stops_a_void(
             rig.warp("stock", rig.now("stock") + 90)
     report = await rig.run("resolve", dry_run=True, VPM_STOCK_RPC_URLS=urls)  # the other node is gone now
     assert [each.kind for each in report.actions] == ["void"], report.skipped
-    assert "no answer from" in report.actions[0].detail
+    assert "no response from" in report.actions[0].detail
     report = await rig.run("resolve", dry_run=True)
     assert [each.kind for each in report.actions] == ["void"]
     report = await rig.run("resolve")

@@ -12,7 +12,6 @@ from core.outbox import Intent, IntentConflict, IntentRequest, IntentState, enqu
 from tests.support.genesis import Genesis
 from tests.support.keeper_rig import Rig, body, rigged
 from tests.support.outbox_history import history
-from tests.support.prometheus import measured
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -58,16 +57,13 @@ async def test_old_rows_are_thinned_out_and_the_service_keeps_working(rig: Rig) 
     before = count(rig, "outbox_intent")
 
     age(rig, 60)
-    counted = measured("vpm_keeper_tidied_rows_total")
     assert (await rig.run("tidy")).actions == [], "what is younger than the bound is left alone"
     assert (await rig.run("tidy", dry_run=True, VPM_KEEPER_KEEP_DAYS="30")).actions == []
     assert count(rig, "outbox_intent", "is_thinned") == 0
-    assert measured("vpm_keeper_tidied_rows_total") == counted
     report = await rig.run("tidy", VPM_KEEPER_KEEP_DAYS="30")
     assert report.ok, body(report)
 
-    rows = sum(int(each.detail.split()[0]) for each in report.actions)
-    assert measured("vpm_keeper_tidied_rows_total") == counted + rows > counted
+    assert sum(int(each.detail.split()[0]) for each in report.actions)
 
     # The bet's key stays for good, and says how it ended; nothing else of it does.
     kept = await asked(rig, ours)

@@ -132,7 +132,7 @@ def test_a_missing_or_stale_reading_voids_late_and_twice_read(
         (NodeQuorum(agreeing=("a", "b")), False, None),
         (NodeQuorum(agreeing=("a",), silent=("b",)), False, None),
         (NodeQuorum(agreeing=("a",), contradicting=("b",)), False, "but not according to b"),
-        (NodeQuorum(silent=("a", "b")), False, "no answer from a and b"),
+        (NodeQuorum(silent=("a", "b")), False, "no response from a and b"),
         (NodeQuorum(silent=("a", "b")), True, None),
     ],
 )

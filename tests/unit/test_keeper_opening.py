@@ -9,9 +9,7 @@ import pytest
 from core.contracts.statuses import Family
 from keeper.report import Skipped
 from keeper.stock.opening import (
-    DrillPlan,
     FeedState,
-    ListingTerms,
     MarketWindow,
     Opening,
     affordable,
@@ -27,8 +25,7 @@ TSLA = FeedState("TSLA", "0x" + "bB" * 20, True, 90_000, 90_000)
 COIN = FeedState("COIN", "0x" + "cC" * 20, False, 90_000, 90_000)
 DAY = MarketWindow(Family.DAILY, 1_000_000, 1_020_000)
 WEEK = MarketWindow(Family.WEEKLY, 1_000_000, 1_300_000)
-TERMS = ListingTerms(seed_per_leg=10_000_000, min_entry=1_000_000, max_entry=100_000_000)
-PLAN = DrillPlan(lead=120, life=300, apart=45)
+SEED = 10_000_000
 
 
 def test_every_allowed_feed_gets_every_window() -> None:
@@ -89,7 +86,7 @@ def test_subjects_differ_for_every_market() -> None:
 )
 def test_the_opener_opens_what_it_can_seed(balance: int, allowance: int, count: int, asked: int | None) -> None:
     openings = [Opening(NVDA, MarketWindow(Family.DAILY, n, n + 1), str(n)) for n in range(3)]
-    payable, short, approval = affordable(openings, TERMS, balance, allowance)
+    payable, short, approval = affordable(openings, SEED, balance, allowance)
     assert len(payable) == count
     assert len(short) == 3 - count
     assert approval == asked
@@ -110,7 +107,7 @@ def test_the_opener_opens_what_it_can_seed(balance: int, allowance: int, count: 
     ],
 )
 def test_short_markets_take_turns(finals: dict[str, int], last_opened: int | None, opened: str | None) -> None:
-    opening, unlisted = decide_drills([NVDA, TSLA, COIN], finals, last_opened, 1000, PLAN)
+    opening, unlisted = decide_drills([NVDA, TSLA, COIN], finals, last_opened, 1000)
     assert (opening.feed.ticker if opening else None) == opened
     # Everybody is either opened or has a reason.
     assert len(unlisted) + (opening is not None) == 3
@@ -132,6 +129,6 @@ def test_the_opener_is_the_key_of_its_lane(lanes: list[str], named: str | None, 
 
 
 def test_a_refund_drill_is_stale_by_its_terms() -> None:
-    opening = refund_drill(NVDA, 1000, PLAN)
+    opening = refund_drill(NVDA, 1000)
     assert (opening.feed.max_strike_age, opening.feed.max_final_age) == (1, 1)
     assert opening.window.strike > 1000

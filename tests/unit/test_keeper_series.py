@@ -53,6 +53,10 @@ NOW = at("2026-11-21 04:30")
 FRESH = LatestRound(VALUE, NOW - 5)
 
 
+def having(feed: Feed, last: LatestRound | None = FRESH) -> Feed:
+    return replace(feed, last=last)
+
+
 def made(plans: list[SeriesPlan], now: int = NOW, filled: frozenset[Slot] = frozenset()) -> list[Listing]:
     return decide(plans, filled, now, BOUNDS, PRIORS)[0]
 
@@ -118,7 +122,7 @@ def test_the_lister_takes_everything_that_is_designed(feed: Feed, now: int, valu
     """Rule 3 by the lister's own mirror, at every moment and for every feed: bets end before what decides is
     measured, and are open for at most half of what can still move."""
     last = LatestRound(value, now)
-    plans = standing_plans([feed], [last]) + round_plans([feed], [last], seconds, quick=True)
+    plans = standing_plans([having(feed, last)]) + round_plans([having(feed, last)], seconds, quick=True)
     listings, unlisted = decide(plans, set(), now, BOUNDS, PRIORS)
     assert [each for each in unlisted if "too small" not in each.reason] == []
     assert len(listings) + len(unlisted) >= len(plans)
@@ -145,7 +149,7 @@ def test_only_feeds_without_a_publisher_are_resolved_early() -> None:
 
 
 def test_thresholds() -> None:
-    by_series = {each.slot.series: each for each in made(standing_plans([AIXBT], [FRESH]))}
+    by_series = {each.slot.series: each for each in made(standing_plans([having(AIXBT)]))}
     assert by_series[Series.TOUCH].spec.target == 83_500_000 * 10**8
     assert by_series[Series.TOUCH].id == "aixbt-reaches-83-5m-mcap-by-2026-11-21-0630-bets-to-0458"
     assert by_series[Series.DAY].spec.target == 82_000_000 * 10**8
@@ -156,18 +160,18 @@ def test_thresholds() -> None:
 
 
 def test_priors_follow_the_value() -> None:
-    by_series = {each.slot.series: each.spec.weights for each in made(standing_plans([AIXBT], [FRESH]))}
+    by_series = {each.slot.series: each.spec.weights for each in made(standing_plans([having(AIXBT)]))}
     assert abs(by_series[Series.DAY][0] - by_series[Series.DAY][1]) < 4 * 10**6, "about even at the present value"
     assert by_series[Series.FAR][0] < by_series[Series.FAR][1], "twice the value is the less likely"
     ranges = by_series[Series.LADDER]
     assert max(ranges) not in (ranges[0], ranges[-1]) or len(set(ranges)) > 1
-    (round_,) = made(round_plans([AIXBT], [FRESH], HOUR, quick=False))
+    (round_,) = made(round_plans([having(AIXBT)], HOUR, quick=False))
     assert round_.spec.weights == (10**7, 10**7)
 
 
 def test_weights_keep_to_what_the_safe_allows() -> None:
     narrow = replace(BOUNDS, min_weight=20 * 10**6, max_weight=20 * 10**6)
-    listings, _ = decide(standing_plans([AIXBT], [FRESH]), set(), NOW, narrow, PRIORS)
+    listings, _ = decide(standing_plans([having(AIXBT)]), set(), NOW, narrow, PRIORS)
     assert {weight for each in listings for weight in each.spec.weights} == {20 * 10**6}
 
 
@@ -193,7 +197,7 @@ def test_every_size_of_ladder_occurs() -> None:
 
 def test_a_value_too_small_for_ranges_has_none() -> None:
     assert not rises(ladder(3, 8))
-    _, unlisted = decide(standing_plans([AIXBT], [LatestRound(3, NOW)]), set(), NOW, BOUNDS, PRIORS)
+    _, unlisted = decide(standing_plans([having(AIXBT, LatestRound(3, NOW))]), set(), NOW, BOUNDS, PRIORS)
     assert "its value is too small for distinct ranges" in [each.reason for each in unlisted]
 
 
@@ -220,7 +224,7 @@ def test_landmarks(value: int, mark: int) -> None:
 
 
 def test_a_filled_slot_is_left() -> None:
-    plans = standing_plans([BNKR, AIXBT], [FRESH, FRESH])
+    plans = standing_plans([having(BNKR), having(AIXBT)])
     listings = made(plans)
     assert len(listings) == 8
     filled = frozenset(each.slot for each in listings)
@@ -230,11 +234,11 @@ def test_a_filled_slot_is_left() -> None:
 
 
 def test_the_next_round_is_listed_while_bets_on_this_one_are_open() -> None:
-    plans = round_plans([BNKR], [FRESH], HOUR, quick=False)
+    plans = round_plans([having(BNKR)], HOUR, quick=False)
     (this,) = made(plans)
     filled = frozenset({this.slot})
     late = this.spec.closes_at - OVERLAP_SECONDS
-    plans = round_plans([BNKR], [LatestRound(VALUE, late)], HOUR, quick=False)
+    plans = round_plans([having(BNKR, LatestRound(VALUE, late))], HOUR, quick=False)
     assert made(plans, late - 1, filled) == []
     (following,) = made(plans, late, filled)
     assert following.spec.start_at == this.spec.start_at + HOUR
@@ -245,27 +249,29 @@ def test_no_round_is_listed_on_a_value_that_could_not_decide_it() -> None:
     """Bets on a round end just so early that a reading may be as old as the feed's memory."""
     slow = replace(BNKR, terms=replace(LOCAL, memory=600))
     for age, listed in ((600, 1), (601, 0)):
-        plans = round_plans([slow], [LatestRound(VALUE, NOW - age)], HOUR, quick=False)
+        plans = round_plans([having(slow, LatestRound(VALUE, NOW - age))], HOUR, quick=False)
         assert len(made(plans)) == listed
-    assert made(standing_plans([slow], [LatestRound(VALUE, NOW - 601)]))  # these end later after bets do
+    assert made(standing_plans([having(slow, LatestRound(VALUE, NOW - 601))]))  # these end later after bets do
     pool = replace(slow, terms=replace(slow.terms, lag=0, published=False, step=60))
-    assert made(round_plans([pool], [LatestRound(VALUE, NOW - 601)], HOUR, quick=False))  # recorded when it is needed
+    assert made(
+        round_plans([having(pool, LatestRound(VALUE, NOW - 601))], HOUR, quick=False)
+    )  # recorded when it is needed
 
 
 def test_quick_rounds_are_of_the_first_feed_that_is_quick_enough() -> None:
-    plans = round_plans([AIXBT, BNKR], [FRESH, FRESH], HOUR, quick=True)
+    plans = round_plans([having(AIXBT), having(BNKR)], HOUR, quick=True)
     assert [(each.series, each.feed.symbol) for each in plans] == [
         (Series.HOUR, "AIXBT"),
         (Series.HOUR, "BNKR"),
         (Series.QUICK, "BNKR"),
     ]
-    assert [each.series for each in round_plans([AIXBT], [FRESH], HOUR, quick=True)] == [Series.HOUR]
-    assert len(round_plans([BNKR], [FRESH], QUICK_SECONDS, quick=True)) == 1
+    assert [each.series for each in round_plans([having(AIXBT)], HOUR, quick=True)] == [Series.HOUR]
+    assert len(round_plans([having(BNKR)], QUICK_SECONDS, quick=True)) == 1
 
 
 def capped(pot_cap: int) -> tuple[list[Listing], list[Skipped]]:
     small = replace(AIXBT, terms=replace(POOL, pot_cap=pot_cap))
-    return decide(standing_plans([small], [FRESH]), set(), NOW, BOUNDS, PRIORS)
+    return decide(standing_plans([having(small)]), set(), NOW, BOUNDS, PRIORS)
 
 
 def test_no_market_is_listed_whose_pot_has_no_room_for_a_stake_on_each_outcome() -> None:
@@ -294,7 +300,7 @@ def test_virtual_weights_do_not_outweigh_what_a_pot_may_hold(pot_cap: int) -> No
     ],
 )
 def test_nothing_is_listed_on_a_feed_without_a_fresh_value(last: LatestRound | None, said: str) -> None:
-    listings, unlisted = decide(standing_plans([BNKR], [last]), set(), NOW, BOUNDS, PRIORS)
+    listings, unlisted = decide(standing_plans([having(BNKR, last)]), set(), NOW, BOUNDS, PRIORS)
     assert listings == []
     assert all(said in each.reason for each in unlisted)
 
@@ -302,7 +308,7 @@ def test_nothing_is_listed_on_a_feed_without_a_fresh_value(last: LatestRound | N
 def test_series_of_caps_are_about_caps() -> None:
     price = replace(BNKR, key="BNKR/price")
     listings, unlisted = decide(
-        standing_plans([price], [FRESH]) + round_plans([price], [FRESH], HOUR, quick=False), set(), NOW, BOUNDS, PRIORS
+        standing_plans([having(price)]) + round_plans([having(price)], HOUR, quick=False), set(), NOW, BOUNDS, PRIORS
     )
     assert [each.slot.series for each in listings] == [Series.HOUR]
     assert {each.reason for each in unlisted} == {"standing series are about market caps, not price"}
@@ -310,7 +316,7 @@ def test_series_of_caps_are_about_caps() -> None:
 
 def test_a_rule_that_a_market_would_break_is_named() -> None:
     _, unlisted = decide(
-        standing_plans([AIXBT], [FRESH]), set(), NOW, replace(BOUNDS, min_weight=10**8, max_weight=10**7), PRIORS
+        standing_plans([having(AIXBT)]), set(), NOW, replace(BOUNDS, min_weight=10**8, max_weight=10**7), PRIORS
     )
     assert all("not within" in each.reason or "weight" in each.reason for each in unlisted)
     assert unlisted

@@ -80,10 +80,10 @@ def test_what_settles_it(status: PreviewStatus, seconds: int, agreed: bool, func
         ({"agreeing": ("a",), "contradicting": ("b",)}, 900, None, "but not according to b"),
         ({"agreeing": ("a",), "contradicting": ("b", "c")}, VOID_DELAY, None, "but not according to b and c"),
         # A node that is away is named, and waited for only while no node at all confirms it.
-        ({"agreeing": ("a",), "silent": ("b",)}, 900, "voidStale", "(no answer from b)"),
-        ({"silent": ("a", "b")}, 900, None, "no answer from a and b"),
-        ({"silent": ("a", "b")}, VOID_DELAY - 1, None, "no answer from a and b"),
-        ({"silent": ("a", "b")}, VOID_DELAY, "voidStale", "(no answer from a and b)"),
+        ({"agreeing": ("a",), "silent": ("b",)}, 900, "voidStale", "(no response from b)"),
+        ({"silent": ("a", "b")}, 900, None, "no response from a and b"),
+        ({"silent": ("a", "b")}, VOID_DELAY - 1, None, "no response from a and b"),
+        ({"silent": ("a", "b")}, VOID_DELAY, "voidStale", "(no response from a and b)"),
     ],
 )
 def test_what_other_nodes_say_of_a_stale_market(
