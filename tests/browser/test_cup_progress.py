@@ -172,7 +172,7 @@ def test_a_late_roulette_bet_is_not_placed_on_the_next_round(site: Site, visitor
     site.until("/api/cup/v1/roulette", lambda body: body["roundNo"] > live["roundNo"], 70)
     page.unroute("**/api/cup/v1/roulette/bet")
     expect(page.locator("#play-status")).to_have_text(
-        f"Too late for this round, nothing was staked: 25 pUSDC on colour:red in round {live['roundNo']}."
+        f"Too late for this round. Nothing was staked: 25 pUSDC on colour:red in round {live['roundNo']}."
     )
     assert site.get(f"/api/cup/v1/wallet/{wallet}")["balancePaper"] == 10_000
 

@@ -154,7 +154,7 @@ def test_reading_needs_no_script(site: Site, visitor: Visitor) -> None:
     shows("frozen", "Settle it yourself")
     page.locator("#settle summary").click()  # folded away until asked for, also without a script
     assert page.locator("#settle pre").inner_text().startswith("cast send 0x")
-    shows("proof", "Every stake, refund and fee it owes is covered.", "VestedMarkets.liabilities()", "Who can do what")
+    shows("proof", "Every stake, refund and fee is covered.", "VestedMarkets.liabilities()", "Who can do what")
     shows("binary", "What decides it", "Latest bets", "Calculated from Uniswap v3 BNKR/WETH 0.3%")
     shows("binary", "Yes wins if", "all stakes are refunded in full", "Fine print")
     assert page.locator("#odds .chart").count() == 1

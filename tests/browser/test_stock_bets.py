@@ -161,7 +161,7 @@ def test_without_a_wallet_the_page_says_what_is_missing(site: Site, visitor: Vis
     visit.open("/")
     visit.page.get_by_role("button", name="Connect wallet").click()
     dialog = visit.page.get_by_role("dialog", name="Choose a wallet")
-    expect(dialog).to_contain_text("No wallet found in this browser.")
+    expect(dialog).to_contain_text("This browser has no wallet.")
     dialog.get_by_role("button", name="Close").click()
     visit.clean()
 

@@ -255,7 +255,7 @@ async def test_who_won_is_offered_the_call_that_pays_her_also_when_anyone_may_vo
     chain.push(FLAT_PRICE + 10**8)
     after_bell(chain, market_id)
     body = await detail(door, chain, market_id, lambda b: b["preview"] and b["preview"]["name"] == "UP")
-    assert "Our keeper sends this call two minutes after the bell." in await text(door, f"/m/{market_id}")
+    assert "The service sends this call two minutes after the bell." in await text(door, f"/m/{market_id}")
     chain.warp_to(body["market"]["voidableAt"])
     await detail(door, chain, market_id, lambda b: b["preview"]["name"] == "UP")
     page = await text(door, f"/m/{market_id}")

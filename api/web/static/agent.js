@@ -187,7 +187,7 @@ async function showProgress(answer) {
     reached(line, "sent");
     say(status, "Sent. Waiting for its block…");
   } else if (answer.status >= 500 || answer.status === 429) {
-    say(status, `${reply.message ?? "The service does not answer."} Sending the same bet again…`);
+    say(status, `${reply.message ?? "The service does not respond."} Sending the same bet again…`);
   }
 }
 

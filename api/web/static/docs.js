@@ -34,7 +34,7 @@ async function run(form) {
     const text = await answer.text();
     status.textContent = `${answer.status} ${answer.statusText} in ${Math.round(performance.now() - began)} ms`;
     const whole = `GET ${asked}\n\n${pretty(text)}`;
-    shown.textContent = whole.length > MAX_SHOWN ? `${whole.slice(0, MAX_SHOWN)}\n… cut off here; the answer has ${text.length} characters` : whole;
+    shown.textContent = whole.length > MAX_SHOWN ? `${whole.slice(0, MAX_SHOWN)}\n… cut off here; the response has ${text.length} characters` : whole;
   } catch {
     status.textContent = "The service could not be reached.";
     shown.textContent = `GET ${asked}`;

@@ -107,7 +107,7 @@ const bets = submitOnce("cup.bet", byId("play-status"), {
   send: ({ amount, fields }) => post("/roulette/bet", fields, "stakePaper", amount), // a wallet's bet on a key counts once in a round
   again: (open) => `No connection. Sending the same bet again: ${named(open)}…`,
   good: (open, { balancePaper }) => `Bet placed: ${named(open)}. Balance ${balancePaper.toFixed(2)}.`,
-  bad: (open, reply) => (reply.error === "round_closed" ? `Too late for this round, nothing was staked: ${named(open)}.` : refused(reply, "staked")),
+  bad: (open, reply) => (reply.error === "round_closed" ? `Too late for this round. Nothing was staked: ${named(open)}.` : refused(reply, "staked")),
 });
 
 async function bet() {
