@@ -89,10 +89,14 @@ async def test_readings_are_recorded_as_markets_need_them_and_decide(
     # Two keepers at once ask for the start, once.
     played.trade(terms["startAt"] - played.now + STEP)
     await rig.works()
-    both = await asyncio.gather(rig.run("agent-record"), rig.run("agent-record"))
-    assert sum(len(done(each, "record")) for each in both) == 1
+
+    async def run() -> tuple[int, float]:
+        return len(done(await rig.run("agent-record"), "record")), gauge("vpm_feed_behind_seconds", feed=KEY)
+
+    both = await asyncio.gather(run(), run())
+    assert sum(records for records, _ in both) == 1
     await recorded(rig, played, start)
-    assert gauge("vpm_feed_behind_seconds", feed=KEY) >= STEP
+    assert max(behind for _, behind in both) >= STEP  # the slower one may find it recorded
     assert done(await rig.run("agent-record"), "record") == []
     assert gauge("vpm_feed_behind_seconds", feed=KEY) == 0
     assert gauge("vpm_feed_lost_readings", feed=KEY) == 0
